@@ -1,0 +1,140 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Kind names what went wrong, as the public API's ErrorInfo.reason.
+type Kind string
+
+// The kinds. Their gRPC codes, HTTP statuses and what callers should do are in
+// internal/rpc.
+const (
+	// InvalidRequest: the caller must change the request; Fields says where.
+	InvalidRequest Kind = "INVALID_REQUEST"
+	// NoValidHost: every host was looked at and none passed.
+	NoValidHost Kind = "NO_VALID_HOST"
+	// CellUnavailable: a cell that is needed for the answer did not answer.
+	CellUnavailable Kind = "CELL_UNAVAILABLE"
+	// Contended: every attempt lost a race.
+	Contended Kind = "CONTENDED"
+	// Overloaded: refused to protect the system; RetryAfter says when.
+	Overloaded Kind = "OVERLOADED"
+	// NotFound: what the request names is not there.
+	NotFound Kind = "NOT_FOUND"
+	// AlreadyExists: the consumer already has a live claim.
+	AlreadyExists Kind = "ALREADY_EXISTS"
+	// StaleGeneration: the caller's picture of a row is old.
+	StaleGeneration Kind = "STALE_GENERATION"
+	// Unauthenticated: no valid credential.
+	Unauthenticated Kind = "UNAUTHENTICATED"
+	// PermissionDenied: the credential does not allow it.
+	PermissionDenied Kind = "PERMISSION_DENIED"
+	// ClaimExpired: the claim's lease ended, or it was released.
+	ClaimExpired Kind = "CLAIM_EXPIRED"
+	// ClaimRejected: the host refused the claim.
+	ClaimRejected Kind = "CLAIM_REJECTED"
+	// OutcomeUnknown: a write may or may not have happened.
+	OutcomeUnknown Kind = "OUTCOME_UNKNOWN"
+	// Gone: a pinned table version is no longer kept. Between gateway and cell
+	// only; it never reaches a caller.
+	Gone Kind = "GONE"
+	// Internal: a defect of ours.
+	Internal Kind = "INTERNAL"
+)
+
+// Kinds lists every kind, for tables that must be complete.
+func Kinds() []Kind {
+	return []Kind{
+		InvalidRequest, NoValidHost, CellUnavailable, Contended, Overloaded,
+		NotFound, AlreadyExists, StaleGeneration, Unauthenticated,
+		PermissionDenied, ClaimExpired, ClaimRejected, OutcomeUnknown, Gone, Internal,
+	}
+}
+
+// Field is one problem with one field of a request.
+type Field struct {
+	// Path is the field's path in the API's names: request_spec.flavor.vcpus.
+	Path string
+	// Problem says what is wrong with it and what would be right.
+	Problem string
+}
+
+// Error is an error with a kind. Message is for people and safe to show to a
+// caller; Cause is for the log only.
+type Error struct {
+	Kind    Kind
+	Message string
+	// Fields is set with InvalidRequest.
+	Fields []Field
+	// RetryAfter is set with Overloaded.
+	RetryAfter time.Duration
+	// Detail is a typed detail for the wire, a proto.Message; nil for none.
+	Detail any
+	Cause  error
+}
+
+// New makes an error of a kind.
+func New(kind Kind, format string, args ...any) *Error {
+	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
+}
+
+// Wrap makes an error of a kind over a cause. The cause's text is not shown to
+// callers.
+func Wrap(kind Kind, cause error, format string, args ...any) *Error {
+	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...), Cause: cause}
+}
+
+// Invalid makes an InvalidRequest error about one field.
+func Invalid(path, format string, args ...any) *Error {
+	f := Field{Path: path, Problem: fmt.Sprintf(format, args...)}
+	return &Error{Kind: InvalidRequest, Message: f.Path + ": " + f.Problem, Fields: []Field{f}}
+}
+
+// InvalidFields makes an InvalidRequest error about several fields; nil when
+// there are none.
+func InvalidFields(fields []Field) error {
+	switch len(fields) {
+	case 0:
+		return nil
+	case 1:
+		return Invalid(fields[0].Path, "%s", fields[0].Problem)
+	}
+	e := &Error{Kind: InvalidRequest, Fields: fields}
+	e.Message = fmt.Sprintf("%d fields are invalid; the first: %s: %s", len(fields), fields[0].Path, fields[0].Problem)
+	return e
+}
+
+// Error gives the kind, the message and the cause, for logs.
+func (e *Error) Error() string {
+	s := string(e.Kind) + ": " + e.Message
+	if e.Cause != nil {
+		s += ": " + e.Cause.Error()
+	}
+	return s
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Is reports whether target is an *Error of the same kind, so that
+// errors.Is(err, &fault.Error{Kind: fault.NotFound}) works.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Kind == e.Kind
+}
+
+// KindOf gives the kind of the outermost *Error in err's chain: "" for nil,
+// Internal for an error without a kind.
+func KindOf(err error) Kind {
+	if err == nil {
+		return ""
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return Internal
+}

@@ -1,0 +1,20 @@
+// Package schedule is the core: which hosts can hold an instance, and in which
+// order a scheduler prefers them.
+//
+// It is pure. It imports the standard library only, reads no clock, draws no
+// random number, logs nothing and starts no goroutine: time and seeds are
+// inputs. The same inputs give the same answer on every machine; sums of
+// products are written float64(a*b) + c so that no platform fuses them.
+//
+// The pieces, in the order a request meets them:
+//
+//	Request, Rules        what is asked, and what to decide by
+//	Table                 the hosts, immutable; an Edit gives the next version
+//	Table.Propose(Query)  filter, weigh, rank: one cell's answer
+//	Plan                  merges the cells' answers into exactly the order one
+//	                      scheduler over all hosts would give
+//
+// Invariants held here: I5 (merged order = single-scheduler order, for several
+// instances too) and the ranking half of I6. The tests that hold them compare
+// with a naive oracle in the test files.
+package schedule

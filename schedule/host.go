@@ -1,0 +1,64 @@
+package schedule
+
+// Host is one host as the table takes it in: a whole row.
+type Host struct {
+	UUID        ID
+	ServiceHost string
+	NodeName    string
+	// Cell is the uuid of the host's cell.
+	Cell string
+	// Disabled is the operator's word; Down means not heard of in time.
+	Disabled bool
+	Down     bool
+	Traits   []string
+	// Aggregates the host is in. Zones come from their metadata key
+	// availability_zone.
+	Aggregates []Aggregate
+	// Resources of the root provider.
+	Resources []Resource
+	// View is Nova's picture of the host: what weighers read.
+	View View
+}
+
+// Aggregate is an aggregate a host is in.
+type Aggregate struct {
+	UUID     string
+	Name     string
+	Metadata map[string]string
+}
+
+// Resource is what the root provider has of a class. Capacity is the rounded
+// down (total - reserved) * ratio; an amount n fits when Used + n <= Capacity,
+// MinUnit <= n <= MaxUnit and n is a multiple of StepSize.
+type Resource struct {
+	Class    string
+	Capacity int64
+	Used     int64
+	MinUnit  int64
+	MaxUnit  int64
+	StepSize int64
+}
+
+// View holds the fields of Nova's HostState that weighers read. For a host that
+// reports inventories they follow from them: vcpus_total etc. from the totals,
+// the used and free amounts from reserved + used.
+type View struct {
+	VCPUsTotal   int64
+	CPURatio     float64
+	VCPUsUsed    int64
+	FreeRAMMB    int64
+	FreeDiskMB   int64
+	NumIOOps     int64
+	NumInstances int64
+	// PCIFree is the sum of free devices over the host's PCI pools.
+	PCIFree           int64
+	HypervisorVersion int64
+	FailedBuilds      int64
+}
+
+// Consumer is an instance on a host. Group is the zero ID when its claim is in
+// none.
+type Consumer struct {
+	Instance ID
+	Group    ID
+}

@@ -1,0 +1,128 @@
+package schedule
+
+// Query asks a table for its best hosts.
+type Query struct {
+	Request *Request
+	Rules   *Rules
+	// Seed decides among equal weights: see Tie.
+	Seed uint64
+	// Limit is how many candidates are wanted at most; at least 1.
+	Limit int
+	// Known is what is known over all cells; nil means nothing.
+	Known *Knowledge
+	// Takes are the picks already made on this table for this request, in
+	// order. The answer is as if the hosts were already used so.
+	Takes []Take
+}
+
+// Take is a pick: an instance placed on a host.
+type Take struct {
+	Host     ID
+	Instance ID
+}
+
+// Knowledge is what a table must know of the other cells to rank as one
+// scheduler over all hosts would.
+type Knowledge struct {
+	// Bounds has one for each of Rules.Weighers. Empty: rank by own bounds.
+	Bounds []Bounds
+	// Passed is how many hosts passed in all cells. Nova weighs nothing when
+	// only one passes: every weight is then 0.
+	Passed int64
+	// GroupHosts are the service hosts that hold members of the group in all
+	// cells, those of Request.Group.Hosts included; sorted, no doubles. Only
+	// meaningful with GroupHostsKnown; without it a table uses what it holds
+	// itself and Request.Group.Hosts.
+	GroupHosts      []string
+	GroupHostsKnown bool
+}
+
+// Bounds are the least and greatest raw weight over the hosts that passed,
+// after clamping to the weigher's minimum. A weigher with a minimum of its own
+// (RAM, CPU, disk, io_ops: 0) has Min at that value always, as in Nova's
+// normalisation. None passed: Min > Max (NoBounds).
+type Bounds struct {
+	Min float64
+	Max float64
+}
+
+// Proposal is a table's answer.
+type Proposal struct {
+	// Hosts looked at: every host of the table.
+	Hosts  int
+	Passed int
+	// Rejects has every check that rejected a host, in filter order; the sum
+	// of their Hosts is Hosts - Passed.
+	Rejects []Reject
+	// Bounds are this table's own, one for each of Rules.Weighers.
+	Bounds []Bounds
+	// GroupHosts are the hosts of this table that hold members of the group,
+	// by service host; nil without a group.
+	GroupHosts []GroupHost
+	// Candidates, best first: greater weight, then greater Tie, then lesser
+	// uuid. At most Limit.
+	Candidates []Candidate
+}
+
+// Reject counts the hosts a check was the first to reject. Detail says what of
+// the filter: a resource class, a trait. It may be empty.
+type Reject struct {
+	Filter string
+	Detail string
+	Hosts  int
+}
+
+// GroupHost is a host with members of the request's group.
+type GroupHost struct {
+	Host        ID
+	ServiceHost string
+	Members     int
+}
+
+// Candidate is a host that passed.
+type Candidate struct {
+	Host        ID
+	ServiceHost string
+	NodeName    string
+	// Zone is the host's first zone by name, or the default zone.
+	Zone string
+	// Raw has one for each of Rules.Weighers, after clamping.
+	Raw []float64
+	// Weight is the sum of multiplier * normalised over the weighers, in
+	// their order, under the bounds of the query (or the table's own).
+	Weight float64
+	// Tie is Tie(seed, host).
+	Tie uint64
+}
+
+// Better reports whether a comes before b: greater weight, then greater Tie,
+// then lesser uuid. It is a total order over different hosts.
+func (a *Candidate) Better(b *Candidate) bool {
+	if a.Weight != b.Weight {
+		return a.Weight > b.Weight
+	}
+	if a.Tie != b.Tie {
+		return a.Tie > b.Tie
+	}
+	return string(a.Host[:]) < string(b.Host[:])
+}
+
+// HostHash is the part of Tie that depends on the host alone: FNV-1a over the
+// uuid's bytes.
+func HostHash(host ID) uint64 {
+	h := uint64(14695981039346656037)
+	for _, b := range host {
+		h = (h ^ uint64(b)) * 1099511628211
+	}
+	return h
+}
+
+// Tie mixes a request's seed with a host's hash, so that requests that see
+// equal weights do not all choose the same host, while one request sees the same
+// order from any split into cells. The mix is splitmix64's finaliser.
+func Tie(seed, hostHash uint64) uint64 {
+	z := seed ^ hostHash
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
+	return z ^ (z >> 31)
+}

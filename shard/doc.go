@@ -1,0 +1,28 @@
+// Package shard is the contract of a cell's transactional store, and the rules
+// of claims.
+//
+// A shard owns everything about a cell that must survive: hosts, claims, group
+// pins and the journal. A backend keeps the rows and gives serializable
+// transactions; it does not decide anything: Decide does, for every backend
+// alike, as a pure function of the rows a batch of operations reads.
+//
+//	lane.Apply(ops):   rows := read(Footprint(ops))
+//	                   d := Decide(now, rows, ops)
+//	                   write d.Changes as rows, and as one journal entry
+//	                   (lane, seq+1); commit
+//
+// What holds, and the tests that say so, are listed in shardtest.
+//
+//   - I1: a new claim never takes a provider over capacity. Adopted claims
+//     (instances a host reports) may; they are counted.
+//   - I2: a consumer has at most one live claim in a shard.
+//   - I3: what Apply acknowledged is durable.
+//   - I9: anti-affinity limits and pins of affinity groups hold.
+//   - A lane's journal has no gaps; a reader's cursor is a position in every
+//     lane, so that transactions that commit in another order than their
+//     numbers lose nothing.
+//
+// Time in a shard is the store's, never the caller's.
+//
+// The package imports the standard library and internal/fault only.
+package shard

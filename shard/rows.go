@@ -1,0 +1,181 @@
+package shard
+
+import "time"
+
+// Host is what an agent says of its host: the row a registration writes. Rows
+// are immutable once they are in a store or a view; a change is a new row.
+type Host struct {
+	// UUID is the root provider's, Nova's compute node uuid. Canonical text.
+	UUID        string
+	ServiceHost string
+	NodeName    string
+	Disabled    bool
+	// DisabledReason is for people.
+	DisabledReason string
+	// Providers has the root first; a child names its parent.
+	Providers         []Provider
+	Aggregates        []Aggregate
+	IOWorkload        int32
+	FailedBuilds      int32
+	HypervisorType    string
+	HypervisorVersion int32
+	HostIP            string
+	AgentVersion      int32
+	// BootID and StateVersion say which state of which agent life this is.
+	BootID       string
+	StateVersion uint64
+	// Generation is bumped by every write to the host's rows, this one or its
+	// Usage. Decide sets it.
+	Generation int64
+}
+
+// Provider is a resource provider of a host's tree.
+type Provider struct {
+	UUID string
+	// ParentUUID is empty for the root.
+	ParentUUID  string
+	Name        string
+	Traits      []string
+	Inventories []Inventory
+}
+
+// Inventory is Placement's: what a provider has of one resource class. Nothing
+// is defaulted here: MinUnit and StepSize are at least 1, AllocationRatio > 0.
+type Inventory struct {
+	ResourceClass   string
+	Total           int64
+	Reserved        int64
+	MinUnit         int64
+	MaxUnit         int64
+	StepSize        int64
+	AllocationRatio float64
+}
+
+// Capacity is (Total - Reserved) * AllocationRatio, rounded down. For whole
+// amounts `used + amount <= Capacity()` is the same test as Placement's float
+// comparison `used + amount <= (total - reserved) * allocation_ratio`.
+func (i Inventory) Capacity() int64 {
+	return int64(float64(i.Total-i.Reserved) * i.AllocationRatio)
+}
+
+// Aggregate is an aggregate a host is in.
+type Aggregate struct {
+	UUID     string
+	Name     string
+	Metadata map[string]string
+}
+
+// Usage is what live claims take from a host: the row that claims write.
+type Usage struct {
+	HostUUID string
+	// Generation is the host's after the write; the higher one is newer.
+	Generation int64
+	// Used has one entry for each (provider, class) with a use above 0, by
+	// provider, then class.
+	Used []Used
+	// Pending and Confirmed count the live claims.
+	Pending   int32
+	Confirmed int32
+}
+
+// Used is an amount in use.
+type Used struct {
+	ProviderUUID  string
+	ResourceClass string
+	Amount        int64
+}
+
+// ClaimState is where a claim is in its life.
+//
+//	          Confirm
+//	PENDING ----------> CONFIRMED
+//	  |  \ Release          | Release
+//	  |   \---> RELEASED <--/
+//	  | lease over
+//	  +-------> EXPIRED
+type ClaimState string
+
+// The states. EXPIRED and RELEASED rows are tombstones: they hold nothing and
+// are kept for TombstoneTTL so that a late message with the claim_id is refused.
+const (
+	Pending   ClaimState = "PENDING"
+	Confirmed ClaimState = "CONFIRMED"
+	Expired   ClaimState = "EXPIRED"
+	Released  ClaimState = "RELEASED"
+)
+
+// Live reports whether the claim holds resources.
+func (s ClaimState) Live() bool { return s == Pending || s == Confirmed }
+
+// TombstoneTTL is how long an ended claim's row is kept.
+const TombstoneTTL = 24 * time.Hour
+
+// MaxClaimTTL and DefaultClaimTTL bound a lease.
+const (
+	DefaultClaimTTL = 300 * time.Second
+	MaxClaimTTL     = 3600 * time.Second
+)
+
+// Claim holds resources of one consumer on one host's providers.
+type Claim struct {
+	ClaimID      string
+	ConsumerUUID string
+	State        ClaimState
+	HostUUID     string
+	ServiceHost  string
+	Allocations  []Used
+	Group        *Group
+	ProjectID    string
+	UserID       string
+	// RequestID, Fingerprint, DecisionID and InstanceIndex say which request
+	// made it; Answer is what to answer to the same request again.
+	RequestID     string
+	Fingerprint   []byte
+	DecisionID    string
+	InstanceIndex int32
+	Answer        []byte
+	// Adopted: made from an instance its host reported.
+	Adopted bool
+	// ExpiresAt is the end of the lease while PENDING, else zero. Store time,
+	// as are the others.
+	ExpiresAt time.Time
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// Group is a claim's place in a server group.
+type Group struct {
+	UUID string
+	// Policy is affinity, anti-affinity, soft-affinity or soft-anti-affinity.
+	Policy string
+	// MaxPerHost is anti-affinity's limit, at least 1.
+	MaxPerHost int32
+	// Members are instances known to be in the group from elsewhere; those
+	// with a live claim on the host count against MaxPerHost too.
+	Members []string
+}
+
+// Pin binds an affinity group to a service host, in the group's arbiter shard.
+type Pin struct {
+	GroupUUID   string
+	ServiceHost string
+	// Holders are the claims that pinned it, with the end of each hold. The pin
+	// is live while one of them is.
+	Holders []Holder
+}
+
+// Holder is one claim's hold of a pin.
+type Holder struct {
+	ClaimID   string
+	ExpiresAt time.Time
+}
+
+// Change is one row as it is after a transaction: exactly one field is set. It
+// is what backends write, what the journal carries, and what Load gives.
+type Change struct {
+	Host  *Host
+	Usage *Usage
+	Claim *Claim
+	// Pin with no Holders is gone.
+	Pin *Pin
+}

@@ -1,0 +1,107 @@
+package shard
+
+import (
+	"context"
+	"time"
+)
+
+// Store is one cell's shard.
+//
+// Errors are *fault.Error: CellUnavailable when the backend cannot be reached
+// or is closed, OutcomeUnknown when a commit's fate is not known. Context ends
+// come back as the context's error. Implementations are safe for concurrent use.
+type Store interface {
+	// Now is the store's time. It never goes back over restarts.
+	Now(ctx context.Context) (time.Time, error)
+	// OpenLane starts a lane: one life of one replica.
+	OpenLane(ctx context.Context, replica string) (Lane, error)
+	Reader
+	Journal
+	// Close releases the store. Later calls fail with CellUnavailable.
+	Close() error
+}
+
+// Reader reads rows outside of claims.
+type Reader interface {
+	// Load visits every host, every usage, every live claim and every pin as
+	// of one point, and gives the journal position of that point: Tail from
+	// there gives exactly the later changes. An error of visit ends it.
+	Load(ctx context.Context, visit func(Change) error) (Cursor, error)
+	// FindClaims lists claims by ascending ClaimID.
+	FindClaims(ctx context.Context, q ClaimQuery) (ClaimPage, error)
+	// Due lists at most limit PENDING claims whose lease is over in store
+	// time, the longest overdue first.
+	Due(ctx context.Context, limit int) ([]ClaimRef, error)
+}
+
+// Journal reads what happened.
+type Journal interface {
+	// Tail gives at most limit entries after the cursor and the cursor after
+	// them; none when there are none. In one lane entries come in order and
+	// without gaps; between lanes there is no order: rows are absolute, the
+	// higher Generation (hosts, usage) or later UpdatedAt (claims) wins.
+	// A cursor behind the trimmed floor is a Gone fault: Load again.
+	Tail(ctx context.Context, after Cursor, limit int) ([]Entry, Cursor, error)
+	// Trim drops journal entries and tombstones of before the given store
+	// time. Tombstones younger than TombstoneTTL are kept.
+	Trim(ctx context.Context, before time.Time) error
+}
+
+// Lane is how a replica writes. One Apply at a time: concurrent calls wait for
+// each other.
+type Lane interface {
+	ID() LaneID
+	// Apply runs the operations in order, as one serializable transaction, and
+	// answers each. When it returns a nil error the result is durable. With
+	// OutcomeUnknown the lane finds out what happened before its next Apply;
+	// on any other error nothing was written.
+	Apply(ctx context.Context, ops []Op) (Applied, error)
+}
+
+// LaneID names a lane: the replica and its life.
+type LaneID struct {
+	Replica string
+	Life    uint64
+}
+
+// Applied is the result of one Apply.
+type Applied struct {
+	// Outcomes has one for each operation, in order.
+	Outcomes []Outcome
+	// Entry is what was journaled; Seq 0 when nothing changed.
+	Entry Entry
+}
+
+// Entry is one transaction's journal row.
+type Entry struct {
+	Lane LaneID
+	// Seq counts a lane's entries from 1, without gaps.
+	Seq uint64
+	At  time.Time
+	// Changes are absolute rows.
+	Changes []Change
+}
+
+// Cursor is a position in the journal: the last Seq seen of each lane. A lane
+// not named was not seen. Nil is the beginning.
+type Cursor map[LaneID]uint64
+
+// ClaimQuery narrows FindClaims; zero fields do not.
+type ClaimQuery struct {
+	ConsumerUUIDs []string
+	ClaimIDs      []string
+	HostUUID      string
+	ProjectID     string
+	// Ended includes tombstones.
+	Ended bool
+	// After is the ClaimID after which to go on.
+	After string
+	// Limit is the page's size; 0 means 1,000.
+	Limit int
+}
+
+// ClaimPage is a page of FindClaims.
+type ClaimPage struct {
+	Claims []*Claim
+	More   bool
+}

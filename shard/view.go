@@ -1,0 +1,37 @@
+package shard
+
+// Footprint names the rows that a batch of operations reads. A backend reads
+// them, and what they imply, into a View:
+//
+//   - every host named, with its usage and the live claims on it if it is in
+//     HostClaims;
+//   - every claim named by id, with its host and usage;
+//   - every live claim of every consumer named, with its host and usage;
+//   - every live claim in every group named;
+//   - every pin named.
+type Footprint struct {
+	Hosts      []string
+	HostClaims []string
+	Claims     []string
+	Consumers  []string
+	Groups     []string
+	Pins       []string
+}
+
+// View is the rows a batch reads, as of its transaction. Decide works on it:
+// after Decide it is the state after the batch. Rows themselves are never
+// changed, only replaced.
+type View struct {
+	Hosts map[string]*Host
+	// Usages by host uuid; a host without one has no use.
+	Usages map[string]*Usage
+	// Claims by claim_id, tombstones too.
+	Claims map[string]*Claim
+	// LiveByConsumer, LiveByGroup and LiveByHost index the live claims:
+	// claim_ids by consumer, group and host uuid. Complete for what the
+	// Footprint names.
+	LiveByConsumer map[string][]string
+	LiveByGroup    map[string][]string
+	LiveByHost     map[string][]string
+	Pins           map[string]*Pin
+}
