@@ -1,0 +1,93 @@
+# cellgate: `make` prints this help.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+BIN := $(CURDIR)/bin
+TOOLS := $(BIN)/tools
+# Where `make run` keeps its shards. Running again with the same place finds
+# the claims again.
+DATA ?= .cellgate/run
+CELLS ?= 3
+HOSTS ?= 1000
+VALIDATE := github.com/bufbuild/protovalidate@v1.2.2
+
+.PHONY: help
+help: ## Print this help.
+	@awk 'BEGIN {FS = ":.*## "; print "Targets:"} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: build ## Place the bundled Nova requests on 3 cells x 1,000 hosts, then serve. ONCE=1 stops after the table; DATA=DIR, CELLS=, HOSTS=.
+	$(BIN)/cellgate dev --cells $(CELLS) --hosts $(HOSTS) --data $(DATA) --sample $(if $(ONCE),--once)
+
+.PHONY: build
+build: ## Build bin/cellgate.
+	go build -o $(BIN)/cellgate ./cmd/cellgate
+
+.PHONY: test
+test: needs $(TOOLS)/.stamp ## Run all tests with the race detector; what did not run is counted and listed at the end.
+	$(TOOLS)/gotestsum --format pkgname --hide-summary=output -- -race -count=1 -timeout 10m ./...
+
+.PHONY: test-long
+test-long: needs $(TOOLS)/.stamp ## Run the property and crash tests with many more seeds (about 30 minutes).
+	CELLGATE_LONG=1 $(TOOLS)/gotestsum --format pkgname -- -race -count=1 -timeout 90m ./... 
+
+.PHONY: test-store
+test-store: needs $(TOOLS)/.stamp ## Run the conformance suite of the shard on every backend there is.
+	$(TOOLS)/gotestsum --format testname -- -race -count=1 -timeout 10m ./shard/...
+
+.PHONY: bench
+bench: $(TOOLS)/.stamp ## Run the benchmarks (6 times each) and print their medians.
+	./bench.sh
+
+.PHONY: lint
+lint: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Check formatting, go vet, staticcheck and the protos.
+	@out=$$($(TOOLS)/gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.')); if [ -n "$$out" ]; then echo "not formatted (make fmt): $$out"; exit 1; fi
+	go vet ./...
+	$(TOOLS)/staticcheck ./...
+	cd proto && $(TOOLS)/buf lint && $(TOOLS)/buf breaking --against baseline.binpb
+
+.PHONY: fmt
+fmt: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Format the Go and proto files.
+	$(TOOLS)/gofumpt -w $$(git ls-files '*.go' | grep -v '\.pb\.')
+	cd proto && $(TOOLS)/buf format -w
+
+.PHONY: gen
+gen: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Generate code from proto/.
+	cd proto && PATH=$(TOOLS):$$PATH buf generate && PATH=$(TOOLS):$$PATH buf generate --template buf.gen.openapi.yaml
+
+.PHONY: gen-check
+gen-check: ## Fail when the generated code is not what proto/ gives.
+	@before=$$(find proto -name '*.pb*.go' -o -name '*.swagger.json' | sort | xargs sha256sum); \
+	$(MAKE) --no-print-directory gen; \
+	after=$$(find proto -name '*.pb*.go' -o -name '*.swagger.json' | sort | xargs sha256sum); \
+	if [ "$$before" != "$$after" ]; then diff <(echo "$$before") <(echo "$$after") || true; echo "generated code was stale: commit what 'make gen' wrote"; exit 1; fi
+
+.PHONY: gen-baseline
+gen-baseline: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Accept the protos as they are as what later ones must not break (needs a decision record).
+	cd proto && $(TOOLS)/buf build -o baseline.binpb --path cellgate
+
+.PHONY: tools
+tools: $(TOOLS)/.stamp ## Build the pinned tools (buf, grpcurl, staticcheck, ...) into bin/tools.
+
+$(TOOLS)/.stamp: tools.mod tools.sum
+	@echo "building the pinned tools (once, a minute or two) ..."
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) go install -modfile=tools.mod tool
+	@touch $@
+
+# The rules' own schema comes from its Go module, at the pinned version.
+proto/third_party/buf/validate/validate.proto: Makefile
+	@mkdir -p $(@D)
+	dir=$$(go mod download -json $(VALIDATE) | sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p'); \
+	install -m 644 "$$dir/proto/protovalidate/buf/validate/validate.proto" $@
+
+# The race detector needs a C compiler.
+.PHONY: needs
+needs:
+	@command -v gcc >/dev/null || { echo "installing gcc for the race detector ..."; apt-get update -q && apt-get install -y -q gcc libc6-dev; }
+
+.PHONY: clean
+clean: ## Remove what was built, and what `make run` kept.
+	rm -rf $(BIN) .cellgate

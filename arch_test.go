@@ -1,0 +1,252 @@
+package cellgate
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// rule says what the packages below a folder may import of this module. An
+// import is allowed when it lies below one of the folders named. Test files are
+// free, except where tests is set.
+type rule struct {
+	folder string
+	// may lists folders of this module; the folder itself is always allowed.
+	may []string
+	// stdOnly forbids every import from outside the module and the standard
+	// library.
+	stdOnly bool
+	why     string
+}
+
+// rules has the row of the most specific folder last: the last match counts.
+var rules = []rule{
+	{folder: "schedule", stdOnly: true, why: "the core is pure: no I/O, clock, randomness, logging, no dependency to surprise it"},
+	{folder: "schedule/nova", may: []string{"schedule", "internal/fault"}, stdOnly: true, why: "Nova's forms become the core's, nothing else"},
+	{folder: "shard", may: []string{"internal/fault"}, stdOnly: true, why: "the contract of a store names no backend"},
+	{folder: "shard/shardtest", may: []string{"shard", "internal/fault"}, why: "the conformance suite sees the contract only"},
+	{folder: "shard/pebbleshard", may: []string{"shard", "internal/fault", "proto/cellgate/storage"}, why: "a backend keeps rows and decides nothing"},
+	{folder: "cell", may: []string{"schedule", "shard", "internal", "proto"}, why: "a cell is the shell around the core; it never sees a gateway or a backend"},
+	{folder: "gateway", may: []string{"schedule", "internal", "proto"}, why: "gateway and cell meet only through proto"},
+	{folder: "agent", may: []string{"internal", "proto"}, why: "an agent reaches its cell through the stream, never a store"},
+	{folder: "samples", may: []string{"proto"}, why: "samples are data"},
+	{folder: "proto", why: "generated code knows nothing of the product"},
+	{folder: "internal/fault", stdOnly: true, why: "the shard contract imports it"},
+	{folder: "internal/rpc", may: []string{"internal/fault"}, why: "transport knows no service"},
+	{folder: "internal/config", may: []string{"internal/fault"}, why: "configuration is plain data"},
+	{folder: "internal/lifecycle", may: []string{"internal/fault"}, why: "running things knows nothing of them"},
+	{folder: "cmd", may: []string{"agent", "cell", "gateway", "internal", "proto", "samples", "shard"}, why: "only cmd wires the parts and constructs backends; the core is reached through them"},
+}
+
+// forbidden packages, everywhere outside test files: package → why.
+var forbidden = map[string]string{
+	"testing":                          "product code carries no test helpers (shardtest is one)",
+	"log":                              "slog is the logger",
+	"github.com/golang/protobuf/proto": "google.golang.org/protobuf replaced it",
+	"github.com/jackc/pgx/v4":          "pgx v5 is the driver",
+}
+
+// forbiddenExcept are the packages that may import what others may not.
+var forbiddenExcept = map[string]string{
+	"cellgate/shard/shardtest": "testing",
+}
+
+type listed struct {
+	ImportPath string
+	Dir        string
+	Standard   bool
+	GoFiles    []string
+	Imports    []string
+}
+
+const module = "cellgate"
+
+func packages(t *testing.T) []listed {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports", "./...")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []listed
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	if len(all) < 8 {
+		t.Fatalf("go list found %d packages only", len(all))
+	}
+	return all
+}
+
+func below(path, folder string) bool {
+	return path == folder || strings.HasPrefix(path, folder+"/")
+}
+
+func standard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".") && first != module
+}
+
+func TestImportRules(t *testing.T) {
+	for _, p := range packages(t) {
+		path := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		if path == "" {
+			continue
+		}
+		var r *rule
+		for i := range rules {
+			if below(path, rules[i].folder) {
+				r = &rules[i]
+			}
+		}
+		if r == nil {
+			t.Errorf("%s has no row in the import rules", p.ImportPath)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if why, ok := forbidden[imp]; ok && forbiddenExcept[p.ImportPath] != imp {
+				t.Errorf("%s imports %s: %s", p.ImportPath, imp, why)
+			}
+			if !allowed(imp, r) {
+				t.Errorf("%s imports %s: %s", p.ImportPath, imp, r.why)
+			}
+		}
+	}
+}
+
+func allowed(imp string, r *rule) bool {
+	if standard(imp) {
+		return true
+	}
+	if !below(imp, module) {
+		return !r.stdOnly
+	}
+	path := strings.TrimPrefix(imp, module+"/")
+	if below(path, r.folder) {
+		return true
+	}
+	for _, m := range r.may {
+		if below(path, m) {
+			return true
+		}
+	}
+	return false
+}
+
+// The rules are only worth something while they can fail.
+func TestImportRulesReject(t *testing.T) {
+	core, gate := &rules[0], &rule{folder: "gateway", may: []string{"schedule"}}
+	for _, c := range []struct {
+		imp  string
+		r    *rule
+		want bool
+	}{
+		{"sort", core, true},
+		{"github.com/google/uuid", core, false},
+		{"cellgate/shard", core, false},
+		{"cellgate/schedule/nova", core, true},
+		{"cellgate/cell", gate, false},
+		{"cellgate/scheduler", gate, false},
+		{"google.golang.org/grpc", gate, true},
+	} {
+		if got := allowed(c.imp, c.r); got != c.want {
+			t.Errorf("%s in %s: allowed is %t", c.imp, c.r.folder, got)
+		}
+	}
+}
+
+var impure = regexp.MustCompile(`\b(time\.(Now|Sleep|After|Tick|NewTimer|NewTicker|Since)|rand\.|os\.|net\.|go func|context\.)`)
+
+func TestCoreIsPure(t *testing.T) {
+	files, err := filepath.Glob("schedule/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no files in schedule", err)
+	}
+	for _, f := range files {
+		if strings.HasSuffix(f, "_test.go") {
+			continue
+		}
+		for i, line := range strings.Split(read(t, f), "\n") {
+			code, _, _ := strings.Cut(line, "//")
+			if m := impure.FindString(code); m != "" {
+				t.Errorf("%s:%d: the core does not use %s: time and randomness are inputs", f, i+1, m)
+			}
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	for _, p := range packages(t) {
+		if below(p.ImportPath, module+"/proto") || len(p.GoFiles) == 0 {
+			continue
+		}
+		found := 0
+		for _, f := range p.GoFiles {
+			if regexp.MustCompile(`(?m)^// (Package|Command) [^\n]+\n(//[^\n]*\n)*package `).MatchString(read(t, filepath.Join(p.Dir, f))) {
+				found++
+				if f != "doc.go" && f != "main.go" {
+					t.Errorf("%s: the package comment stands in %s, not in doc.go", p.ImportPath, f)
+				}
+			}
+		}
+		if found != 1 {
+			t.Errorf("%s has %d package comments; want one, in doc.go", p.ImportPath, found)
+		}
+	}
+}
+
+// foreignPath matches absolute paths of somebody's machine.
+var foreignPath = regexp.MustCompile(`(^|[\s"'(=])/(home|work|root|Users)/[a-z]`)
+
+func TestTrackedFilesStandAlone(t *testing.T) {
+	out, err := exec.Command("git", "ls-files").Output()
+	if err != nil {
+		t.Skip("not a git checkout: tracked files are not known")
+	}
+	for _, f := range strings.Fields(string(out)) {
+		switch filepath.Ext(f) {
+		case ".go", ".md", ".yaml", ".yml", ".mod", ".proto", ".sh", "":
+		default:
+			continue
+		}
+		if f == "arch_test.go" {
+			continue
+		}
+		data, err := os.ReadFile(f)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(data), "\n") {
+			if foreignPath.MatchString(line) {
+				t.Errorf("%s:%d names a path of one machine: %s", f, i+1, strings.TrimSpace(line))
+			}
+			if strings.HasSuffix(f, "_test.go") && strings.Contains(line, "time."+"Sleep(") {
+				t.Errorf("%s:%d: tests wait for signals or run in synctest; they do not sleep", f, i+1)
+			}
+		}
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}

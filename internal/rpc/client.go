@@ -1,0 +1,57 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+)
+
+// Dial makes a client connection as every process of cellgate uses it: in
+// plaintext, with statuses decoded back to *fault.Error, and with the same
+// message limit as the servers. It does not wait for the connection; a lost one
+// is tried again within two seconds.
+func Dial(target string, extra ...grpc.DialOption) (*grpc.ClientConn, error) {
+	options := append([]grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(hardLimit), grpc.MaxCallSendMsgSize(hardLimit)),
+		grpc.WithChainUnaryInterceptor(callUnary),
+		grpc.WithChainStreamInterceptor(callStream),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+			MinConnectTimeout: 2 * time.Second,
+		}),
+	}, extra...)
+	return grpc.NewClient(target, options...)
+}
+
+func callUnary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	return FromStatus(invoke(ctx, method, req, reply, cc, opts...))
+}
+
+func callStream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	s, err := streamer(ctx, desc, cc, method, opts...)
+	if err != nil {
+		return nil, FromStatus(err)
+	}
+	return decodingStream{s}, nil
+}
+
+// decodingStream decodes the statuses of a stream. io.EOF stays io.EOF.
+type decodingStream struct{ grpc.ClientStream }
+
+func (s decodingStream) RecvMsg(m any) error { return decode(s.ClientStream.RecvMsg(m)) }
+func (s decodingStream) SendMsg(m any) error { return decode(s.ClientStream.SendMsg(m)) }
+
+func decode(err error) error {
+	if errors.Is(err, io.EOF) {
+		return err
+	}
+	return FromStatus(err)
+}

@@ -1,0 +1,81 @@
+package rpc
+
+import (
+	"net/http"
+
+	"google.golang.org/grpc/codes"
+
+	"cellgate/internal/fault"
+)
+
+// Domain is the domain of every ErrorInfo.
+const Domain = "cellgate"
+
+// mapping says how a kind looks on the wire, and whether the same call may be
+// repeated unchanged by a client that got it.
+type mapping struct {
+	code   codes.Code
+	http   int
+	repeat bool
+}
+
+// table is complete: a test demands every kind.
+var table = map[fault.Kind]mapping{
+	fault.InvalidRequest:   {codes.InvalidArgument, http.StatusBadRequest, false},
+	fault.NoValidHost:      {codes.FailedPrecondition, http.StatusConflict, false},
+	fault.CellUnavailable:  {codes.Unavailable, http.StatusServiceUnavailable, true},
+	fault.Contended:        {codes.Aborted, http.StatusConflict, true},
+	fault.Overloaded:       {codes.ResourceExhausted, http.StatusTooManyRequests, true},
+	fault.NotFound:         {codes.NotFound, http.StatusNotFound, false},
+	fault.AlreadyExists:    {codes.AlreadyExists, http.StatusConflict, false},
+	fault.StaleGeneration:  {codes.Aborted, http.StatusConflict, false},
+	fault.Unauthenticated:  {codes.Unauthenticated, http.StatusUnauthorized, false},
+	fault.PermissionDenied: {codes.PermissionDenied, http.StatusForbidden, false},
+	fault.ClaimExpired:     {codes.FailedPrecondition, http.StatusConflict, false},
+	fault.ClaimRejected:    {codes.FailedPrecondition, http.StatusConflict, false},
+	fault.OutcomeUnknown:   {codes.Unavailable, http.StatusServiceUnavailable, true},
+	fault.Gone:             {codes.Aborted, http.StatusConflict, false},
+	fault.Internal:         {codes.Internal, http.StatusInternalServerError, false},
+}
+
+// Code gives the gRPC code of a kind.
+func Code(k fault.Kind) codes.Code { return entry(k).code }
+
+// HTTPStatus gives the HTTP status of a kind.
+func HTTPStatus(k fault.Kind) int { return entry(k).http }
+
+// MayRepeat reports whether the same call, with the same request_id, may be
+// sent again after this kind.
+func MayRepeat(k fault.Kind) bool { return entry(k).repeat }
+
+func entry(k fault.Kind) mapping {
+	if m, ok := table[k]; ok {
+		return m
+	}
+	return table[fault.Internal]
+}
+
+// kindOf is the kind of a status that carries no ErrorInfo of ours: it comes
+// from gRPC itself or from something in between.
+func kindOf(c codes.Code) fault.Kind {
+	switch c {
+	case codes.InvalidArgument, codes.OutOfRange:
+		return fault.InvalidRequest
+	case codes.NotFound:
+		return fault.NotFound
+	case codes.AlreadyExists:
+		return fault.AlreadyExists
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Unimplemented:
+		return fault.CellUnavailable
+	case codes.ResourceExhausted:
+		return fault.Overloaded
+	case codes.Aborted:
+		return fault.Contended
+	case codes.Unauthenticated:
+		return fault.Unauthenticated
+	case codes.PermissionDenied:
+		return fault.PermissionDenied
+	default:
+		return fault.Internal
+	}
+}
