@@ -11,7 +11,8 @@ type Query struct {
 	// Known is what is known over all cells; nil means nothing.
 	Known *Knowledge
 	// Takes are the picks already made on this table for this request, in
-	// order. The answer is as if the hosts were already used so.
+	// order. The answer is as if the hosts were already used so. Those on hosts
+	// the table does not have are not its business.
 	Takes []Take
 }
 

@@ -152,10 +152,16 @@ const (
 // CPU and disk, away from busy and failing hosts.
 func DefaultWeighers() []Weigher {
 	return []Weigher{
-		{RAMWeigher, 1}, {CPUWeigher, 1}, {DiskWeigher, 1}, {IoOpsWeigher, -1},
-		{SoftAffinityWeigher, 1}, {SoftAntiAffinityWeigher, 1},
-		{BuildFailureWeigher, 1000000}, {CrossCellWeigher, 1000000},
-		{PCIWeigher, 1}, {HypervisorVersionWeigher, 1},
+		{RAMWeigher, 1},
+		{CPUWeigher, 1},
+		{DiskWeigher, 1},
+		{IoOpsWeigher, -1},
+		{SoftAffinityWeigher, 1},
+		{SoftAntiAffinityWeigher, 1},
+		{BuildFailureWeigher, 1000000},
+		{CrossCellWeigher, 1000000},
+		{PCIWeigher, 1},
+		{HypervisorVersionWeigher, 1},
 	}
 }
 

@@ -1,0 +1,229 @@
+package schedule
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Edit collects changes to a table and gives the next version. It belongs to
+// one goroutine. What it costs follows what it changes, not what the table
+// holds (but for one pointer a chunk).
+type Edit struct {
+	t *Table // next version; its version is the owner of what is written
+	// written are the chunks owned, by index; true: hosts were added or removed.
+	written map[int]bool
+}
+
+// Edit starts the next version; t stays as it is.
+func (t *Table) Edit() *Edit {
+	next := *t
+	next.version++
+	return &Edit{t: &next, written: map[int]bool{}}
+}
+
+// Table gives the next version. The Edit must not be used afterwards.
+func (e *Edit) Table() *Table {
+	t := e.t
+	e.t = nil
+	for i, all := range e.written {
+		t.chunks[i].seal(all)
+	}
+	return t
+}
+
+// chunk gives the chunk of a slot, owned.
+func (e *Edit) chunk(at number) *chunk {
+	i := int(at / chunkSize)
+	if _, ok := e.written[i]; ok {
+		return e.t.chunks[i]
+	}
+	if len(e.written) == 0 {
+		e.t.chunks = slices.Clone(e.t.chunks)
+	}
+	if i == len(e.t.chunks) {
+		e.t.chunks = append(e.t.chunks, newChunk(e.t.version))
+	} else {
+		e.t.chunks[i] = e.t.chunks[i].own(e.t.version)
+	}
+	e.written[i] = false
+	return e.t.chunks[i]
+}
+
+// ownRow gives a slot's row and its chunk, both owned.
+func (e *Edit) ownRow(at number) (*row, *chunk) {
+	c := e.chunk(at)
+	r := c.rows.v[at%chunkSize].own(e.t.version)
+	c.setRow(at%chunkSize, r)
+	return r, c
+}
+
+// PutHost adds a host, or replaces it; its consumers stay.
+func (e *Edit) PutHost(h Host) {
+	t, owner := e.t, e.t.version
+	at, known := t.slots.get(h.UUID)
+	if !known {
+		at = e.newSlot()
+		t.slots = t.slots.set(h.UUID, at, owner)
+		t.n++
+	}
+	r := &row{owner: owner, host: cloneHost(&h), view: h.View, used: make([]int64, len(h.Resources))}
+	for i := range h.Resources {
+		r.used[i] = h.Resources[i].Used
+	}
+	if known {
+		old := t.row(at)
+		r.consumers = slices.Clip(old.consumers)
+		if old.host.ServiceHost != h.ServiceHost || old.host.NodeName != h.NodeName {
+			e.unindex(old.host, at)
+			e.index(r.host, at)
+		}
+	} else {
+		e.index(r.host, at)
+	}
+	e.write(at, r)
+}
+
+// RemoveHost removes a host and the consumers on it.
+func (e *Edit) RemoveHost(id ID) {
+	t, owner := e.t, e.t.version
+	at, ok := t.slots.get(id)
+	if !ok {
+		return
+	}
+	r := t.row(at)
+	for _, instance := range slices.Clone(r.consumers) {
+		e.RemoveConsumer(instance)
+	}
+	e.unindex(r.host, at)
+	e.clear(at)
+	t.slots = t.slots.del(id, owner)
+	t.free = &freeSlot{slot: at, next: t.free}
+	t.n--
+}
+
+// SetUsage sets what is used of each class (0 of those not named) and the Nova
+// view. It reports false when there is no such host.
+func (e *Edit) SetUsage(id ID, used []Amount, v View) bool {
+	at, ok := e.t.slots.get(id)
+	if !ok {
+		return false
+	}
+	r, c := e.ownRow(at)
+	for i := range r.used {
+		r.used[i] = 0
+		for _, a := range used {
+			if a.Class == r.host.Resources[i].Class {
+				r.used[i] = a.N
+			}
+		}
+	}
+	r.view = v
+	e.writeUsage(at, r, c)
+	return true
+}
+
+// SetDown sets whether a host is down. It reports false when there is no such
+// host.
+func (e *Edit) SetDown(id ID, down bool) bool {
+	at, ok := e.t.slots.get(id)
+	if !ok {
+		return false
+	}
+	c, bit := e.chunk(at), uint64(1)<<(at%chunkSize)
+	if (c.down&bit != 0) == down {
+		return true
+	}
+	r, c := e.ownRow(at)
+	h := *r.host
+	h.Down = down
+	r.host = &h
+	c.down ^= bit
+	return true
+}
+
+// Take does what a pick does to its host: resources and the Nova view used, one
+// instance and one io operation more, the consumer added (in the request's
+// group, unless its MembersExact says otherwise). It reports false when there
+// is no such host.
+func (e *Edit) Take(t Take, q *Request) bool {
+	at, ok := e.t.slots.get(t.Host)
+	if !ok {
+		return false
+	}
+	r, c := e.ownRow(at)
+	for i := range r.used {
+		for _, a := range q.Resources {
+			if a.Class == r.host.Resources[i].Class {
+				r.used[i] += a.N
+			}
+		}
+	}
+	r.view.VCPUsUsed += q.Consume.VCPUs
+	r.view.FreeRAMMB -= q.Consume.RAMMB
+	r.view.FreeDiskMB -= q.Consume.DiskMB
+	r.view.NumInstances++
+	r.view.NumIOOps++
+	e.writeUsage(at, r, c)
+	consumer := Consumer{Instance: t.Instance}
+	if g := q.Group; g != nil && (!g.MembersExact || slices.Contains(g.Members, t.Instance)) {
+		consumer.Group = g.UUID
+	}
+	return e.PutConsumer(t.Host, consumer)
+}
+
+// newSlot gives a slot without a host.
+func (e *Edit) newSlot() number {
+	if f := e.t.free; f != nil {
+		e.t.free = f.next
+		return f.slot
+	}
+	// No slot is free, so every one below is taken.
+	return number(e.t.n)
+}
+
+func (e *Edit) index(h *Host, at number) {
+	t, owner := e.t, e.t.version
+	service, node := name(strings.ToLower(h.ServiceHost)), name(h.NodeName)
+	s, _ := t.services.get(service)
+	t.services = t.services.set(service, s.add(at, owner), owner)
+	s, _ = t.nodes.get(node)
+	t.nodes = t.nodes.set(node, s.add(at, owner), owner)
+}
+
+func (e *Edit) unindex(h *Host, at number) {
+	drop := func(m pmap[name, slotSet], k name) pmap[name, slotSet] {
+		s, _ := m.get(k)
+		if s = s.remove(at, e.t.version); s.mask == 0 {
+			return m.del(k, e.t.version)
+		}
+		return m.set(k, s, e.t.version)
+	}
+	e.t.services = drop(e.t.services, name(strings.ToLower(h.ServiceHost)))
+	e.t.nodes = drop(e.t.nodes, name(h.NodeName))
+}
+
+// cloneHost keeps the table's rows apart from what the caller may write to.
+func cloneHost(h *Host) *Host {
+	c := *h
+	c.Traits = slices.Clone(h.Traits)
+	c.Resources = slices.Clone(h.Resources)
+	c.Aggregates = slices.Clone(h.Aggregates)
+	for i := range c.Aggregates {
+		c.Aggregates[i].Metadata = maps.Clone(c.Aggregates[i].Metadata)
+	}
+	return &c
+}
+
+// most is the greatest amount that fits by capacity and max_unit.
+func most(r *Resource, used int64) int64 {
+	free := r.Capacity - used
+	if used < 0 && free < r.Capacity {
+		free = math.MaxInt64
+	}
+	if used > 0 && free > r.Capacity {
+		free = math.MinInt64
+	}
+	return min(free, r.MaxUnit)
+}

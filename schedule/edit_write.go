@@ -1,0 +1,87 @@
+package schedule
+
+import "math"
+
+// availabilityZone is the metadata key of an aggregate that makes it a zone.
+const availabilityZone = "availability_zone"
+
+// write fills a slot's columns from a row.
+func (e *Edit) write(at number, r *row) {
+	t, owner := e.t, e.t.version
+	c, i := e.chunk(at), at%chunkSize
+	bit := uint64(1) << i
+	h := r.host
+	if c.valid&bit == 0 {
+		c.valid |= bit
+		e.written[int(at/chunkSize)] = true
+	}
+	c.disabled &^= bit
+	if h.Disabled {
+		c.disabled |= bit
+	}
+	c.down &^= bit
+	if h.Down {
+		c.down |= bit
+	}
+	l := c.ownLabels()
+	l.clear(bit)
+	for _, trait := range h.Traits {
+		l.traits = mark(l.traits, t.names.traits.intern(trait, owner), bit)
+	}
+	for i := range h.Aggregates {
+		a := &h.Aggregates[i]
+		l.aggregates = mark(l.aggregates, t.names.aggregates.intern(a.UUID, owner), bit)
+		zone := a.Metadata[availabilityZone]
+		if zone == "" {
+			continue
+		}
+		l.zones = mark(l.zones, t.names.zones.intern(zone, owner), bit)
+		l.zoned |= bit
+		if r.zone == "" || zone < r.zone {
+			r.zone = zone
+		}
+	}
+	l.cells = mark(l.cells, t.names.cells.intern(h.Cell, owner), bit)
+	c.setRow(i, r)
+	c.setHash(i, HostHash(h.UUID))
+	for class, l := range c.classes {
+		if l != nil {
+			c.setLimit(class, i, math.MinInt64, false)
+		}
+	}
+	e.writeUsage(at, r, c)
+}
+
+// writeUsage fills the columns that follow from what is used and from the view.
+func (e *Edit) writeUsage(at number, r *row, c *chunk) {
+	i := at % chunkSize
+	for k := range r.host.Resources {
+		res := &r.host.Resources[k]
+		class := e.t.names.classes.intern(res.Class, e.t.version)
+		c.setLimit(class, i, most(res, r.used[k]), res.MinUnit > 1 || res.StepSize > 1)
+	}
+	for col, x := range rawColumns(&r.view) {
+		c.setRaw(col, i, x)
+	}
+}
+
+// clear empties a slot.
+func (e *Edit) clear(at number) {
+	c, i := e.chunk(at), at%chunkSize
+	bit := uint64(1) << i
+	e.written[int(at/chunkSize)] = true
+	c.valid &^= bit
+	c.disabled &^= bit
+	c.down &^= bit
+	c.ownLabels().clear(bit)
+	c.setRow(i, nil)
+	c.setHash(i, 0)
+	for class, l := range c.classes {
+		if l != nil {
+			c.setLimit(class, i, math.MinInt64, false)
+		}
+	}
+	for col := range c.columns {
+		c.setRaw(col, i, 0)
+	}
+}

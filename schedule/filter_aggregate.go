@@ -1,0 +1,43 @@
+package schedule
+
+// aggregateFilter asks for one aggregate of each set of MemberOf, and for none
+// of the forbidden (Placement's member_of). An empty set has none to be in.
+func (s *scan) aggregateFilter() {
+	r, names := s.q.Request, &s.t.names.aggregates
+	if len(r.MemberOf) > 0 {
+		sets := names.sets(r.MemberOf)
+		s.check(AggregateFilter, "", func(_ int, c *chunk, m uint64) uint64 {
+			for _, set := range sets {
+				m &= hasAny(c.labels.aggregates, set)
+			}
+			return m
+		})
+	}
+	if len(r.ForbiddenAggregates) > 0 {
+		forbidden := names.sets([][]string{r.ForbiddenAggregates})[0]
+		s.check(AggregateFilter, "forbidden", func(_ int, c *chunk, _ uint64) uint64 {
+			return ^hasAny(c.labels.aggregates, forbidden)
+		})
+	}
+}
+
+// sets gives the ids of the names known; names no host has are left out.
+func (s *series) sets(names [][]string) [][]int {
+	out := make([][]int, len(names))
+	for i, set := range names {
+		for _, n := range set {
+			if id := s.id(n); id >= 0 {
+				out[i] = append(out[i], id)
+			}
+		}
+	}
+	return out
+}
+
+// hasAny joins the words of some ids.
+func hasAny(words []uint64, ids []int) (m uint64) {
+	for _, id := range ids {
+		m |= has(words, id)
+	}
+	return m
+}

@@ -1,0 +1,34 @@
+package schedule
+
+// hostFilter is the request's own restriction, in Nova's order
+// (host_manager.py, get_filtered_hosts): cell and requested destination
+// (compared exactly), ignored hosts, forced hosts (without case), forced nodes
+// (exactly).
+func (s *scan) hostFilter() {
+	r := s.q.Request
+	keep := func(detail string, words slotWords) {
+		s.check(HostFilter, detail, func(at int, _ *chunk, _ uint64) uint64 { return words.in(at) })
+	}
+	if d := r.Destination; d != nil {
+		if d.Cell != "" && !d.AllowCrossCellMove {
+			id := s.t.names.cells.id(d.Cell)
+			s.check(HostFilter, "other cell", func(_ int, c *chunk, _ uint64) uint64 { return has(c.labels.cells, id) })
+		}
+		if d.Host != "" {
+			keep("other host", s.t.onServices([]string{d.Host}, false))
+		}
+		if d.Node != "" {
+			keep("other node", s.t.onNodes([]string{d.Node}))
+		}
+	}
+	if len(r.IgnoreHosts) > 0 {
+		words := s.t.onServices(r.IgnoreHosts, true)
+		s.check(HostFilter, "ignored", func(at int, _ *chunk, _ uint64) uint64 { return ^words.in(at) })
+	}
+	if len(r.ForceHosts) > 0 {
+		keep("not forced", s.t.onServices(r.ForceHosts, true))
+	}
+	if len(r.ForceNodes) > 0 {
+		keep("not forced", s.t.onNodes(r.ForceNodes))
+	}
+}

@@ -1,0 +1,46 @@
+package schedule
+
+import "math/bits"
+
+// resourceFilter asks for every amount: used + n <= capacity, min_unit <= n <=
+// max_unit, n a multiple of step_size (Placement's rule). A host without the
+// class has none of it.
+func (s *scan) resourceFilter() {
+	for _, a := range s.q.Request.Resources {
+		id := s.t.names.classes.id(a.Class)
+		s.check(ResourceFilter, a.Class, func(_ int, c *chunk, m uint64) uint64 {
+			if id < 0 || id >= len(c.classes) || c.classes[id] == nil {
+				return 0
+			}
+			return c.fits(c.classes[id], a, m)
+		})
+	}
+}
+
+// fits keeps the hosts of m where an amount fits.
+func (c *chunk) fits(l *limits, a Amount, m uint64) uint64 {
+	if a.N > l.hi {
+		return 0
+	}
+	if a.N > l.lo {
+		m &= l.atLeast(a.N)
+	}
+	for odd := m & l.odd; odd != 0; odd &= odd - 1 {
+		i := bits.TrailingZeros64(odd)
+		if !c.rows.v[i].divides(a) {
+			m &^= 1 << i
+		}
+	}
+	return m
+}
+
+// divides checks an amount against min_unit and step_size.
+func (r *row) divides(a Amount) bool {
+	for i := range r.host.Resources {
+		res := &r.host.Resources[i]
+		if res.Class == a.Class {
+			return a.N >= res.MinUnit && (res.StepSize <= 1 || a.N%res.StepSize == 0)
+		}
+	}
+	return false
+}

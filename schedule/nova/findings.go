@@ -1,0 +1,47 @@
+package nova
+
+import (
+	"fmt"
+	"strings"
+
+	"cellgate/internal/fault"
+)
+
+// maxReported bounds the problems an error names, so that it fits the headers it
+// travels in.
+const maxReported = 32
+
+// findings collects what is wrong with a form and what of it is not honoured.
+type findings struct {
+	// fields has the first problem of each path, maxReported at most.
+	fields  []fault.Field
+	paths   map[string]bool
+	ignored []string
+}
+
+func (f *findings) invalid(path, format string, args ...any) {
+	if f.paths[path] {
+		return
+	}
+	if f.paths == nil {
+		f.paths = map[string]bool{}
+	}
+	f.paths[path] = true
+	if len(f.fields) < maxReported {
+		f.fields = append(f.fields, fault.Field{
+			Path:    shorten(path),
+			Problem: fmt.Sprintf(format, args...),
+		})
+	}
+}
+
+func (f *findings) ignore(path string) { f.ignored = append(f.ignored, path) }
+
+func (f *findings) err() error {
+	fields := f.fields
+	if more := len(f.paths) - len(fields); more > 0 {
+		form, _, _ := strings.Cut(fields[0].Path, ".")
+		fields = append(fields, fault.Field{Path: form, Problem: fmt.Sprintf("and %d more fields", more)})
+	}
+	return fault.InvalidFields(fields)
+}

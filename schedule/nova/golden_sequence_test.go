@@ -1,0 +1,233 @@
+package nova
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"cellgate/schedule"
+)
+
+func bundled() bool { return os.Getenv("CELLGATE_GOLDEN") == "" }
+
+// splits is how many random splits into cells each case is planned over.
+const splits = 12
+
+// TestI5_GoldenSequences splits the hosts of each case into one to five cells at
+// random and demands that the plan over them picks what Nova picked from all
+// hosts. Cases without a sequence are a sequence of one.
+func TestI5_GoldenSequences(t *testing.T) {
+	many, single := tally{}, tally{}
+	oneRound, plans := 0, 0
+	for n, c := range loadGolden(t) {
+		counts, sequence := single, c.Expected.Sequence != nil
+		if sequence {
+			counts = many
+		}
+		r, hosts := c.start(t, counts)
+		if r == nil {
+			continue
+		}
+		ch, rules, reason := c.qualify(r, hosts, sequence)
+		if reason == "" && sequence {
+			reason = c.unsteady()
+		}
+		if reason != "" {
+			counts[reason]++
+			continue
+		}
+		agree := true
+		for seed := range uint64(splits) {
+			rnd := rand.New(rand.NewPCG(uint64(n), seed))
+			p := replay{c: c, r: r, rules: rules, hosts: ch.hosts, rnd: rnd, seed: seed}
+			if err := p.run(); err != nil {
+				t.Errorf("%s, split %d: %v", c.ID, seed, err)
+				agree = false
+				break
+			}
+			plans += p.plans
+			oneRound += p.oneRound
+		}
+		if agree {
+			counts.agree(ch, hosts)
+		}
+	}
+	t.Logf("sequences, each over %d splits:%v", splits, many)
+	t.Logf("single picks, each over %d splits:%v", splits, single)
+	t.Logf("plans: %d, first pick in one round: %d", plans, oneRound)
+	need(t, "sequences", many["AGREE"], 27)
+	need(t, "single picks", single["AGREE"], 325)
+}
+
+// unsteady says why a sequence cannot be replayed by what the core consumes.
+func (c *goldenCase) unsteady() string {
+	pci := c.spec()["pci_requests"].(map[string]any)[dataKey].(map[string]any)["requests"].([]any)
+	if len(pci) > 0 {
+		return "picks consume PCI devices"
+	}
+	return ""
+}
+
+// replay plans one case over one split, following Nova where weights tie.
+type replay struct {
+	c     *goldenCase
+	r     *schedule.Request
+	rules *schedule.Rules
+	hosts []goldenHost
+	rnd   *rand.Rand
+	seed  uint64
+
+	cells    []int
+	plans    int
+	oneRound int
+}
+
+func (p *replay) run() error {
+	want, instances := p.wanted()
+	n := 1 + p.rnd.IntN(5)
+	for range p.hosts {
+		p.cells = append(p.cells, p.rnd.IntN(n))
+	}
+	hosts, r := p.hosts, *p.r
+	for done := 0; done < len(instances); {
+		got, err := p.plan(n, hosts, &r, instances[done:])
+		switch {
+		case err != nil:
+			return err
+		case done == len(want) && len(got) == 0:
+			return nil // Nova found no host for the next, either.
+		case done == len(want):
+			return fmt.Errorf("instance %d on %s, want none", done, got[0])
+		case len(got) == 0:
+			return fmt.Errorf("instance %d has no host, want %s", done, want[done])
+		}
+		for i := 0; i < len(got) && done < len(want); i++ {
+			w := want[done]
+			if got[i] != w && !p.tied(hosts, &r, got[i], w) {
+				return fmt.Errorf("instance %d on %s, want %s (picked from there: %v, want: %v)",
+					done, got[i], w, got[i:], want[done:])
+			}
+			hosts, r = follow(hosts, r, w, instances[done])
+			done++
+			if got[i] != w {
+				break // Another of equal weight: plan on from Nova's pick.
+			}
+		}
+	}
+	return nil
+}
+
+// wanted gives Nova's picks and the instances asked for.
+func (p *replay) wanted() (picks []string, instances []schedule.ID) {
+	if s := p.c.Expected.Sequence; s != nil {
+		for _, u := range p.c.InstanceUUIDs {
+			id, err := schedule.ParseID(u)
+			if err != nil {
+				panic(err)
+			}
+			instances = append(instances, id)
+		}
+		return s.Hosts, instances
+	}
+	id, err := schedule.ParseID(p.c.spec()["instance_uuid"].(string))
+	if err != nil {
+		panic(err)
+	}
+	for _, w := range p.c.Expected.Weighed[:min(1, len(p.c.Expected.Weighed))] {
+		key := w.Host
+		if p.c.HostKey == "host/node" {
+			key += "/" + w.Node
+		}
+		picks = append(picks, key)
+	}
+	return picks, []schedule.ID{id}
+}
+
+// plan runs the plan over n cells and gives the names of the hosts picked.
+func (p *replay) plan(n int, hosts []goldenHost, r *schedule.Request, instances []schedule.ID) ([]string, error) {
+	tables := make([]*schedule.Table, n)
+	names := map[schedule.ID]string{}
+	for cell := range tables {
+		tables[cell] = tableOf(hosts, func(i int) bool { return p.cells[i] == cell })
+	}
+	for _, h := range hosts {
+		names[h.UUID] = h.key
+	}
+	plan := schedule.NewPlan(schedule.PlanConfig{
+		Request: r, Rules: p.rules, Seed: p.seed, Instances: instances, Cells: n, MaxRounds: 8,
+	})
+	for !plan.Done() {
+		asks := plan.Next()
+		if len(asks) == 0 {
+			return nil, fmt.Errorf("the plan is not done and asks nothing")
+		}
+		for _, a := range asks {
+			pr, err := tables[a.Cell].Propose(&a.Query)
+			if err != nil {
+				return nil, err
+			}
+			if err := plan.Answer(a.Cell, pr); err != nil {
+				return nil, err
+			}
+		}
+	}
+	res := plan.Result()
+	p.plans++
+	if res.Rounds == 1 {
+		p.oneRound++
+	}
+	if !res.Exact {
+		return nil, fmt.Errorf("the plan is not exact")
+	}
+	var picks []string
+	for _, x := range res.Picks {
+		picks = append(picks, names[x.Candidate.Host])
+	}
+	return picks, nil
+}
+
+// follow consumes from Nova's pick as Nova does.
+func follow(hosts []goldenHost, r schedule.Request, key string, instance schedule.ID) ([]goldenHost, schedule.Request) {
+	hosts = slices.Clone(hosts)
+	for i := range hosts {
+		h := &hosts[i]
+		if h.key != key {
+			continue
+		}
+		h.View.VCPUsUsed += r.Consume.VCPUs
+		h.View.FreeRAMMB -= r.Consume.RAMMB
+		h.View.FreeDiskMB -= r.Consume.DiskMB
+		h.View.NumInstances++
+		h.View.NumIOOps++
+		h.instances = append(slices.Clone(h.instances), instance)
+		if r.Group != nil {
+			g := *r.Group
+			g.Hosts = append(slices.Clone(g.Hosts), h.ServiceHost)
+			r.Group = &g
+		}
+	}
+	return hosts, r
+}
+
+// tied reports whether the two hosts weigh the same.
+func (p *replay) tied(hosts []goldenHost, r *schedule.Request, a, b string) bool {
+	pr, err := tableOf(hosts, nil).Propose(&schedule.Query{
+		Request: r, Rules: p.rules, Seed: p.seed, Limit: len(hosts),
+	})
+	if err != nil {
+		return false
+	}
+	weights := map[string]float64{}
+	for _, c := range pr.Candidates {
+		for _, h := range hosts {
+			if h.UUID == c.Host {
+				weights[h.key] = c.Weight
+			}
+		}
+	}
+	wa, oka := weights[a]
+	wb, okb := weights[b]
+	return oka && okb && near(wa, wb)
+}

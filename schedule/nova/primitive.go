@@ -1,0 +1,254 @@
+package nova
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"cellgate/schedule"
+)
+
+// root begins the path of every field of the versioned form.
+const root = "nova_request_spec"
+
+// Translated is a RequestSpec object, understood.
+type Translated struct {
+	Request schedule.Request
+	// Flavor is the request's, for Nova's own consumption.
+	Flavor    Flavor
+	ProjectID string
+	UserID    string
+	// NumInstances is 1 when the form does not say.
+	NumInstances int
+	// InstanceUUID is in the form the request has it in; may be empty.
+	InstanceUUID string
+	// Ignored has the paths of what was there and is not honoured: keys that
+	// are unknown, and those that bear on no choice of host. Fields of Nova's
+	// own that never do (ids, dates, limits) are not in it.
+	Ignored []string
+}
+
+// FromPrimitive reads a RequestSpec as RequestSpec.obj_to_primitive() gives it,
+// decoded from JSON. The error is InvalidRequest with every field that is wrong,
+// of an unknown version, or asks for what is not supported; paths begin with
+// nova_request_spec.
+func FromPrimitive(m map[string]any) (*Translated, error) {
+	var f findings
+	o := f.object(root, m, "RequestSpec")
+	if o == nil {
+		return nil, f.err()
+	}
+	s := Spec{
+		Path:                     root,
+		MemberOfField:            "requested_destination.aggregates",
+		ForbiddenAggregatesField: "requested_destination.forbidden_aggregates",
+		RequiredTraitsField:      "request_level_params.root_required",
+		ForbiddenTraitsField:     "request_level_params.root_forbidden",
+		AvailabilityZone:         o.text("availability_zone"),
+		IgnoreHosts:              o.texts("ignore_hosts"),
+		ForceHosts:               o.texts("force_hosts"),
+		ForceNodes:               o.texts("force_nodes"),
+		BootFromVolume:           o.flag("is_bfv"),
+	}
+	t := &Translated{ProjectID: o.text("project_id"), UserID: o.text("user_id")}
+	s.flavor(o)
+	s.image(o)
+	s.destination(o)
+	s.instanceGroup(o)
+	s.hints(o)
+	s.levelParams(o)
+	o.unsupported()
+	o.known("id", "limits", "retry", "security_groups")
+	o.count(t)
+	t.InstanceUUID = o.text("instance_uuid")
+	if t.InstanceUUID != "" {
+		f.uuid(o.at("instance_uuid"), t.InstanceUUID)
+	}
+	o.rest()
+	t.Request = f.compile(&s)
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	t.Flavor, t.Ignored = s.Flavor, f.ignored
+	return t, nil
+}
+
+// count reads num_instances: how many instances of these needs.
+func (o *object) count(t *Translated) {
+	t.NumInstances = 1
+	if o.data["num_instances"] == nil {
+		o.known("num_instances")
+		return
+	}
+	before := len(o.fields)
+	n := o.amount("num_instances")
+	if n < 1 && len(o.fields) == before {
+		o.invalid(o.at("num_instances"), "must be at least 1, is %d", n)
+	}
+	t.NumInstances = int(n)
+}
+
+func (s *Spec) flavor(spec *object) {
+	spec.required("flavor")
+	o := spec.child("flavor", "Flavor")
+	o.required("vcpus", "memory_mb", "root_gb")
+	s.Flavor = Flavor{
+		VCPUs:       o.amount("vcpus"),
+		MemoryMB:    o.amount("memory_mb"),
+		RootGB:      o.amount("root_gb"),
+		EphemeralGB: o.amount("ephemeral_gb"),
+		SwapMB:      o.amount("swap"),
+		ExtraSpecs:  o.textDict("extra_specs"),
+	}
+	o.known("id", "name", "flavorid", "rxtx_factor", "vcpu_weight", "disabled", "is_public",
+		"projects", "description", "created_at", "updated_at", "deleted_at", "deleted")
+	o.rest()
+}
+
+// textDict reads a dictionary of strings (DictOfStringsField).
+func (o *object) textDict(key string) map[string]string {
+	m := o.dict(key)
+	out := make(map[string]string, len(m))
+	for _, k := range sortedKeys(m) {
+		v, ok := m[k].(string)
+		if !ok {
+			o.invalid(at(o.at(key), k), "must be a string, not %s", kind(m[k]))
+		}
+		out[k] = v
+	}
+	return out
+}
+
+func (s *Spec) image(spec *object) {
+	o := spec.child("image", "ImageMeta")
+	props := o.child("properties", "ImageMetaProps")
+	s.ImageProperties = map[string]string{}
+	if props != nil {
+		for i, trait := range props.texts("traits_required") {
+			if !symbol(trait) {
+				props.invalid(fmt.Sprintf("%s[%d]", props.at("traits_required"), i), "%q is no trait", shorten(trait))
+			}
+			s.ImageProperties["trait:"+trait] = "required"
+		}
+		for _, k := range sortedKeys(props.data) {
+			if v := props.get(k); v != nil && k != "traits_required" {
+				s.ImageProperties[k] = propertyText(v)
+			}
+		}
+	}
+	o.known("id", "name", "status", "visibility", "protected", "checksum", "owner", "size",
+		"virtual_size", "container_format", "disk_format", "created_at", "updated_at", "tags",
+		"direct_url", "min_ram", "min_disk")
+	o.rest()
+}
+
+// propertyText writes an image property, which may be of any JSON type, as Glance
+// has it.
+func propertyText(v any) string {
+	switch x := v.(type) {
+	case string:
+		return x
+	case bool:
+		return strconv.FormatBool(x)
+	case float64:
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	b, err := json.Marshal(v)
+	if err != nil { // What JSON decoders give always encodes.
+		return kind(v)
+	}
+	return string(b)
+}
+
+func (s *Spec) destination(spec *object) {
+	o := spec.child("requested_destination", "Destination")
+	if o == nil {
+		return
+	}
+	cell := o.child("cell", "CellMapping")
+	cell.required("uuid")
+	s.Destination = &schedule.Destination{
+		Host:               o.text("host"),
+		Node:               o.text("node"),
+		Cell:               cell.text("uuid"),
+		AllowCrossCellMove: o.flag("allow_cross_cell_move"),
+	}
+	if cell != nil {
+		if id, ok := o.uuid(cell.at("uuid"), s.Destination.Cell); ok {
+			s.Destination.Cell = id.String()
+		}
+	}
+	cell.known("id", "name", "transport_url", "database_connection", "disabled", "created_at", "updated_at")
+	cell.rest()
+	s.MemberOf = o.aggregateSets("aggregates")
+	s.ForbiddenAggregates = o.texts("forbidden_aggregates")
+	o.rest()
+}
+
+// aggregateSets reads Destination.aggregates: strings of uuids joined by commas,
+// any of which will do (nova/objects/request_spec.py, require_aggregates), with or
+// without Placement's "in:" before them. A list of uuids does as well.
+func (o *object) aggregateSets(key string) [][]string {
+	var sets [][]string
+	for i, e := range o.list(key) {
+		path := fmt.Sprintf("%s[%d]", o.at(key), i)
+		switch x := e.(type) {
+		case string:
+			sets = append(sets, strings.Split(strings.TrimPrefix(x, "in:"), ","))
+		case []any:
+			sets = append(sets, o.findings.texts(path, x))
+		default:
+			o.invalid(path, "must be a string of uuids joined by commas, not %s", kind(e))
+		}
+	}
+	return sets
+}
+
+// hints reads scheduler_hints: a list of strings a name; one string does as well.
+func (s *Spec) hints(spec *object) {
+	m := spec.dict("scheduler_hints")
+	s.Hints = make(map[string][]string, len(m))
+	for _, name := range sortedKeys(m) {
+		switch v := m[name].(type) {
+		case nil:
+		case string:
+			s.Hints[name] = []string{v}
+		default:
+			s.Hints[name] = spec.findings.texts(at(spec.at("scheduler_hints"), name), v)
+		}
+	}
+}
+
+func (s *Spec) levelParams(spec *object) {
+	o := spec.child("request_level_params", "RequestLevelParams")
+	s.RequiredTraits = o.texts("root_required")
+	s.ForbiddenTraits = o.texts("root_forbidden")
+	if len(o.list("same_subtree")) > 0 {
+		o.invalid(o.at("same_subtree"), "not supported: %s", granular)
+	}
+	o.rest()
+}
+
+// unsupported refuses the fields that narrow the choice of host in ways the core
+// does not know, and reports those that do so only beside them.
+func (o *object) unsupported() {
+	if o.get("numa_topology") != nil {
+		o.invalid(o.at("numa_topology"), "not supported: %s", numa)
+	}
+	pci := o.child("pci_requests", "InstancePCIRequests")
+	if len(pci.list("requests")) > 0 {
+		pci.invalid(pci.at("requests"), "not supported: %s", devices)
+	}
+	pci.known("instance_uuid")
+	pci.rest()
+	if len(o.list("requested_resources")) > 0 {
+		o.invalid(o.at("requested_resources"), "not supported: %s", granular)
+	}
+	// Read by NUMA placement and by request filters that are off by default.
+	for _, k := range []string{"network_metadata", "requested_networks"} {
+		if o.get(k) != nil {
+			o.ignore(o.at(k))
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package nova
+
+import "strconv"
+
+// instanceGroup reads the InstanceGroup. policy came with version 1.11; before
+// that the one policy stood in policies.
+func (s *Spec) instanceGroup(spec *object) {
+	o := spec.child("instance_group", "InstanceGroup")
+	if o == nil {
+		return
+	}
+	s.Group = &Group{
+		UUID:    o.text("uuid"),
+		Policy:  o.text("policy"),
+		Members: o.texts("members"),
+		Hosts:   o.texts("hosts"),
+	}
+	s.Group.policy(o)
+	s.Group.rules(o)
+	o.known("id", "name", "project_id", "user_id", "metadetails",
+		"created_at", "updated_at", "deleted_at", "deleted")
+	o.rest()
+}
+
+func (g *Group) policy(o *object) {
+	policies := o.texts("policies")
+	if g.Policy == "" && len(policies) > 0 {
+		g.Policy = policies[0]
+	}
+	for _, p := range policies {
+		if p != g.Policy {
+			o.invalid(o.at("policies"), "not supported: a group has one policy, %q, but %q is named too",
+				shorten(g.Policy), shorten(p))
+			return
+		}
+	}
+}
+
+// rules reads _rules, whose values are strings of digits (DictOfStringsField).
+func (g *Group) rules(o *object) {
+	for _, field := range []string{"_rules", "rules"} {
+		rules := o.dict(field)
+		for _, name := range sortedKeys(rules) {
+			path, v := at(o.at(field), name), rules[name]
+			if name != "max_server_per_host" {
+				o.invalid(path, "not supported: max_server_per_host is the one rule known")
+				continue
+			}
+			n, problem := integer(v)
+			if text, ok := v.(string); ok {
+				var err error
+				if n, err = strconv.ParseInt(text, 10, 64); err != nil {
+					problem = "must be an integer, not " + strconv.Quote(shorten(text))
+				} else {
+					problem = ""
+				}
+			}
+			if problem == "" && n < 1 {
+				problem = "must be at least 1"
+			}
+			if problem == "" {
+				problem = amountProblem(n)
+			}
+			if problem != "" {
+				o.invalid(path, "%s", problem)
+				continue
+			}
+			g.MaxPerHost = n
+		}
+	}
+}

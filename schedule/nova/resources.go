@@ -1,0 +1,113 @@
+package nova
+
+import (
+	"math"
+	"strings"
+
+	"cellgate/schedule"
+)
+
+// Classes of Placement that Nova fills from every flavor.
+const (
+	vcpu     = "VCPU"
+	memoryMB = "MEMORY_MB"
+	diskGB   = "DISK_GB"
+)
+
+// standardClasses are those of os-resource-classes 1.1.0.
+var standardClasses = map[string]bool{
+	vcpu: true, memoryMB: true, diskGB: true, "PCI_DEVICE": true,
+	"SRIOV_NET_VF": true, "NUMA_SOCKET": true, "NUMA_CORE": true,
+	"NUMA_THREAD": true, "NUMA_MEMORY_MB": true, "IPV4_ADDRESS": true,
+	"VGPU": true, "VGPU_DISPLAY_HEAD": true,
+	"NET_BW_EGR_KILOBIT_PER_SEC": true, "NET_BW_IGR_KILOBIT_PER_SEC": true,
+	"PCPU": true, "MEM_ENCRYPTION_CONTEXT": true, "FPGA": true, "PGPU": true,
+	"NET_PACKET_RATE_KILOPACKET_PER_SEC":     true,
+	"NET_PACKET_RATE_EGR_KILOPACKET_PER_SEC": true,
+	"NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC": true,
+}
+
+// KnownResourceClass reports whether Placement could know the class: a standard
+// one, or a custom one by its form.
+func KnownResourceClass(class string) bool {
+	custom, ok := strings.CutPrefix(class, "CUSTOM_")
+	return standardClasses[class] || (ok && custom != "" && symbol(class))
+}
+
+// symbol reports whether s can be the name of a trait or a resource class.
+func symbol(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 255
+}
+
+// Flavor is what of a flavor bears on placing. Amounts are in the units of their
+// names and not negative.
+type Flavor struct {
+	VCPUs       int64
+	MemoryMB    int64
+	RootGB      int64
+	EphemeralGB int64
+	SwapMB      int64
+	ExtraSpecs  map[string]string
+}
+
+// Resources gives the amounts a flavor asks of the root provider, by class,
+// before overrides (nova/scheduler/utils.py, ResourceRequest): DISK_GB is the
+// root disk unless the instance boots from a volume, the ephemeral disk, and swap
+// rounded up to GiB. Zeros are in it.
+func (f Flavor) Resources(bootFromVolume bool) map[string]int64 {
+	disk := f.EphemeralGB + (f.SwapMB+1023)/1024
+	if !bootFromVolume {
+		disk += f.RootGB
+	}
+	return map[string]int64{vcpu: f.VCPUs, memoryMB: f.MemoryMB, diskGB: disk}
+}
+
+// Consumption is what Nova's scheduler takes from a host state for an instance of
+// the flavor (nova/scheduler/host_manager.py, _locked_consume_from_request): the
+// root disk counts even when the instance boots from a volume, swap and overrides
+// do not.
+func (f Flavor) Consumption() schedule.Consumption {
+	return schedule.Consumption{
+		VCPUs:  f.VCPUs,
+		RAMMB:  f.MemoryMB,
+		DiskMB: (f.RootGB + f.EphemeralGB) * 1024,
+	}
+}
+
+// consumption is what a claim of these amounts changes in the view of a host
+// that reports inventories.
+func consumption(resources []schedule.Amount) schedule.Consumption {
+	var c schedule.Consumption
+	for _, a := range resources {
+		switch a.Class {
+		case vcpu:
+			c.VCPUs = a.N
+		case memoryMB:
+			c.RAMMB = a.N
+		case diskGB:
+			c.DiskMB = a.N * 1024
+		}
+	}
+	return c
+}
+
+// amounts strips zeros and sorts by class.
+func (f *findings) amounts(path string, by map[string]int64) []schedule.Amount {
+	out := make([]schedule.Amount, 0, len(by))
+	for _, class := range sortedKeys(by) {
+		n := by[class]
+		if n > math.MaxInt32 {
+			f.invalid(path, "asks for %d of %s, the most is %d", n, class, math.MaxInt32)
+		}
+		if n > 0 {
+			out = append(out, schedule.Amount{Class: class, N: n})
+		}
+	}
+	return out
+}

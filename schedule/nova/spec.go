@@ -1,0 +1,173 @@
+package nova
+
+import "cellgate/schedule"
+
+// Spec is what a request says, in one shape for every form it may come in.
+// Compile makes a schedule.Request of it.
+type Spec struct {
+	// Path begins the path of every field: "request_spec".
+	Path   string
+	Flavor Flavor
+	// BootFromVolume leaves the root disk out of DISK_GB.
+	BootFromVolume bool
+	// ImageProperties as text; trait:NAME=required adds a required trait.
+	ImageProperties map[string]string
+	// Resources overrides the flavor's amounts, extra specs included; 0 removes
+	// a class.
+	Resources       map[string]int64
+	RequiredTraits  []string
+	ForbiddenTraits []string
+	AnyTraits       [][]string
+	// MemberOf: of each set at least one aggregate (uuids).
+	MemberOf            [][]string
+	ForbiddenAggregates []string
+	AvailabilityZone    string
+	IgnoreHosts         []string
+	ForceHosts          []string
+	ForceNodes          []string
+	// Destination's cell is a uuid.
+	Destination *schedule.Destination
+	Group       *Group
+	Hints       map[string][]string
+	// Names of the fields that MemberOf, ForbiddenAggregates, RequiredTraits
+	// and ForbiddenTraits come from, for paths; when empty, those of the typed
+	// form.
+	MemberOfField            string
+	ForbiddenAggregatesField string
+	RequiredTraitsField      string
+	ForbiddenTraitsField     string
+}
+
+// Group is a server group as a request names it.
+type Group struct {
+	UUID   string
+	Policy string
+	// MaxPerHost is anti-affinity's limit; 0 means 1.
+	MaxPerHost int64
+	// Members are instance uuids, Hosts service hosts that hold some of them.
+	Members []string
+	Hosts   []string
+}
+
+// Most of what a list may hold: what the typed form allows.
+const (
+	maxHosts      = 1024
+	maxSets       = 64
+	maxAggregates = 1024
+	maxTraits     = 256
+	maxMembers    = 4096
+	maxPairs      = 256
+	maxName       = 255
+)
+
+// Compile makes the request that the core decides by. ignored has the paths of
+// what was there and is not honoured, because it bears on no choice of host. The
+// error is InvalidRequest with every field that is wrong or asks for what is not
+// supported.
+func Compile(s Spec) (r schedule.Request, ignored []string, err error) {
+	var f findings
+	r = f.compile(&s)
+	if err := f.err(); err != nil {
+		return schedule.Request{}, nil, err
+	}
+	return r, f.ignored, nil
+}
+
+func (f *findings) compile(s *Spec) schedule.Request {
+	t := newTraits(f)
+	r := schedule.Request{
+		Resources:        f.resources(s, t),
+		AvailabilityZone: f.name(s.Path+".availability_zone", s.AvailabilityZone),
+		IgnoreHosts:      f.names(s.Path+".ignore_hosts", s.IgnoreHosts, maxHosts),
+		ForceHosts:       f.names(s.Path+".force_hosts", s.ForceHosts, maxHosts),
+		ForceNodes:       f.names(s.Path+".force_nodes", s.ForceNodes, maxHosts),
+		Destination:      f.destination(s.Path+".requested_destination", s.Destination),
+		Group:            f.group(s.Path+".instance_group", s.Group),
+	}
+	f.imageProperties(s, t)
+	t.require(s.Path+"."+or(s.RequiredTraitsField, "required_traits"), s.RequiredTraits)
+	t.forbid(s.Path+"."+or(s.ForbiddenTraitsField, "forbidden_traits"), s.ForbiddenTraits)
+	r.AnyOf = t.any(s.Path+".any_traits", s.AnyTraits)
+	r.Required, r.Forbidden = t.sets()
+	r.MemberOf = f.memberOf(s.Path+"."+or(s.MemberOfField, "member_of"), s.MemberOf)
+	r.ForbiddenAggregates = f.aggregates(
+		s.Path+"."+or(s.ForbiddenAggregatesField, "forbidden_aggregates"), s.ForbiddenAggregates)
+	r.CheckForced = f.hints(s)
+	r.Consume = consumption(r.Resources)
+	return r
+}
+
+// resources joins the flavor's amounts, its extra specs and the overrides, and
+// takes the traits of the extra specs on the way.
+func (f *findings) resources(s *Spec, t *traits) []schedule.Amount {
+	path := s.Path + ".flavor"
+	for _, a := range []struct {
+		field string
+		n     int64
+	}{
+		{"vcpus", s.Flavor.VCPUs},
+		{"memory_mb", s.Flavor.MemoryMB},
+		{"root_gb", s.Flavor.RootGB},
+		{"ephemeral_gb", s.Flavor.EphemeralGB},
+		{"swap_mb", s.Flavor.SwapMB},
+	} {
+		if p := amountProblem(a.n); p != "" {
+			f.invalid(path+"."+a.field, "%s", p)
+			return nil
+		}
+	}
+	by := s.Flavor.Resources(s.BootFromVolume)
+	f.extraSpecs(path+".extra_specs", s.Flavor.ExtraSpecs, by, t)
+	f.overrides(s.Path+".resources", s.Resources, by)
+	out := f.amounts(path, by)
+	if len(out) == 0 && len(f.fields) == 0 {
+		f.invalid(path, "asks for no amount of any resource class")
+	}
+	return out
+}
+
+func (f *findings) overrides(path string, amounts, by map[string]int64) {
+	if len(amounts) > maxSets {
+		f.invalid(path, "names %d classes, the most is %d", len(amounts), maxSets)
+		return
+	}
+	for _, class := range sortedKeys(amounts) {
+		if f.class(at(path, class), class) && f.inRange(at(path, class), amounts[class]) {
+			by[class] = amounts[class]
+		}
+	}
+}
+
+// hints reports whether filters are to run on forced hosts too.
+func (f *findings) hints(s *Spec) (checkForced bool) {
+	path := s.Path + ".scheduler_hints"
+	if len(s.Hints) > maxPairs {
+		f.invalid(path, "has %d hints, the most is %d", len(s.Hints), maxPairs)
+		return false
+	}
+	for _, name := range sortedKeys(s.Hints) {
+		values := s.Hints[name]
+		if len(values) == 0 || !f.triage(schedulerHints, at(path, name), name, values[0]) {
+			continue
+		}
+		switch name {
+		case checkTypeHint:
+			checkForced = true
+			if len(values) == 1 && values[0] == "rebuild" {
+				f.invalid(at(path, name), "not supported: rebuilds are not placed, only builds are")
+			}
+		case groupHint:
+			if s.Group == nil {
+				f.invalid(at(path, name), "not supported without instance_group, which says what the group is")
+			}
+		}
+	}
+	return checkForced
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

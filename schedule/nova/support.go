@@ -1,0 +1,198 @@
+package nova
+
+import "strings"
+
+// care says what is done with a key that a request may carry.
+type care int
+
+const (
+	// ignored: bears on the guest or the hypervisor, not on the choice of host
+	// (or only under options off by default in Nova). Reported.
+	ignored care = iota
+	// refused: asks for hosts of some kind, which is not understood yet.
+	refused
+	// honoured elsewhere in the package.
+	honoured
+)
+
+// rule is a row of the tables below. A key that ends in "*" stands for every key
+// with that beginning. Values that ask for nothing pass where the key is refused;
+// they compare without case.
+type rule struct {
+	key      string
+	care     care
+	harmless []string
+	why      string
+}
+
+var (
+	falseWords  = []string{"", "false", "f", "no", "n", "off", "0"}
+	noSecure    = []string{"", "disabled", "optional"}
+	sharedCPUs  = []string{"", "shared"}
+	numa        = "NUMA placement is not supported"
+	pinning     = "dedicated CPUs are not supported"
+	devices     = "devices of child providers are not supported"
+	granular    = "numbered request groups are not supported"
+	encryption  = "encryption requirements are not supported"
+	hostCompare = "matching against host capabilities is not supported"
+	aggCompare  = "matching against aggregate metadata is not supported"
+	guestModel  = "guest device models that need a host trait are not supported"
+	physaddr    = "physical address widths are not supported"
+	instances   = "hints that name other instances are not supported"
+)
+
+// extraSpecs: the first row that matches decides. Sources:
+// nova/api/validation/extra_specs, nova/scheduler/{utils,request_filter}.py,
+// nova/scheduler/filters, nova/virt/hardware.py.
+var extraSpecs = []rule{
+	{key: "resources:*", care: honoured},
+	{key: "trait:*", care: honoured},
+	{key: "resources*", care: refused, why: granular},
+	{key: "trait*", care: refused, why: granular},
+	{key: "group_policy", care: ignored},
+	{key: "hide_hypervisor_id", care: ignored},
+	{key: "hw:cpu_policy", care: refused, harmless: sharedCPUs, why: pinning},
+	{key: "hw:cpu_thread_policy", care: refused, why: pinning},
+	{key: "hw:cpu_dedicated_mask", care: refused, why: pinning},
+	{key: "hw:cpu_realtime", care: refused, harmless: falseWords, why: pinning},
+	{key: "hw:cpu_realtime_mask", care: refused, why: pinning},
+	{key: "hw:emulator_threads_policy", care: refused, why: pinning},
+	{key: "hw:mem_page_size", care: refused, why: numa},
+	{key: "hw:locked_memory", care: refused, harmless: falseWords, why: numa},
+	{key: "hw:numa_*", care: refused, why: numa},
+	{key: "hw:pci_numa_affinity_policy", care: refused, why: numa},
+	{key: "hw:mem_encryption", care: refused, harmless: falseWords, why: encryption},
+	{key: "hw:mem_encryption_model", care: refused, why: encryption},
+	{key: "hw:ephemeral_encryption", care: refused, harmless: falseWords, why: encryption},
+	{key: "hw:ephemeral_encryption_format", care: refused, why: encryption},
+	{key: "hw:tpm_*", care: refused, why: "virtual TPM is not supported"},
+	{key: "hw:pmem", care: refused, why: devices},
+	{key: "hw:viommu_model", care: refused, why: guestModel},
+	{key: "hw:virtio_packed_ring", care: refused, harmless: falseWords, why: guestModel},
+	{key: "hw:sound_model", care: refused, why: guestModel},
+	{key: "hw:maxphysaddr_*", care: refused, why: physaddr},
+	{key: "hw:cpu_*", care: ignored},
+	{key: "hw:boot_menu", care: ignored},
+	{key: "hw:hide_hypervisor_id", care: ignored},
+	{key: "hw:pmu", care: ignored},
+	{key: "hw:redirected_usb_ports", care: ignored},
+	{key: "hw:serial_port_count", care: ignored},
+	{key: "hw:usb_model", care: ignored},
+	{key: "hw:vif_multiqueue_enabled", care: ignored},
+	{key: "hw:watchdog_action", care: ignored},
+	{key: "hw:*", care: refused, why: "the key is not known"},
+	{key: "os:secure_boot", care: refused, harmless: noSecure, why: "secure boot is not supported"},
+	{key: "accel:*", care: refused, why: devices},
+	{key: "pci_passthrough:*", care: refused, why: devices},
+	{key: "capabilities:*", care: refused, why: hostCompare},
+	{key: "aggregate_instance_extra_specs:*", care: refused, why: aggCompare},
+	// Nova's filters read no other scope.
+	{key: "quota:*", care: ignored},
+	{key: "hw_rng:*", care: ignored},
+	{key: "hw_video:*", care: ignored},
+	{key: "vmware:*", care: ignored},
+	{key: "*:*", care: ignored},
+	// Without a scope both ComputeCapabilitiesFilter and
+	// AggregateInstanceExtraSpecsFilter read the key.
+	{key: "*", care: refused, why: "extra specs without a scope compare with hosts and aggregates, which is not supported"},
+}
+
+// imageProperties, by the names of ImageMetaProps (nova/objects/image_meta.py).
+var imageProperties = []rule{
+	{key: "trait:*", care: honoured},
+	{key: "hw_architecture", care: refused, why: hostCompare},
+	{key: "architecture", care: refused, why: hostCompare},
+	{key: "hw_emulation_architecture", care: refused, why: hostCompare},
+	{key: "hw_vm_mode", care: refused, why: hostCompare},
+	{key: "vm_mode", care: refused, why: hostCompare},
+	{key: "img_hv_type", care: refused, why: hostCompare},
+	{key: "hypervisor_type", care: refused, why: hostCompare},
+	{key: "img_hv_requested_version", care: refused, why: hostCompare},
+	{key: "hypervisor_version_requires", care: refused, why: hostCompare},
+	{key: "hw_cpu_policy", care: refused, harmless: sharedCPUs, why: pinning},
+	{key: "hw_cpu_thread_policy", care: refused, why: pinning},
+	{key: "hw_cpu_realtime_mask", care: refused, why: pinning},
+	{key: "hw_mem_page_size", care: refused, why: numa},
+	{key: "hw_locked_memory", care: refused, harmless: falseWords, why: numa},
+	{key: "hw_numa_*", care: refused, why: numa},
+	{key: "hw_pci_numa_affinity_policy", care: refused, why: numa},
+	{key: "hw_mem_encryption", care: refused, harmless: falseWords, why: encryption},
+	{key: "hw_mem_encryption_model", care: refused, why: encryption},
+	{key: "hw_ephemeral_encryption", care: refused, harmless: falseWords, why: encryption},
+	{key: "hw_ephemeral_encryption_format", care: refused, why: encryption},
+	{key: "hw_tpm_*", care: refused, why: "virtual TPM is not supported"},
+	{key: "hw_viommu_model", care: refused, why: guestModel},
+	{key: "hw_virtio_packed_ring", care: refused, harmless: falseWords, why: guestModel},
+	{key: "hw_sound_model", care: refused, why: guestModel},
+	{key: "hw_maxphysaddr_*", care: refused, why: physaddr},
+	{key: "hw_firmware_stateless", care: refused, harmless: falseWords, why: "stateless firmware is not supported"},
+	{key: "os_secure_boot", care: refused, harmless: noSecure, why: "secure boot is not supported"},
+	// The rest is read by the hypervisor, or by filters that are off by default.
+	{key: "*", care: ignored},
+}
+
+// schedulerHints, by name. A hint without values asks for nothing.
+var schedulerHints = []rule{
+	{key: checkTypeHint, care: honoured},
+	{key: groupHint, care: honoured},
+	{key: "same_host", care: refused, why: instances},
+	{key: "different_host", care: refused, why: instances},
+	{key: "build_near_host_ip", care: refused, why: "placing by network address is not supported"},
+	{key: "query", care: refused, why: hostCompare},
+	// Without build_near_host_ip cidr says nothing; reservation and other names
+	// belong to filters outside Nova.
+	{key: "*", care: ignored},
+}
+
+const (
+	checkTypeHint = "_nova_check_type"
+	groupHint     = "group"
+)
+
+// look finds the row that decides about a key.
+func look(rules []rule, key string) rule {
+	for _, r := range rules {
+		if r.matches(key) {
+			return r
+		}
+	}
+	return rule{key: key, care: refused, why: "the key is not known"}
+}
+
+func (r rule) matches(key string) bool {
+	if r.key == "*:*" {
+		return strings.Contains(key, ":")
+	}
+	prefix, open := strings.CutSuffix(r.key, "*")
+	if open {
+		return strings.HasPrefix(key, prefix)
+	}
+	return key == r.key
+}
+
+func (r rule) passes(value string) bool {
+	for _, h := range r.harmless {
+		if strings.EqualFold(h, strings.TrimSpace(value)) {
+			return true
+		}
+	}
+	return false
+}
+
+// triage gives the key to its row: reports it as ignored, refuses it, or returns
+// true when the caller is to honour it.
+func (f *findings) triage(rules []rule, path, key, value string) bool {
+	switch r := look(rules, key); r.care {
+	case honoured:
+		return true
+	case ignored:
+		f.ignore(path)
+	case refused:
+		if r.passes(value) {
+			f.ignore(path)
+		} else {
+			f.invalid(path, "not supported: %s", r.why)
+		}
+	}
+	return false
+}

@@ -1,0 +1,143 @@
+package nova
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// traits collects the traits of a request from all the places they come from,
+// with the path of each for what is to be said of it.
+type traits struct {
+	*findings
+	required  map[string]string
+	forbidden map[string]string
+}
+
+func newTraits(f *findings) *traits {
+	return &traits{findings: f, required: map[string]string{}, forbidden: map[string]string{}}
+}
+
+func (t *traits) add(to map[string]string, path, trait string) {
+	if !symbol(trait) {
+		t.invalid(path, "%q is no trait: A-Z, 0-9 and _ are its letters", shorten(trait))
+		return
+	}
+	to[trait] = path
+}
+
+func (t *traits) require(path string, names []string) { t.addAll(t.required, path, names) }
+
+func (t *traits) forbid(path string, names []string) { t.addAll(t.forbidden, path, names) }
+
+func (t *traits) addAll(to map[string]string, path string, names []string) {
+	if len(names) > maxTraits {
+		t.invalid(path, "has %d traits, the most is %d", len(names), maxTraits)
+		return
+	}
+	for i, n := range names {
+		t.add(to, fmt.Sprintf("%s[%d]", path, i), n)
+	}
+}
+
+// any checks the sets of which one trait each is needed.
+func (t *traits) any(path string, sets [][]string) [][]string {
+	if len(sets) > maxSets {
+		t.invalid(path, "has %d sets, the most is %d", len(sets), maxSets)
+		return nil
+	}
+	var out [][]string
+	for i, set := range sets {
+		one := map[string]string{}
+		t.addAll(one, fmt.Sprintf("%s[%d]", path, i), set)
+		if len(set) == 0 {
+			t.invalid(fmt.Sprintf("%s[%d]", path, i), "is empty: no host could satisfy it")
+		}
+		out = append(out, sortedKeys(one))
+	}
+	return out
+}
+
+// sets gives what was collected, sorted.
+func (t *traits) sets() (required, forbidden []string) {
+	for _, name := range sortedKeys(t.forbidden) {
+		if where, both := t.required[name]; both {
+			t.invalid(t.forbidden[name], "%s is required as well, by %s", name, where)
+		}
+	}
+	if len(t.required) > 0 {
+		required = sortedKeys(t.required)
+	}
+	if len(t.forbidden) > 0 {
+		forbidden = sortedKeys(t.forbidden)
+	}
+	return required, forbidden
+}
+
+// extraSpecs takes resources:CLASS into by and trait:NAME into t; the rest of the
+// keys go to their rows.
+func (f *findings) extraSpecs(path string, specs map[string]string, by map[string]int64, t *traits) {
+	if len(specs) > maxPairs {
+		f.invalid(path, "has %d keys, the most is %d", len(specs), maxPairs)
+		return
+	}
+	for _, key := range sortedKeys(specs) {
+		where, value := at(path, key), specs[key]
+		if !f.triage(extraSpecs, where, key, value) {
+			continue
+		}
+		scope, name, _ := strings.Cut(key, ":")
+		if scope == "trait" {
+			t.extraSpec(where, name, value)
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		switch {
+		case !f.class(where, name):
+		case err != nil:
+			f.invalid(where, "must be an integer, not %q", shorten(value))
+		case f.inRange(where, n):
+			by[name] = n
+		}
+	}
+}
+
+func (t *traits) extraSpec(path, name, value string) {
+	switch value {
+	case "required":
+		t.add(t.required, path, name)
+	case "forbidden":
+		t.add(t.forbidden, path, name)
+	default:
+		t.invalid(path, "must be required or forbidden, not %q", shorten(value))
+	}
+}
+
+// imageProperties takes trait:NAME into t; the rest of the keys go to their rows.
+func (f *findings) imageProperties(s *Spec, t *traits) {
+	path := s.Path + ".image.properties"
+	if len(s.ImageProperties) > maxPairs {
+		f.invalid(path, "has %d properties, the most is %d", len(s.ImageProperties), maxPairs)
+		return
+	}
+	for _, key := range sortedKeys(s.ImageProperties) {
+		where, value := at(path, key), s.ImageProperties[key]
+		if !f.triage(imageProperties, where, key, value) {
+			continue
+		}
+		if value != "required" {
+			f.invalid(where, "must be required, not %q: images only require traits", shorten(value))
+			continue
+		}
+		t.add(t.required, where, strings.TrimPrefix(key, "trait:"))
+	}
+}
+
+// shorten keeps what is quoted back to a caller readable.
+func shorten(s string) string {
+	const most = 160
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

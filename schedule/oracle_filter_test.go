@@ -1,0 +1,149 @@
+package schedule
+
+import (
+	"slices"
+	"strings"
+)
+
+// filter gives the hosts that pass and who rejected the others, in filter
+// order, then by detail.
+func (s *naiveState) filter(r *Request, rules *Rules, affinity []string) (passed []*Host, rejects []Reject) {
+	for i := range s.hosts {
+		h := &s.hosts[i]
+		ok := true
+		for _, f := range rules.Filters {
+			detail, pass := s.check(f, h, r, rules, affinity)
+			if pass {
+				continue
+			}
+			ok = false
+			at := slices.IndexFunc(rejects, func(x Reject) bool { return x.Filter == f && x.Detail == detail })
+			if at < 0 {
+				rejects = append(rejects, Reject{Filter: f, Detail: detail})
+				at = len(rejects) - 1
+			}
+			rejects[at].Hosts++
+			break
+		}
+		if ok {
+			passed = append(passed, h)
+		}
+	}
+	slices.SortFunc(rejects, func(a, b Reject) int {
+		if d := slices.Index(rules.Filters, a.Filter) - slices.Index(rules.Filters, b.Filter); d != 0 {
+			return d
+		}
+		return strings.Compare(a.Detail, b.Detail)
+	})
+	return passed, rejects
+}
+
+// check asks one filter about one host.
+func (s *naiveState) check(filter string, h *Host, r *Request, rules *Rules, affinity []string) (detail string, pass bool) {
+	switch filter {
+	case HostFilter:
+		return naiveHostFilter(h, r)
+	case ComputeFilter:
+		if h.Disabled {
+			return "disabled", false
+		}
+		if h.Down && !r.Forced() {
+			return "down", false
+		}
+	case ZoneFilter:
+		zones := naiveZones(h, rules)
+		return "", r.AvailabilityZone == "" || slices.Contains(zones, r.AvailabilityZone)
+	case AggregateFilter:
+		inOne := func(set []string) bool {
+			return slices.ContainsFunc(h.Aggregates, func(a Aggregate) bool { return slices.Contains(set, a.UUID) })
+		}
+		for _, set := range r.MemberOf {
+			if !inOne(set) {
+				return "", false
+			}
+		}
+		if inOne(r.ForbiddenAggregates) {
+			return "forbidden", false
+		}
+	case TraitFilter:
+		for _, t := range r.Required {
+			if !slices.Contains(h.Traits, t) {
+				return t, false
+			}
+		}
+		for _, t := range r.Forbidden {
+			if slices.Contains(h.Traits, t) {
+				return "!" + t, false
+			}
+		}
+		for _, set := range r.AnyOf {
+			if !slices.ContainsFunc(set, func(t string) bool { return slices.Contains(h.Traits, t) }) {
+				return strings.Join(set, "|"), false
+			}
+		}
+	case ResourceFilter:
+		for _, a := range r.Resources {
+			if !slices.ContainsFunc(h.Resources, func(x Resource) bool { return naiveFits(x, a) }) {
+				return a.Class, false
+			}
+		}
+	case AntiAffinityFilter:
+		if r.Group != nil && r.Group.Policy == AntiAffinity && !r.Forced() {
+			return "", s.members(h, r.Group) < max(1, r.Group.MaxPerHost)
+		}
+	case AffinityFilter:
+		if r.Group != nil && r.Group.Policy == Affinity && !r.Forced() {
+			return "", len(affinity) == 0 || slices.Contains(affinity, h.ServiceHost)
+		}
+	default:
+		panic("no filter " + filter)
+	}
+	return "", true
+}
+
+func naiveHostFilter(h *Host, r *Request) (detail string, pass bool) {
+	fold := func(list []string) bool {
+		return slices.ContainsFunc(list, func(x string) bool { return strings.EqualFold(x, h.ServiceHost) })
+	}
+	if d := r.Destination; d != nil {
+		if d.Cell != "" && d.Cell != h.Cell && !d.AllowCrossCellMove {
+			return "other cell", false
+		}
+		if d.Host != "" && d.Host != h.ServiceHost {
+			return "other host", false
+		}
+		if d.Node != "" && d.Node != h.NodeName {
+			return "other node", false
+		}
+	}
+	if fold(r.IgnoreHosts) {
+		return "ignored", false
+	}
+	if len(r.ForceHosts) > 0 && !fold(r.ForceHosts) {
+		return "not forced", false
+	}
+	if len(r.ForceNodes) > 0 && !slices.Contains(r.ForceNodes, h.NodeName) {
+		return "not forced", false
+	}
+	return "", true
+}
+
+func naiveFits(x Resource, a Amount) bool {
+	return x.Class == a.Class && x.Used+a.N <= x.Capacity &&
+		x.MinUnit <= a.N && a.N <= x.MaxUnit && a.N%max(1, x.StepSize) == 0
+}
+
+// naiveZones are a host's zones by name, or the default one.
+func naiveZones(h *Host, rules *Rules) []string {
+	var zones []string
+	for _, a := range h.Aggregates {
+		if z := a.Metadata["availability_zone"]; z != "" {
+			zones = append(zones, z)
+		}
+	}
+	if len(zones) == 0 {
+		return []string{rules.DefaultAvailabilityZone}
+	}
+	slices.Sort(zones)
+	return zones
+}

@@ -1,0 +1,302 @@
+package schedule
+
+import (
+	"math"
+	"slices"
+)
+
+// The oracle: a slow scheduler written to be obviously right, one plain loop a
+// rule, after Nova's nova/scheduler/{manager,host_manager}.py, filters/ and
+// weights/. Tests hold the fast one against it.
+
+// naiveConsumer is an instance on a host.
+type naiveConsumer struct {
+	Host     ID
+	Consumer Consumer
+}
+
+// naiveConsumers is who is where, by instance.
+type naiveConsumers map[ID]naiveConsumer
+
+// naivePropose answers a query over hosts.
+func naivePropose(hosts []Host, consumers naiveConsumers, q *Query) *Proposal {
+	s := newNaiveState(hosts, consumers)
+	for _, t := range q.Takes {
+		s.take(t, q.Request)
+	}
+	affinity := s.groupHosts(q.Request)
+	if q.Known != nil && q.Known.GroupHostsKnown {
+		affinity = slices.Clone(q.Known.GroupHosts)
+		for _, t := range q.Takes {
+			if h := s.host(t.Host); h != nil {
+				affinity = append(affinity, h.ServiceHost)
+			}
+		}
+	}
+	rules := naiveRules(q.Rules)
+	passed, rejects := s.filter(q.Request, rules, affinity)
+	p := &Proposal{
+		Hosts:   len(s.hosts),
+		Passed:  len(passed),
+		Rejects: rejects,
+		Bounds:  s.bounds(q.Request, rules, passed),
+	}
+	if q.Request.Group != nil {
+		for i := range s.hosts {
+			if n := s.members(&s.hosts[i], q.Request.Group); n > 0 {
+				p.GroupHosts = append(p.GroupHosts, GroupHost{
+					Host: s.hosts[i].UUID, ServiceHost: s.hosts[i].ServiceHost, Members: n,
+				})
+			}
+		}
+	}
+	bounds, weighed := p.Bounds, p.Passed > 1
+	if q.Known != nil && len(q.Known.Bounds) > 0 {
+		bounds, weighed = q.Known.Bounds, q.Known.Passed != 1
+	}
+	p.Candidates = s.rank(q.Request, rules, q.Seed, passed, bounds, weighed)
+	if len(p.Candidates) > q.Limit {
+		p.Candidates = p.Candidates[:q.Limit]
+	}
+	return p
+}
+
+// naiveSelect is the one scheduler over all hosts: picks one after the other,
+// then alternates.
+func naiveSelect(hosts []Host, consumers naiveConsumers, r *Request, rules *Rules, seed uint64, instances []ID, alternates int) (picks []naivePick, failed int) {
+	return naiveSelectLosing(hosts, consumers, r, rules, seed, instances, alternates, -1, "")
+}
+
+// naiveSelectLosing loses the hosts of a cell after so many picks.
+func naiveSelectLosing(hosts []Host, consumers naiveConsumers, r *Request, rules *Rules, seed uint64, instances []ID, alternates, after int, cell string) (picks []naivePick, failed int) {
+	s := newNaiveState(hosts, consumers)
+	sorted := func() []Candidate {
+		if len(picks) == after {
+			s.hosts = slices.DeleteFunc(s.hosts, func(h Host) bool { return h.Cell == cell })
+		}
+		full := naiveRules(rules)
+		passed, _ := s.filter(r, full, s.groupHosts(r))
+		return s.rank(r, full, seed, passed, s.bounds(r, full, passed), len(passed) > 1)
+	}
+	var last []Candidate
+	for i, instance := range instances {
+		last = sorted()
+		if len(last) == 0 {
+			return picks, i
+		}
+		picks = append(picks, naivePick{Cell: s.host(last[0].Host).Cell, Candidate: last[0]})
+		s.take(Take{Host: last[0].Host, Instance: instance}, r)
+	}
+	if alternates < 1 {
+		return picks, -1
+	}
+	if len(instances) > 1 {
+		last = sorted()
+	}
+	for i := range picks {
+		for _, c := range last {
+			selected := slices.ContainsFunc(picks, func(p naivePick) bool { return p.Candidate.Host == c.Host })
+			if !selected && s.host(c.Host).Cell == picks[i].Cell && len(picks[i].Alternates) < alternates {
+				picks[i].Alternates = append(picks[i].Alternates, c)
+			}
+		}
+	}
+	return picks, -1
+}
+
+// naivePick is a pick of naiveSelect; Cell is the host's Cell.
+type naivePick struct {
+	Cell       string
+	Candidate  Candidate
+	Alternates []Candidate
+}
+
+// naiveState is hosts as they are after some picks.
+type naiveState struct {
+	hosts  []Host
+	on     map[ID][]Consumer // by host
+	picked map[ID][]ID       // instances picked for a host
+}
+
+func newNaiveState(hosts []Host, consumers naiveConsumers) *naiveState {
+	s := &naiveState{on: map[ID][]Consumer{}, picked: map[ID][]ID{}}
+	for _, h := range hosts {
+		h.Resources = slices.Clone(h.Resources)
+		s.hosts = append(s.hosts, h)
+	}
+	for _, c := range consumers {
+		s.on[c.Host] = append(s.on[c.Host], c.Consumer)
+	}
+	return s
+}
+
+func (s *naiveState) host(id ID) *Host {
+	for i := range s.hosts {
+		if s.hosts[i].UUID == id {
+			return &s.hosts[i]
+		}
+	}
+	return nil
+}
+
+// take uses a host (host_manager.py, _locked_consume_from_request).
+func (s *naiveState) take(t Take, r *Request) {
+	h := s.host(t.Host)
+	if h == nil {
+		return
+	}
+	for _, a := range r.Resources {
+		for i := range h.Resources {
+			if h.Resources[i].Class == a.Class {
+				h.Resources[i].Used += a.N
+			}
+		}
+	}
+	h.View.VCPUsUsed += r.Consume.VCPUs
+	h.View.FreeRAMMB -= r.Consume.RAMMB
+	h.View.FreeDiskMB -= r.Consume.DiskMB
+	h.View.NumInstances++
+	h.View.NumIOOps++
+	s.picked[t.Host] = append(s.picked[t.Host], t.Instance)
+}
+
+// members counts the group's instances on a host, each once.
+func (s *naiveState) members(h *Host, g *Group) int {
+	set := map[ID]bool{}
+	for _, c := range s.on[h.UUID] {
+		if slices.Contains(g.Members, c.Instance) || (g.UUID != ID{} && c.Group == g.UUID) {
+			set[c.Instance] = true
+		}
+	}
+	for _, instance := range s.picked[h.UUID] {
+		if !g.MembersExact || slices.Contains(g.Members, instance) {
+			set[instance] = true
+		}
+	}
+	return len(set)
+}
+
+// groupHosts are the service hosts affinity allows: known from the request,
+// with members, or picked before (manager.py appends those to the group's
+// hosts whoever its members are).
+func (s *naiveState) groupHosts(r *Request) []string {
+	if r.Group == nil {
+		return nil
+	}
+	names := slices.Clone(r.Group.Hosts)
+	for i := range s.hosts {
+		h := &s.hosts[i]
+		if s.members(h, r.Group) > 0 || len(s.picked[h.UUID]) > 0 {
+			names = append(names, h.ServiceHost)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func naiveRules(r *Rules) *Rules {
+	full := *r
+	if full.Filters == nil {
+		full.Filters = DefaultFilters()
+	}
+	if !slices.Contains(full.Filters, HostFilter) {
+		full.Filters = append([]string{HostFilter}, full.Filters...)
+	}
+	if full.Weighers == nil {
+		full.Weighers = DefaultWeighers()
+	}
+	return &full
+}
+
+// raw is what a weigher says of a host, after clamping.
+func (s *naiveState) raw(weigher string, h *Host, r *Request) float64 {
+	v := &h.View
+	switch weigher {
+	case RAMWeigher:
+		return max(0, float64(v.FreeRAMMB))
+	case CPUWeigher:
+		return max(0, float64(float64(v.VCPUsTotal)*v.CPURatio)-float64(v.VCPUsUsed))
+	case DiskWeigher:
+		return max(0, float64(v.FreeDiskMB))
+	case IoOpsWeigher:
+		return max(0, float64(v.NumIOOps))
+	case NumInstancesWeigher:
+		return float64(v.NumInstances)
+	case PCIWeigher:
+		return float64(100 - min(v.PCIFree, 99))
+	case HypervisorVersionWeigher:
+		return float64(v.HypervisorVersion)
+	case BuildFailureWeigher:
+		return float64(v.FailedBuilds)
+	case CrossCellWeigher:
+		if d := r.Destination; d != nil && d.Cell != "" && d.AllowCrossCellMove {
+			if d.Cell == h.Cell {
+				return 1
+			}
+			return -1
+		}
+		return 0
+	case SoftAffinityWeigher:
+		if r.Group != nil && r.Group.Policy == SoftAffinity {
+			return float64(s.members(h, r.Group))
+		}
+		return 0
+	case SoftAntiAffinityWeigher:
+		if r.Group != nil && r.Group.Policy == SoftAntiAffinity {
+			return float64(-s.members(h, r.Group))
+		}
+		return 0
+	}
+	panic("no weigher " + weigher)
+}
+
+func (s *naiveState) bounds(r *Request, rules *Rules, passed []*Host) []Bounds {
+	bounds := make([]Bounds, len(rules.Weighers))
+	for i, w := range rules.Weighers {
+		b := Bounds{Min: math.Inf(1), Max: math.Inf(-1)}
+		for _, h := range passed {
+			x := s.raw(w.Name, h, r)
+			b.Min, b.Max = min(b.Min, x), max(b.Max, x)
+		}
+		switch w.Name {
+		case RAMWeigher, CPUWeigher, DiskWeigher, IoOpsWeigher:
+			if len(passed) > 0 {
+				b.Min = 0
+			}
+		}
+		bounds[i] = b
+	}
+	return bounds
+}
+
+// rank weighs and sorts (nova/weights.py).
+func (s *naiveState) rank(r *Request, rules *Rules, seed uint64, passed []*Host, bounds []Bounds, weighed bool) []Candidate {
+	var list []Candidate
+	for _, h := range passed {
+		c := Candidate{
+			Host: h.UUID, ServiceHost: h.ServiceHost, NodeName: h.NodeName,
+			Zone: naiveZones(h, rules)[0], Tie: Tie(seed, HostHash(h.UUID)),
+		}
+		for i, w := range rules.Weighers {
+			x := s.raw(w.Name, h, r)
+			c.Raw = append(c.Raw, x)
+			b := bounds[i]
+			if !weighed || b.Min == b.Max {
+				continue
+			}
+			m := w.Multiplier
+			if w.Name == BuildFailureWeigher {
+				m = -m
+			}
+			c.Weight = float64(m*((x-b.Min)/(b.Max-b.Min))) + c.Weight
+		}
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(a, b Candidate) int {
+		if a.Better(&b) {
+			return -1
+		}
+		return 1
+	})
+	return list
+}

@@ -1,0 +1,108 @@
+package schedule
+
+import "slices"
+
+// askMissing asks the cells that never answered, under the hint.
+func (p *Plan) askMissing() bool {
+	var missing []int
+	for c := range p.cells {
+		if !p.cells[c].lost && p.cells[c].answer == nil {
+			missing = append(missing, c)
+		}
+	}
+	p.ask(missing, p.hint())
+	return len(missing) > 0
+}
+
+// askStale asks the cells whose answers are not true of the state after the
+// picks: they lack takes, or were filtered by other affinity hosts. What they
+// will be ranked by is k, the best guess there is.
+func (p *Plan) askStale(k *Knowledge) bool {
+	stale := p.cellsWhere(func(c int) bool {
+		at := &p.cells[c]
+		if at.answer.takes != len(at.takes) || p.affinity && !slices.Equal(at.answer.affinity, k.GroupHosts) {
+			return true
+		}
+		// Named too few for the alternates: spares a round of its own.
+		return p.phase == choosingAlternates && len(at.takes) > 0 &&
+			!at.answer.complete() && len(at.answer.Candidates) < p.needed(c)
+	})
+	return p.askAgain(stale, k)
+}
+
+// askAgain asks cells under k, unless there are none or the rounds are used up;
+// then the plan makes do with what it has.
+func (p *Plan) askAgain(cells []int, k *Knowledge) bool {
+	if len(cells) == 0 {
+		return false
+	}
+	if p.rounds >= p.cfg.MaxRounds {
+		p.result.Exact = false
+		return false
+	}
+	p.ask(cells, p.told(k))
+	return true
+}
+
+func (p *Plan) ask(cells []int, known *Knowledge) {
+	if len(cells) == 0 {
+		return
+	}
+	p.rounds++
+	for _, c := range cells {
+		takes := p.cells[c].takes
+		p.cells[c].open = &Ask{Cell: c, Query: Query{
+			Request: p.cfg.Request,
+			Rules:   p.cfg.Rules,
+			Seed:    p.cfg.Seed,
+			Limit:   p.needed(c) + spare,
+			Known:   known,
+			Takes:   takes[:len(takes):len(takes)],
+		}}
+	}
+	p.open = len(cells)
+}
+
+// needed is how many of a cell's best decide: the pick and its alternates; after
+// several picks the alternates and the picked hosts that may stand before them.
+func (p *Plan) needed(c int) int {
+	switch {
+	case p.phase == choosingAlternates && len(p.cells[c].takes) > 0:
+		return p.cfg.Alternates + len(p.picked(c))
+	case len(p.cfg.Instances) == 1:
+		return 1 + max(0, p.cfg.Alternates)
+	}
+	return 1
+}
+
+// told is what cells are told of k; nil when that is nothing. With one host in
+// all, or none, its bounds say nothing about those of others.
+func (p *Plan) told(k *Knowledge) *Knowledge {
+	var t Knowledge
+	if k.Passed > 1 && len(k.Bounds) == len(p.factors) {
+		t.Bounds, t.Passed = k.Bounds, k.Passed
+	}
+	if p.affinity && k.GroupHostsKnown {
+		t.GroupHosts, t.GroupHostsKnown = k.GroupHosts, true
+	}
+	if t.Bounds == nil && !t.GroupHostsKnown {
+		return nil
+	}
+	return &t
+}
+
+// hint is what the cells are told first: the caller's hint as far as it could be
+// true.
+func (p *Plan) hint() *Knowledge {
+	if p.cfg.Hint == nil {
+		return nil
+	}
+	h := *p.cfg.Hint
+	if slices.ContainsFunc(h.Bounds, func(b Bounds) bool { return !finite(b) }) {
+		h.Bounds = nil
+	}
+	h.GroupHosts = slices.Clone(h.GroupHosts)
+	slices.Sort(h.GroupHosts)
+	h.GroupHosts = slices.Compact(h.GroupHosts)
+	return p.told(&h)
+}

@@ -1,0 +1,331 @@
+package schedule
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"pgregory.net/rapid"
+)
+
+// scenario is a fleet, its split into cells, and a request to it.
+type scenario struct {
+	cells      []string
+	hosts      []Host
+	consumers  naiveConsumers
+	request    *Request
+	rules      *Rules
+	seed       uint64
+	instances  []ID
+	alternates int
+}
+
+func (s *scenario) String() string {
+	return fmt.Sprintf("%d hosts in %d cells, %d instances, %d alternates\nrequest %+v\ngroup %+v\nrules %+v",
+		len(s.hosts), len(s.cells), len(s.instances), s.alternates, *s.request, s.request.Group, *s.rules)
+}
+
+// testID makes an ID of a kind and a number.
+func testID(kind byte, n int) ID {
+	var id ID
+	id[0] = kind
+	binary.BigEndian.PutUint32(id[12:], uint32(n))
+	// Spread the bits, as uuids do.
+	binary.BigEndian.PutUint64(id[2:], Tie(uint64(kind), uint64(n)))
+	return id
+}
+
+var (
+	testTraits     = []string{"HW_CPU_X86_AVX2", "HW_CPU_X86_VMX", "STORAGE_DISK_SSD", "CUSTOM_GOLD"}
+	testAggregates = []Aggregate{
+		{UUID: "aaaaaaaa-0000-0000-0000-000000000001", Name: "az1", Metadata: map[string]string{"availability_zone": "az1"}},
+		{UUID: "aaaaaaaa-0000-0000-0000-000000000002", Name: "az2", Metadata: map[string]string{"availability_zone": "az2"}},
+		{UUID: "aaaaaaaa-0000-0000-0000-000000000003", Name: "ssd"},
+		{UUID: "aaaaaaaa-0000-0000-0000-000000000004", Name: "gold", Metadata: map[string]string{"tier": "gold"}},
+	}
+)
+
+// drawScenario draws the shape of a scenario with rapid, so that it shrinks, and
+// the hosts' contents from a drawn seed, so that it is quick.
+func drawScenario(t *rapid.T) *scenario {
+	s := &scenario{consumers: naiveConsumers{}, seed: rapid.Uint64().Draw(t, "tie seed")}
+	for i := range evenly(1, 8).Draw(t, "cells") {
+		s.cells = append(s.cells, testID('c', i).String())
+	}
+	n := rapid.OneOf(evenly(0, 12), evenly(0, 120), evenly(0, 120)).Draw(t, "hosts")
+	// kinds of hosts: 1 gives a fleet of twins, where ties decide.
+	kinds := rapid.SampledFrom([]int{1, 2, 5, 1000}).Draw(t, "kinds")
+	scattered := rapid.Bool().Draw(t, "scattered")
+	tight := sometimes(t, 4, "tight")
+	seed := rapid.Uint64Range(0, 1<<20).Draw(t, "host seed")
+	usedCells := len(s.cells)
+	if sometimes(t, 4, "leave cells empty") {
+		usedCells = max(1, usedCells/2)
+	}
+	for i := range n {
+		cell := i * usedCells / max(n, 1)
+		if scattered {
+			cell = rand.New(rand.NewPCG(seed, uint64(i)+1<<32)).IntN(usedCells)
+		}
+		h := makeHost(rand.New(rand.NewPCG(seed, uint64(i))), seed, kinds, tight)
+		h.UUID = testID('h', i)
+		h.ServiceHost, h.NodeName = fmt.Sprintf("Host%03d", i), fmt.Sprintf("node%03d", i)
+		if i > 0 && rand.New(rand.NewPCG(seed, uint64(i)+2<<32)).IntN(25) == 0 {
+			h.ServiceHost = fmt.Sprintf("Host%03d", i-1)
+		}
+		h.Cell = s.cells[cell]
+		s.hosts = append(s.hosts, h)
+	}
+	s.drawRequest(t)
+	s.drawRules(t)
+	for i := range rapid.OneOf(rapid.Just(1), evenly(1, 8)).Draw(t, "instances") {
+		s.instances = append(s.instances, testID('i', i))
+	}
+	s.alternates = evenly(0, 4).Draw(t, "alternates")
+	s.drawGroup(t)
+	return s
+}
+
+// makeHost makes a host of one of so many kinds; tight ones fill up after one or
+// two instances.
+func makeHost(rng *rand.Rand, seed uint64, kinds int, tight bool) Host {
+	kind := rng.IntN(kinds)
+	k := rand.New(rand.NewPCG(seed^0xabcdef, uint64(kind)))
+	cpus := []int64{8, 16, 64}[k.IntN(3)]
+	ram := cpus * []int64{2048, 4096}[k.IntN(2)]
+	disk := cpus * []int64{10, 40}[k.IntN(2)]
+	load := k.Int64N(8)
+	if tight {
+		load = 6 + k.Int64N(2)
+	}
+	var h Host
+	h.View = View{
+		VCPUsTotal: cpus, CPURatio: []float64{1, 4, 1.37}[k.IntN(3)], VCPUsUsed: cpus * load / 8,
+		FreeRAMMB: ram * (8 - load) / 8, FreeDiskMB: 1024 * disk * (8 - load) / 8,
+		NumIOOps: k.Int64N(4), NumInstances: load, HypervisorVersion: []int64{6002000, 8001000}[k.IntN(2)],
+	}
+	if k.IntN(8) == 0 {
+		h.View.PCIFree = k.Int64N(8)
+	}
+	if k.IntN(10) == 0 {
+		h.View.FailedBuilds = k.Int64N(3)
+	}
+	if k.IntN(12) == 0 {
+		h.View.FreeRAMMB -= ram
+	}
+	h.Resources = []Resource{
+		{Class: "VCPU", Capacity: int64(float64(cpus) * h.View.CPURatio), Used: cpus * load / 8, MinUnit: 1, MaxUnit: cpus, StepSize: 1},
+		{Class: "MEMORY_MB", Capacity: ram, Used: ram * load / 8, MinUnit: 1, MaxUnit: ram, StepSize: 256},
+		{Class: "DISK_GB", Capacity: disk, Used: disk * load / 8, MinUnit: 1, MaxUnit: disk, StepSize: 1},
+	}
+	if k.IntN(3) == 0 {
+		h.Resources = append(h.Resources, Resource{Class: "CUSTOM_FPGA", Capacity: 2, MinUnit: 1, MaxUnit: 2, StepSize: 1})
+	}
+	for _, trait := range testTraits {
+		if k.IntN(4) > 0 {
+			h.Traits = append(h.Traits, trait)
+		}
+	}
+	for _, a := range testAggregates {
+		if k.IntN(3) == 0 {
+			h.Aggregates = append(h.Aggregates, a)
+		}
+	}
+	h.Disabled, h.Down = rng.IntN(20) == 0, rng.IntN(20) == 0
+	return h
+}
+
+// evenly draws a number from low to high, each about as likely; rapid's own
+// ranges favour small ones.
+func evenly(low, high int) *rapid.Generator[int] {
+	coins := rapid.SliceOfN(rapid.Bool(), bits.Len(uint(high-low))+3, bits.Len(uint(high-low))+3)
+	return rapid.Custom(func(t *rapid.T) int {
+		n := 0
+		for _, up := range coins.Draw(t, "coins") {
+			n *= 2
+			if up {
+				n++
+			}
+		}
+		return low + n%(high-low+1)
+	})
+}
+
+// sometimes is true once in n.
+func sometimes(t *rapid.T, n int, what string) bool {
+	return evenly(1, n).Draw(t, what) == n
+}
+
+func (s *scenario) drawRequest(t *rapid.T) {
+	r := &Request{}
+	cpus, ram, disk := rapid.Int64Range(1, 4).Draw(t, "vcpus"), 512*rapid.Int64Range(1, 8).Draw(t, "ram"), rapid.Int64Range(0, 20).Draw(t, "disk")
+	r.Resources = []Amount{{"VCPU", cpus}, {"MEMORY_MB", ram}}
+	if disk > 0 {
+		r.Resources = append(r.Resources, Amount{"DISK_GB", disk})
+	}
+	r.Consume = Consumption{VCPUs: cpus, RAMMB: ram, DiskMB: 1024 * disk}
+	if rapid.Bool().Draw(t, "picky") {
+		r.drawPicky(t)
+	}
+	s.request = r
+	if len(s.hosts) > 0 {
+		s.drawHostRules(t)
+	}
+}
+
+// drawPicky draws demands that few hosts meet.
+func (r *Request) drawPicky(t *rapid.T) {
+	if sometimes(t, 12, "fpga") {
+		r.Resources = append(r.Resources, Amount{"CUSTOM_FPGA", 1})
+	}
+	if sometimes(t, 5, "required") {
+		r.Required = []string{rapid.SampledFrom(testTraits).Draw(t, "trait")}
+	}
+	if sometimes(t, 10, "forbidden") {
+		r.Forbidden = []string{rapid.SampledFrom(testTraits).Draw(t, "trait")}
+	}
+	if sometimes(t, 10, "any of") {
+		r.AnyOf = [][]string{testTraits[:2], testTraits[1:]}
+	}
+	if sometimes(t, 8, "member of") {
+		r.MemberOf = [][]string{{testAggregates[0].UUID, testAggregates[2].UUID}}
+	}
+	if sometimes(t, 10, "forbidden aggregate") {
+		r.ForbiddenAggregates = []string{testAggregates[3].UUID}
+	}
+	if sometimes(t, 6, "zone") {
+		r.AvailabilityZone = rapid.SampledFrom([]string{"az1", "az2", "nova"}).Draw(t, "az")
+	}
+}
+
+// drawHostRules names hosts.
+func (s *scenario) drawHostRules(t *rapid.T) {
+	r := s.request
+	some := func(what string) []Host {
+		return rapid.SliceOfN(rapid.SampledFrom(s.hosts), 1, 6).Draw(t, what)
+	}
+	if sometimes(t, 8, "ignore") {
+		for _, h := range some("ignored") {
+			r.IgnoreHosts = append(r.IgnoreHosts, strings.ToUpper(h.ServiceHost))
+		}
+	}
+	if sometimes(t, 15, "force hosts") {
+		for _, h := range some("forced") {
+			r.ForceHosts = append(r.ForceHosts, strings.ToLower(h.ServiceHost))
+		}
+		r.CheckForced = rapid.Bool().Draw(t, "check forced")
+	}
+	if sometimes(t, 30, "force nodes") {
+		for _, h := range some("forced") {
+			r.ForceNodes = append(r.ForceNodes, h.NodeName)
+		}
+	}
+	if sometimes(t, 10, "destination") {
+		h := rapid.SampledFrom(s.hosts).Draw(t, "to")
+		d := &Destination{AllowCrossCellMove: rapid.Bool().Draw(t, "cross")}
+		switch rapid.IntRange(0, 3).Draw(t, "which") {
+		case 0:
+			d.Host = h.ServiceHost
+		case 1:
+			d.Node = h.NodeName
+		default:
+			d.Cell = h.Cell
+		}
+		r.Destination = d
+	}
+}
+
+func (s *scenario) drawRules(t *rapid.T) {
+	s.rules = &Rules{DefaultAvailabilityZone: "nova"}
+	switch evenly(0, 3).Draw(t, "weighers") {
+	case 0: // the defaults
+	case 1:
+		s.rules.Weighers = PackWeighers()
+	default:
+		all := append(DefaultWeighers(), Weigher{NumInstancesWeigher, 0})
+		for _, w := range rapid.Permutation(all).Draw(t, "order") {
+			w.Multiplier = rapid.SampledFrom([]float64{-1, 1, 0, 0.3, -2.5, 1e6, w.Multiplier}).Draw(t, "multiplier")
+			switch w.Name {
+			case PCIWeigher, SoftAffinityWeigher, SoftAntiAffinityWeigher: // at least 0 in Nova
+				w.Multiplier = max(0, w.Multiplier)
+			}
+			s.rules.Weighers = append(s.rules.Weighers, w)
+		}
+		s.rules.Weighers = s.rules.Weighers[:rapid.IntRange(1, len(all)).Draw(t, "weighers used")]
+	}
+	if sometimes(t, 8, "fewer filters") {
+		order := rapid.Permutation(DefaultFilters()).Draw(t, "filters")
+		s.rules.Filters = order[:rapid.IntRange(1, len(order)).Draw(t, "filters used")]
+	}
+}
+
+// drawGroup puts other instances on the hosts, some of them members of the
+// group.
+func (s *scenario) drawGroup(t *rapid.T) {
+	policy := rapid.SampledFrom([]Policy{"", Affinity, AntiAffinity, SoftAffinity, SoftAntiAffinity}).Draw(t, "policy")
+	if policy != "" {
+		g := &Group{
+			UUID: testID('g', 1), Policy: policy,
+			MaxPerHost:   rapid.IntRange(0, 3).Draw(t, "max per host"),
+			MembersExact: rapid.Bool().Draw(t, "exact members"),
+		}
+		if sometimes(t, 4, "no uuid") {
+			g.UUID = ID{}
+		}
+		if rapid.Bool().Draw(t, "instances are members") {
+			g.Members = slices.Clone(s.instances)
+		}
+		if len(s.hosts) > 0 && sometimes(t, 4, "known hosts") {
+			g.Hosts = []string{rapid.SampledFrom(s.hosts).Draw(t, "known").ServiceHost}
+		}
+		s.request.Group = g
+	}
+	if len(s.hosts) == 0 {
+		return
+	}
+	on := rapid.OneOf(rapid.Just(0), evenly(0, 10), evenly(0, 80)).Draw(t, "others")
+	for i := range on {
+		c := Consumer{Instance: testID('o', i)}
+		host := rapid.SampledFrom(s.hosts).Draw(t, "other on")
+		switch rapid.IntRange(0, 2).Draw(t, "other is") {
+		case 0:
+			c.Group = testID('g', 1)
+		case 1:
+			c.Group = testID('g', 2)
+		case 2:
+			if policy != "" {
+				s.request.Group.Members = append(s.request.Group.Members, c.Instance)
+			}
+		}
+		s.consumers[c.Instance] = naiveConsumer{Host: host.UUID, Consumer: c}
+	}
+}
+
+// cellHosts are the hosts of a cell.
+func (s *scenario) cellHosts(cell int) []Host {
+	var hosts []Host
+	for _, h := range s.hosts {
+		if h.Cell == s.cells[cell] {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
+}
+
+// cellConsumers are the consumers on a cell's hosts.
+func (s *scenario) cellConsumers(cell int) naiveConsumers {
+	on := map[ID]bool{}
+	for _, h := range s.cellHosts(cell) {
+		on[h.UUID] = true
+	}
+	consumers := naiveConsumers{}
+	for id, c := range s.consumers {
+		if on[c.Host] {
+			consumers[id] = c
+		}
+	}
+	return consumers
+}

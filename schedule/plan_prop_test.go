@@ -1,0 +1,223 @@
+package schedule
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// checkPicks compares a plan's picks with the one scheduler's.
+func checkPicks(t *rapid.T, s *scenario, r *Result, picks []naivePick, failed int) {
+	t.Helper()
+	if !r.Exact || r.Failed != failed || len(r.Picks) != len(picks) {
+		t.Fatalf("exact %v, failed %d, %d picks; one scheduler: failed %d, %d picks\n%v",
+			r.Exact, r.Failed, len(r.Picks), failed, len(picks), s)
+	}
+	for i, p := range r.Picks {
+		want := picks[i]
+		if s.cells[p.Cell] != want.Cell || !reflect.DeepEqual(p.Candidate, want.Candidate) {
+			t.Fatalf("pick %d: cell %s\n%+v\none scheduler: cell %s\n%+v\n%v", i, s.cells[p.Cell], p.Candidate, want.Cell, want.Candidate, s)
+		}
+		if len(p.Alternates) != len(want.Alternates) {
+			t.Fatalf("pick %d: %d alternates, one scheduler %d\n%v", i, len(p.Alternates), len(want.Alternates), s)
+		}
+		for j := range p.Alternates {
+			if !reflect.DeepEqual(p.Alternates[j], want.Alternates[j]) {
+				t.Fatalf("pick %d: alternate %d:\n%+v\none scheduler\n%+v\n%v", i, j, p.Alternates[j], want.Alternates[j], s)
+			}
+		}
+	}
+}
+
+// checkProposals checks that the proposals in a result are those of the state
+// before the first pick.
+func checkProposals(t *rapid.T, s *scenario, r *Result) {
+	t.Helper()
+	hosts, passed := 0, 0
+	for c, pr := range r.First {
+		if pr == nil || r.Last[c] == nil {
+			t.Fatalf("cell %d has no proposal in the result", c)
+		}
+		hosts += pr.Hosts
+		passed += pr.Passed
+	}
+	if hosts != len(s.hosts) || int64(passed) != r.Known.Passed {
+		t.Fatalf("first proposals are of %d hosts, %d passed; known %d passed of %d", hosts, passed, r.Known.Passed, len(s.hosts))
+	}
+}
+
+// wrongHint draws knowledge that has nothing to do with the fleet.
+func wrongHint(t *rapid.T, s *scenario, right *Knowledge) *Knowledge {
+	k := &Knowledge{Passed: rapid.Int64Range(0, 50).Draw(t, "hinted passed")}
+	if rapid.Bool().Draw(t, "bounds moved") {
+		for _, b := range right.Bounds {
+			b.Min += rapid.SampledFrom([]float64{0, -1, 5, 1000}).Draw(t, "min moved")
+			b.Max += rapid.SampledFrom([]float64{0, -3, 1, 1000}).Draw(t, "max moved")
+			k.Bounds = append(k.Bounds, b)
+		}
+	} else if rapid.Bool().Draw(t, "bounds of another shape") {
+		k.Bounds = []Bounds{{0, 1}}
+	}
+	if rapid.Bool().Draw(t, "group hinted") {
+		k.GroupHostsKnown = true
+		for _, h := range s.hosts[:min(2, len(s.hosts))] {
+			k.GroupHosts = append(k.GroupHosts, h.ServiceHost)
+		}
+	}
+	return k
+}
+
+// The merged order is the order one scheduler over all hosts gives, whatever the
+// split, the hint and the order of answers.
+func TestI5_MergedOrderEqualsSingleScheduler(t *testing.T) {
+	for _, of := range []struct {
+		name   string
+		checks int
+		cells  func(*scenario) []proposer
+	}{
+		{"naive cells", 800, (*scenario).naiveCells},
+		{"table cells", 2000, (*scenario).tableCells},
+	} {
+		t.Run(of.name, func(t *testing.T) {
+			propChecks(t, of.checks)
+			var none, right, wrong mergeShare
+			rapid.Check(t, func(t *rapid.T) {
+				s := drawScenario(t)
+				picks, failed := naiveSelect(s.hosts, s.consumers, s.request, s.rules, s.seed, s.instances, s.alternates)
+				cells := of.cells(s)
+				rng := rand.New(rand.NewPCG(s.seed, 1))
+				run := func(share *mergeShare, hint *Knowledge) *Result {
+					p := s.plan(hint, 0)
+					rounds, asks := drive(t, p, cells, rng)
+					checkPicks(t, s, p.Result(), picks, failed)
+					checkProposals(t, s, p.Result())
+					share.add(p.Result(), rounds, asks)
+					return p.Result()
+				}
+				known := run(&none, nil).Known
+				run(&right, &known)
+				run(&wrong, wrongHint(t, s, &known))
+			})
+			for _, line := range []string{"no hint:    " + none.String(), "right hint: " + right.String(), "wrong hint: " + wrong.String()} {
+				fmt.Printf("I5 %s, %s\n", of.name, line)
+				t.Log(line)
+			}
+		})
+	}
+}
+
+// checkPass checks that each pick passed all filters when it was made.
+func checkPass(t *rapid.T, s *scenario, r *Result) {
+	t.Helper()
+	state, rules := newNaiveState(s.hosts, s.consumers), naiveRules(s.rules)
+	for i, p := range r.Picks {
+		passed, _ := state.filter(s.request, rules, state.groupHosts(s.request))
+		if !slices.ContainsFunc(passed, func(h *Host) bool { return h.UUID == p.Candidate.Host }) {
+			t.Fatalf("pick %d: %s does not pass\n%v", i, p.Candidate.ServiceHost, s)
+		}
+		state.take(Take{Host: p.Candidate.Host, Instance: s.instances[i]}, s.request)
+	}
+}
+
+// A plan that had too few rounds says so, or is right all the same; its picks
+// pass the filters in any case.
+func TestI5_OutOfRoundsIsNotExact(t *testing.T) {
+	propChecks(t, 500)
+	inexact := 0
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawScenario(t)
+		p := s.plan(nil, 1)
+		drive(t, p, s.naiveCells(), rand.New(rand.NewPCG(s.seed, 1)))
+		if !p.Result().Exact {
+			inexact++
+			checkPass(t, s, p.Result())
+			return
+		}
+		picks, failed := naiveSelect(s.hosts, s.consumers, s.request, s.rules, s.seed, s.instances, s.alternates)
+		checkPicks(t, s, p.Result(), picks, failed)
+	})
+	t.Logf("%d plans were not exact", inexact)
+	if inexact == 0 {
+		t.Error("no plan needed more than one round")
+	}
+}
+
+// A plan that loses a cell goes on as one scheduler that loses its hosts; with
+// picks on them, as one that never had them.
+func TestI5_LostCellEqualsSchedulerWithoutIt(t *testing.T) {
+	propChecks(t, 2000)
+	var before, between, picked, late int
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawScenario(t)
+		cells, rng := s.naiveCells(), rand.New(rand.NewPCG(s.seed, 1))
+		p := s.plan(nil, 0)
+		cell := evenly(0, len(s.cells)-1).Draw(t, "lost cell")
+		at := evenly(0, 6).Draw(t, "lost in round")
+		reply := func(asks []Ask) {
+			for _, a := range asks {
+				pr, _ := cells[a.Cell](&a.Query)
+				if err := p.Answer(a.Cell, pr); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for round := 0; round < at && !p.Done(); round++ {
+			reply(p.Next())
+		}
+		if open := p.Next(); len(open) > 0 {
+			reply(open[:evenly(0, len(open)-1).Draw(t, "answered in that round")])
+		}
+		known := s.heardOf(p, cell)
+		made, onIt := p.Result().Picks, false
+		for _, pick := range made {
+			onIt = onIt || pick.Cell == cell
+		}
+		after := len(made)
+		switch {
+		case onIt:
+			picked++
+			after = 0
+		case p.Done():
+			late++
+			after = -1
+		case after == 0:
+			before++
+		default:
+			between++
+		}
+		p.Lost(cell)
+		drive(t, p, cells, rng)
+		request := *s.request
+		if g := request.Group; g != nil && known != nil {
+			told := *g
+			told.Hosts = append(slices.Clone(g.Hosts), known...)
+			request.Group = &told
+		}
+		picks, failed := naiveSelectLosing(s.hosts, s.consumers, &request, s.rules, s.seed, s.instances, s.alternates, after, s.cells[cell])
+		checkPicks(t, s, p.Result(), picks, failed)
+		if r := p.Result(); r.First[cell] != nil || r.Last[cell] != nil {
+			t.Fatal("the lost cell has a proposal")
+		}
+	})
+	t.Logf("lost before the first pick %d, between picks %d, with picks %d, when done %d", before, between, picked, late)
+	if before == 0 || between == 0 || picked == 0 || late == 0 {
+		t.Error("some kind of loss was not tried")
+	}
+}
+
+// heardOf are the service hosts of group members that a cell told of.
+func (s *scenario) heardOf(p *Plan, cell int) []string {
+	if p.Result().Last[cell] == nil || s.request.Group == nil {
+		return nil
+	}
+	q := &Query{Request: s.request, Rules: s.rules, Limit: 1}
+	var hosts []string
+	for _, g := range naivePropose(s.cellHosts(cell), s.cellConsumers(cell), q).GroupHosts {
+		hosts = append(hosts, g.ServiceHost)
+	}
+	return hosts
+}

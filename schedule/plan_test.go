@@ -1,0 +1,240 @@
+package schedule
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// ramRules weigh by free RAM alone.
+var ramRules = &Rules{Weighers: []Weigher{{RAMWeigher, 1}}}
+
+// ramProposal is of hosts with so much free RAM, best first; passed counts them
+// and those not named.
+func ramProposal(kind byte, passed int, seed uint64, free ...float64) *Proposal {
+	p := &Proposal{Hosts: passed, Passed: passed, Bounds: []Bounds{NoBounds()}}
+	for i, x := range free {
+		id := testID(kind, i)
+		p.Bounds[0] = Bounds{0, max(p.Bounds[0].Max, x)}
+		p.Candidates = append(p.Candidates, Candidate{
+			Host: id, ServiceHost: fmt.Sprintf("%c%d", kind, i), Raw: []float64{x}, Tie: Tie(seed, HostHash(id)),
+		})
+	}
+	return p
+}
+
+func ramPlan(cells, instances, maxRounds int) *Plan {
+	cfg := PlanConfig{Request: &Request{}, Rules: ramRules, Cells: cells, MaxRounds: maxRounds}
+	for i := range instances {
+		cfg.Instances = append(cfg.Instances, testID('i', i))
+	}
+	return NewPlan(cfg)
+}
+
+func TestPlanRefusesWhatIsNoAnswer(t *testing.T) {
+	good := func() *Proposal { return ramProposal('a', 2, 0, 9, 5) }
+	for _, of := range []struct {
+		want string
+		cell int
+		make func() *Proposal
+	}{
+		{"cell 2 was not asked", 2, good},
+		{"cell -1 was not asked", -1, good},
+		{"there is none", 0, func() *Proposal { return nil }},
+		{"0 bounds for 1 weighers", 0, func() *Proposal { p := good(); p.Bounds = nil; return p }},
+		{"bounds[0] are [+Inf, -Inf]", 0, func() *Proposal { p := good(); p.Bounds[0] = NoBounds(); return p }},
+		{"bounds[0] are [0, NaN]", 0, func() *Proposal { p := good(); p.Bounds[0].Max = math.NaN(); return p }},
+		{"2 candidates of 1 hosts", 0, func() *Proposal { p := good(); p.Passed = 1; return p }},
+		{"0 candidates of 2 hosts", 0, func() *Proposal { p := good(); p.Candidates = nil; return p }},
+		{"candidates[1]: 0 raw weights", 0, func() *Proposal { p := good(); p.Candidates[1].Raw = nil; return p }},
+		{"raw weight 11 is outside", 0, func() *Proposal { p := good(); p.Candidates[1].Raw[0] = 11; return p }},
+		{"raw weight NaN is outside", 0, func() *Proposal { p := good(); p.Candidates[1].Raw[0] = math.NaN(); return p }},
+		{"candidates, 4 were asked", 0, func() *Proposal { return ramProposal('a', 5, 0, 9, 8, 7, 6, 5) }},
+	} {
+		p := ramPlan(2, 1, 0)
+		err := p.Answer(of.cell, of.make())
+		if err == nil || !strings.Contains(err.Error(), of.want) {
+			t.Errorf("error %v, want %q", err, of.want)
+		}
+		if len(p.Next()) != 2 {
+			t.Errorf("%s: %d asks are open after it, want 2", of.want, len(p.Next()))
+		}
+	}
+}
+
+func TestPlanAsksEachCellOnceARound(t *testing.T) {
+	p := ramPlan(2, 1, 0)
+	for range 2 {
+		if n := len(p.Next()); n != 2 {
+			t.Fatalf("%d asks are open, want 2 until they are answered", n)
+		}
+	}
+	if err := p.Answer(1, ramProposal('b', 1, 0, 7)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Answer(1, ramProposal('b', 1, 0, 7)); err == nil {
+		t.Error("a cell may answer twice")
+	}
+	if open := p.Next(); len(open) != 1 || open[0].Cell != 0 {
+		t.Errorf("open are %v", open)
+	}
+	if err := p.Answer(0, ramProposal('a', 1, 0, 9)); err != nil {
+		t.Fatal(err)
+	}
+	r := p.Result()
+	if !p.Done() || r.Failed != -1 || !r.Exact || r.Rounds != 1 || r.Picks[0].Cell != 0 || r.Picks[0].Candidate.Weight != 1 {
+		t.Errorf("result %+v", r)
+	}
+	if r.Known.Passed != 2 || r.Known.Bounds[0] != (Bounds{0, 9}) {
+		t.Errorf("known %+v", r.Known)
+	}
+}
+
+func TestPlanOfNothing(t *testing.T) {
+	if p := ramPlan(3, 0, 0); !p.Done() || len(p.Next()) != 0 || p.Result().Failed != -1 {
+		t.Errorf("no instances: %+v", p.Result())
+	}
+	if p := ramPlan(0, 2, 0); !p.Done() || p.Result().Failed != 0 {
+		t.Errorf("no cells: %+v", p.Result())
+	}
+	p := ramPlan(2, 2, 0)
+	p.Lost(1)
+	p.Lost(1)
+	p.Lost(7)
+	if p.Done() {
+		t.Error("done with a cell to answer")
+	}
+	p.Lost(0)
+	if r := p.Result(); !p.Done() || r.Failed != 0 || len(r.Picks) != 0 || r.First[0] != nil {
+		t.Errorf("all cells lost: %+v", r)
+	}
+}
+
+// A cell whose answers tell of another table each time never lets the plan prove
+// its pick.
+func TestPlanGivesUpExactness(t *testing.T) {
+	for _, most := range []int{1, 3} {
+		p := NewPlan(PlanConfig{
+			Request: &Request{}, Rules: &Rules{Weighers: []Weigher{{RAMWeigher, 1}, {DiskWeigher, 1}}},
+			Instances: []ID{testID('i', 0)}, Cells: 2, MaxRounds: most,
+		})
+		rounds := 0
+		for ; !p.Done(); rounds++ {
+			for _, a := range p.Next() {
+				top := 100 + float64(10*rounds+a.Cell)
+				pr := ramProposal(byte('a'+a.Cell), 50, 0, top, top, top, top)
+				pr.Bounds = append(pr.Bounds, Bounds{0, 10})
+				for i := range pr.Candidates {
+					pr.Candidates[i].Raw = append(pr.Candidates[i].Raw, 0)
+				}
+				if err := p.Answer(a.Cell, pr); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		r := p.Result()
+		if r.Exact || r.Rounds != most || rounds != most || len(r.Picks) != 1 {
+			t.Errorf("at most %d rounds: took %d, result %+v", most, rounds, r)
+		}
+	}
+}
+
+// A cell may name fewer than it is asked for; it is asked again only when the
+// missing ones matter.
+func TestPlanWithCellsThatNameFew(t *testing.T) {
+	cfg := PlanConfig{
+		Request: &Request{}, Rules: ramRules, Cells: 1, Alternates: 2,
+		Instances: []ID{testID('i', 0), testID('i', 1)},
+	}
+	p := NewPlan(cfg)
+	asks := 0
+	for ; !p.Done(); asks++ {
+		if len(p.Next()) == 0 {
+			t.Fatal("the plan is stuck")
+		}
+		if err := p.Answer(0, ramProposal('a', 9, 0, 90, 80)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := p.Result()
+	if r.Exact || len(r.Picks) != 2 || len(r.Picks[0].Alternates) != 1 {
+		t.Errorf("result %+v", r)
+	}
+	if asks != 2+4 {
+		t.Errorf("%d asks, want one a pick and the rounds of the alternates", asks)
+	}
+}
+
+// Lost after Done plans again only when the cell has picks.
+func TestPlanStartsAgainWithoutALostCell(t *testing.T) {
+	answer := func(p *Plan) {
+		for !p.Done() {
+			for _, a := range p.Next() {
+				free := float64(90 - 10*a.Cell - len(a.Query.Takes))
+				if err := p.Answer(a.Cell, ramProposal(byte('a'+a.Cell), 1, 0, free)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	p := ramPlan(3, 2, 0)
+	answer(p)
+	if got := p.Result().Picks; got[0].Cell != 0 || got[1].Cell != 0 {
+		t.Fatalf("picks %+v", got)
+	}
+	p.Lost(2)
+	if !p.Done() || len(p.Result().Picks) != 2 {
+		t.Error("a cell without picks undoes the plan")
+	}
+	p.Lost(0)
+	if p.Done() {
+		t.Error("the picks on a lost cell stand")
+	}
+	answer(p)
+	r := p.Result()
+	if r.Picks[0].Cell != 1 || r.Picks[1].Cell != 1 || r.Known.Passed != 1 || r.Rounds != 1 || !r.Exact {
+		t.Errorf("result %+v", r)
+	}
+}
+
+// Only the picked host's cell is asked again while the others' answers hold.
+func TestPlanAsksOnlyThePickedCellAgain(t *testing.T) {
+	s := &scenario{rules: ramRules, request: &Request{Consume: Consumption{RAMMB: 10}}, alternates: 0}
+	for i := range 40 {
+		h := Host{UUID: testID('h', i), ServiceHost: fmt.Sprint("h", i), Cell: fmt.Sprint(i % 4)}
+		h.View.FreeRAMMB = int64(1000 + i)
+		if i < 4 {
+			// Holds the bounds of each cell; full for anyone.
+			h.View.FreeRAMMB = 5000
+		}
+		s.hosts = append(s.hosts, h)
+	}
+	s.cells = []string{"0", "1", "2", "3"}
+	for i := range 5 {
+		s.instances = append(s.instances, testID('i', i))
+	}
+	cells := s.tableCells()
+	p := s.plan(&Knowledge{Bounds: []Bounds{{0, 5000}}, Passed: 40}, 0)
+	var asked []int
+	for !p.Done() {
+		open := p.Next()
+		asked = append(asked, len(open))
+		for _, a := range open {
+			pr, err := cells[a.Cell](&a.Query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Answer(a.Cell, pr); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if fmt.Sprint(asked) != "[4 1 1 1 1]" {
+		t.Errorf("asks by round %v", asked)
+	}
+	if n, _ := drive(t, s.plan(nil, 0), cells, rand.New(rand.NewPCG(1, 1))); n != 5 {
+		t.Errorf("%d rounds without a hint, want 5: the cells' own bounds are the joined ones", n)
+	}
+}

@@ -1,0 +1,131 @@
+package schedule
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// Propose answers a query: which hosts pass, who rejected the others, what the
+// raw weights span, and the best hosts. An error (a *QueryError) means a bad
+// query; that no host passes is an answer. Takes on hosts that are not in the
+// table are other tables' business.
+//
+// In principle: ask every filter about every host, weigh each host that passed,
+// sort, cut. Here:
+//
+//  1. The request is compiled into checks on names the table knows, and
+//     weighers on its columns.
+//  2. Each chunk's hosts go through the checks as one word of bits.
+//  3. The bounds of what passed are widened, mostly from what the columns
+//     already know of themselves.
+//  4. Chunks are ranked into a bounded heap: at once when the bounds to rank by
+//     are known beforehand, else in a second pass over the words kept.
+//  5. Only the best become candidates.
+func (t *Table) Propose(q *Query) (*Proposal, error) {
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	t = t.taken(q)
+	s, err := t.compile(q)
+	if err != nil {
+		return nil, err
+	}
+	known := q.Known != nil && len(q.Known.Bounds) > 0
+	if known {
+		s.rankBy(q.Known.Bounds, q.Known.Passed == 1)
+	}
+	w := wordsPool.Get().(*words)
+	defer wordsPool.Put(w)
+	w.v = w.v[:0]
+	passed := 0
+	for i, c := range t.chunks {
+		m := s.filter(i, c)
+		passed += bits.OnesCount64(m)
+		if m != 0 {
+			s.widen(i, c, m)
+		}
+		switch {
+		case !known:
+			w.v = append(w.v, m)
+		case m != 0:
+			s.rank(i, c, m)
+		}
+	}
+	p := &Proposal{
+		Hosts: t.n, Passed: passed, Rejects: s.rejects(),
+		Bounds: s.bounds(), GroupHosts: s.groupHosts(),
+	}
+	if !known {
+		s.rankBy(p.Bounds, passed <= 1)
+		for i, m := range w.v {
+			if m != 0 {
+				s.rank(i, t.chunks[i], m)
+			}
+		}
+	}
+	p.Candidates = s.candidates()
+	return p, nil
+}
+
+// taken gives the table with the query's takes.
+func (t *Table) taken(q *Query) *Table {
+	if len(q.Takes) == 0 {
+		return t
+	}
+	e := t.Edit()
+	for _, take := range q.Takes {
+		e.Take(take, q.Request)
+	}
+	return e.Table()
+}
+
+// filter gives the hosts of a chunk that pass all checks.
+func (s *scan) filter(at int, c *chunk) uint64 {
+	m := c.valid
+	for i := range s.checks {
+		if m == 0 {
+			return 0
+		}
+		k := &s.checks[i]
+		kept := m & k.pass(at, c, m)
+		k.rejected += bits.OnesCount64(m &^ kept)
+		m = kept
+	}
+	return m
+}
+
+// rejects gives the checks that rejected a host, in order; what counts under
+// one filter and detail is joined.
+func (s *scan) rejects() []Reject {
+	var list []Reject
+	for i := range s.checks {
+		k := &s.checks[i]
+		if k.rejected == 0 {
+			continue
+		}
+		at := slices.IndexFunc(list, func(r Reject) bool { return r.Filter == k.filter && r.Detail == k.detail })
+		if at < 0 {
+			list = append(list, Reject{Filter: k.filter, Detail: k.detail})
+			at = len(list) - 1
+		}
+		list[at].Hosts += k.rejected
+	}
+	return list
+}
+
+// groupHosts gives the hosts with members, by service host, then uuid.
+func (s *scan) groupHosts() []GroupHost {
+	var list []GroupHost
+	for _, m := range s.members {
+		h := s.t.row(m.slot).host
+		list = append(list, GroupHost{Host: h.UUID, ServiceHost: h.ServiceHost, Members: m.n})
+	}
+	slices.SortFunc(list, func(a, b GroupHost) int {
+		if c := strings.Compare(a.ServiceHost, b.ServiceHost); c != 0 {
+			return c
+		}
+		return strings.Compare(string(a.Host[:]), string(b.Host[:]))
+	})
+	return list
+}

@@ -1,0 +1,98 @@
+package schedule
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// QueryError says what is wrong with a query.
+type QueryError struct {
+	// Field is the path in Query, in Go's names: "Request.Resources[1].N".
+	Field string
+	// Problem is a clause: "must be above 0".
+	Problem string
+}
+
+func (e *QueryError) Error() string { return e.Field + " " + e.Problem }
+
+func bad(field, format string, args ...any) error {
+	return &QueryError{Field: field, Problem: fmt.Sprintf(format, args...)}
+}
+
+// check reports what is wrong with a query, apart from names of filters and
+// weighers.
+func (q *Query) check() error {
+	switch {
+	case q == nil:
+		return bad("Query", "is missing")
+	case q.Request == nil:
+		return bad("Request", "is missing")
+	case q.Rules == nil:
+		return bad("Rules", "are missing")
+	case q.Limit < 1:
+		return bad("Limit", "is %d, must be at least 1", q.Limit)
+	}
+	for i, a := range q.Request.Resources {
+		if a.N < 1 {
+			return bad(fmt.Sprintf("Request.Resources[%d].N", i), "is %d, must be above 0", a.N)
+		}
+		if slices.ContainsFunc(q.Request.Resources[:i], func(b Amount) bool { return a.Class == b.Class }) {
+			return bad(fmt.Sprintf("Request.Resources[%d].Class", i), "%q stands twice", a.Class)
+		}
+	}
+	if g := q.Request.Group; g != nil {
+		switch g.Policy {
+		case "", Affinity, AntiAffinity, SoftAffinity, SoftAntiAffinity:
+		default:
+			return bad("Request.Group.Policy", "%q is not a policy", g.Policy)
+		}
+	}
+	weighers := q.Rules.weighers()
+	for i, w := range weighers {
+		field := fmt.Sprintf("Rules.Weighers[%d].Multiplier", i)
+		if math.IsNaN(w.Multiplier) || math.Abs(w.Multiplier) > maxMultiplier {
+			return bad(field, "is %v, must be a number of at most %v", w.Multiplier, maxMultiplier)
+		}
+		switch w.Name {
+		case PCIWeigher, SoftAffinityWeigher, SoftAntiAffinityWeigher:
+			if w.Multiplier < 0 {
+				return bad(field, "is %v, must not be negative for %s", w.Multiplier, w.Name)
+			}
+		}
+	}
+	if q.Known == nil || len(q.Known.Bounds) == 0 {
+		return nil
+	}
+	if n := len(q.Known.Bounds); n != len(weighers) {
+		return bad("Known.Bounds", "has %d, must have one for each of %d weighers", n, len(weighers))
+	}
+	for i, b := range q.Known.Bounds {
+		// NoBounds has infinities, but as Min > Max.
+		if math.IsNaN(b.Min) || math.IsNaN(b.Max) || b.Min <= b.Max && math.IsInf(b.Max-b.Min, 0) {
+			return bad(fmt.Sprintf("Known.Bounds[%d]", i), "are [%v, %v], must be finite", b.Min, b.Max)
+		}
+	}
+	return nil
+}
+
+// maxMultiplier keeps sums of weights finite.
+const maxMultiplier = 1e100
+
+func (r *Rules) weighers() []Weigher {
+	if r.Weighers == nil {
+		return DefaultWeighers()
+	}
+	return r.Weighers
+}
+
+// filters gives the configured order, HostFilter before it when it is not named.
+func (r *Rules) filters() []string {
+	switch {
+	case r.Filters == nil:
+		return DefaultFilters()
+	case slices.Contains(r.Filters, HostFilter):
+		return r.Filters
+	}
+	return append([]string{HostFilter}, r.Filters...)
+}

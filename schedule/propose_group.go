@@ -1,0 +1,135 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// memberCount is how many members of the request's group a slot's host has.
+type memberCount struct {
+	slot number
+	n    int
+}
+
+// countMembers gives the hosts with members of the request's group, by slot:
+// consumers with a claim in the group, those that stand in Members, and the
+// takes (with MembersExact: those that stand in Members).
+func (t *Table) countMembers(q *Query) []memberCount {
+	g := q.Request.Group
+	if g == nil {
+		return nil
+	}
+	counts := map[number]int{}
+	if g.UUID != (ID{}) {
+		if held, ok := t.groups.get(g.UUID); ok {
+			for slot, n := range held.all() {
+				counts[slot] += n
+			}
+		}
+	}
+	named := make(map[ID]bool, len(g.Members)+len(q.Takes))
+	name := func(instance ID) {
+		if named[instance] {
+			return
+		}
+		named[instance] = true
+		p, ok := t.consumers.get(instance)
+		if ok && (g.UUID == (ID{}) || p.group != g.UUID) {
+			counts[p.slot]++
+		}
+	}
+	for _, m := range g.Members {
+		name(m)
+	}
+	if !g.MembersExact {
+		for _, take := range q.Takes {
+			name(take.Instance)
+		}
+	}
+	list := make([]memberCount, 0, len(counts))
+	for slot, n := range counts {
+		list = append(list, memberCount{slot, n})
+	}
+	slices.SortFunc(list, func(a, b memberCount) int { return cmp.Compare(a.slot, b.slot) })
+	return list
+}
+
+// membersIn gives the part of the counts that is in a chunk.
+func (s *scan) membersIn(chunk int) []memberCount {
+	if len(s.members) == 0 {
+		return nil
+	}
+	from := number(chunk) * chunkSize
+	lo := sort.Search(len(s.members), func(i int) bool { return s.members[i].slot >= from })
+	hi := lo
+	for hi < len(s.members) && s.members[hi].slot < from+chunkSize {
+		hi++
+	}
+	return s.members[lo:hi]
+}
+
+// affinityHosts are the service hosts an affinity group is bound to; empty:
+// none yet. A taken host is always one, whoever its instance is, as in Nova's
+// _consume_selected_host (manager.py).
+func (s *scan) affinityHosts() []string {
+	var hosts []string
+	if k := s.q.Known; k != nil && k.GroupHostsKnown {
+		hosts = slices.Clone(k.GroupHosts)
+	} else {
+		hosts = slices.Clone(s.q.Request.Group.Hosts)
+		for _, m := range s.members {
+			hosts = append(hosts, s.t.row(m.slot).host.ServiceHost)
+		}
+	}
+	for _, take := range s.q.Takes {
+		if at, ok := s.t.slots.get(take.Host); ok {
+			hosts = append(hosts, s.t.row(at).host.ServiceHost)
+		}
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}
+
+// onServices gives the slots of service hosts, by exact name or without case.
+func (t *Table) onServices(hosts []string, fold bool) slotWords {
+	var all slotWords
+	for _, h := range hosts {
+		set, ok := t.services.get(name(strings.ToLower(h)))
+		if !ok {
+			continue
+		}
+		from := len(all)
+		all = set.parts(all)
+		if fold {
+			continue
+		}
+		for i := range all[from:] {
+			w := &all[from+i]
+			w.mask = t.chunks[w.chunk].named(w.mask, h)
+		}
+	}
+	return all.sorted()
+}
+
+// named keeps the slots whose service host is exactly this.
+func (c *chunk) named(m uint64, service string) uint64 {
+	for i, r := range c.rows.v {
+		if m>>i&1 != 0 && r.host.ServiceHost != service {
+			m &^= 1 << i
+		}
+	}
+	return m
+}
+
+// onNodes gives the slots of nodes.
+func (t *Table) onNodes(nodes []string) slotWords {
+	var all slotWords
+	for _, n := range nodes {
+		if set, ok := t.nodes.get(name(n)); ok {
+			all = set.parts(all)
+		}
+	}
+	return all.sorted()
+}

@@ -1,0 +1,142 @@
+package schedule
+
+import (
+	"math"
+	"math/bits"
+	"sync"
+)
+
+// words is room for one word a chunk, reused from query to query.
+type words struct{ v []uint64 }
+
+var wordsPool = sync.Pool{New: func() any { return new(words) }}
+
+// rankBy sets the bounds to rank by. A weigher whose bounds are one value, or
+// none, normalises to 0; with only one host nothing is weighed (Nova,
+// weights.py). Such weighers would add 0 and are left out.
+func (s *scan) rankBy(bounds []Bounds, single bool) {
+	for i := range s.weighers {
+		w, b := &s.weighers[i], bounds[i]
+		if single || w.factor == 0 || !(b.Max > b.Min) {
+			continue
+		}
+		w.min, w.span = b.Min, b.Max-b.Min
+		w.slope = w.factor / w.span
+		w.intercept = -w.slope * w.min
+		s.active = append(s.active, w)
+	}
+}
+
+// weight is Nova's sum for one slot, to the bit.
+func (s *scan) weight(i int) float64 {
+	sum := 0.0
+	for k, w := range s.active {
+		sum = float64(w.factor*((s.columns[k].v[i]-w.min)/w.span)) + sum
+	}
+	return sum
+}
+
+// slack is a bound on the relative error of an estimate, generous: a few units
+// in the last place for each weigher. tiny covers products that underflow.
+const (
+	slack = 1.0 / (1 << 44)
+	tiny  = 1e-290
+)
+
+// term is an active weigher's part of the estimates in the chunk at hand.
+type term struct {
+	slope float64
+	v     *[chunkSize]float64
+}
+
+// rank offers a chunk's hosts m to the best. A division a weigher and host would
+// be most of the work, so once the heap is full hosts are first estimated
+// (slope*x + intercept) and only those that could get in, by the estimate and a
+// bound on its error, are weighed exactly: the answer is that of weighing all.
+func (s *scan) rank(at int, c *chunk, m uint64) {
+	// same is the part of the estimate that is the same for all hosts of the
+	// chunk, top the most the rest can add, size bounds the absolute values
+	// of all that is added up.
+	same, top, size := 0.0, 0.0, 0.0
+	s.terms = s.terms[:0]
+	for k, w := range s.active {
+		col := w.in(at, c)
+		s.columns[k] = col
+		same += w.intercept
+		lo, hi := w.slope*col.lo, w.slope*col.hi
+		size += max(math.Abs(lo), math.Abs(hi)) + math.Abs(w.intercept)
+		if lo == hi {
+			same += lo
+			continue
+		}
+		top += max(lo, hi)
+		s.terms = append(s.terms, term{w.slope, &col.v})
+	}
+	if s.best.full() {
+		// NaN (no bound) compares false and so leads to exact weighing.
+		least := s.best.v[0].weight - size*slack - tiny
+		if same+top < least {
+			return
+		}
+		m = s.estimate(same, least, m)
+	}
+	s.offer(at, c, m)
+}
+
+// estimate keeps the hosts whose estimate is not below least.
+func (s *scan) estimate(same, least float64, m uint64) uint64 {
+	var est [chunkSize]float64
+	terms := s.terms
+	for ; len(terms) >= 2; terms = terms[2:] {
+		a, b, v, w := terms[0].slope, terms[1].slope, terms[0].v, terms[1].v
+		for i := range est {
+			est[i] += a*v[i] + b*w[i]
+		}
+	}
+	if len(terms) == 1 {
+		a, v := terms[0].slope, terms[0].v
+		for i := range est {
+			est[i] += a * v[i]
+		}
+	}
+	for i := range est {
+		if est[i]+same < least {
+			m &^= 1 << i
+		}
+	}
+	return m
+}
+
+// offer weighs the hosts of m exactly.
+func (s *scan) offer(at int, c *chunk, m uint64) {
+	for ; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros64(m)
+		s.best.offer(ranked{
+			weight: s.weight(i), tie: Tie(s.q.Seed, c.hashes.v[i]),
+			row: c.rows.v[i], slot: number(at*chunkSize + i),
+		})
+	}
+}
+
+// candidates gives the best in order.
+func (s *scan) candidates() []Candidate {
+	best := s.best.sorted()
+	list := make([]Candidate, len(best))
+	raw := make([]float64, len(best)*len(s.weighers))
+	for i := range best {
+		b, n := &best[i], len(s.weighers)
+		zone := b.row.zone
+		if zone == "" {
+			zone = s.q.Rules.DefaultAvailabilityZone
+		}
+		list[i] = Candidate{
+			Host: b.row.host.UUID, ServiceHost: b.row.host.ServiceHost, NodeName: b.row.host.NodeName,
+			Zone: zone, Raw: raw[i*n : (i+1)*n : (i+1)*n], Weight: b.weight, Tie: b.tie,
+		}
+		chunk := int(b.slot / chunkSize)
+		for k := range s.weighers {
+			list[i].Raw[k] = s.weighers[k].in(chunk, s.t.chunks[chunk]).v[b.slot%chunkSize]
+		}
+	}
+	return list
+}

@@ -1,0 +1,118 @@
+package schedule
+
+import (
+	"iter"
+	"math/bits"
+	"slices"
+)
+
+// Table is the hosts of a cell with their consumers. It never changes: an Edit
+// gives the next version and shares all that stayed the same. Any number of
+// goroutines may read any versions at once, while another edits.
+type Table struct {
+	version uint64
+	n       int
+	// chunks of 64 slots; slot s is bit s%64 of chunk s/64.
+	chunks []*chunk
+	free   *freeSlot
+	names  catalog
+	// slots by host.
+	slots pmap[ID, number]
+	// consumers by instance; groups counts them by group and slot.
+	consumers pmap[ID, place]
+	groups    pmap[ID, pmap[number, int]]
+	// Slots by lower-cased service host, and by node name as it is.
+	services pmap[name, slotSet]
+	nodes    pmap[name, slotSet]
+}
+
+// place is where a consumer is. Its group is zero when it is in none.
+type place struct {
+	slot  number
+	group ID
+}
+
+// freeSlot is a slot that a removed host left.
+type freeSlot struct {
+	slot number
+	next *freeSlot
+}
+
+// NewTable gives an empty table, version 1.
+func NewTable() *Table { return &Table{version: 1} }
+
+// Len is how many hosts the table has.
+func (t *Table) Len() int { return t.n }
+
+// Version grows by one with each Edit.Table of the lineage.
+func (t *Table) Version() uint64 { return t.version }
+
+// Host gives a host's whole row. Its Traits and Aggregates are the table's own:
+// read only.
+func (t *Table) Host(id ID) (Host, bool) {
+	at, ok := t.slots.get(id)
+	if !ok {
+		return Host{}, false
+	}
+	return t.row(at).whole(), true
+}
+
+// Consumer gives the host an instance is on.
+func (t *Table) Consumer(instance ID) (host ID, c Consumer, ok bool) {
+	p, ok := t.consumers.get(instance)
+	if !ok {
+		return ID{}, Consumer{}, false
+	}
+	return t.row(p.slot).host.UUID, Consumer{Instance: instance, Group: p.group}, true
+}
+
+// All yields every host's row, in no order that means anything but the same one
+// each time. What Host says of slices holds.
+func (t *Table) All() iter.Seq[Host] {
+	return func(yield func(Host) bool) {
+		for _, c := range t.chunks {
+			for m := c.valid; m != 0; m &= m - 1 {
+				if !yield(c.rows.v[bits.TrailingZeros64(m)].whole()) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (t *Table) row(at number) *row { return t.chunks[at/chunkSize].rows.v[at%chunkSize] }
+
+// row is what a host has beyond the columns that are scanned.
+type row struct {
+	owner uint64
+	// host is as it was put. Its amounts used and View are not kept up: used
+	// (parallel to host.Resources) and view are.
+	host *Host
+	used []int64
+	view View
+	// zone is the first by name; empty when the host is in none.
+	zone      string
+	consumers []ID
+}
+
+func (r *row) whole() Host {
+	h := *r.host
+	h.View = r.view
+	h.Resources = slices.Clone(h.Resources)
+	for i := range h.Resources {
+		h.Resources[i].Used = r.used[i]
+	}
+	return h
+}
+
+// own gives a row the owner may write.
+func (r *row) own(owner uint64) *row {
+	if r.owner == owner {
+		return r
+	}
+	c := *r
+	c.owner = owner
+	c.used = slices.Clone(r.used)
+	c.consumers = slices.Clip(r.consumers)
+	return &c
+}
