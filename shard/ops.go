@@ -21,9 +21,11 @@ type Op struct {
 
 // PutHost registers a host, or replaces its state. Instances are those that
 // exist on it: a PENDING claim of such an instance on this host is CONFIRMED, an
-// instance without a live claim is adopted, an adopted claim whose instance is
-// gone is RELEASED. A consumer with a live claim on another host is left alone
-// and counted (Outcome.Conflicts).
+// instance without a live claim is adopted, an adopted claim takes the
+// allocations reported, and one whose instance is gone is RELEASED. A consumer
+// with a live claim on another host is left alone and counted
+// (Outcome.Conflicts). Nothing changes when the stored state has the same BootID
+// and a StateVersion that is not lower.
 type PutHost struct {
 	Host      Host
 	Instances []Instance

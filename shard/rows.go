@@ -1,6 +1,9 @@
 package shard
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Host is what an agent says of its host: the row a registration writes. Rows
 // are immutable once they are in a store or a view; a change is a new row.
@@ -25,7 +28,8 @@ type Host struct {
 	BootID       string
 	StateVersion uint64
 	// Generation is bumped by every write to the host's rows, this one or its
-	// Usage. Decide sets it.
+	// Usage: each row carries the number of its own last write, and the host's
+	// generation is the higher of the two. Decide sets it.
 	Generation int64
 }
 
@@ -53,10 +57,19 @@ type Inventory struct {
 
 // Capacity is (Total - Reserved) * AllocationRatio, rounded down. For whole
 // amounts `used + amount <= Capacity()` is the same test as Placement's float
-// comparison `used + amount <= (total - reserved) * allocation_ratio`.
+// comparison `used + amount <= (total - reserved) * allocation_ratio`. A product
+// beyond an int64 is the largest int64.
 func (i Inventory) Capacity() int64 {
-	return int64(float64(i.Total-i.Reserved) * i.AllocationRatio)
+	c := float64(i.Total-i.Reserved) * i.AllocationRatio
+	if c >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(math.Floor(c))
 }
+
+// MaxAmount is the greatest total and the greatest amount of one allocation
+// (Placement's database integer).
+const MaxAmount = math.MaxInt32
 
 // Aggregate is an aggregate a host is in.
 type Aggregate struct {
@@ -87,12 +100,12 @@ type Used struct {
 
 // ClaimState is where a claim is in its life.
 //
-//	          Confirm
-//	PENDING ----------> CONFIRMED
-//	  |  \ Release          | Release
-//	  |   \---> RELEASED <--/
-//	  | lease over
-//	  +-------> EXPIRED
+//	              Confirm
+//	PENDING ------------------> CONFIRMED
+//	  |  \ Release               | Release   ^
+//	  |   \--------> RELEASED <--/           |
+//	  | lease over      ^ Release            | Confirm, if it still fits
+//	  +-------------> EXPIRED ---------------/
 type ClaimState string
 
 // The states. EXPIRED and RELEASED rows are tombstones: they hold nothing and
@@ -136,8 +149,8 @@ type Claim struct {
 	Answer        []byte
 	// Adopted: made from an instance its host reported.
 	Adopted bool
-	// ExpiresAt is the end of the lease while PENDING, else zero. Store time,
-	// as are the others.
+	// ExpiresAt is the end of the lease while PENDING, else zero; the lease is
+	// over from that moment on. Store time, as are the others.
 	ExpiresAt time.Time
 	CreatedAt time.Time
 	UpdatedAt time.Time

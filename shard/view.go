@@ -5,7 +5,8 @@ package shard
 //
 //   - every host named, with its usage and the live claims on it if it is in
 //     HostClaims;
-//   - every claim named by id, with its host and usage;
+//   - every claim named by id, with its host and usage; of an EXPIRED one also
+//     the live claims in its group and of the group's Members;
 //   - every live claim of every consumer named, with its host and usage;
 //   - every live claim in every group named;
 //   - every pin named.
@@ -20,7 +21,7 @@ type Footprint struct {
 
 // View is the rows a batch reads, as of its transaction. Decide works on it:
 // after Decide it is the state after the batch. Rows themselves are never
-// changed, only replaced.
+// changed, only replaced; the maps and the slices of ids are Decide's to change.
 type View struct {
 	Hosts map[string]*Host
 	// Usages by host uuid; a host without one has no use.
@@ -34,4 +35,17 @@ type View struct {
 	LiveByGroup    map[string][]string
 	LiveByHost     map[string][]string
 	Pins           map[string]*Pin
+}
+
+// NewView makes an empty view.
+func NewView() *View {
+	return &View{
+		Hosts:          map[string]*Host{},
+		Usages:         map[string]*Usage{},
+		Claims:         map[string]*Claim{},
+		LiveByConsumer: map[string][]string{},
+		LiveByGroup:    map[string][]string{},
+		LiveByHost:     map[string][]string{},
+		Pins:           map[string]*Pin{},
+	}
 }

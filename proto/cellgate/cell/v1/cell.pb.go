@@ -313,8 +313,12 @@ type Group struct {
 	Policy           string                 `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
 	MaxServerPerHost int32                  `protobuf:"varint,3,opt,name=max_server_per_host,json=maxServerPerHost,proto3" json:"max_server_per_host,omitempty"`
 	Members          []string               `protobuf:"bytes,4,rep,name=members,proto3" json:"members,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Service hosts known from elsewhere to hold members.
+	Hosts []string `protobuf:"bytes,5,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	// Picks of the same request count as members only when they stand in members.
+	MembersExact  bool `protobuf:"varint,6,opt,name=members_exact,json=membersExact,proto3" json:"members_exact,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Group) Reset() {
@@ -373,6 +377,20 @@ func (x *Group) GetMembers() []string {
 		return x.Members
 	}
 	return nil
+}
+
+func (x *Group) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+func (x *Group) GetMembersExact() bool {
+	if x != nil {
+		return x.MembersExact
+	}
+	return false
 }
 
 type Consumption struct {
@@ -1979,7 +1997,9 @@ type ClaimOutcome struct {
 	// The host a group is pinned to, after a pin.
 	PinnedServiceHost string `protobuf:"bytes,2,opt,name=pinned_service_host,json=pinnedServiceHost,proto3" json:"pinned_service_host,omitempty"`
 	// Set when the operation was refused.
-	Refusal       *Refusal `protobuf:"bytes,3,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	Refusal *Refusal `protobuf:"bytes,3,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// Of claim, when it is set.
+	ClaimOrigin   *ClaimOrigin `protobuf:"bytes,4,opt,name=claim_origin,json=claimOrigin,proto3" json:"claim_origin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2031,6 +2051,13 @@ func (x *ClaimOutcome) GetPinnedServiceHost() string {
 func (x *ClaimOutcome) GetRefusal() *Refusal {
 	if x != nil {
 		return x.Refusal
+	}
+	return nil
+}
+
+func (x *ClaimOutcome) GetClaimOrigin() *ClaimOrigin {
+	if x != nil {
+		return x.ClaimOrigin
 	}
 	return nil
 }
@@ -2618,12 +2645,14 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x16\n" +
 	"\x06amount\x18\x02 \x01(\x05R\x06amount\"\x1f\n" +
 	"\aNameSet\x12\x14\n" +
-	"\x05names\x18\x01 \x03(\tR\x05names\"|\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\"\xb7\x01\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12-\n" +
 	"\x13max_server_per_host\x18\x03 \x01(\x05R\x10maxServerPerHost\x12\x18\n" +
-	"\amembers\x18\x04 \x03(\tR\amembers\"Y\n" +
+	"\amembers\x18\x04 \x03(\tR\amembers\x12\x14\n" +
+	"\x05hosts\x18\x05 \x03(\tR\x05hosts\x12#\n" +
+	"\rmembers_exact\x18\x06 \x01(\bR\fmembersExact\"Y\n" +
 	"\vConsumption\x12\x14\n" +
 	"\x05vcpus\x18\x01 \x01(\x05R\x05vcpus\x12\x1b\n" +
 	"\tmemory_mb\x18\x02 \x01(\x05R\bmemoryMb\x12\x17\n" +
@@ -2747,11 +2776,12 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"group_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tgroupUuid\x12\"\n" +
 	"\bclaim_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\aclaimId\"P\n" +
 	"\x12ClaimBatchResponse\x12:\n" +
-	"\boutcomes\x18\x01 \x03(\v2\x1e.cellgate.cell.v1.ClaimOutcomeR\boutcomes\"\x9d\x01\n" +
+	"\boutcomes\x18\x01 \x03(\v2\x1e.cellgate.cell.v1.ClaimOutcomeR\boutcomes\"\xdf\x01\n" +
 	"\fClaimOutcome\x12(\n" +
 	"\x05claim\x18\x01 \x01(\v2\x12.cellgate.v1.ClaimR\x05claim\x12.\n" +
 	"\x13pinned_service_host\x18\x02 \x01(\tR\x11pinnedServiceHost\x123\n" +
-	"\arefusal\x18\x03 \x01(\v2\x19.cellgate.cell.v1.RefusalR\arefusal\"k\n" +
+	"\arefusal\x18\x03 \x01(\v2\x19.cellgate.cell.v1.RefusalR\arefusal\x12@\n" +
+	"\fclaim_origin\x18\x04 \x01(\v2\x1d.cellgate.cell.v1.ClaimOriginR\vclaimOrigin\"k\n" +
 	"\aRefusal\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x16\n" +
@@ -2896,25 +2926,26 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	27, // 30: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
 	36, // 31: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
 	28, // 32: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	36, // 33: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	39, // 34: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	40, // 35: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	35, // 36: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	11, // 37: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	19, // 38: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	29, // 39: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	31, // 40: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	33, // 41: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	12, // 42: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	26, // 43: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	30, // 44: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	32, // 45: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	34, // 46: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	42, // [42:47] is the sub-list for method output_type
-	37, // [37:42] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	14, // 33: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	36, // 34: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	39, // 35: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	40, // 36: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	35, // 37: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	11, // 38: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	19, // 39: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	29, // 40: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	31, // 41: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	33, // 42: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	12, // 43: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	26, // 44: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	30, // 45: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	32, // 46: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	34, // 47: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	43, // [43:48] is the sub-list for method output_type
+	38, // [38:43] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }

@@ -1,0 +1,136 @@
+package agent
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+// heartbeatEvery is what fakeCell tells its agents.
+const heartbeatEvery = 10 * time.Second
+
+// fakeCell is the other end of the stream: it records what it hears and answers
+// as told. Its listener can be taken away and given back.
+type fakeCell struct {
+	agentv1.UnimplementedHostReportsServer
+	// refuse gives the problems of a state; nil accepts it. mute answers nothing.
+	refuse func(*agentv1.FullState) []string
+	mute   bool
+
+	mu       sync.Mutex
+	listener *bufconn.Listener
+	server   *grpc.Server
+	states   []*agentv1.FullState
+	beats    []time.Time
+	streams  int
+}
+
+func (c *fakeCell) Report(s grpc.BidiStreamingServer[agentv1.ReportRequest, agentv1.ReportResponse]) error {
+	c.mu.Lock()
+	c.streams++
+	c.mu.Unlock()
+	for {
+		m, err := s.Recv()
+		if err != nil {
+			return err
+		}
+		if err := s.Send(c.hear(m)); err != nil {
+			return err
+		}
+	}
+}
+
+// hear records a message and gives its answer; an empty one is sent for a
+// heartbeat, as from a newer cell.
+func (c *fakeCell) hear(m *agentv1.ReportRequest) *agentv1.ReportResponse {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	state := m.GetFullState()
+	if state == nil {
+		c.beats = append(c.beats, time.Now())
+		return &agentv1.ReportResponse{}
+	}
+	c.states = append(c.states, state)
+	if c.mute {
+		return &agentv1.ReportResponse{}
+	}
+	if c.refuse != nil {
+		if p := c.refuse(state); p != nil {
+			return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Refused{Refused: &agentv1.Refused{
+				BootId: state.GetBootId(), Version: state.GetVersion(), Reason: "bad state", Problems: p,
+			}}}
+		}
+	}
+	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Accepted{Accepted: &agentv1.Accepted{
+		BootId: state.GetBootId(), Version: state.GetVersion(), HeartbeatEvery: durationpb.New(heartbeatEvery),
+	}}}
+}
+
+// start serves on a new listener; stop breaks every stream.
+func (c *fakeCell) start() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listener = bufconn.Listen(1 << 16)
+	c.server = grpc.NewServer()
+	agentv1.RegisterHostReportsServer(c.server, c)
+	go func(s *grpc.Server, l net.Listener) { _ = s.Serve(l) }(c.server, c.listener)
+}
+
+func (c *fakeCell) stop() {
+	c.mu.Lock()
+	s := c.server
+	c.mu.Unlock()
+	s.Stop()
+}
+
+func (c *fakeCell) dial(string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///cell",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			c.mu.Lock()
+			l := c.listener
+			c.mu.Unlock()
+			return l.DialContext(ctx)
+		}))
+}
+
+// heard gives copies of what was heard so far.
+func (c *fakeCell) heard() (states []*agentv1.FullState, beats []time.Time, streams int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append(states, c.states...), append(beats, c.beats...), c.streams
+}
+
+// reporting runs a reporter of host 0 against c until the test ends.
+func reporting(t *testing.T, c *fakeCell, cfg ReporterConfig, deps ReporterDeps) *Host {
+	t.Helper()
+	conn, err := c.dial("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps.Client = agentv1.NewHostReportsClient(conn)
+	host := NewHost(Simulate(1, "cell1", 0))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- NewReporter(cfg, deps, host).Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+		c.stop()
+	})
+	return host
+}

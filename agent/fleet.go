@@ -1,0 +1,137 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+// FleetConfig describes a simulated fleet.
+type FleetConfig struct {
+	// Seed decides everything about the hosts that samples/README.md leaves
+	// open. Equal seeds give equal hosts, whatever Hosts is.
+	Seed  uint64
+	Hosts int
+	// Cell is the cell's name; service hosts are named after it.
+	Cell string
+	// Replicas are the addresses of the cell's replicas; every host has a stream
+	// to each.
+	Replicas []string
+	// HostsPerConn is how many streams share a connection; 0 means 250.
+	HostsPerConn int
+	Reporter     ReporterConfig
+}
+
+// FleetDeps is what a fleet works with.
+type FleetDeps struct {
+	// Dial opens a connection to a replica.
+	Dial func(target string) (*grpc.ClientConn, error)
+	// Log may be nil.
+	Log *slog.Logger
+}
+
+// Fleet simulates the agents of many hosts of one cell.
+type Fleet struct {
+	cfg   FleetConfig
+	deps  FleetDeps
+	hosts []*Host
+
+	accepted atomic.Int64
+	ready    chan struct{}
+}
+
+// NewFleet makes the hosts; Run connects them.
+func NewFleet(cfg FleetConfig, deps FleetDeps) (*Fleet, error) {
+	switch {
+	case cfg.Hosts < 1:
+		return nil, fmt.Errorf("a fleet needs at least 1 host, not %d", cfg.Hosts)
+	case cfg.Cell == "":
+		return nil, errors.New("a fleet needs its cell's name")
+	case len(cfg.Replicas) == 0:
+		return nil, errors.New("a fleet needs the address of a replica of its cell")
+	case deps.Dial == nil:
+		return nil, errors.New("a fleet needs a way to dial")
+	}
+	if cfg.HostsPerConn < 1 {
+		cfg.HostsPerConn = 250
+	}
+	if deps.Log == nil {
+		deps.Log = slog.New(slog.DiscardHandler)
+	}
+	f := &Fleet{cfg: cfg, deps: deps, ready: make(chan struct{})}
+	f.hosts = make([]*Host, cfg.Hosts)
+	for i := range f.hosts {
+		f.hosts[i] = NewHost(Simulate(cfg.Seed, cfg.Cell, i))
+	}
+	return f, nil
+}
+
+// Ready is closed when every host has been accepted by a replica once.
+func (f *Fleet) Ready() <-chan struct{} { return f.ready }
+
+// Accepted counts the hosts that have been accepted by a replica once.
+func (f *Fleet) Accepted() int { return int(f.accepted.Load()) }
+
+// Run keeps all hosts' streams until ctx ends; it then returns nil.
+func (f *Fleet) Run(ctx context.Context) error {
+	conns, err := f.dial()
+	defer func() {
+		for _, c := range conns {
+			if err := c.Close(); err != nil {
+				f.deps.Log.Warn("closing a connection to the cell", "cell", f.cfg.Cell, "err", err)
+			}
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	health := newHealth(f.deps.Log.With("cell", f.cfg.Cell), len(f.hosts)*len(f.cfg.Replicas))
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return health.run(ctx) })
+	perReplica := len(conns) / len(f.cfg.Replicas)
+	for i, h := range f.hosts {
+		once := sync.OnceFunc(f.countAccepted)
+		for r := range f.cfg.Replicas {
+			conn := conns[r*perReplica+i/f.cfg.HostsPerConn]
+			rep := NewReporter(f.cfg.Reporter, ReporterDeps{
+				Client:   agentv1.NewHostReportsClient(conn),
+				Log:      f.deps.Log.With("host", h.state.GetServiceHost(), "replica", f.cfg.Replicas[r]),
+				Accepted: func() { once(); health.up(h, r) },
+				Lost:     func(err error) { health.down(h, r, err) },
+			}, h)
+			g.Go(func() error { return rep.Run(ctx) })
+		}
+	}
+	return g.Wait()
+}
+
+// dial opens the shared connections, replica by replica. What it opened before
+// an error is returned with it.
+func (f *Fleet) dial() ([]*grpc.ClientConn, error) {
+	n := (len(f.hosts) + f.cfg.HostsPerConn - 1) / f.cfg.HostsPerConn
+	conns := make([]*grpc.ClientConn, 0, n*len(f.cfg.Replicas))
+	for _, addr := range f.cfg.Replicas {
+		for range n {
+			c, err := f.deps.Dial(addr)
+			if err != nil {
+				return conns, fmt.Errorf("replica %s of cell %s: %w", addr, f.cfg.Cell, err)
+			}
+			conns = append(conns, c)
+		}
+	}
+	return conns, nil
+}
+
+func (f *Fleet) countAccepted() {
+	if f.accepted.Add(1) == int64(len(f.hosts)) {
+		close(f.ready)
+	}
+}

@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+func TestFleetReadyWhenEveryHostIsAccepted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const hosts = 30
+		late := "cell1-r02-h001"
+		open := false
+		c := &fakeCell{}
+		c.refuse = func(s *agentv1.FullState) []string {
+			if s.GetServiceHost() == late && !open {
+				return []string{"not yet"}
+			}
+			return nil
+		}
+		c.start()
+		f, err := NewFleet(FleetConfig{
+			Seed: 1, Hosts: hosts, Cell: "cell1", Replicas: []string{"a", "b"}, HostsPerConn: 7,
+			Reporter: ReporterConfig{RefusedRetry: time.Minute},
+		}, FleetDeps{Dial: c.dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- f.Run(ctx) }()
+		synctest.Wait()
+		select {
+		case <-f.Ready():
+			t.Error("ready before the last host was accepted")
+		default:
+		}
+		if n := f.Accepted(); n != hosts-1 {
+			t.Errorf("%d hosts accepted, want %d", n, hosts-1)
+		}
+		c.mu.Lock()
+		open = true
+		c.mu.Unlock()
+		<-f.Ready()
+		if _, _, streams := c.heard(); streams != 2*hosts {
+			t.Errorf("%d streams, want %d: one a host and replica", streams, 2*hosts)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		c.stop()
+	})
+}
+
+func TestNewFleetSaysWhatIsMissing(t *testing.T) {
+	good := FleetConfig{Hosts: 1, Cell: "cell1", Replicas: []string{"a"}}
+	for name, spoil := range map[string]func(*FleetConfig, *FleetDeps){
+		"hosts":    func(c *FleetConfig, _ *FleetDeps) { c.Hosts = 0 },
+		"cell":     func(c *FleetConfig, _ *FleetDeps) { c.Cell = "" },
+		"replicas": func(c *FleetConfig, _ *FleetDeps) { c.Replicas = nil },
+		"dial":     func(_ *FleetConfig, d *FleetDeps) { d.Dial = nil },
+	} {
+		cfg, deps := good, FleetDeps{Dial: (&fakeCell{}).dial}
+		spoil(&cfg, &deps)
+		if _, err := NewFleet(cfg, deps); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestSimulateFollowsTheSeedOnly(t *testing.T) {
+	differs := false
+	for i := range 60 {
+		a, b := Simulate(7, "cell2", i), Simulate(7, "cell2", i)
+		if !proto.Equal(a, b) {
+			t.Fatalf("host %d differs between two runs of one seed", i)
+		}
+		other := Simulate(8, "cell2", i)
+		if other.GetServiceHost() != a.GetServiceHost() {
+			t.Errorf("host %d: the name follows the seed", i)
+		}
+		if other.GetHostUuid() == a.GetHostUuid() {
+			t.Errorf("host %d: same uuid under two seeds", i)
+		}
+		differs = differs || !proto.Equal(a.GetProviders()[0].GetInventories()[1], other.GetProviders()[0].GetInventories()[1])
+	}
+	if !differs {
+		t.Error("no host's memory follows the seed")
+	}
+}

@@ -1,0 +1,74 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// healthEvery bounds how often a fleet's connection state is logged: one line
+// for all hosts, not one a host.
+const healthEvery = 5 * time.Second
+
+// health counts the streams of a fleet that are accepted.
+type health struct {
+	log   *slog.Logger
+	total int
+
+	mu      sync.Mutex
+	streams map[stream]struct{}
+	lastErr error
+}
+
+type stream struct {
+	host    *Host
+	replica int
+}
+
+func newHealth(log *slog.Logger, total int) *health {
+	return &health{log: log, total: total, streams: make(map[stream]struct{}, total)}
+}
+
+func (h *health) up(host *Host, replica int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.streams[stream{host, replica}] = struct{}{}
+}
+
+func (h *health) down(host *Host, replica int, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.streams, stream{host, replica})
+	h.lastErr = err
+}
+
+func (h *health) read() (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.streams), h.lastErr
+}
+
+// run logs the count of accepted streams when it has changed.
+func (h *health) run(ctx context.Context) error {
+	tick := time.NewTicker(healthEvery)
+	defer tick.Stop()
+	said := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		n, err := h.read()
+		if n == said {
+			continue
+		}
+		if n < said {
+			h.log.Warn("hosts lost their cell", "reporting", n, "of", h.total, "err", err)
+		} else {
+			h.log.Info("hosts report to their cell", "reporting", n, "of", h.total)
+		}
+		said = n
+	}
+}

@@ -1,0 +1,129 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+// ReporterConfig sets a reporter's pace. The zero value of a field means its
+// default.
+type ReporterConfig struct {
+	// BackoffLeast and BackoffMost bound the wait between connects: 250 ms, 15 s.
+	BackoffLeast, BackoffMost time.Duration
+	// AnswerWithin is how long the cell may take to answer a full state before
+	// the stream is given up: 60 s.
+	AnswerWithin time.Duration
+	// RefusedRetry is when a refused state is offered again unchanged: 5 min.
+	RefusedRetry time.Duration
+}
+
+func (c ReporterConfig) withDefaults() ReporterConfig {
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&c.BackoffLeast, 250 * time.Millisecond},
+		{&c.BackoffMost, 15 * time.Second},
+		{&c.AnswerWithin, 60 * time.Second},
+		{&c.RefusedRetry, 5 * time.Minute},
+	} {
+		if *d.field <= 0 {
+			*d.field = d.value
+		}
+	}
+	return c
+}
+
+// ReporterDeps is what a reporter works with.
+type ReporterDeps struct {
+	Client agentv1.HostReportsClient
+	// Log may be nil.
+	Log *slog.Logger
+	// Accepted is called each time the replica accepted the host's newest state;
+	// Lost each time a stream ended that had been accepted. Both may be nil.
+	Accepted func()
+	Lost     func(error)
+}
+
+// Reporter keeps one host's stream to one replica of its cell.
+type Reporter struct {
+	cfg  ReporterConfig
+	deps ReporterDeps
+	host *Host
+	// told is the newest version whose refusal was logged.
+	told uint64
+}
+
+// NewReporter makes the reporter of host.
+func NewReporter(cfg ReporterConfig, deps ReporterDeps, host *Host) *Reporter {
+	if deps.Log == nil {
+		deps.Log = slog.New(slog.DiscardHandler)
+	}
+	if deps.Accepted == nil {
+		deps.Accepted = func() {}
+	}
+	if deps.Lost == nil {
+		deps.Lost = func(error) {}
+	}
+	return &Reporter{cfg: cfg.withDefaults(), deps: deps, host: host}
+}
+
+// Run reports until ctx ends; it then returns nil. A stream that breaks is
+// opened again after a growing, jittered wait.
+func (r *Reporter) Run(ctx context.Context) error {
+	wait := backoff{least: r.cfg.BackoffLeast, most: r.cfg.BackoffMost}
+	for {
+		_, changed := r.host.State()
+		s := session{Reporter: r}
+		err := s.run(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if s.accepted {
+			wait.reset()
+			r.deps.Lost(err)
+		}
+		r.deps.Log.Debug("report stream ended", "err", err)
+		pause := wait.next()
+		if s.refused {
+			pause = max(pause, r.cfg.RefusedRetry)
+		} else {
+			changed = nil // a new state waits for the connection like an old one
+		}
+		if !sleep(ctx, pause, changed) {
+			return nil
+		}
+	}
+}
+
+// sleep waits for d or wake; false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-wake:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+var errNoAnswer = errors.New("the cell did not answer the full state in time")
+
+// reportRefused logs a refusal once a version.
+func (r *Reporter) reportRefused(m *agentv1.Refused) {
+	if r.told == m.GetVersion() {
+		return
+	}
+	r.told = m.GetVersion()
+	r.deps.Log.Warn("the cell refused the host's state",
+		"version", m.GetVersion(), "reason", m.GetReason(), "problems", m.GetProblems(),
+		"retry_in", fmt.Sprint(r.cfg.RefusedRetry, " or when the state changes"))
+}

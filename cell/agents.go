@@ -1,0 +1,178 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	"cellgate/shard"
+)
+
+type reportStream = grpc.BidiStreamingServer[agentv1.ReportRequest, agentv1.ReportResponse]
+
+// Report hears one host until its agent leaves or the replica stops. A bad
+// state is refused and the stream stays open for a better one; a message that
+// is no state and no heartbeat ends it.
+func (s *reports) Report(stream reportStream) error {
+	ctx := stream.Context()
+	select {
+	case <-s.ready:
+	case <-s.stopping:
+		return errStopping()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	requests := make(chan *agentv1.ReportRequest)
+	ended := make(chan error, 1)
+	// Ends with the stream, which ends when this handler returns.
+	go func() { ended <- receive(stream, requests) }()
+	a := agentSession{Cell: s.Cell}
+	for {
+		select {
+		case <-s.stopping:
+			return errStopping()
+		case err := <-ended:
+			return err
+		case m := <-requests:
+			reply, err := a.take(ctx, m)
+			if err != nil {
+				return err
+			}
+			if reply == nil {
+				continue
+			}
+			if err := stream.Send(reply); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// receive hands on the agent's messages until the stream ends; nil when the
+// agent ended it.
+func receive(stream reportStream, to chan<- *agentv1.ReportRequest) error {
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case to <- m:
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		}
+	}
+}
+
+// agentSession is what one stream has said so far.
+type agentSession struct {
+	*Cell
+	// host is the uuid of the first state that was accepted; the stream is for
+	// this host only. boot and version are of the newest one accepted.
+	host    string
+	boot    string
+	version uint64
+}
+
+// take answers a message; nil for none. An error ends the stream.
+func (a *agentSession) take(ctx context.Context, m *agentv1.ReportRequest) (*agentv1.ReportResponse, error) {
+	if state := m.GetFullState(); state != nil {
+		return a.takeState(ctx, state)
+	}
+	if err := rpc.Validate(m); err != nil {
+		return nil, err
+	}
+	return a.takeHeartbeat(m.GetHeartbeat()), nil
+}
+
+// takeHeartbeat hears the host. An agent whose state is not held is told so, by
+// a refusal of that state.
+func (a *agentSession) takeHeartbeat(b *agentv1.Heartbeat) *agentv1.ReportResponse {
+	if a.host == "" {
+		return refused(b.GetBootId(), b.GetVersion(), fault.Invalid("heartbeat", "a full state must come first"))
+	}
+	a.live.heard(a.host)
+	if !sameUUID(b.GetBootId(), a.boot) || b.GetVersion() != a.version {
+		return refused(b.GetBootId(), b.GetVersion(), fault.Invalid("heartbeat", "this state is not held; the cell holds version %d of boot_id %s", a.version, a.boot))
+	}
+	return nil
+}
+
+// takeState registers the host. It is accepted once the shard holds the state,
+// or a newer one of the same agent life, and this replica's table shows it.
+func (a *agentSession) takeState(ctx context.Context, in *agentv1.FullState) (*agentv1.ReportResponse, error) {
+	if err := rpc.Validate(in); err != nil {
+		return a.refuse(in, err)
+	}
+	put, err := putHostOf(in)
+	if err != nil {
+		return a.refuse(in, err)
+	}
+	if a.host != "" && a.host != put.Host.UUID {
+		return a.refuse(in, fault.Invalid("host_uuid", "this stream is for host %s", a.host))
+	}
+	if !a.holds(&put.Host) {
+		answers, err := a.pipeline.do(ctx, []shard.Op{{PutHost: put}}, false)
+		if err != nil {
+			return a.refuse(in, err)
+		}
+		if err := answers[0].err; err != nil {
+			return a.refuse(in, err)
+		}
+		out := answers[0].outcome
+		if out.Refusal != nil {
+			return a.refuse(in, fault.New(out.Refusal.Kind, "%s", out.Refusal.Message))
+		}
+		if out.Conflicts > 0 || out.Overcommitted > 0 {
+			a.log.Warn("a host's instances do not fit the shard's claims", "host", put.Host.ServiceHost,
+				"claimed_elsewhere", out.Conflicts, "overcommitted", out.Overcommitted, "adopted", out.Adopted)
+		}
+	}
+	a.host, a.boot, a.version = put.Host.UUID, put.Host.BootID, put.Host.StateVersion
+	a.live.heard(a.host)
+	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Accepted{Accepted: &agentv1.Accepted{
+		BootId: in.GetBootId(), Version: in.GetVersion(), HeartbeatEvery: durationpb.New(a.cfg.HeartbeatEvery),
+	}}}, nil
+}
+
+// holds reports whether the table shows this state of the host or a later one
+// of the same agent life.
+func (a *agentSession) holds(h *shard.Host) bool {
+	row := a.rows.host(h.UUID)
+	return row != nil && row.host != nil && row.host.BootID == h.BootID && row.host.StateVersion < 0
+}
+
+// refuse answers a state that was not taken. Only what the agent may mend or try
+// again is an answer; anything else ends the stream.
+func (a *agentSession) refuse(in *agentv1.FullState, err error) (*agentv1.ReportResponse, error) {
+	switch fault.KindOf(err) {
+	case fault.InvalidRequest, fault.Overloaded, fault.OutcomeUnknown:
+		a.log.Warn("a host's state was refused", "host", in.GetServiceHost(), "host_uuid", in.GetHostUuid(), "err", err)
+		return refused(in.GetBootId(), in.GetVersion(), err), nil
+	}
+	return nil, err
+}
+
+func refused(boot string, version uint64, err error) *agentv1.ReportResponse {
+	out := &agentv1.Refused{BootId: boot, Version: version, Reason: string(fault.KindOf(err))}
+	var f *fault.Error
+	if errors.As(err, &f) {
+		for _, field := range f.Fields {
+			out.Problems = append(out.Problems, fmt.Sprintf("%s: %s", field.Path, field.Problem))
+		}
+		if len(f.Fields) == 0 {
+			out.Problems = []string{f.Message}
+		}
+	}
+	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Refused{Refused: out}}
+}

@@ -1,0 +1,168 @@
+package cell
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cellgate/internal/fault"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/shard"
+)
+
+func TestARegisteredHostIsProposed(t *testing.T) {
+	r := start(t, newStore(t))
+	if p := r.propose(query(1)); p.GetHosts() != 0 || p.GetPassed() != 0 {
+		t.Fatalf("an empty cell proposed %v", p)
+	}
+	a := r.agent()
+	m := a.report(plainState(1, 8)).GetAccepted()
+	if m.GetBootId() != bootA || m.GetVersion() != 1 || m.GetHeartbeatEvery().AsDuration() != 10*time.Second {
+		t.Errorf("accepted with %v", m)
+	}
+	p := r.propose(query(8))
+	if p.GetHosts() != 1 || p.GetPassed() != 1 || p.GetCandidates()[0].GetHostUuid() != hostUUID(1) {
+		t.Fatalf("proposed %v", p)
+	}
+	if p := r.propose(query(9)); p.GetPassed() != 0 || p.GetRejects()[0].GetDetail() != "VCPU" {
+		t.Errorf("more than it has: %v", p)
+	}
+
+	// A new state of the host replaces it; the stream goes on.
+	bigger := plainState(1, 16)
+	bigger.Version = 2
+	if m := a.report(bigger); m.GetAccepted().GetVersion() != 2 {
+		t.Fatalf("the new state: %v", m)
+	}
+	if p := r.propose(query(9)); p.GetPassed() != 1 {
+		t.Errorf("after the new state: %v", p)
+	}
+}
+
+func TestAnUnchangedStateIsNotWrittenAgain(t *testing.T) {
+	store := newStore(t)
+	r := start(t, store)
+	a := r.register(plainState(1, 8))
+	store.hook(func(ops []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
+		t.Errorf("%d operations were written", len(ops))
+		return commit()
+	})
+	if m := a.report(plainState(1, 8)); m.GetAccepted() == nil {
+		t.Errorf("the same state again: %v", m)
+	}
+	if b := r.agent(); b.report(plainState(1, 8)).GetAccepted() == nil {
+		t.Error("the same state on another stream was not accepted")
+	}
+}
+
+func TestASilentHostIsDownAndComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		loud, silent := r.register(plainState(1, 8)), r.register(plainState(2, 8))
+		passed := func() []string {
+			synctest.Wait()
+			var out []string
+			for _, c := range r.propose(query(1)).GetCandidates() {
+				out = append(out, c.GetServiceHost())
+			}
+			slices.Sort(out)
+			return out
+		}
+		for range 5 {
+			time.Sleep(10 * time.Second)
+			loud.heartbeat()
+		}
+		if got := passed(); len(got) != 2 {
+			t.Errorf("within the time %v pass", got)
+		}
+		time.Sleep(15 * time.Second)
+		if got := passed(); !slices.Equal(got, []string{"host-00001"}) {
+			t.Errorf("after the time %v pass", got)
+		}
+		p := r.propose(query(1))
+		if len(p.GetRejects()) != 1 || p.GetRejects()[0].GetFilter() != "ComputeFilter" || p.GetRejects()[0].GetDetail() != "down" {
+			t.Errorf("rejects are %v", p.GetRejects())
+		}
+		silent.heartbeat()
+		if got := passed(); len(got) != 2 {
+			t.Errorf("heard again, %v pass", got)
+		}
+	})
+}
+
+func TestAStreamIsRefusedWhatDoesNotFit(t *testing.T) {
+	r := start(t, newStore(t))
+	a := r.agent()
+	a.last = plainState(1, 8)
+	a.heartbeat()
+	m, err := a.stream.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.GetRefused(); got == nil || got.GetBootId() != bootA || got.GetVersion() != 1 {
+		t.Errorf("a heartbeat before any state: %v", m)
+	}
+	bad := plainState(1, 8)
+	bad.Providers[0].Inventories[0].AllocationRatio = -1
+	bad.Providers[0].ParentUuid = "x"
+	got := a.report(bad).GetRefused()
+	if got.GetReason() != string(fault.InvalidRequest) || len(got.GetProblems()) != 2 ||
+		!strings.HasPrefix(got.GetProblems()[0], "providers[0].parent_uuid: ") ||
+		!strings.HasPrefix(got.GetProblems()[1], "providers[0].inventories[0].allocation_ratio: ") {
+		t.Errorf("a bad state: %v", got)
+	}
+	if p := r.propose(query(1)); p.GetHosts() != 0 {
+		t.Errorf("a refused state is in the table")
+	}
+	if m := a.report(plainState(1, 8)); m.GetAccepted() == nil {
+		t.Fatalf("a better one was not accepted: %v", m)
+	}
+	if got := a.report(plainState(2, 8)).GetRefused(); len(got.GetProblems()) != 1 || !strings.HasPrefix(got.GetProblems()[0], "host_uuid: ") {
+		t.Errorf("another host on the stream: %v", got)
+	}
+
+	if err := a.stream.Send(&agentv1.ReportRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.stream.Recv(); fault.KindOf(err) != fault.InvalidRequest {
+		t.Errorf("an empty message ended the stream with %v", err)
+	}
+}
+
+func TestReportedInstancesBecomeClaims(t *testing.T) {
+	r := start(t, newStore(t))
+	s := plainState(1, 8)
+	s.Instances = []*agentv1.Instance{{InstanceUuid: consumerUUID(1), Usages: []*agentv1.Usage{usage(hostUUID(1), "VCPU", 6)}}}
+	r.register(s)
+	q := query(3)
+	q.ConsumerUuids = []string{consumerUUID(1)}
+	p := r.propose(q)
+	if p.GetPassed() != 0 {
+		t.Errorf("an instance that is there is not counted: %v", p)
+	}
+	if len(p.GetClaims()) != 1 || !p.GetClaims()[0].GetAdopted() || len(p.GetClaimOrigins()) != 1 {
+		t.Errorf("its consumer's claims are %v", p.GetClaims())
+	}
+}
+
+func TestStreamsEndWithTheReplica(t *testing.T) {
+	r := start(t, newStore(t))
+	a := r.register(plainState(1, 8))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := a.stream.Recv()
+		ended <- err
+	}()
+	r.stop()
+	if err := <-ended; fault.KindOf(err) != fault.CellUnavailable {
+		t.Errorf("the stream ended with %v", err)
+	}
+	_, err := (&scheduler{Cell: r.cell}).ProposeBatch(context.Background(), &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{query(1)}})
+	if fault.KindOf(err) != fault.CellUnavailable {
+		t.Errorf("a stopped replica answered %v", err)
+	}
+}

@@ -1,0 +1,176 @@
+package cell
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"cellgate/internal/fault"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+// Cell is one scheduler replica of a cell.
+type Cell struct {
+	cfg   Config
+	uuid  string
+	store shard.Store
+	log   *slog.Logger
+
+	rows     *rows
+	live     *liveness
+	versions *versions
+	writer   *writer
+	follower *follower
+	pipeline *pipeline
+	keeper   *keeper
+	summary  summaryCache
+	order    hostOrder
+	// slots bounds the proposals computed at once.
+	slots chan struct{}
+
+	ready    chan struct{}
+	stopping chan struct{}
+	stop     sync.Once
+}
+
+// New makes a replica. It does nothing until Run.
+func New(cfg Config, deps Deps) (*Cell, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if deps.Store == nil {
+		return nil, fault.Invalid("store", "must not be nil")
+	}
+	log := deps.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	now := deps.Now
+	if now == nil {
+		now = time.Now
+	}
+	id, err := schedule.ParseID(cfg.UUID)
+	if err != nil {
+		return nil, fault.Invalid("uuid", "%v", err)
+	}
+	c := &Cell{
+		cfg: cfg, uuid: id.String(), store: deps.Store, log: log.With("cell", cfg.Name, "replica", cfg.Replica),
+		rows: newRows(), live: newLiveness(cfg.ServiceDownTime, now), versions: newVersions(cfg, now),
+		slots: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		ready: make(chan struct{}), stopping: make(chan struct{}),
+	}
+	c.writer = newWriter(c.uuid, c.rows, c.live, c.versions, c.log)
+	show := func(f feed) { c.writer.in <- f }
+	c.follower = newFollower(deps.Store, cfg.TailEvery, c.rows, show, c.log)
+	c.pipeline = &pipeline{
+		queue: newQueue(cfg.MaxQueue), batch: cfg.MaxBatch, show: show,
+		committed: c.follower.committed, unknown: c.follower.now, log: c.log,
+	}
+	c.keeper = &keeper{store: deps.Store, every: cfg.LeaseScan, keep: cfg.JournalKeep, do: c.pipeline.do, log: c.log}
+	return c, nil
+}
+
+// Register adds the cell's services to a server.
+func (c *Cell) Register(s grpc.ServiceRegistrar) {
+	cellv1.RegisterCellSchedulerServer(s, &scheduler{Cell: c})
+	agentv1.RegisterHostReportsServer(s, &reports{Cell: c})
+}
+
+// Ready is closed when the table is loaded and the lane is open.
+func (c *Cell) Ready() <-chan struct{} { return c.ready }
+
+// Run loads the shard, opens a lane and serves until ctx ends or a part of it
+// fails. The transaction in flight is finished, streams of agents end, and all
+// goroutines have ended when it returns. It runs once.
+func (c *Cell) Run(ctx context.Context) error {
+	var written sync.WaitGroup
+	written.Go(c.writer.run)
+	err := c.serve(ctx)
+	c.stop.Do(func() { close(c.stopping) })
+	close(c.writer.in)
+	written.Wait()
+	return err
+}
+
+// serve runs everything that feeds the writer.
+func (c *Cell) serve(ctx context.Context) error {
+	start := time.Now()
+	cursor, _, err := c.follower.load(ctx)
+	if err != nil {
+		return fmt.Errorf("load the shard: %w", err)
+	}
+	lane, err := c.store.OpenLane(ctx, c.cfg.Replica)
+	if err != nil {
+		return fmt.Errorf("open a lane: %w", err)
+	}
+	c.follower.start(lane.ID(), cursor)
+	c.versions.born(lane.ID())
+	c.pipeline.lane = lane
+
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return c.pipeline.run(ctx) })
+	g.Go(func() error { return c.follower.run(ctx) })
+	g.Go(func() error { return c.live.run(ctx) })
+	g.Go(func() error { return c.sweep(ctx) })
+	g.Go(func() error { return c.keeper.leases(ctx) })
+	g.Go(func() error { return c.keeper.journal(ctx) })
+	g.Go(func() error {
+		<-ctx.Done()
+		c.stop.Do(func() { close(c.stopping) })
+		return nil
+	})
+	close(c.ready)
+	c.log.Info("cell is ready", "hosts", c.versions.current.Load().Len(), "lane", lane.ID().Life, "took", time.Since(start))
+	return g.Wait()
+}
+
+// sweep lets go of versions that nobody may ask for any more while nothing new
+// is written.
+func (c *Cell) sweep(ctx context.Context) error {
+	tick := time.NewTicker(max(c.cfg.PinFor/2, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			c.versions.sweep()
+		}
+	}
+}
+
+// serving is nil when requests can be answered.
+func (c *Cell) serving() error {
+	select {
+	case <-c.stopping:
+		return errStopping()
+	default:
+	}
+	select {
+	case <-c.ready:
+		return nil
+	default:
+		return fault.New(fault.CellUnavailable, "the cell's replica is loading its shard")
+	}
+}
+
+// scheduler serves gateways, reports serves agents.
+type scheduler struct {
+	cellv1.UnimplementedCellSchedulerServer
+	*Cell
+}
+
+type reports struct {
+	agentv1.UnimplementedHostReportsServer
+	*Cell
+}

@@ -1,0 +1,117 @@
+package cell
+
+import (
+	"context"
+	"errors"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/shard"
+)
+
+// ClaimBatch commits the operations, in order, together with what else waits
+// for the lane. Every operation has its own outcome: a refusal is an outcome,
+// and so is not knowing (OUTCOME_UNKNOWN). The call fails as a whole only when
+// nothing was done, or when the caller gives up; then operations may be done
+// still, and leases end what nobody asks for.
+func (s *scheduler) ClaimBatch(ctx context.Context, req *cellv1.ClaimBatchRequest) (*cellv1.ClaimBatchResponse, error) {
+	if err := s.serving(); err != nil {
+		return nil, err
+	}
+	out := make([]*cellv1.ClaimOutcome, len(req.GetOps()))
+	ops := make([]shard.Op, 0, len(out))
+	places := make([]int, 0, len(out))
+	for i, in := range req.GetOps() {
+		op, err := opOf(in)
+		if err != nil {
+			out[i] = &cellv1.ClaimOutcome{Refusal: refusalOfError(err)}
+			continue
+		}
+		ops = append(ops, op)
+		places = append(places, i)
+	}
+	answers, err := s.pipeline.do(ctx, ops, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := nothingDone(answers); err != nil {
+		return nil, err
+	}
+	for n, a := range answers {
+		out[places[n]] = s.outcomeOf(a)
+	}
+	return &cellv1.ClaimBatchResponse{Outcomes: out}, nil
+}
+
+// nothingDone gives the error of operations that all failed without a chance
+// that one was done: the caller may go elsewhere with all of them.
+func nothingDone(answers []answer) error {
+	for _, a := range answers {
+		if a.err == nil || fault.KindOf(a.err) == fault.OutcomeUnknown {
+			return nil
+		}
+	}
+	if len(answers) == 0 {
+		return nil
+	}
+	return answers[0].err
+}
+
+func (c *Cell) outcomeOf(a answer) *cellv1.ClaimOutcome {
+	if a.err != nil {
+		return &cellv1.ClaimOutcome{Refusal: refusalOfError(a.err)}
+	}
+	out := &cellv1.ClaimOutcome{PinnedServiceHost: a.outcome.PinnedTo}
+	if claim := a.outcome.Claim; claim != nil {
+		out.Claim = claimOf(c.cfg.Name, claim)
+		out.ClaimOrigin = originOf(claim)
+	}
+	if r := a.outcome.Refusal; r != nil {
+		out.Refusal = &cellv1.Refusal{Reason: string(r.Kind), Message: r.Message, Filter: r.Filter, Detail: r.Detail}
+	}
+	return out
+}
+
+// refusalOfError is an operation's error as its outcome carries it.
+func refusalOfError(err error) *cellv1.Refusal {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return &cellv1.Refusal{Reason: string(fault.CellUnavailable), Message: "the caller gave up before the operation was done"}
+	}
+	f := failureOf(err)
+	return &cellv1.Refusal{Reason: f.GetReason(), Message: f.GetMessage()}
+}
+
+// ListClaims lists live claims as the shard has them, by claim_id.
+func (s *scheduler) ListClaims(ctx context.Context, req *cellv1.ListClaimsRequest) (*cellv1.ListClaimsResponse, error) {
+	if err := s.serving(); err != nil {
+		return nil, err
+	}
+	var r reader
+	q := shard.ClaimQuery{ProjectID: req.GetProjectId(), After: req.GetAfter(), Limit: pageSize(req.GetPageSize())}
+	for _, id := range r.ids("consumer_uuids", req.GetConsumerUuids()) {
+		q.ConsumerUUIDs = append(q.ConsumerUUIDs, id.String())
+	}
+	if req.GetHostUuid() != "" {
+		q.HostUUID = r.uuid("host_uuid", req.GetHostUuid())
+	}
+	if err := fault.InvalidFields(r.bad); err != nil {
+		return nil, err
+	}
+	page, err := s.store.FindClaims(ctx, q)
+	if err != nil {
+		return nil, storeFault(err)
+	}
+	out := &cellv1.ListClaimsResponse{More: page.More}
+	for _, claim := range page.Claims {
+		out.Claims = append(out.Claims, claimOf(s.cfg.Name, claim))
+	}
+	return out, nil
+}
+
+// pageSize is the size of a page when a request asks for n.
+func pageSize(n int32) int {
+	if n == 0 {
+		return 100
+	}
+	return int(n)
+}

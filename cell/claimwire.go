@@ -1,0 +1,170 @@
+package cell
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+// opOf reads one operation. Uuids become canonical text.
+func opOf(in *cellv1.ClaimOp) (shard.Op, error) {
+	var r reader
+	var op shard.Op
+	switch in := in.GetOp().(type) {
+	case *cellv1.ClaimOp_Claim:
+		op.Claim = r.newClaim(in.Claim)
+	case *cellv1.ClaimOp_Confirm:
+		op.Confirm = r.claimRef("confirm", in.Confirm)
+	case *cellv1.ClaimOp_Release:
+		op.Release = r.claimRef("release", in.Release)
+	case *cellv1.ClaimOp_Pin:
+		op.Pin = &shard.NewPin{
+			GroupUUID:   r.uuid("pin.group_uuid", in.Pin.GetGroupUuid()),
+			ServiceHost: in.Pin.GetServiceHost(),
+			ClaimID:     in.Pin.GetClaimId(),
+			TTL:         r.ttl("pin.ttl", in.Pin.GetTtl().AsDuration()),
+		}
+	case *cellv1.ClaimOp_Unpin:
+		op.Unpin = &shard.Unpin{
+			GroupUUID: r.uuid("unpin.group_uuid", in.Unpin.GetGroupUuid()),
+			ClaimID:   in.Unpin.GetClaimId(),
+		}
+	default:
+		r.problem("op", "must be set")
+	}
+	return op, fault.InvalidFields(r.bad)
+}
+
+func (r *reader) newClaim(in *cellv1.NewClaim) *shard.NewClaim {
+	c := &shard.NewClaim{
+		ClaimID:       in.GetClaimId(),
+		ConsumerUUID:  r.uuid("claim.consumer_uuid", in.GetConsumerUuid()),
+		HostUUID:      r.uuid("claim.host_uuid", in.GetHostUuid()),
+		TTL:           r.ttl("claim.ttl", in.GetTtl().AsDuration()),
+		ProjectID:     in.GetProjectId(),
+		UserID:        in.GetUserId(),
+		RequestID:     in.GetRequestId(),
+		Fingerprint:   in.GetFingerprint(),
+		DecisionID:    in.GetDecisionId(),
+		InstanceIndex: in.GetInstanceIndex(),
+		Answer:        in.GetAnswer(),
+	}
+	if len(in.GetAllocations()) == 0 {
+		r.problem("claim.allocations", "must not be empty")
+	}
+	seen := map[shard.Used]struct{}{}
+	for i, a := range in.GetAllocations() {
+		path := fmt.Sprintf("claim.allocations[%d]", i)
+		u := shard.Used{ProviderUUID: r.uuid(path+".provider_uuid", a.GetProviderUuid()), ResourceClass: a.GetResourceClass()}
+		if u.ResourceClass == "" {
+			r.problem(path+".resource_class", "must not be empty")
+		}
+		if a.GetAmount() < 1 {
+			r.problem(path+".amount", "must be at least 1")
+		}
+		if _, ok := seen[u]; ok {
+			r.problem(path, "%s of that provider stands there already", u.ResourceClass)
+		}
+		seen[u] = struct{}{}
+		u.Amount = int64(a.GetAmount())
+		c.Allocations = append(c.Allocations, u)
+	}
+	if g := in.GetGroup(); g != nil {
+		c.Group = r.claimGroup(g)
+	}
+	return c
+}
+
+func (r *reader) claimGroup(g *cellv1.ClaimGroup) *shard.Group {
+	switch schedule.Policy(g.GetPolicy()) {
+	case schedule.Affinity, schedule.AntiAffinity, schedule.SoftAffinity, schedule.SoftAntiAffinity:
+	default:
+		r.problem("claim.group.policy", "%q is not a server group policy", g.GetPolicy())
+	}
+	out := &shard.Group{
+		UUID:       r.uuid("claim.group.uuid", g.GetUuid()),
+		Policy:     g.GetPolicy(),
+		MaxPerHost: max(g.GetMaxServerPerHost(), 1),
+	}
+	for _, id := range r.ids("claim.group.members", g.GetMembers()) {
+		out.Members = append(out.Members, id.String())
+	}
+	return out
+}
+
+func (r *reader) claimRef(path string, in *cellv1.ClaimRef) *shard.ClaimRef {
+	return &shard.ClaimRef{
+		ClaimID:      in.GetClaimId(),
+		ConsumerUUID: r.uuid(path+".consumer_uuid", in.GetConsumerUuid()),
+	}
+}
+
+func (r *reader) ttl(path string, ttl time.Duration) time.Duration {
+	if ttl <= 0 || ttl > shard.MaxClaimTTL {
+		r.problem(path, "must be above 0 and at most %v", shard.MaxClaimTTL)
+	}
+	return ttl
+}
+
+// claimOf is a claim as callers see it.
+func claimOf(cell string, c *shard.Claim) *cellgatev1.Claim {
+	out := &cellgatev1.Claim{
+		ClaimId:      c.ClaimID,
+		ConsumerUuid: c.ConsumerUUID,
+		State:        claimState(c.State),
+		Cell:         cell,
+		HostUuid:     c.HostUUID,
+		ServiceHost:  c.ServiceHost,
+		Allocations:  make([]*cellgatev1.Allocation, len(c.Allocations)),
+		ProjectId:    c.ProjectID,
+		UserId:       c.UserID,
+		RequestId:    c.RequestID,
+		DecisionId:   c.DecisionID,
+		ExpiresAt:    timeOf(c.ExpiresAt),
+		CreatedAt:    timeOf(c.CreatedAt),
+		UpdatedAt:    timeOf(c.UpdatedAt),
+		Adopted:      c.Adopted,
+	}
+	if c.Group != nil {
+		out.GroupUuid = c.Group.UUID
+	}
+	for i, a := range c.Allocations {
+		out.Allocations[i] = &cellgatev1.Allocation{
+			ProviderUuid: a.ProviderUUID, ResourceClass: a.ResourceClass, Amount: int32(a.Amount),
+		}
+	}
+	return out
+}
+
+// originOf is what a claim keeps of its request.
+func originOf(c *shard.Claim) *cellv1.ClaimOrigin {
+	return &cellv1.ClaimOrigin{Fingerprint: c.Fingerprint, Answer: c.Answer, InstanceIndex: c.InstanceIndex}
+}
+
+func claimState(s shard.ClaimState) cellgatev1.ClaimState {
+	switch s {
+	case shard.Pending:
+		return cellgatev1.ClaimState_PENDING
+	case shard.Confirmed:
+		return cellgatev1.ClaimState_CONFIRMED
+	case shard.Expired:
+		return cellgatev1.ClaimState_EXPIRED
+	case shard.Released:
+		return cellgatev1.ClaimState_RELEASED
+	}
+	return cellgatev1.ClaimState_CLAIM_STATE_UNSPECIFIED
+}
+
+func timeOf(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}

@@ -1,0 +1,103 @@
+package cell
+
+import (
+	"log/slog"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+// Config says which cell this is and how it behaves. Zero durations and counts
+// mean the default in brackets.
+type Config struct {
+	// Name and UUID of the cell; Replica names this process among the cell's.
+	Name    string
+	UUID    string
+	Replica string
+	// ServiceDownTime is how long a host may be silent before it is down (60 s).
+	ServiceDownTime time.Duration
+	// HeartbeatEvery is what agents are told (10 s).
+	HeartbeatEvery time.Duration
+	// PinFor is how long a version named in a proposal answers (2 s).
+	PinFor time.Duration
+	// LeaseScan is how often ended leases are looked for (1 s).
+	LeaseScan time.Duration
+	// TailEvery is how often the journal is read for other replicas' entries (100 ms).
+	TailEvery time.Duration
+	// JournalKeep is how long journal entries are kept (1 h).
+	JournalKeep time.Duration
+	// MaxBatch is how many operations one transaction takes at most (256).
+	MaxBatch int
+	// MaxQueue is how many operations of a kind wait at most (8,192).
+	MaxQueue int
+	// MaxPinned is how many versions are kept at most besides the newest (256).
+	MaxPinned int
+}
+
+// Deps are what a cell works with. Log and Now may be nil.
+type Deps struct {
+	Store shard.Store
+	Log   *slog.Logger
+	// Now is the replica's clock; leases go by the store's.
+	Now func() time.Time
+}
+
+// withDefaults fills in the defaults and names every field that is wrong.
+func (c Config) withDefaults() (Config, error) {
+	var bad []fault.Field
+	if c.Name == "" {
+		bad = append(bad, fault.Field{Path: "name", Problem: "must not be empty"})
+	}
+	if _, err := schedule.ParseID(c.UUID); err != nil {
+		bad = append(bad, fault.Field{Path: "uuid", Problem: err.Error()})
+	}
+	if c.Replica == "" {
+		bad = append(bad, fault.Field{Path: "replica", Problem: "must not be empty"})
+	}
+	durations := []struct {
+		path  string
+		value *time.Duration
+		unset time.Duration
+	}{
+		{"service_down_time", &c.ServiceDownTime, 60 * time.Second},
+		{"heartbeat_every", &c.HeartbeatEvery, 10 * time.Second},
+		{"pin_for", &c.PinFor, 2 * time.Second},
+		{"lease_scan", &c.LeaseScan, time.Second},
+		{"tail_every", &c.TailEvery, 100 * time.Millisecond},
+		{"journal_keep", &c.JournalKeep, time.Hour},
+	}
+	for _, d := range durations {
+		if *d.value < 0 {
+			bad = append(bad, fault.Field{Path: d.path, Problem: "must not be negative"})
+		}
+		if *d.value == 0 {
+			*d.value = d.unset
+		}
+	}
+	counts := []struct {
+		path  string
+		value *int
+		unset int
+	}{
+		{"max_batch", &c.MaxBatch, 256},
+		{"max_queue", &c.MaxQueue, 8192},
+		{"max_pinned", &c.MaxPinned, 256},
+	}
+	for _, n := range counts {
+		if *n.value < 0 {
+			bad = append(bad, fault.Field{Path: n.path, Problem: "must not be negative"})
+		}
+		if *n.value == 0 {
+			*n.value = n.unset
+		}
+	}
+	if c.MaxBatch == 1 {
+		bad = append(bad, fault.Field{Path: "max_batch", Problem: "must be at least 2: registrations go beside claims"})
+	}
+	if c.HeartbeatEvery >= c.ServiceDownTime {
+		bad = append(bad, fault.Field{Path: "heartbeat_every", Problem: "must be less than service_down_time"})
+	}
+	return c, fault.InvalidFields(bad)
+}

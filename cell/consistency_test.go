@@ -1,0 +1,124 @@
+package cell
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+// shownHosts is what a table holds, in a form that compares.
+func shownHosts(t *schedule.Table) map[schedule.ID]schedule.Host {
+	out := map[schedule.ID]schedule.Host{}
+	for h := range t.All() {
+		h.Down = false // each replica hears for itself
+		slices.SortFunc(h.Resources, func(a, b schedule.Resource) int {
+			if a.Class < b.Class {
+				return -1
+			}
+			return 1
+		})
+		out[h.UUID] = h
+	}
+	return out
+}
+
+// TestTheTableIsTheShardWhateverWayItCame: after random operations through two
+// replicas, with leases that end and transactions whose fate is unknown, both
+// replicas' tables are what a third one loads.
+func TestTheTableIsTheShardWhateverWayItCame(t *testing.T) {
+	const hosts, consumers, steps = 6, 40, 400
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				draw := rand.New(rand.NewPCG(seed, 1))
+				store := newStore(t)
+				pair := []*replica{start(t, store), start(t, store, func(c *Config) { c.Replica = "r2" })}
+				for n := range hosts {
+					pair[n%2].register(plainState(n, 16))
+				}
+				applies := 0
+				store.hook(func(_ []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
+					applied, err := commit()
+					if applies++; applies%17 == 0 && err == nil {
+						return shard.Applied{}, errUnknown
+					}
+					return applied, err
+				})
+				version := uint64(1)
+				for step := range steps {
+					r := pair[draw.IntN(2)]
+					consumer := draw.IntN(consumers)
+					id := fmt.Sprintf("k%d-%d", consumer, step/80)
+					switch draw.IntN(8) {
+					case 0:
+						r.do(confirm(id, consumer))
+					case 1, 2:
+						r.do(release(id, consumer))
+					case 3:
+						n := draw.IntN(hosts)
+						s := plainState(n, 16+draw.Int32N(3))
+						version++
+						s.Version = version
+						a := r.agent()
+						a.report(s)
+						a.cancel()
+					case 4:
+						time.Sleep(time.Duration(draw.IntN(3)) * time.Second)
+					default:
+						op := newClaim(id, consumer, draw.IntN(hosts), 1+draw.Int32N(3))
+						op.GetClaim().Ttl = durationpb.New(time.Duration(1+draw.IntN(20)) * time.Second)
+						if draw.IntN(2) == 0 {
+							op.GetClaim().Group = &cellv1.ClaimGroup{Uuid: hostUUID(500 + draw.IntN(3)), Policy: "soft-affinity"}
+						}
+						r.do(op)
+					}
+				}
+				store.hook(nil)
+				// Past the last tick of leases and the reading of the journal after it.
+				time.Sleep(5*time.Second + 350*time.Millisecond)
+				synctest.Wait()
+				fresh := start(t, store, func(c *Config) { c.Replica = "r3" })
+				want := fresh.cell.versions.current.Load()
+				live := 0
+				for _, r := range pair {
+					got := r.cell.versions.current.Load()
+					if g, w := shownHosts(got), shownHosts(want); !reflect.DeepEqual(g, w) {
+						for id := range maps.Keys(w) {
+							if !reflect.DeepEqual(g[id], w[id]) {
+								t.Errorf("%s: host %s\n got %+v\nwant %+v", r.cell.cfg.Replica, id, g[id], w[id])
+							}
+						}
+					}
+					for n := range consumers {
+						id, err := schedule.ParseID(consumerUUID(n))
+						if err != nil {
+							t.Fatal(err)
+						}
+						gotHost, gotConsumer, gotOK := got.Consumer(id)
+						host, consumer, ok := want.Consumer(id)
+						if gotHost != host || gotConsumer != consumer || gotOK != ok {
+							t.Errorf("%s: consumer %d is on %v %+v %v, want %v %+v %v", r.cell.cfg.Replica, n, gotHost, gotConsumer, gotOK, host, consumer, ok)
+						}
+						if ok {
+							live++
+						}
+					}
+				}
+				if live == 0 || applies < 17 {
+					t.Errorf("nothing was tried: %d live claims, %d transactions", live/2, applies)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,25 @@
+// Package cell is the shell around the core: one scheduler replica of one cell.
+//
+// It keeps the cell's hosts in a schedule.Table built from the shard, answers
+// proposals from it, commits claims through its lane of the shard, and hears
+// the hosts' agents. It decides nothing: schedule ranks, shard.Decide claims.
+//
+//	agents ──► agents.go ─┐                       ┌─► propose.go ──► gateways
+//	gateways ► claims.go ─┼► pipeline.go ► lane   │
+//	leases.go ────────────┘       │ changes       │
+//	                              ▼               │
+//	other lanes ► follow.go ► writer.go ► versions.go
+//
+// What holds:
+//
+//   - One goroutine, the writer, makes new versions of the table; readers load
+//     one pointer. A scan never waits for a claim.
+//   - A claim is acknowledged after the table shows it: the next proposal of
+//     this replica counts it.
+//   - Claims go before registrations: at most an eighth of a transaction is
+//     registrations while claims wait.
+//   - A version named in a proposal answers for PinFor; after that, or in another
+//     life of the replica, it is GONE.
+//   - A lease ends once, in store time (shard.Due, Expire).
+//   - Nothing is lost by a restart: everything but liveness is in the shard (I8).
+package cell

@@ -1,0 +1,159 @@
+package cell
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// tailLimit is how many journal entries are read at once.
+const tailLimit = 1024
+
+// follower brings the journal's entries into the table: other lanes' by reading
+// it, its own lane's when a transaction's fate was not known.
+type follower struct {
+	store shard.Store
+	every time.Duration
+	rows  *rows
+	show  func(feed)
+	log   *slog.Logger
+	// hurry has one element when the journal should be read now.
+	hurry chan struct{}
+
+	mu sync.Mutex
+	// own is this replica's lane. Its entries come with their transactions;
+	// ahead holds those that came while one before them is missing.
+	own    shard.LaneID
+	cursor shard.Cursor
+	ahead  map[uint64]struct{}
+}
+
+func newFollower(store shard.Store, every time.Duration, r *rows, show func(feed), log *slog.Logger) *follower {
+	return &follower{
+		store: store, every: every, rows: r, show: show, log: log,
+		hurry: make(chan struct{}, 1), ahead: map[uint64]struct{}{},
+	}
+}
+
+// start begins at a cursor, with the lane whose entries come by themselves.
+func (f *follower) start(own shard.LaneID, at shard.Cursor) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.own = own
+	f.cursor = maps.Clone(at)
+	if f.cursor == nil {
+		f.cursor = shard.Cursor{}
+	}
+}
+
+// committed notes an entry of the own lane that was shown already.
+func (f *follower) committed(e shard.Entry) {
+	if e.Seq == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e.Seq > f.cursor[f.own] {
+		f.ahead[e.Seq] = struct{}{}
+	}
+	f.closeGap()
+}
+
+// closeGap moves the own lane's position over what came by itself.
+func (f *follower) closeGap() {
+	for seq := range f.ahead {
+		if seq <= f.cursor[f.own] {
+			delete(f.ahead, seq)
+		}
+	}
+	for {
+		next := f.cursor[f.own] + 1
+		if _, ok := f.ahead[next]; !ok {
+			return
+		}
+		delete(f.ahead, next)
+		f.cursor[f.own] = next
+	}
+}
+
+// moved takes the position after a reading.
+func (f *follower) moved(to shard.Cursor) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for lane, seq := range to {
+		f.cursor[lane] = max(f.cursor[lane], seq)
+	}
+	f.closeGap()
+}
+
+func (f *follower) position() shard.Cursor {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.cursor)
+}
+
+// now asks for a reading without waiting for the next tick.
+func (f *follower) now() {
+	select {
+	case f.hurry <- struct{}{}:
+	default:
+	}
+}
+
+// run reads until ctx ends. A store that fails is tried again at the next tick;
+// the failure is logged once.
+func (f *follower) run(ctx context.Context) error {
+	tick := time.NewTicker(f.every)
+	defer tick.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-f.hurry:
+		}
+		err := f.read(ctx)
+		if fault.KindOf(err) == fault.Gone {
+			f.log.Warn("the journal was trimmed before it was read; loading the shard again")
+			err = f.reload(ctx)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && !failing {
+			f.log.Warn("the journal could not be read", "err", err)
+		}
+		if err == nil && failing {
+			f.log.Info("the journal is read again")
+		}
+		failing = err != nil
+	}
+}
+
+// read brings in everything up to the journal's end.
+func (f *follower) read(ctx context.Context) error {
+	for {
+		entries, to, err := f.store.Tail(ctx, f.position(), tailLimit)
+		if err != nil {
+			return err
+		}
+		if len(entries) > 0 {
+			var changes []shard.Change
+			for _, e := range entries {
+				changes = append(changes, e.Changes...)
+			}
+			f.show(feed{changes: changes})
+		}
+		f.moved(to)
+		if len(entries) < tailLimit {
+			f.show(feed{shown: f.rows.caughtUp})
+			return nil
+		}
+	}
+}

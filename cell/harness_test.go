@@ -1,0 +1,209 @@
+package cell
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/internal/rpc"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
+)
+
+const cellUUID = "f0f0f0f0-0000-4000-8000-000000000001"
+
+// replica is a running cell behind a real gRPC server.
+type replica struct {
+	t     testing.TB
+	cell  *Cell
+	cells cellv1.CellSchedulerClient
+	hosts agentv1.HostReportsClient
+	// stop ends it and waits; it is done at the end of the test at the latest.
+	stop func()
+}
+
+// start runs a cell over a store and waits until it is ready.
+func start(t testing.TB, store shard.Store, change ...func(*Config)) *replica {
+	t.Helper()
+	cfg := Config{Name: "cell1", UUID: cellUUID, Replica: "r1"}
+	for _, f := range change {
+		f(&cfg)
+	}
+	log := slog.New(slog.DiscardHandler)
+	c, err := New(cfg, Deps{Store: store, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := rpc.NewServer(log)
+	c.Register(server)
+	listener := bufconn.Listen(1 << 20)
+	conn, err := rpc.Dial("passthrough:///cell", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		return listener.DialContext(ctx)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ran, served := make(chan error, 1), make(chan error, 1)
+	go func() { ran <- c.Run(ctx) }()
+	go func() { served <- server.Serve(listener) }()
+	stopped := false
+	r := &replica{t: t, cell: c, cells: cellv1.NewCellSchedulerClient(conn), hosts: agentv1.NewHostReportsClient(conn)}
+	r.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-ran; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		// Streams end by themselves; this waits for them.
+		server.GracefulStop()
+		conn.Close()
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	}
+	t.Cleanup(r.stop)
+	select {
+	case <-c.Ready():
+	case err := <-ran:
+		t.Fatalf("Run ended at the start: %v", err)
+	}
+	return r
+}
+
+// agent is one host's stream.
+type agent struct {
+	t      testing.TB
+	stream agentv1.HostReports_ReportClient
+	cancel context.CancelFunc
+	last   *agentv1.FullState
+}
+
+func (r *replica) agent() *agent {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r.t.Cleanup(cancel)
+	s, err := r.hosts.Report(ctx)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return &agent{t: r.t, stream: s, cancel: cancel}
+}
+
+// report sends a state and gives the answer.
+func (a *agent) report(s *agentv1.FullState) *agentv1.ReportResponse {
+	a.t.Helper()
+	a.last = s
+	if err := a.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: s}}); err != nil {
+		a.t.Fatal(err)
+	}
+	m, err := a.stream.Recv()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return m
+}
+
+func (a *agent) heartbeat() {
+	a.t.Helper()
+	err := a.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_Heartbeat{
+		Heartbeat: &agentv1.Heartbeat{BootId: a.last.GetBootId(), Version: a.last.GetVersion()},
+	}})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// register makes a host's stream and has its state accepted.
+func (r *replica) register(s *agentv1.FullState) *agent {
+	r.t.Helper()
+	a := r.agent()
+	if m := a.report(s); m.GetAccepted() == nil {
+		r.t.Fatalf("the state was not accepted: %v", m)
+	}
+	return a
+}
+
+// plainState is a host with VCPU, MEMORY_MB and DISK_GB and nothing else.
+func plainState(n int, vcpus int32) *agentv1.FullState {
+	uuid := hostUUID(n)
+	service := fmt.Sprintf("host-%05d", n)
+	return &agentv1.FullState{
+		BootId: bootA, Version: 1, AgentVersion: 1, HostUuid: uuid, ServiceHost: service, Nodename: service,
+		Providers: []*agentv1.Provider{{Uuid: uuid, Inventories: []*agentv1.Inventory{
+			{ResourceClass: "VCPU", Total: vcpus, AllocationRatio: 1},
+			{ResourceClass: "MEMORY_MB", Total: 1 << 20, AllocationRatio: 1},
+			{ResourceClass: "DISK_GB", Total: 1 << 20, AllocationRatio: 1},
+		}}},
+	}
+}
+
+func hostUUID(n int) string     { return fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", n) }
+func consumerUUID(n int) string { return fmt.Sprintf("cccccccc-0000-4000-8000-%012d", n) }
+
+// query asks for hosts with a VCPU count.
+func query(vcpus int32) *cellv1.Query {
+	return &cellv1.Query{Limit: 10, Seed: 1, Placement: &cellv1.Placement{
+		Resources: []*cellv1.Amount{{ResourceClass: "VCPU", Amount: vcpus}},
+		Consume:   &cellv1.Consumption{Vcpus: vcpus},
+	}}
+}
+
+func (r *replica) propose(q *cellv1.Query) *cellv1.Proposal {
+	r.t.Helper()
+	out, err := r.cells.ProposeBatch(context.Background(), &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{q}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return out.GetProposals()[0]
+}
+
+// newClaim claims VCPUs of a host for a consumer.
+func newClaim(id string, consumer, host int, vcpus int32) *cellv1.ClaimOp {
+	return &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Claim{Claim: &cellv1.NewClaim{
+		ClaimId: id, ConsumerUuid: consumerUUID(consumer), HostUuid: hostUUID(host), Ttl: durationpb.New(5 * time.Minute),
+		Allocations: []*cellgatev1.Allocation{{ProviderUuid: hostUUID(host), ResourceClass: "VCPU", Amount: vcpus}},
+	}}}
+}
+
+func confirm(id string, consumer int) *cellv1.ClaimOp {
+	return &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: &cellv1.ClaimRef{ClaimId: id, ConsumerUuid: consumerUUID(consumer)}}}
+}
+
+func release(id string, consumer int) *cellv1.ClaimOp {
+	return &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: &cellv1.ClaimRef{ClaimId: id, ConsumerUuid: consumerUUID(consumer)}}}
+}
+
+// do runs operations and gives their outcomes.
+func (r *replica) do(ops ...*cellv1.ClaimOp) []*cellv1.ClaimOutcome {
+	r.t.Helper()
+	out, err := r.cells.ClaimBatch(context.Background(), &cellv1.ClaimBatchRequest{Ops: ops})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return out.GetOutcomes()
+}
+
+// must is do for operations that must be done.
+func (r *replica) must(ops ...*cellv1.ClaimOp) []*cellv1.ClaimOutcome {
+	r.t.Helper()
+	out := r.do(ops...)
+	for i, o := range out {
+		if o.GetRefusal() != nil {
+			r.t.Fatalf("operation %d was refused: %v", i, o.GetRefusal())
+		}
+	}
+	return out
+}

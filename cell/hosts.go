@@ -1,0 +1,144 @@
+package cell
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// hostOrder keeps the hosts' order, by service host, then uuid, until a host is
+// added or renamed.
+type hostOrder struct {
+	mu    sync.Mutex
+	set   uint64
+	uuids []string
+}
+
+// sorted gives the rows in their order.
+func (o *hostOrder) sorted(r *rows) []*hostRow {
+	all, set := r.all()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.set == set && len(o.uuids) == len(all) {
+		byUUID := make(map[string]*hostRow, len(all))
+		for _, row := range all {
+			byUUID[row.host.UUID] = row
+		}
+		for i, uuid := range o.uuids {
+			all[i] = byUUID[uuid]
+		}
+		return all
+	}
+	slices.SortFunc(all, compareHosts)
+	o.set = set
+	o.uuids = o.uuids[:0]
+	for _, row := range all {
+		o.uuids = append(o.uuids, row.host.UUID)
+	}
+	return all
+}
+
+func compareHosts(a, b *hostRow) int {
+	return cmp.Or(cmp.Compare(a.host.ServiceHost, b.host.ServiceHost), cmp.Compare(a.host.UUID, b.host.UUID))
+}
+
+// ListHosts lists the hosts this replica knows, by service host, then uuid.
+func (s *scheduler) ListHosts(_ context.Context, req *cellv1.ListHostsRequest) (*cellv1.ListHostsResponse, error) {
+	if err := s.serving(); err != nil {
+		return nil, err
+	}
+	var r reader
+	only := ""
+	if req.GetHostUuid() != "" {
+		only = r.uuid("host_uuid", req.GetHostUuid())
+	}
+	if err := fault.InvalidFields(r.bad); err != nil {
+		return nil, err
+	}
+	out := &cellv1.ListHostsResponse{}
+	size := pageSize(req.GetPageSize())
+	for _, row := range s.order.sorted(s.rows) {
+		h := row.host
+		if after := cmp.Or(cmp.Compare(h.ServiceHost, req.GetAfterServiceHost()), cmp.Compare(h.UUID, req.GetAfterHostUuid())); after <= 0 {
+			continue
+		}
+		if only != "" && h.UUID != only || !matches(row, req) {
+			continue
+		}
+		if len(out.Hosts) == size {
+			out.More = true
+			break
+		}
+		out.Hosts = append(out.Hosts, s.hostMessage(row))
+	}
+	return out, nil
+}
+
+// matches reports whether a host passes the filters of a request.
+func matches(row *hostRow, req *cellv1.ListHostsRequest) bool {
+	if part := req.GetNameContains(); part != "" &&
+		!strings.Contains(strings.ToLower(row.host.ServiceHost), strings.ToLower(part)) {
+		return false
+	}
+	if zone := req.GetAvailabilityZone(); zone != "" && !slices.Contains(zonesOf(row.host), zone) {
+		return false
+	}
+	if trait := req.GetTrait(); trait != "" {
+		root := rootOf(row.host)
+		return root != nil && slices.Contains(root.Traits, trait)
+	}
+	return true
+}
+
+// hostMessage is a host as people see it.
+func (c *Cell) hostMessage(row *hostRow) *cellgatev1.Host {
+	h := row.host
+	seen, up := c.live.lastSeen(h.UUID)
+	out := &cellgatev1.Host{
+		HostUuid:       h.UUID,
+		ServiceHost:    h.ServiceHost,
+		Nodename:       h.NodeName,
+		Cell:           c.cfg.Name,
+		Enabled:        !h.Disabled,
+		DisabledReason: h.DisabledReason,
+		Up:             up,
+		AgentVersion:   h.AgentVersion,
+		LastSeenAt:     timeOf(seen),
+		Generation:     h.Generation,
+	}
+	if zones := zonesOf(h); len(zones) > 0 {
+		out.AvailabilityZone = zones[0]
+	}
+	if root := rootOf(h); root != nil {
+		out.Traits = root.Traits
+	}
+	if u := row.usage; u != nil {
+		out.Instances = u.Pending + u.Confirmed
+		out.Generation = max(out.Generation, u.Generation)
+	}
+	for _, a := range h.Aggregates {
+		out.Aggregates = append(out.Aggregates, &cellgatev1.HostAggregate{Uuid: a.UUID, Name: a.Name, Metadata: a.Metadata})
+	}
+	for _, p := range h.Providers {
+		for _, i := range p.Inventories {
+			out.Inventories = append(out.Inventories, &cellgatev1.HostInventory{
+				ProviderUuid:    p.UUID,
+				ResourceClass:   i.ResourceClass,
+				Total:           int32(i.Total),
+				Reserved:        int32(i.Reserved),
+				MinUnit:         int32(i.MinUnit),
+				MaxUnit:         int32(i.MaxUnit),
+				StepSize:        int32(i.StepSize),
+				AllocationRatio: i.AllocationRatio,
+				Used:            int32(row.usage.Of(p.UUID, i.ResourceClass)),
+			})
+		}
+	}
+	return out
+}

@@ -1,0 +1,112 @@
+package cell
+
+import (
+	"slices"
+
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+// zoneKey is the aggregate metadata key that names a zone, as in Nova.
+const zoneKey = "availability_zone"
+
+// hostOf is a host as the core takes it in. Resources and traits are the root
+// provider's: what child providers have is claimed by name, not ranked.
+func hostOf(cellUUID string, row *hostRow, down bool) schedule.Host {
+	h := row.host
+	out := schedule.Host{
+		UUID:        row.id,
+		ServiceHost: h.ServiceHost,
+		NodeName:    h.NodeName,
+		Cell:        cellUUID,
+		Disabled:    h.Disabled,
+		Down:        down,
+		View:        viewOf(row),
+	}
+	for _, a := range h.Aggregates {
+		out.Aggregates = append(out.Aggregates, schedule.Aggregate{UUID: a.UUID, Name: a.Name, Metadata: a.Metadata})
+	}
+	root := rootOf(h)
+	if root == nil {
+		return out
+	}
+	out.Traits = slices.Clone(root.Traits)
+	for _, i := range root.Inventories {
+		out.Resources = append(out.Resources, schedule.Resource{
+			Class:    i.ResourceClass,
+			Capacity: i.Capacity(),
+			Used:     row.usage.Of(root.UUID, i.ResourceClass),
+			MinUnit:  i.MinUnit,
+			MaxUnit:  i.MaxUnit,
+			StepSize: i.StepSize,
+		})
+	}
+	return out
+}
+
+// usageOf is what claims use of the root provider, class by class.
+func usageOf(row *hostRow) []schedule.Amount {
+	if row.usage == nil {
+		return nil
+	}
+	var out []schedule.Amount
+	for _, u := range row.usage.Used {
+		if u.ProviderUUID == row.usage.HostUUID {
+			out = append(out, schedule.Amount{Class: u.ResourceClass, N: u.Amount})
+		}
+	}
+	return out
+}
+
+// viewOf is Nova's picture of the host (nova/scheduler/host_manager.py,
+// HostState), which follows from inventories and claims: free and used amounts
+// are without the allocation ratio, and num_io_ops counts the host's own tasks
+// and the claims whose instance is not there yet.
+func viewOf(row *hostRow) schedule.View {
+	h := row.host
+	v := schedule.View{
+		NumIOOps:          int64(h.IOWorkload),
+		HypervisorVersion: int64(h.HypervisorVersion),
+		FailedBuilds:      int64(h.FailedBuilds),
+	}
+	if u := row.usage; u != nil {
+		v.NumIOOps += int64(u.Pending)
+		v.NumInstances = int64(u.Pending) + int64(u.Confirmed)
+	}
+	root := rootOf(h)
+	if root == nil {
+		return v
+	}
+	for _, i := range root.Inventories {
+		taken := i.Reserved + row.usage.Of(root.UUID, i.ResourceClass)
+		switch i.ResourceClass {
+		case "VCPU":
+			v.VCPUsTotal, v.CPURatio, v.VCPUsUsed = i.Total, i.AllocationRatio, taken
+		case "MEMORY_MB":
+			v.FreeRAMMB = i.Total - taken
+		case "DISK_GB":
+			v.FreeDiskMB = (i.Total - taken) * 1024
+		}
+	}
+	return v
+}
+
+// rootOf gives the root provider: the first one. Nil without providers.
+func rootOf(h *shard.Host) *shard.Provider {
+	if len(h.Providers) == 0 {
+		return nil
+	}
+	return &h.Providers[0]
+}
+
+// zonesOf gives the zones a host's aggregates name, sorted, no doubles.
+func zonesOf(h *shard.Host) []string {
+	var out []string
+	for _, a := range h.Aggregates {
+		if zone := a.Metadata[zoneKey]; zone != "" {
+			out = append(out, zone)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

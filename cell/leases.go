@@ -1,0 +1,93 @@
+package cell
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// leaseLimit is how many ended leases are looked for at once.
+const leaseLimit = 1024
+
+// trimEvery is how often the journal's old entries are dropped.
+const trimEvery = time.Minute
+
+// keeper ends leases that are over and drops journal entries that are old, both
+// in store time.
+type keeper struct {
+	store shard.Store
+	every time.Duration
+	keep  time.Duration
+	// do commits operations; see pipeline.
+	do  func(ctx context.Context, ops []shard.Op, urgent bool) ([]answer, error)
+	log *slog.Logger
+}
+
+// leases ends leases until ctx ends. Several replicas may: Expire does nothing
+// the second time.
+func (k *keeper) leases(ctx context.Context) error {
+	return k.repeat(ctx, k.every, "leases could not be ended", k.expire)
+}
+
+// journal trims until ctx ends.
+func (k *keeper) journal(ctx context.Context) error {
+	return k.repeat(ctx, trimEvery, "the journal could not be trimmed", func(ctx context.Context) error {
+		now, err := k.store.Now(ctx)
+		if err != nil {
+			return err
+		}
+		return k.store.Trim(ctx, now.Add(-k.keep))
+	})
+}
+
+// expire ends every lease that is over now.
+func (k *keeper) expire(ctx context.Context) error {
+	for {
+		due, err := k.store.Due(ctx, leaseLimit)
+		if err != nil || len(due) == 0 {
+			return err
+		}
+		ops := make([]shard.Op, len(due))
+		for i := range due {
+			ops[i] = shard.Op{Expire: &due[i]}
+		}
+		answers, err := k.do(ctx, ops, false)
+		if err != nil {
+			return err
+		}
+		for _, a := range answers {
+			if a.err != nil {
+				return a.err
+			}
+		}
+		if len(due) < leaseLimit {
+			return nil
+		}
+	}
+}
+
+// repeat does a task at every tick until ctx ends. A failure is logged once
+// until it works again, and tried again at the next tick.
+func (k *keeper) repeat(ctx context.Context, every time.Duration, failure string, task func(context.Context) error) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		err := task(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && (!failing || fault.KindOf(err) == fault.Internal) {
+			k.log.Warn(failure, "err", err)
+		}
+		failing = err != nil
+	}
+}

@@ -1,0 +1,129 @@
+package cell
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// liveness knows when each host was last heard, and so which are down. A host
+// that was never heard in this life of the replica counts from when the replica
+// first knew of it.
+type liveness struct {
+	downAfter time.Duration
+	now       func() time.Time
+
+	mu    sync.Mutex
+	hosts map[string]*sign
+	// changed are hosts whose state the table does not show yet; nudge has one
+	// element while there are some.
+	changed map[string]struct{}
+	nudge   chan struct{}
+}
+
+// sign is a host's last sign of life.
+type sign struct {
+	at    time.Time
+	heard bool
+	down  bool
+}
+
+func newLiveness(downAfter time.Duration, now func() time.Time) *liveness {
+	return &liveness{
+		downAfter: downAfter, now: now,
+		hosts: map[string]*sign{}, changed: map[string]struct{}{}, nudge: make(chan struct{}, 1),
+	}
+}
+
+// watch starts a host's grace, unless it is known, and says whether it is down.
+func (l *liveness) watch(host string) (down bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.hosts[host]
+	if s == nil {
+		s = &sign{at: l.now()}
+		l.hosts[host] = s
+	}
+	return s.down
+}
+
+// heard takes a sign of life.
+func (l *liveness) heard(host string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.hosts[host]
+	if s == nil {
+		s = &sign{}
+		l.hosts[host] = s
+	}
+	s.at, s.heard = l.now(), true
+	if s.down {
+		s.down = false
+		l.noteChanged(host)
+	}
+}
+
+// lastSeen gives when the host was heard, zero when not in this life, and
+// whether it is up.
+func (l *liveness) lastSeen(host string) (at time.Time, up bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.hosts[host]
+	if s == nil {
+		return time.Time{}, false
+	}
+	if s.heard {
+		at = s.at
+	}
+	return at, !s.down
+}
+
+// check marks the hosts that were silent for too long.
+func (l *liveness) check() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	for host, s := range l.hosts {
+		if !s.down && now.Sub(s.at) >= l.downAfter {
+			s.down = true
+			l.noteChanged(host)
+		}
+	}
+}
+
+func (l *liveness) noteChanged(host string) {
+	l.changed[host] = struct{}{}
+	select {
+	case l.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// takeChanged gives the hosts whose state changed, with down as it is now.
+func (l *liveness) takeChanged() map[string]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.changed) == 0 {
+		return nil
+	}
+	out := make(map[string]bool, len(l.changed))
+	for host := range l.changed {
+		out[host] = l.hosts[host].down
+	}
+	clear(l.changed)
+	return out
+}
+
+// run checks until ctx ends, twenty times in the time a host may be silent.
+func (l *liveness) run(ctx context.Context) error {
+	tick := time.NewTicker(max(l.downAfter/20, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			l.check()
+		}
+	}
+}

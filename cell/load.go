@@ -1,0 +1,86 @@
+package cell
+
+import (
+	"context"
+
+	"cellgate/shard"
+)
+
+// loadBatch is how many rows become one version while loading.
+const loadBatch = 4096
+
+// load brings the whole shard into the table and gives the journal's position
+// of that state, once the table shows it.
+func (f *follower) load(ctx context.Context) (shard.Cursor, map[string]struct{}, error) {
+	var batch []shard.Change
+	live := map[string]struct{}{}
+	cursor, err := f.store.Load(ctx, func(c shard.Change) error {
+		if c.Claim != nil {
+			live[c.Claim.ClaimID] = struct{}{}
+		}
+		batch = append(batch, c)
+		if len(batch) == loadBatch {
+			f.show(feed{changes: batch})
+			batch = nil
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	shown := make(chan struct{})
+	f.show(feed{changes: batch, shown: func() { close(shown) }})
+	<-shown
+	return cursor, live, nil
+}
+
+// reload is load for a replica that missed a part of the journal. Claims it
+// knows and the shard did not list have ended, or were made after the reading:
+// it looks each of them up.
+func (f *follower) reload(ctx context.Context) error {
+	cursor, live, err := f.load(ctx)
+	if err != nil {
+		return err
+	}
+	var missing []string
+	for _, id := range f.rows.liveIDs() {
+		if _, ok := live[id]; !ok {
+			missing = append(missing, id)
+		}
+	}
+	for len(missing) > 0 {
+		n := min(len(missing), 1000)
+		if err := f.lookUp(ctx, missing[:n]); err != nil {
+			return err
+		}
+		missing = missing[n:]
+	}
+	f.moved(cursor)
+	return nil
+}
+
+// lookUp brings in the claims of those ids as the shard has them now; one it
+// does not know any more has ended.
+func (f *follower) lookUp(ctx context.Context, ids []string) error {
+	page, err := f.store.FindClaims(ctx, shard.ClaimQuery{ClaimIDs: ids, Ended: true, Limit: len(ids)})
+	if err != nil {
+		return err
+	}
+	var changes []shard.Change
+	found := map[string]struct{}{}
+	for _, c := range page.Claims {
+		found[c.ClaimID] = struct{}{}
+		changes = append(changes, shard.Change{Claim: c})
+	}
+	for _, id := range ids {
+		known := f.rows.claim(id)
+		if _, ok := found[id]; ok || known == nil {
+			continue
+		}
+		ended := *known
+		ended.State = shard.Released
+		changes = append(changes, shard.Change{Claim: &ended})
+	}
+	f.show(feed{changes: changes})
+	return nil
+}

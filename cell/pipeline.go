@@ -1,0 +1,141 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// applyTimeout bounds one transaction, so that a store that hangs does not hold
+// its callers for ever.
+const applyTimeout = 10 * time.Second
+
+// pipeline commits operations through the replica's lane. Operations that come
+// while a transaction is in flight go together in the next one.
+type pipeline struct {
+	queue *queue
+	batch int
+	lane  shard.Lane
+	// show takes a transaction's changes to the table; see feed.
+	show func(feed)
+	// committed hears of every journal entry of the lane, unknown of a
+	// transaction whose fate is not known.
+	committed func(shard.Entry)
+	unknown   func()
+	log       *slog.Logger
+}
+
+// do queues operations and waits for their answers. It gives an error when
+// nothing was queued, or when ctx ended before the answers came: operations may
+// then be done still.
+func (p *pipeline) do(ctx context.Context, ops []shard.Op, urgent bool) ([]answer, error) {
+	if len(ops) == 0 {
+		return nil, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	j := newJob(ctx, ops)
+	if err := p.queue.put(j, urgent); err != nil {
+		return nil, err
+	}
+	select {
+	case <-j.done:
+		return j.answers, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// run commits until ctx ends. The transaction in flight is finished; what still
+// waits is answered CELL_UNAVAILABLE, and nothing of it was done.
+func (p *pipeline) run(ctx context.Context) error {
+	defer p.refuseRest()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.queue.wake:
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := p.commit(ctx, p.queue.take(p.batch)); err != nil {
+			return err
+		}
+	}
+}
+
+// commit applies one batch. Its error is a defect that ends the replica.
+func (p *pipeline) commit(ctx context.Context, items []item) error {
+	batch := items[:0]
+	for _, i := range items {
+		if i.abandoned() {
+			p.settle([]item{i}, func(int) answer { return answer{err: i.job.ctx.Err()} }, nil)
+			continue
+		}
+		batch = append(batch, i)
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	ops := make([]shard.Op, len(batch))
+	for n, i := range batch {
+		ops[n] = i.op()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTimeout)
+	defer cancel()
+	applied, err := p.lane.Apply(ctx, ops)
+	switch {
+	case err == nil && len(applied.Outcomes) != len(ops):
+		err = fault.New(fault.Internal, "the store answered %d of %d operations", len(applied.Outcomes), len(ops))
+		p.settle(batch, func(int) answer { return answer{err: err} }, nil)
+		return err
+	case err != nil:
+		err = storeFault(err)
+		p.log.Warn("a transaction failed", "ops", len(ops), "err", err)
+		p.settle(batch, func(int) answer { return answer{err: err} }, nil)
+		if fault.KindOf(err) == fault.OutcomeUnknown {
+			p.unknown()
+		}
+		return nil
+	}
+	p.committed(applied.Entry)
+	p.settle(batch, func(n int) answer { return answer{outcome: applied.Outcomes[n]} }, applied.Entry.Changes)
+	return nil
+}
+
+// settle answers a batch once the table shows its changes. Every answer is
+// given on the writer's goroutine, so that a job's are never given by two.
+func (p *pipeline) settle(batch []item, of func(n int) answer, changes []shard.Change) {
+	p.show(feed{changes: changes, shown: func() {
+		for n, i := range batch {
+			i.settle(of(n))
+		}
+	}})
+}
+
+func (p *pipeline) refuseRest() {
+	rest := p.queue.close()
+	if len(rest) > 0 {
+		err := errStopping()
+		p.settle(rest, func(int) answer { return answer{err: err} }, nil)
+	}
+}
+
+// storeFault gives a store's error a kind. A context that ended inside the store
+// means nothing was written.
+func storeFault(err error) error {
+	var f *fault.Error
+	switch {
+	case errors.As(err, &f):
+		return err
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return fault.Wrap(fault.CellUnavailable, err, "the cell's shard did not answer in time")
+	}
+	return fault.Wrap(fault.Internal, err, "the cell's shard failed")
+}

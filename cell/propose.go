@@ -1,0 +1,102 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+// ProposeBatch answers each query from one version of the table: the newest at
+// the start of the call, or the one the query names. A query that fails does so
+// alone. The whole replica computes at most GOMAXPROCS proposals at once.
+func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error) {
+	if err := s.serving(); err != nil {
+		return nil, err
+	}
+	newest, name := s.versions.newest()
+	queries := req.GetQueries()
+	out := make([]*cellv1.Proposal, len(queries))
+	one := func(ctx context.Context, i int) error {
+		select {
+		case s.slots <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		defer func() { <-s.slots }()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		p, err := s.propose(newest, name, queries[i])
+		if err != nil {
+			p = &cellv1.Proposal{Failure: failureOf(err)}
+		}
+		out[i] = p
+		return nil
+	}
+	if len(queries) == 1 {
+		if err := one(ctx, 0); err != nil {
+			return nil, err
+		}
+		return &cellv1.ProposeBatchResponse{Proposals: out}, nil
+	}
+	var next atomic.Int64
+	g, ctx := errgroup.WithContext(ctx)
+	for range min(len(queries), cap(s.slots)) {
+		g.Go(func() error {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(queries) {
+					return nil
+				}
+				if err := one(ctx, i); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return &cellv1.ProposeBatchResponse{Proposals: out}, nil
+}
+
+// propose answers one query. The claims are the newest, whatever the version:
+// they say what a request has already.
+func (c *Cell) propose(table *schedule.Table, name string, in *cellv1.Query) (*cellv1.Proposal, error) {
+	q, consumers, err := queryOf(in)
+	if err != nil {
+		return nil, err
+	}
+	if in.GetTableVersion() != "" {
+		name = in.GetTableVersion()
+		if table, err = c.versions.at(name); err != nil {
+			return nil, err
+		}
+	}
+	found, err := table.Propose(q)
+	if err != nil {
+		return nil, fault.New(fault.InvalidRequest, "%v", err)
+	}
+	out := proposalOf(found)
+	out.TableVersion = name
+	for _, claim := range c.rows.claimsOf(consumers) {
+		out.Claims = append(out.Claims, claimOf(c.cfg.Name, claim))
+		out.ClaimOrigins = append(out.ClaimOrigins, originOf(claim))
+	}
+	return out, nil
+}
+
+// failureOf is an error as one item of a batch carries it.
+func failureOf(err error) *cellv1.Failure {
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Kind == fault.Internal {
+		return &cellv1.Failure{Reason: string(fault.Internal), Message: "internal error"}
+	}
+	return &cellv1.Failure{Reason: string(f.Kind), Message: f.Message}
+}

@@ -1,0 +1,195 @@
+package cell
+
+import (
+	"fmt"
+	"math"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+// reader reads a message's fields and keeps what is wrong with them.
+type reader struct{ bad []fault.Field }
+
+func (r *reader) problem(path, format string, args ...any) {
+	r.bad = append(r.bad, fault.Field{Path: path, Problem: fmt.Sprintf(format, args...)})
+}
+
+// id reads a uuid; the zero ID when it is none.
+func (r *reader) id(path, s string) schedule.ID {
+	id, err := schedule.ParseID(s)
+	if err != nil {
+		r.problem(path, "%v", err)
+	}
+	return id
+}
+
+// ids reads a list of uuids; nil for none.
+func (r *reader) ids(path string, in []string) []schedule.ID {
+	var out []schedule.ID
+	for i, s := range in {
+		out = append(out, r.id(fmt.Sprintf("%s[%d]", path, i), s))
+	}
+	return out
+}
+
+// uuid reads a uuid and gives its canonical text.
+func (r *reader) uuid(path, s string) string { return r.id(path, s).String() }
+
+// finite reads a number that must be one.
+func (r *reader) finite(path string, x float64) float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		r.problem(path, "must be a finite number")
+	}
+	return x
+}
+
+// queryOf reads a query, and the consumers it asks about as canonical text. What
+// the table checks itself (names of filters and weighers) is left to it.
+func queryOf(in *cellv1.Query) (*schedule.Query, []string, error) {
+	var r reader
+	q := &schedule.Query{Seed: in.GetSeed(), Limit: int(in.GetLimit())}
+	if q.Limit < 1 {
+		r.problem("limit", "must be at least 1")
+	}
+	if in.GetPlacement() == nil {
+		r.problem("placement", "must be set")
+	}
+	q.Request = r.request(in.GetPlacement())
+	q.Rules = r.rules(in.GetPlacement().GetRules())
+	q.Known = r.known(in.GetKnown())
+	for i, t := range in.GetTakes() {
+		q.Takes = append(q.Takes, schedule.Take{
+			Host:     r.id(fmt.Sprintf("takes[%d].host_uuid", i), t.GetHostUuid()),
+			Instance: r.id(fmt.Sprintf("takes[%d].instance_uuid", i), t.GetInstanceUuid()),
+		})
+	}
+	consumers := make([]string, len(in.GetConsumerUuids()))
+	for i, s := range in.GetConsumerUuids() {
+		consumers[i] = r.uuid(fmt.Sprintf("consumer_uuids[%d]", i), s)
+	}
+	if err := fault.InvalidFields(r.bad); err != nil {
+		return nil, nil, err
+	}
+	return q, consumers, nil
+}
+
+func (r *reader) request(p *cellv1.Placement) *schedule.Request {
+	req := &schedule.Request{
+		Resources:           r.amounts(p.GetResources()),
+		Required:            p.GetRequiredTraits(),
+		Forbidden:           p.GetForbiddenTraits(),
+		AnyOf:               sets(p.GetAnyTraits()),
+		MemberOf:            sets(p.GetMemberOf()),
+		ForbiddenAggregates: p.GetForbiddenAggregates(),
+		AvailabilityZone:    p.GetAvailabilityZone(),
+		IgnoreHosts:         p.GetIgnoreHosts(),
+		ForceHosts:          p.GetForceHosts(),
+		ForceNodes:          p.GetForceNodes(),
+		Group:               r.group(p.GetGroup()),
+		CheckForced:         p.GetCheckForced(),
+		Consume: schedule.Consumption{
+			VCPUs:  int64(p.GetConsume().GetVcpus()),
+			RAMMB:  int64(p.GetConsume().GetMemoryMb()),
+			DiskMB: p.GetConsume().GetDiskMb(),
+		},
+	}
+	d := schedule.Destination{
+		Host:               p.GetDestinationHost(),
+		Node:               p.GetDestinationNode(),
+		Cell:               p.GetDestinationCell(),
+		AllowCrossCellMove: p.GetAllowCrossCellMove(),
+	}
+	if d != (schedule.Destination{}) {
+		req.Destination = &d
+	}
+	return req
+}
+
+func (r *reader) amounts(in []*cellv1.Amount) []schedule.Amount {
+	var out []schedule.Amount
+	seen := make(map[string]struct{}, len(in))
+	for i, a := range in {
+		path := fmt.Sprintf("placement.resources[%d]", i)
+		if a.GetResourceClass() == "" {
+			r.problem(path+".resource_class", "must not be empty")
+		}
+		if a.GetAmount() < 1 {
+			r.problem(path+".amount", "must be at least 1")
+		}
+		if _, ok := seen[a.GetResourceClass()]; ok {
+			r.problem(path+".resource_class", "%s stands there already", a.GetResourceClass())
+		}
+		seen[a.GetResourceClass()] = struct{}{}
+		out = append(out, schedule.Amount{Class: a.GetResourceClass(), N: int64(a.GetAmount())})
+	}
+	return out
+}
+
+func (r *reader) group(g *cellv1.Group) *schedule.Group {
+	if g == nil {
+		return nil
+	}
+	policy := schedule.Policy(g.GetPolicy())
+	switch policy {
+	case "", schedule.Affinity, schedule.AntiAffinity, schedule.SoftAffinity, schedule.SoftAntiAffinity:
+	default:
+		r.problem("placement.group.policy", "%q is not a server group policy", g.GetPolicy())
+	}
+	return &schedule.Group{
+		UUID:         r.id("placement.group.uuid", g.GetUuid()),
+		Policy:       policy,
+		MaxPerHost:   int(g.GetMaxServerPerHost()),
+		Members:      r.ids("placement.group.members", g.GetMembers()),
+		Hosts:        g.GetHosts(),
+		MembersExact: g.GetMembersExact(),
+	}
+}
+
+func (r *reader) rules(in *cellv1.Rules) *schedule.Rules {
+	out := &schedule.Rules{Filters: in.GetFilters(), DefaultAvailabilityZone: in.GetDefaultAvailabilityZone()}
+	for i, w := range in.GetWeighers() {
+		out.Weighers = append(out.Weighers, schedule.Weigher{
+			Name:       w.GetName(),
+			Multiplier: r.finite(fmt.Sprintf("placement.rules.weighers[%d].multiplier", i), w.GetMultiplier()),
+		})
+	}
+	return out
+}
+
+func (r *reader) known(in *cellv1.Knowledge) *schedule.Knowledge {
+	if in == nil {
+		return nil
+	}
+	out := &schedule.Knowledge{
+		Passed:          in.GetPassed(),
+		GroupHosts:      in.GetGroupHosts(),
+		GroupHostsKnown: in.GetGroupHostsKnown(),
+	}
+	for i, b := range in.GetBounds() {
+		if math.IsNaN(b.GetMin()) || math.IsNaN(b.GetMax()) {
+			r.problem(fmt.Sprintf("known.bounds[%d]", i), "must be numbers")
+		}
+		out.Bounds = append(out.Bounds, schedule.Bounds{Min: b.GetMin(), Max: b.GetMax()})
+	}
+	return out
+}
+
+func sets(in []*cellv1.NameSet) [][]string {
+	var out [][]string
+	for _, s := range in {
+		out = append(out, s.GetNames())
+	}
+	return out
+}
+
+// sameUUID compares uuids whatever their letters' case.
+func sameUUID(a, b string) bool {
+	x, err := schedule.ParseID(a)
+	if err != nil {
+		return false
+	}
+	y, err := schedule.ParseID(b)
+	return err == nil && x == y
+}

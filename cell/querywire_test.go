@@ -1,0 +1,224 @@
+package cell
+
+import (
+	"errors"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+// wireQuery is the writing side of queryOf: what a gateway sends.
+func wireQuery(q *schedule.Query, version string, consumers []string) *cellv1.Query {
+	req := q.Request
+	p := &cellv1.Placement{
+		RequiredTraits: req.Required, ForbiddenTraits: req.Forbidden,
+		AnyTraits: wireSets(req.AnyOf), MemberOf: wireSets(req.MemberOf),
+		ForbiddenAggregates: req.ForbiddenAggregates, AvailabilityZone: req.AvailabilityZone,
+		IgnoreHosts: req.IgnoreHosts, ForceHosts: req.ForceHosts, ForceNodes: req.ForceNodes,
+		CheckForced: req.CheckForced,
+		Consume: &cellv1.Consumption{
+			Vcpus: int32(req.Consume.VCPUs), MemoryMb: int32(req.Consume.RAMMB), DiskMb: req.Consume.DiskMB,
+		},
+		Rules: &cellv1.Rules{Filters: q.Rules.Filters, DefaultAvailabilityZone: q.Rules.DefaultAvailabilityZone},
+	}
+	for _, a := range req.Resources {
+		p.Resources = append(p.Resources, &cellv1.Amount{ResourceClass: a.Class, Amount: int32(a.N)})
+	}
+	for _, w := range q.Rules.Weighers {
+		p.Rules.Weighers = append(p.Rules.Weighers, &cellv1.Weigher{Name: w.Name, Multiplier: w.Multiplier})
+	}
+	if d := req.Destination; d != nil {
+		p.DestinationHost, p.DestinationNode = d.Host, d.Node
+		p.DestinationCell, p.AllowCrossCellMove = d.Cell, d.AllowCrossCellMove
+	}
+	if g := req.Group; g != nil {
+		p.Group = &cellv1.Group{
+			Uuid: g.UUID.String(), Policy: string(g.Policy), MaxServerPerHost: int32(g.MaxPerHost),
+			Hosts: g.Hosts, MembersExact: g.MembersExact,
+		}
+		for _, m := range g.Members {
+			p.Group.Members = append(p.Group.Members, m.String())
+		}
+	}
+	out := &cellv1.Query{Placement: p, Seed: q.Seed, Limit: int32(q.Limit), TableVersion: version, ConsumerUuids: consumers}
+	if k := q.Known; k != nil {
+		out.Known = &cellv1.Knowledge{Passed: k.Passed, GroupHosts: k.GroupHosts, GroupHostsKnown: k.GroupHostsKnown}
+		for _, b := range k.Bounds {
+			out.Known.Bounds = append(out.Known.Bounds, &cellv1.Bounds{Min: b.Min, Max: b.Max})
+		}
+	}
+	for _, t := range q.Takes {
+		out.Takes = append(out.Takes, &cellv1.Take{HostUuid: t.Host.String(), InstanceUuid: t.Instance.String()})
+	}
+	return out
+}
+
+func wireSets(in [][]string) []*cellv1.NameSet {
+	var out []*cellv1.NameSet
+	for _, s := range in {
+		out = append(out, &cellv1.NameSet{Names: s})
+	}
+	return out
+}
+
+// some draws a list that is nil when empty, as it comes from the wire.
+func some[T any](t *rapid.T, label string, g *rapid.Generator[T]) []T {
+	return slices.Clip(append([]T(nil), rapid.SliceOfN(g, 0, 3).Draw(t, label)...))
+}
+
+func drawID(t *rapid.T) schedule.ID {
+	var id schedule.ID
+	copy(id[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
+	return id
+}
+
+func drawQuery(t *rapid.T) *schedule.Query {
+	name := rapid.StringMatching(`[A-Z_]{1,8}`)
+	ids := rapid.Custom(drawID)
+	names := rapid.Custom(func(t *rapid.T) []string { return some(t, "set", name) })
+	req := &schedule.Request{
+		Required: some(t, "required", name), Forbidden: some(t, "forbidden", name),
+		AnyOf: some(t, "any", names), MemberOf: some(t, "member of", names),
+		ForbiddenAggregates: some(t, "forbidden aggregates", name),
+		AvailabilityZone:    rapid.SampledFrom([]string{"", "west"}).Draw(t, "zone"),
+		IgnoreHosts:         some(t, "ignore", name), ForceHosts: some(t, "force", name), ForceNodes: some(t, "nodes", name),
+		CheckForced: rapid.Bool().Draw(t, "check forced"),
+		Consume: schedule.Consumption{
+			VCPUs: rapid.Int64Range(0, 1<<20).Draw(t, "vcpus"), RAMMB: rapid.Int64Range(0, 1<<30).Draw(t, "ram"),
+			DiskMB: rapid.Int64Range(0, 1<<40).Draw(t, "disk"),
+		},
+	}
+	for _, class := range rapid.SliceOfNDistinct(name, 0, 4, rapid.ID).Draw(t, "classes") {
+		req.Resources = append(req.Resources, schedule.Amount{Class: class, N: rapid.Int64Range(1, math.MaxInt32).Draw(t, "n")})
+	}
+	if rapid.Bool().Draw(t, "destination") {
+		req.Destination = &schedule.Destination{Host: "h", Node: "n", Cell: "c", AllowCrossCellMove: rapid.Bool().Draw(t, "move")}
+	}
+	if rapid.Bool().Draw(t, "group") {
+		req.Group = &schedule.Group{
+			UUID:       drawID(t),
+			Policy:     rapid.SampledFrom([]schedule.Policy{schedule.Affinity, schedule.AntiAffinity, schedule.SoftAffinity, schedule.SoftAntiAffinity}).Draw(t, "policy"),
+			MaxPerHost: rapid.IntRange(0, 5).Draw(t, "max"), Members: some(t, "members", ids), Hosts: some(t, "hosts", name),
+			MembersExact: rapid.Bool().Draw(t, "exact"),
+		}
+	}
+	q := &schedule.Query{
+		Request: req, Seed: rapid.Uint64().Draw(t, "seed"), Limit: rapid.IntRange(1, 100).Draw(t, "limit"),
+		Rules: &schedule.Rules{Filters: some(t, "filters", name), DefaultAvailabilityZone: "nova"},
+		Takes: some(t, "takes", rapid.Custom(func(t *rapid.T) schedule.Take {
+			return schedule.Take{Host: drawID(t), Instance: drawID(t)}
+		})),
+	}
+	q.Rules.Weighers = some(t, "weighers", rapid.Custom(func(t *rapid.T) schedule.Weigher {
+		return schedule.Weigher{Name: name.Draw(t, "name"), Multiplier: rapid.Float64Range(-10, 10).Draw(t, "multiplier")}
+	}))
+	if rapid.Bool().Draw(t, "known") {
+		q.Known = &schedule.Knowledge{
+			Passed: rapid.Int64Range(0, 1<<40).Draw(t, "passed"), GroupHosts: some(t, "group hosts", name),
+			GroupHostsKnown: rapid.Bool().Draw(t, "group hosts known"),
+			Bounds: some(t, "bounds", rapid.Custom(func(t *rapid.T) schedule.Bounds {
+				return schedule.Bounds{Min: rapid.Float64().Draw(t, "min"), Max: math.Inf(-1)}
+			})),
+		}
+	}
+	return q
+}
+
+func TestQueryComesBackFromTheWire(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := drawQuery(t)
+		consumers := []string{drawID(t).String()}
+		raw, err := proto.Marshal(wireQuery(want, "r-1.5", consumers))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var in cellv1.Query
+		if err := proto.Unmarshal(raw, &in); err != nil {
+			t.Fatal(err)
+		}
+		got, gotConsumers, err := queryOf(&in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("got  %+v %+v\nwant %+v %+v", got, got.Request, want, want.Request)
+		}
+		if !slices.Equal(gotConsumers, consumers) {
+			t.Errorf("consumers are %v, want %v", gotConsumers, consumers)
+		}
+	})
+}
+
+func TestQueryNamesItsBadFields(t *testing.T) {
+	in := &cellv1.Query{
+		Placement: &cellv1.Placement{
+			Resources: []*cellv1.Amount{{ResourceClass: "VCPU", Amount: 1}, {ResourceClass: "VCPU", Amount: -1}, {Amount: 1}},
+			Group:     &cellv1.Group{Uuid: "x", Policy: "sometimes", Members: []string{hostA, "y"}},
+			Rules:     &cellv1.Rules{Weighers: []*cellv1.Weigher{{Name: "RAMWeigher", Multiplier: math.NaN()}}},
+		},
+		Known:         &cellv1.Knowledge{Bounds: []*cellv1.Bounds{{Min: math.NaN()}}},
+		Takes:         []*cellv1.Take{{HostUuid: hostA, InstanceUuid: "z"}},
+		ConsumerUuids: []string{hostA, ""},
+	}
+	_, _, err := queryOf(in)
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Kind != fault.InvalidRequest {
+		t.Fatalf("got %v", err)
+	}
+	var paths []string
+	for _, field := range f.Fields {
+		paths = append(paths, field.Path)
+	}
+	want := []string{
+		"limit", "placement.resources[1].amount", "placement.resources[1].resource_class",
+		"placement.resources[2].resource_class", "placement.group.policy", "placement.group.uuid",
+		"placement.group.members[1]", "placement.rules.weighers[0].multiplier", "known.bounds[0]",
+		"takes[0].instance_uuid", "consumer_uuids[1]",
+	}
+	slices.Sort(paths)
+	slices.Sort(want)
+	if !slices.Equal(paths, want) {
+		t.Errorf("named %v\nwant  %v", paths, want)
+	}
+	if _, _, err := queryOf(&cellv1.Query{Limit: 1}); fault.KindOf(err) != fault.InvalidRequest {
+		t.Errorf("without a placement: %v", err)
+	}
+}
+
+func TestProposalGoesToTheWireWhole(t *testing.T) {
+	host, err := schedule.ParseID(hostA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := proposalOf(&schedule.Proposal{
+		Hosts: 9, Passed: 2,
+		Rejects:    []schedule.Reject{{Filter: "ResourceFilter", Detail: "VCPU", Hosts: 7}},
+		Bounds:     []schedule.Bounds{{Min: math.Inf(1), Max: math.Inf(-1)}, {Min: 0, Max: 4.5}},
+		GroupHosts: []schedule.GroupHost{{Host: host, ServiceHost: "h1", Members: 3}},
+		Candidates: []schedule.Candidate{{
+			Host: host, ServiceHost: "h1", NodeName: "n1", Zone: "west",
+			Raw: []float64{1, 2.25}, Weight: -0.5, Tie: math.MaxUint64,
+		}},
+	})
+	want := &cellv1.Proposal{
+		Hosts: 9, Passed: 2,
+		Rejects:    []*cellv1.Reject{{Filter: "ResourceFilter", Detail: "VCPU", Hosts: 7}},
+		Bounds:     []*cellv1.Bounds{{Min: math.Inf(1), Max: math.Inf(-1)}, {Min: 0, Max: 4.5}},
+		GroupHosts: []*cellv1.GroupHost{{HostUuid: hostA, ServiceHost: "h1", Members: 3}},
+		Candidates: []*cellv1.Candidate{{
+			HostUuid: hostA, ServiceHost: "h1", Nodename: "n1", AvailabilityZone: "west",
+			Raw: []float64{1, 2.25}, Weight: -0.5, Tie: math.MaxUint64,
+		}},
+	}
+	if !proto.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}

@@ -1,0 +1,131 @@
+package cell
+
+import (
+	"context"
+	"testing"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+func claims(n int) *job {
+	ops := make([]shard.Op, n)
+	for i := range ops {
+		ops[i].Claim = &shard.NewClaim{}
+	}
+	return newJob(context.Background(), ops)
+}
+
+func registrations(n int) *job {
+	ops := make([]shard.Op, n)
+	for i := range ops {
+		ops[i].PutHost = &shard.PutHost{}
+	}
+	return newJob(context.Background(), ops)
+}
+
+// count says how many operations of each kind a batch has.
+func count(items []item) (claims, hosts int) {
+	for _, i := range items {
+		if i.op().Claim != nil {
+			claims++
+		} else {
+			hosts++
+		}
+	}
+	return claims, hosts
+}
+
+func TestQueueTakesClaimsFirstAndNeverStarvesRegistrations(t *testing.T) {
+	q := newQueue(10000)
+	for range 100 {
+		if err := q.put(registrations(10), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c, h := count(q.take(64)); c != 0 || h != 8 {
+		t.Errorf("registrations alone: took %d and %d, want 0 and 8", c, h)
+	}
+	if err := q.put(claims(100), true); err != nil {
+		t.Fatal(err)
+	}
+	if c, h := count(q.take(64)); c != 56 || h != 8 {
+		t.Errorf("both wait: took %d claims and %d registrations, want 56 and 8", c, h)
+	}
+	if c, h := count(q.take(64)); c != 44 || h != 8 {
+		t.Errorf("the rest of the claims: took %d and %d, want 44 and 8", c, h)
+	}
+}
+
+func TestQueueKeepsTheOrderOfACaller(t *testing.T) {
+	q := newQueue(10000)
+	a, b := claims(5), claims(5)
+	for _, j := range []*job{a, b} {
+		if err := q.put(j, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []item
+	for len(got) < 10 {
+		batch := q.take(3)
+		if len(batch) == 0 {
+			t.Fatalf("nothing to take after %d", len(got))
+		}
+		got = append(got, batch...)
+	}
+	for n, i := range got {
+		want := item{a, n}
+		if n >= 5 {
+			want = item{b, n - 5}
+		}
+		if i != want {
+			t.Fatalf("operation %d is %d of another place", n, i.index)
+		}
+	}
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	q := newQueue(10)
+	if err := q.put(claims(12), true); err != nil {
+		t.Fatalf("a large job on an empty queue: %v", err)
+	}
+	err := q.put(claims(1), true)
+	if fault.KindOf(err) != fault.Overloaded || err.(*fault.Error).RetryAfter <= 0 {
+		t.Errorf("a full queue gave %#v", err)
+	}
+	if err := q.put(registrations(10), false); err != nil {
+		t.Errorf("the other queue is its own: %v", err)
+	}
+	q.take(8)
+	if err := q.put(claims(4), true); err != nil {
+		t.Errorf("after some were taken: %v", err)
+	}
+	if rest := q.close(); len(rest) != 12+4+10-8 {
+		t.Errorf("close gave %d operations", len(rest))
+	}
+	if err := q.put(claims(1), true); fault.KindOf(err) != fault.CellUnavailable {
+		t.Errorf("a closed queue gave %v", err)
+	}
+}
+
+func TestQueueDoesNotTakeResourcesForThoseWhoLeft(t *testing.T) {
+	ctx, leave := context.WithCancel(context.Background())
+	j := newJob(ctx, []shard.Op{
+		{Claim: &shard.NewClaim{}},
+		{Pin: &shard.NewPin{}},
+		{Release: &shard.ClaimRef{}},
+		{Unpin: &shard.Unpin{}},
+		{Confirm: &shard.ClaimRef{}},
+	})
+	for n := range j.ops {
+		if (item{j, n}).abandoned() {
+			t.Errorf("operation %d is abandoned while its caller waits", n)
+		}
+	}
+	leave()
+	for n, want := range []bool{true, true, false, false, false} {
+		if got := (item{j, n}).abandoned(); got != want {
+			t.Errorf("operation %d: abandoned is %v", n, got)
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package cell
+
+import (
+	"slices"
+	"sync"
+
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+// rows is the shard as this replica knows it: hosts, their usage and the live
+// claims. The writer applies changes; everybody else reads. Rows may come more
+// than once and, from different lanes, in any order: the newer one stays.
+type rows struct {
+	mu         sync.RWMutex
+	hosts      map[string]*hostRow
+	claims     map[string]*shard.Claim
+	byConsumer map[string][]*shard.Claim
+	// ended remembers claims that ended, so that an older row of another lane
+	// does not bring them back; endedBefore are those of before the last time
+	// the journal was read to its end.
+	ended, endedBefore map[string]*shard.Claim
+	// hostSet grows when a host is added or changes its service host.
+	hostSet uint64
+}
+
+// hostRow is a host with what its claims use. It is never changed, only
+// replaced. Host is nil while only the usage has been seen, usage is nil when
+// nothing was ever claimed.
+type hostRow struct {
+	id    schedule.ID
+	host  *shard.Host
+	usage *shard.Usage
+}
+
+// dirty is what a batch of changes touched.
+type dirty struct {
+	// hosts: true when the whole row changed, false when only the usage.
+	hosts map[string]bool
+	// consumers whose live claim may be another one now.
+	consumers map[string]struct{}
+}
+
+func newDirty() *dirty {
+	return &dirty{hosts: map[string]bool{}, consumers: map[string]struct{}{}}
+}
+
+func (d *dirty) empty() bool { return len(d.hosts) == 0 && len(d.consumers) == 0 }
+
+func newRows() *rows {
+	return &rows{
+		hosts:      map[string]*hostRow{},
+		claims:     map[string]*shard.Claim{},
+		byConsumer: map[string][]*shard.Claim{},
+		ended:      map[string]*shard.Claim{},
+	}
+}
+
+// apply takes changes in and notes in d what they touched. An error is a row
+// that this replica cannot read; the others are applied.
+func (r *rows) apply(changes []shard.Change, d *dirty) (err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range changes {
+		switch {
+		case c.Host != nil:
+			if e := r.applyHost(c.Host, d); e != nil {
+				err = e
+			}
+		case c.Usage != nil:
+			if e := r.applyUsage(c.Usage, d); e != nil {
+				err = e
+			}
+		case c.Claim != nil:
+			r.applyClaim(c.Claim, d)
+		}
+	}
+	return err
+}
+
+func (r *rows) applyHost(h *shard.Host, d *dirty) error {
+	next := hostRow{host: h}
+	if old := r.hosts[h.UUID]; old != nil {
+		if old.host != nil && h.Generation <= old.host.Generation {
+			return nil
+		}
+		if old.host == nil || old.host.ServiceHost != h.ServiceHost {
+			r.hostSet++
+		}
+		next.id, next.usage = old.id, old.usage
+	} else {
+		id, err := schedule.ParseID(h.UUID)
+		if err != nil {
+			return err
+		}
+		next.id = id
+		r.hostSet++
+	}
+	r.hosts[h.UUID] = &next
+	d.hosts[h.UUID] = true
+	return nil
+}
+
+func (r *rows) applyUsage(u *shard.Usage, d *dirty) error {
+	next := hostRow{usage: u}
+	if old := r.hosts[u.HostUUID]; old != nil {
+		if old.usage != nil && u.Generation <= old.usage.Generation {
+			return nil
+		}
+		next.id, next.host = old.id, old.host
+	} else {
+		id, err := schedule.ParseID(u.HostUUID)
+		if err != nil {
+			return err
+		}
+		next.id = id
+	}
+	r.hosts[u.HostUUID] = &next
+	if !d.hosts[u.HostUUID] {
+		d.hosts[u.HostUUID] = false
+	}
+	return nil
+}
+
+func (r *rows) applyClaim(c *shard.Claim, d *dirty) {
+	old := r.claims[c.ClaimID]
+	if older(c, old) || older(c, r.ended[c.ClaimID]) || older(c, r.endedBefore[c.ClaimID]) {
+		return
+	}
+	if old != nil {
+		r.dropFromConsumer(old)
+	}
+	if c.State.Live() {
+		r.claims[c.ClaimID] = c
+		r.byConsumer[c.ConsumerUUID] = append(r.byConsumer[c.ConsumerUUID], c)
+		delete(r.ended, c.ClaimID)
+		delete(r.endedBefore, c.ClaimID)
+	} else {
+		delete(r.claims, c.ClaimID)
+		r.ended[c.ClaimID] = c
+	}
+	if old == nil && c.State.Live() || old != nil && (!c.State.Live() || old.HostUUID != c.HostUUID) {
+		d.consumers[c.ConsumerUUID] = struct{}{}
+	}
+}
+
+// older reports whether a claim's row is older than the one known. Rows of one
+// instant are ordered as a claim's life goes: a coarse clock brings nothing back.
+func older(c, known *shard.Claim) bool {
+	if known == nil {
+		return false
+	}
+	if c.UpdatedAt.Equal(known.UpdatedAt) {
+		return age(c.State) < age(known.State)
+	}
+	return c.UpdatedAt.Before(known.UpdatedAt)
+}
+
+func age(s shard.ClaimState) int {
+	return slices.Index([]shard.ClaimState{shard.Pending, shard.Expired, shard.Confirmed, shard.Released}, s)
+}
+
+func (r *rows) dropFromConsumer(c *shard.Claim) {
+	left := slices.DeleteFunc(slices.Clone(r.byConsumer[c.ConsumerUUID]), func(x *shard.Claim) bool { return x.ClaimID == c.ClaimID })
+	if len(left) == 0 {
+		delete(r.byConsumer, c.ConsumerUUID)
+		return
+	}
+	r.byConsumer[c.ConsumerUUID] = left
+}
+
+// caughtUp says that the journal was read to its end: claims that ended before
+// the last such reading cannot come back any more and are forgotten.
+func (r *rows) caughtUp() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.ended) == 0 && len(r.endedBefore) == 0 {
+		return
+	}
+	r.endedBefore = r.ended
+	r.ended = map[string]*shard.Claim{}
+}
+
+// host gives the row of a host; nil when there is none.
+func (r *rows) host(uuid string) *hostRow {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.hosts[uuid]
+}
+
+// newestClaim gives a consumer's live claim; nil when it has none. It has one
+// at most, but for the moment between two lanes' entries: then the newest.
+func (r *rows) newestClaim(consumer string) *shard.Claim {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var newest *shard.Claim
+	for _, c := range r.byConsumer[consumer] {
+		if newest == nil || c.UpdatedAt.After(newest.UpdatedAt) {
+			newest = c
+		}
+	}
+	return newest
+}
+
+// claimsOf gives the live claims of consumers, in the order of the consumers.
+func (r *rows) claimsOf(consumers []string) []*shard.Claim {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var found []*shard.Claim
+	for _, consumer := range consumers {
+		found = append(found, r.byConsumer[consumer]...)
+	}
+	return found
+}
+
+// liveIDs gives the claim_ids of all live claims.
+func (r *rows) liveIDs() []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	ids := make([]string, 0, len(r.claims))
+	for id := range r.claims {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// all gives every registered host's row, in no order, and the host set's number.
+func (r *rows) all() ([]*hostRow, uint64) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	out := make([]*hostRow, 0, len(r.hosts))
+	for _, h := range r.hosts {
+		if h.host != nil {
+			out = append(out, h)
+		}
+	}
+	return out, r.hostSet
+}
+
+// claim gives a live claim; nil when there is none of that id.
+func (r *rows) claim(id string) *shard.Claim {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.claims[id]
+}

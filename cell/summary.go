@@ -1,0 +1,109 @@
+package cell
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// summaryCache keeps the summary of one version of the table.
+type summaryCache struct {
+	mu      sync.Mutex
+	version uint64
+	summary *cellv1.GetSummaryResponse
+}
+
+// GetSummary says what the cell could ever hold and what it holds now. It is
+// computed once a version of the table.
+func (s *scheduler) GetSummary(context.Context, *cellv1.GetSummaryRequest) (*cellv1.GetSummaryResponse, error) {
+	if err := s.serving(); err != nil {
+		return nil, err
+	}
+	s.summary.mu.Lock()
+	defer s.summary.mu.Unlock()
+	table, name := s.versions.newest()
+	if s.summary.summary == nil || s.summary.version != table.Version() {
+		s.summary.summary, s.summary.version = s.summarize(name), table.Version()
+	}
+	return s.summary.summary, nil
+}
+
+// classTotals is one resource class over all hosts.
+type classTotals struct {
+	capacity, used, free, largest int64
+	// atRoot: some host's root provider has it.
+	atRoot bool
+}
+
+func (c *Cell) summarize(version string) *cellv1.GetSummaryResponse {
+	totals := &cellgatev1.Cell{Cell: c.cfg.Name, CellUuid: c.uuid, Enabled: true, Available: true, TableVersion: version}
+	out := &cellv1.GetSummaryResponse{Cell: c.cfg.Name, CellUuid: c.uuid, Replica: c.cfg.Replica, Totals: totals}
+	classes := map[string]*classTotals{}
+	traits, aggregates, zones := map[string]struct{}{}, map[string]struct{}{}, map[string]struct{}{}
+	all, _ := c.rows.all()
+	for _, row := range all {
+		h := row.host
+		totals.Hosts++
+		if _, up := c.live.lastSeen(h.UUID); up && !h.Disabled {
+			totals.HostsUp++
+		}
+		if row.usage != nil {
+			totals.ClaimsPending += row.usage.Pending
+			totals.ClaimsConfirmed += row.usage.Confirmed
+		}
+		addClasses(classes, row)
+		if root := rootOf(h); root != nil {
+			for _, t := range root.Traits {
+				traits[t] = struct{}{}
+			}
+		}
+		for _, a := range h.Aggregates {
+			aggregates[a.UUID] = struct{}{}
+		}
+		named := zonesOf(h)
+		for _, z := range named {
+			zones[z] = struct{}{}
+		}
+		out.HasUnzonedHosts = out.HasUnzonedHosts || len(named) == 0
+	}
+	for _, class := range slices.Sorted(maps.Keys(classes)) {
+		t := classes[class]
+		totals.Resources = append(totals.Resources, &cellgatev1.ResourceTotals{
+			ResourceClass: class, Capacity: t.capacity, Used: t.used, LargestFree: t.free,
+		})
+		if t.atRoot {
+			out.Largest = append(out.Largest, &cellv1.MaxUnit{ResourceClass: class, Amount: t.largest})
+		}
+	}
+	out.Traits = slices.Sorted(maps.Keys(traits))
+	out.Aggregates = slices.Sorted(maps.Keys(aggregates))
+	out.AvailabilityZones = slices.Sorted(maps.Keys(zones))
+	totals.AvailabilityZones = out.AvailabilityZones
+	return out
+}
+
+// addClasses adds a host's inventories: all providers count for people, the
+// root's for routing, since only those are ranked.
+func addClasses(classes map[string]*classTotals, row *hostRow) {
+	for n, p := range row.host.Providers {
+		for _, i := range p.Inventories {
+			t := classes[i.ResourceClass]
+			if t == nil {
+				t = &classTotals{}
+				classes[i.ResourceClass] = t
+			}
+			used := row.usage.Of(p.UUID, i.ResourceClass)
+			t.capacity += i.Capacity()
+			t.used += used
+			t.free = max(t.free, i.Capacity()-used)
+			if n == 0 {
+				t.atRoot = true
+				t.largest = max(t.largest, min(i.Capacity(), i.MaxUnit))
+			}
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package cell
+
+import (
+	"log/slog"
+
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+// maxFeeds bounds how many waiting feeds become one version.
+const maxFeeds = 64
+
+// feed is changes on their way into the table; shown is called, on the writer's
+// goroutine, once the newest version has them. It must not block.
+type feed struct {
+	changes []shard.Change
+	shown   func()
+}
+
+// writer makes the versions of the table; nobody else does. What waits while
+// one is made becomes the next one.
+type writer struct {
+	cell     string
+	rows     *rows
+	live     *liveness
+	versions *versions
+	log      *slog.Logger
+	in       chan feed
+	// homeless are consumers whose host has not been seen yet, by host.
+	homeless map[string][]string
+}
+
+func newWriter(cellUUID string, r *rows, l *liveness, v *versions, log *slog.Logger) *writer {
+	return &writer{
+		cell: cellUUID, rows: r, live: l, versions: v, log: log,
+		in: make(chan feed, 16), homeless: map[string][]string{},
+	}
+}
+
+// run works until in is closed and empty.
+func (w *writer) run() {
+	for {
+		select {
+		case f, open := <-w.in:
+			if !open {
+				return
+			}
+			w.show(w.gather(f))
+		case <-w.live.nudge:
+			w.show(nil)
+		}
+	}
+}
+
+// gather takes what waits behind first.
+func (w *writer) gather(first feed) []feed {
+	feeds := []feed{first}
+	for len(feeds) < maxFeeds {
+		select {
+		case f, open := <-w.in:
+			if !open {
+				return feeds
+			}
+			feeds = append(feeds, f)
+		default:
+			return feeds
+		}
+	}
+	return feeds
+}
+
+// show makes one version of all feeds and of the hosts that went down or came
+// back.
+func (w *writer) show(feeds []feed) {
+	d := newDirty()
+	for _, f := range feeds {
+		if err := w.rows.apply(f.changes, d); err != nil {
+			w.log.Error("a row of the shard is not readable and was left out of the table", "err", err)
+		}
+	}
+	turned := w.live.takeChanged()
+	if !d.empty() || len(turned) > 0 {
+		w.versions.publish(w.edit(d, turned))
+	}
+	for _, f := range feeds {
+		if f.shown != nil {
+			f.shown()
+		}
+	}
+}
+
+// edit is the newest table with what is dirty: hosts first, since consumers
+// stand on them.
+func (w *writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
+	e := w.versions.current.Load().Edit()
+	for uuid, whole := range d.hosts {
+		row := w.rows.host(uuid)
+		switch {
+		case row.host == nil:
+		case whole:
+			e.PutHost(hostOf(w.cell, row, w.live.watch(uuid)))
+			for _, consumer := range w.homeless[uuid] {
+				d.consumers[consumer] = struct{}{}
+			}
+			delete(w.homeless, uuid)
+		default:
+			e.SetUsage(row.id, usageOf(row), viewOf(row))
+		}
+	}
+	for uuid, down := range turned {
+		if row := w.rows.host(uuid); row != nil && row.host != nil {
+			e.SetDown(row.id, down)
+		}
+	}
+	for consumer := range d.consumers {
+		w.editConsumer(e, consumer)
+	}
+	return e.Table()
+}
+
+func (w *writer) editConsumer(e *schedule.Edit, consumer string) {
+	instance, err := schedule.ParseID(consumer)
+	if err != nil {
+		w.log.Error("a claim's consumer is not readable and was left out of the table", "err", err)
+		return
+	}
+	c := w.rows.newestClaim(consumer)
+	if c == nil {
+		e.RemoveConsumer(instance)
+		return
+	}
+	member := schedule.Consumer{Instance: instance}
+	if c.Group != nil {
+		if member.Group, err = schedule.ParseID(c.Group.UUID); err != nil {
+			w.log.Error("a claim's group is not readable and was left out of the table", "claim_id", c.ClaimID, "err", err)
+		}
+	}
+	host, err := schedule.ParseID(c.HostUUID)
+	if err != nil {
+		w.log.Error("a claim's host is not readable and was left out of the table", "claim_id", c.ClaimID, "err", err)
+		return
+	}
+	if !e.PutConsumer(host, member) {
+		w.homeless[c.HostUUID] = append(w.homeless[c.HostUUID], consumer)
+	}
+}

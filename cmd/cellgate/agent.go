@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"cellgate/agent"
+	"cellgate/internal/config"
+	"cellgate/internal/lifecycle"
+)
+
+func newAgent(t terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Run a simulated fleet: the agents of many hosts of one cell",
+		Long: `Run the agents of simulated hosts, each with its own stream to the cell. The same
+seed gives the same hosts. Each key of the configuration file's section "agent"
+is also a variable CELLGATE_AGENT_<KEY> and a flag; flags win.`,
+		Example: `  cellgate agent --config deploy/examples/agent.yaml
+  cellgate agent --cell cell1 --replica 127.0.0.1:9101 --hosts 1000 --seed 7`,
+		Args: usageArgs(cobra.NoArgs),
+	}
+	load := bindKeys(cmd, "agent", t.env)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := load()
+		if err != nil {
+			return err
+		}
+		a := &assembly{log: newLog(c.Log, t)}
+		f, err := a.addFleet(c.Agent)
+		if err != nil {
+			return err
+		}
+		a.add(lifecycle.Part{Name: "registration", Run: func(ctx context.Context) error {
+			select {
+			case <-f.Ready():
+				a.log.Info("every host is registered", "cell", c.Agent.Cell, "hosts", c.Agent.Hosts)
+				<-ctx.Done()
+			case <-ctx.Done():
+			}
+			return nil
+		}})
+		return a.run(cmd.Context())
+	}
+	return cmd
+}
+
+// addFleet adds a simulated fleet. It does not wait for its hosts.
+func (a *assembly) addFleet(c config.Agent) (*agent.Fleet, error) {
+	f, err := agent.NewFleet(agent.FleetConfig{
+		Seed: c.Seed, Hosts: c.Hosts, Cell: c.Cell, Replicas: c.Replicas, HostsPerConn: c.HostsPerConn,
+	}, agent.FleetDeps{Dial: dial, Log: a.log})
+	if err != nil {
+		return nil, err
+	}
+	a.add(lifecycle.Part{Name: "agents of " + c.Cell, Run: f.Run})
+	return f, nil
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"time"
+
+	"cellgate/internal/lifecycle"
+)
+
+// shutdownWithin bounds how long a process takes to stop.
+const shutdownWithin = 15 * time.Second
+
+// assembly collects the parts of a process, in the order in which they start,
+// and what is open before they run.
+type assembly struct {
+	log   *slog.Logger
+	parts []lifecycle.Part
+	open  []io.Closer
+}
+
+// add adds a part.
+func (a *assembly) add(p lifecycle.Part) { a.parts = append(a.parts, p) }
+
+// listen opens a listener; flag is what sets its address.
+func (a *assembly) listen(addr, flag string) (net.Listener, error) {
+	l, err := lifecycle.Listen(addr, flag)
+	if err != nil {
+		return nil, err
+	}
+	a.open = append(a.open, closeOnce(l))
+	return l, nil
+}
+
+// own makes closing c the part that ends last of those added from here.
+func (a *assembly) own(name string, c io.Closer) {
+	a.open = append(a.open, c)
+	a.add(lifecycle.Part{Name: name, Run: func(ctx context.Context) error {
+		<-ctx.Done()
+		a.forget(c)
+		return c.Close()
+	}})
+}
+
+func (a *assembly) forget(c io.Closer) {
+	for i, o := range a.open {
+		if o == c {
+			a.open = append(a.open[:i], a.open[i+1:]...)
+			return
+		}
+	}
+}
+
+// run runs the parts until ctx ends or one of them does.
+func (a *assembly) run(ctx context.Context) error {
+	err := lifecycle.Run(ctx, a.log, shutdownWithin, a.parts...)
+	if errors.Is(err, lifecycle.ErrStuck) {
+		return err // what is stuck may still use what is open
+	}
+	return errors.Join(err, a.close())
+}
+
+// abandon closes what is open and gives err: nothing runs.
+func (a *assembly) abandon(err error) error {
+	if closing := a.close(); closing != nil {
+		a.log.Warn("closing what was opened", "err", closing)
+	}
+	return err
+}
+
+// close closes what is still open, the last opened first: what never ran.
+func (a *assembly) close() error {
+	var errs []error
+	for i := len(a.open) - 1; i >= 0; i-- {
+		errs = append(errs, a.open[i].Close())
+	}
+	a.open = nil
+	return errors.Join(errs...)
+}
+
+// closeOnce makes closing a listener that its server has closed no error.
+func closeOnce(l net.Listener) io.Closer { return listenerCloser{l} }
+
+type listenerCloser struct{ net.Listener }
+
+func (c listenerCloser) Close() error {
+	if err := c.Listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}

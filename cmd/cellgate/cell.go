@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"cellgate/cell"
+	"cellgate/internal/config"
+	"cellgate/internal/lifecycle"
+	"cellgate/internal/rpc"
+	"cellgate/shard/pebbleshard"
+)
+
+func newCell(t terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cell",
+		Short: "Run the scheduler of one cell on an embedded shard",
+		Long: `Run one cell: its scheduler, the service its agents report to, and its shard in
+a directory. Each key of the configuration file's section "cell" is also a
+variable CELLGATE_CELL_<KEY> and a flag; flags win.`,
+		Example: `  cellgate cell --config deploy/examples/cell.yaml
+  cellgate cell --name cell1 --uuid c0000000-0000-4000-8000-000000000001 --data ./cell1`,
+		Args: usageArgs(cobra.NoArgs),
+	}
+	load := bindKeys(cmd, "cell", t.env)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := load()
+		if err != nil {
+			return err
+		}
+		a := &assembly{log: newLog(c.Log, t)}
+		l, err := a.listen(c.Cell.GRPC, "grpc")
+		if err != nil {
+			return err
+		}
+		if _, err := a.addCell(c.Cell, l); err != nil {
+			return a.abandon(err)
+		}
+		a.log.Info("cell starts", "cell", c.Cell.Name, "grpc", l.Addr().String(), "data", c.Cell.Data)
+		return a.run(cmd.Context())
+	}
+	return cmd
+}
+
+// addCell opens a cell's shard and adds the shard, the cell's server and the cell.
+func (a *assembly) addCell(c config.Cell, l net.Listener) (*cell.Cell, error) {
+	log := a.log.With("cell", c.Name)
+	if c.Replica == "" {
+		c.Replica = c.Name
+	}
+	store, err := pebbleshard.Open(c.Data, pebbleshard.Options{
+		Cell: c.Name, CellUUID: c.UUID,
+		Holder: fmt.Sprintf("cellgate, cell %s, pid %d", c.Name, os.Getpid()),
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.own("shard of "+c.Name, store)
+	s, err := cell.New(cell.Config{
+		Name: c.Name, UUID: c.UUID, Replica: c.Replica,
+		ServiceDownTime: c.ServiceDownTime, HeartbeatEvery: c.HeartbeatEvery,
+		PinFor: c.PinFor, LeaseScan: c.LeaseScan, MaxBatch: c.MaxBatch, MaxQueue: c.MaxQueue,
+	}, cell.Deps{Store: store, Log: a.log})
+	if err != nil {
+		return nil, err
+	}
+	server := rpc.NewServer(log)
+	s.Register(server)
+	// The cell stops before its server: it ends the agents' streams, and refuses
+	// what comes while it stops or loads.
+	a.add(lifecycle.GRPC("server of "+c.Name, server, l))
+	a.add(lifecycle.Part{Name: c.Name, Run: s.Run, Ready: s.Ready()})
+	return s, nil
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+func newCells(t terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cells [NAME]",
+		Short: "Show the cells a gateway knows",
+		Example: `  cellgate cells
+  cellgate cells cell1 -o json`,
+		Args: usageArgs(cobra.MaximumNArgs(1)),
+	}
+	c := newClient(cmd, t)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.GetCellResponse, error) {
+				return cellgatev1.NewCellsClient(conn).GetCell(ctx, &cellgatev1.GetCellRequest{Cell: args[0]})
+			}, func(w io.Writer, m *cellgatev1.GetCellResponse) error {
+				return showCells(w, []*cellgatev1.Cell{m.GetCell()})
+			})
+		}
+		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ListCellsResponse, error) {
+			return cellgatev1.NewCellsClient(conn).ListCells(ctx, &cellgatev1.ListCellsRequest{})
+		}, func(w io.Writer, m *cellgatev1.ListCellsResponse) error {
+			return showCells(w, m.GetCells())
+		})
+	}
+	return cmd
+}
+
+func showCells(w io.Writer, cells []*cellgatev1.Cell) error {
+	t := newTable(w, "CELL", "STATE", "HOSTS UP", "PENDING", "CONFIRMED", "VCPU", "MEMORY GIB", "DISK GIB", "OTHER", "ZONES", "REPLICAS")
+	for _, c := range cells {
+		cpu, memory, disk, other := "", "", "", []string(nil)
+		for _, r := range c.GetResources() {
+			switch r.GetResourceClass() {
+			case "VCPU":
+				cpu = of(r.GetUsed(), r.GetCapacity())
+			case "MEMORY_MB":
+				memory = of(gib(r.GetUsed()), gib(r.GetCapacity()))
+			case "DISK_GB":
+				disk = of(r.GetUsed(), r.GetCapacity())
+			default:
+				other = append(other, r.GetResourceClass()+" "+of(r.GetUsed(), r.GetCapacity()))
+			}
+		}
+		t.row(c.GetCell(), cellState(c), of(c.GetHostsUp(), c.GetHosts()), c.GetClaimsPending(), c.GetClaimsConfirmed(),
+			cpu, memory, disk, strings.Join(other, ", "), strings.Join(c.GetAvailabilityZones(), ","), strings.Join(c.GetReplicas(), ","))
+	}
+	return t.end()
+}
+
+func cellState(c *cellgatev1.Cell) string {
+	state := "available"
+	if !c.GetAvailable() {
+		state = "unavailable"
+	}
+	if !c.GetEnabled() {
+		state = "disabled, " + state
+	}
+	if c.GetReason() != "" {
+		state = fmt.Sprintf("%s: %s", state, c.GetReason())
+	}
+	return state
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+func newClaims(t terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "claims",
+		Short:   "List, show, confirm and release claims",
+		Example: "  cellgate claims list --cell cell1",
+		Args:    usageArgs(knownCommand),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return usage(cmd, errors.New("say what to do: list, get, confirm or release"))
+		},
+		SuggestionsMinimumDistance: 2,
+	}
+	c := newClient(cmd, t)
+	cmd.AddCommand(newClaimsList(c), newClaimsGet(c), newClaimsConfirm(c), newClaimsRelease(c))
+	return cmd
+}
+
+func newClaimsList(c *client) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the live claims",
+		Example: `  cellgate claims list --cell cell1 --limit 0
+  cellgate claims list --host 6f1b0c1e-6b0e-4a44-8f3f-0d1c5a8f2b11 -o json`,
+		Args: usageArgs(cobra.NoArgs),
+	}
+	var req cellgatev1.ListClaimsRequest
+	f := cmd.Flags()
+	f.StringVar(&req.Cell, "cell", "", "claims in this cell")
+	f.StringVar(&req.HostUuid, "host", "", "claims on this host, by uuid")
+	f.StringVar(&req.ProjectId, "project", "", "claims of this project")
+	limit := f.Int("limit", 100, "claims to show; 0 for all")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ListClaimsResponse, error) {
+			return listClaims(ctx, conn, &req, *limit)
+		}, showClaims)
+	}
+	return cmd
+}
+
+// listClaims reads pages until limit claims are there; 0 means all.
+func listClaims(ctx context.Context, conn *grpc.ClientConn, req *cellgatev1.ListClaimsRequest, limit int) (*cellgatev1.ListClaimsResponse, error) {
+	all := &cellgatev1.ListClaimsResponse{}
+	for {
+		req.PageSize = pageSize(limit, len(all.GetClaims()))
+		page, err := cellgatev1.NewClaimsClient(conn).ListClaims(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		all.Claims = append(all.Claims, page.GetClaims()...)
+		all.NextPageToken = page.GetNextPageToken()
+		all.UnavailableCells = union(all.GetUnavailableCells(), page.GetUnavailableCells())
+		req.PageToken = page.GetNextPageToken()
+		if req.GetPageToken() == "" || limit > 0 && len(all.GetClaims()) >= limit {
+			return all, nil
+		}
+	}
+}
+
+func newClaimsGet(c *client) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "get INSTANCE",
+		Short:   "Show the live claim of an instance",
+		Example: "  cellgate claims get 11111111-1111-4111-8111-111111111111",
+		Args:    usageArgs(cobra.ExactArgs(1)),
+	}
+	cell := cmd.Flags().String("cell", "", "ask this cell only")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.GetClaimResponse, error) {
+			return cellgatev1.NewClaimsClient(conn).GetClaim(ctx, &cellgatev1.GetClaimRequest{ConsumerUuid: args[0], Cell: *cell})
+		}, func(w io.Writer, m *cellgatev1.GetClaimResponse) error {
+			return showClaims(w, &cellgatev1.ListClaimsResponse{Claims: []*cellgatev1.Claim{m.GetClaim()}})
+		})
+	}
+	return cmd
+}
+
+func newClaimsConfirm(c *client) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "confirm INSTANCE CLAIM",
+		Short:   "End a claim's lease: it stays until it is released",
+		Example: "  cellgate claims confirm 11111111-1111-4111-8111-111111111111 01JAB2C3D4E5F6G7H8J9KMNPQR",
+		Args:    usageArgs(cobra.ExactArgs(2)),
+	}
+	cell := cmd.Flags().String("cell", "", "ask this cell only")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ConfirmClaimResponse, error) {
+			return cellgatev1.NewClaimsClient(conn).ConfirmClaim(ctx, &cellgatev1.ConfirmClaimRequest{
+				ConsumerUuid: args[0], ClaimId: args[1], Cell: *cell,
+			})
+		}, func(w io.Writer, m *cellgatev1.ConfirmClaimResponse) error {
+			return showClaims(w, &cellgatev1.ListClaimsResponse{Claims: []*cellgatev1.Claim{m.GetClaim()}})
+		})
+	}
+	return cmd
+}
+
+func newClaimsRelease(c *client) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "release INSTANCE CLAIM",
+		Short:   "Give a claim's resources back",
+		Example: "  cellgate claims release 11111111-1111-4111-8111-111111111111 01JAB2C3D4E5F6G7H8J9KMNPQR",
+		Args:    usageArgs(cobra.ExactArgs(2)),
+	}
+	cell := cmd.Flags().String("cell", "", "ask this cell only")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ReleaseClaimResponse, error) {
+			return cellgatev1.NewClaimsClient(conn).ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{
+				ConsumerUuid: args[0], ClaimId: args[1], Cell: *cell,
+			})
+		}, func(w io.Writer, _ *cellgatev1.ReleaseClaimResponse) error {
+			_, err := fmt.Fprintf(w, "released %s\n", args[1])
+			return err
+		})
+	}
+	return cmd
+}
+
+func showClaims(w io.Writer, m *cellgatev1.ListClaimsResponse) error {
+	t := newTable(w, "INSTANCE", "STATE", "CELL", "HOST", "AMOUNTS", "EXPIRES", "CLAIM")
+	for _, c := range m.GetClaims() {
+		state := c.GetState().String()
+		if c.GetAdopted() {
+			state += " (adopted)"
+		}
+		expires := ""
+		if c.GetExpiresAt() != nil {
+			expires = c.GetExpiresAt().AsTime().Format(time.RFC3339)
+		}
+		var amounts []string
+		for _, a := range c.GetAllocations() {
+			amounts = append(amounts, fmt.Sprintf("%s=%d", a.GetResourceClass(), a.GetAmount()))
+		}
+		t.row(c.GetConsumerUuid(), state, c.GetCell(), c.GetServiceHost(), strings.Join(amounts, " "), expires, c.GetClaimId())
+	}
+	if err := t.end(); err != nil {
+		return err
+	}
+	return footer(w, "claims", len(m.GetClaims()), m.GetNextPageToken() != "", m.GetUnavailableCells())
+}

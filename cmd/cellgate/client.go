@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
+)
+
+// defaultAddr is where a gateway serves gRPC when nothing else is said.
+const defaultAddr = "127.0.0.1:9090"
+
+// client is what the commands that talk to a gateway share.
+type client struct {
+	addr    string
+	timeout time.Duration
+	output  func(*cobra.Command) (asJSON bool, err error)
+}
+
+// newClient adds the flags of a client command and of those below it.
+func newClient(cmd *cobra.Command, t terminal) *client {
+	c := &client{}
+	addr := defaultAddr
+	for _, e := range t.env {
+		if v, ok := strings.CutPrefix(e, "CELLGATE_ADDR="); ok && v != "" {
+			addr = v
+		}
+	}
+	cmd.PersistentFlags().StringVar(&c.addr, "addr", addr, "gRPC address of a gateway; CELLGATE_ADDR sets the default")
+	cmd.PersistentFlags().DurationVar(&c.timeout, "timeout", 30*time.Second, "how long to wait for the answer")
+	c.output = outputFlag(cmd)
+	return c
+}
+
+// outputFlag adds -o; the function it returns reads it.
+func outputFlag(cmd *cobra.Command) func(*cobra.Command) (bool, error) {
+	form := cmd.PersistentFlags().StringP("output", "o", "table", "table, or json for programs")
+	return func(cmd *cobra.Command) (bool, error) {
+		if *form != "table" && *form != "json" {
+			return false, usage(cmd, fmt.Errorf("--output: %q is neither table nor json", *form))
+		}
+		return *form == "json", nil
+	}
+}
+
+// call runs work with a connection. What work returns is printed as JSON, or by
+// show as a table. An error of the gateway is printed as JSON too when JSON is
+// asked for.
+func call[M proto.Message](c *client, cmd *cobra.Command, work func(context.Context, *grpc.ClientConn) (M, error), show func(io.Writer, M) error) error {
+	asJSON, err := c.output(cmd)
+	if err != nil {
+		return err
+	}
+	conn, err := rpc.Dial(c.addr)
+	if err != nil {
+		return usage(cmd, fmt.Errorf("--addr %s: %w", c.addr, err))
+	}
+	defer func() { _ = conn.Close() }() // its calls are over
+	ctx, cancel := context.WithTimeout(cmd.Context(), c.timeout)
+	defer cancel()
+	m, err := work(ctx, conn)
+	switch {
+	case err != nil:
+		if asJSON {
+			err = errors.Join(printError(cmd.OutOrStdout(), err), err)
+		}
+		return c.located(err)
+	case asJSON:
+		return printJSON(cmd.OutOrStdout(), m)
+	}
+	return show(cmd.OutOrStdout(), m)
+}
+
+// located names the address when it is the connection that failed.
+func (c *client) located(err error) error {
+	var e *fault.Error
+	if errors.As(err, &e) && e.Kind == fault.CellUnavailable && e.Cause != nil {
+		return fmt.Errorf("no answer from the gateway at %s: %w", c.addr, err)
+	}
+	return err
+}
+
+var jsonForm = protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}
+
+// printJSON prints a message indented. protojson varies its blanks on purpose,
+// so its output is indented again.
+func printJSON(w io.Writer, m proto.Message) error {
+	raw, err := jsonForm.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return indent(w, raw)
+}
+
+func indent(w io.Writer, raw json.RawMessage) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(raw)
+}
+
+// printError prints an error of the gateway for programs.
+func printError(w io.Writer, err error) error {
+	out := struct {
+		Reason  fault.Kind      `json:"reason"`
+		Message string          `json:"message"`
+		Fields  []errorField    `json:"fields,omitempty"`
+		Detail  json.RawMessage `json:"detail,omitempty"`
+	}{Reason: fault.KindOf(err), Message: err.Error()}
+	var e *fault.Error
+	if errors.As(err, &e) {
+		out.Message = e.Message
+		for _, f := range e.Fields {
+			out.Fields = append(out.Fields, errorField{f.Path, f.Problem})
+		}
+		if m, ok := e.Detail.(proto.Message); ok {
+			raw, err := jsonForm.Marshal(m)
+			if err != nil {
+				return err
+			}
+			out.Detail = raw
+		}
+	}
+	raw, err := json.Marshal(struct {
+		Error any `json:"error"`
+	}{out})
+	if err != nil {
+		return err
+	}
+	return indent(w, raw)
+}
+
+type errorField struct {
+	Path    string `json:"path"`
+	Problem string `json:"problem"`
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cellgate/agent"
+	"cellgate/internal/config"
+	"cellgate/internal/lifecycle"
+)
+
+// dev is everything in one process: the same parts as the other commands run,
+// with real loopback gRPC between them.
+type dev struct {
+	assembly
+	cfg    config.Config
+	t      terminal
+	start  time.Time
+	cells  []config.GatewayCell
+	fleets []*agent.Fleet
+}
+
+func newDev(t terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run cells, simulated hosts and a gateway in one process",
+		Long: `Run everything in one process: cells with embedded shards, a simulated fleet for
+each, and a gateway over them, with real loopback gRPC between all parts. With
+--sample it also sends the bundled requests, half through REST and half through
+gRPC, and prints where they were placed. Each key of the configuration file's
+section "dev" is also a variable CELLGATE_DEV_<KEY> and a flag; flags win.`,
+		Example: `  cellgate dev --cells 3 --hosts 1000 --data ./data --sample
+  cellgate dev --cells 3 --hosts 1000 --data ./data --sample --once`,
+		Args: usageArgs(cobra.NoArgs),
+	}
+	load := bindKeys(cmd, "dev", t.env)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := load()
+		if err != nil {
+			return err
+		}
+		d := &dev{assembly: assembly{log: newLog(c.Log, t)}, cfg: c, t: t, start: time.Now()}
+		if err := d.build(); err != nil {
+			return d.abandon(err)
+		}
+		return d.run(cmd.Context())
+	}
+	return cmd
+}
+
+// build opens all listeners before the first shard, so that a port in use
+// changes nothing, and adds the parts from the shards up.
+func (d *dev) build() error {
+	c := d.cfg.Dev
+	api, err := d.listen(c.GRPC, "grpc")
+	if err != nil {
+		return err
+	}
+	web, err := d.listen(c.HTTP, "http")
+	if err != nil {
+		return err
+	}
+	doors := make([]net.Listener, c.Cells)
+	for i := range doors {
+		port := c.CellBasePort
+		if port > 0 {
+			port += i
+		}
+		if doors[i], err = d.listen(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), "cell-base-port"); err != nil {
+			return err
+		}
+	}
+	for i, l := range doors {
+		if err := d.addDevCell(i+1, l); err != nil {
+			return err
+		}
+	}
+	if err := d.addFleets(); err != nil {
+		return err
+	}
+	g := config.Default().Gateway
+	g.Cells = d.cells
+	if _, err := d.addGateway(g, api, web); err != nil {
+		return err
+	}
+	d.add(lifecycle.Part{Name: "dev", Run: func(ctx context.Context) error {
+		return d.serve(ctx, api.Addr().String(), web.Addr().String())
+	}})
+	return nil
+}
+
+// addDevCell adds cell number n, with its shard under the data directory.
+func (d *dev) addDevCell(n int, l net.Listener) error {
+	c := config.Default().Cell
+	c.Name = fmt.Sprintf("cell%d", n)
+	c.UUID = fmt.Sprintf("c0000000-0000-4000-8000-%012d", n)
+	c.Data = filepath.Join(d.cfg.Dev.Data, c.Name)
+	if _, err := d.addCell(c, l); err != nil {
+		return err
+	}
+	d.cells = append(d.cells, config.GatewayCell{Name: c.Name, UUID: c.UUID, Replicas: []string{l.Addr().String()}})
+	return nil
+}
+
+// addFleets adds the agents of every cell, and waits for their hosts before
+// what follows starts.
+func (d *dev) addFleets() error {
+	for _, c := range d.cells {
+		a := config.Default().Agent
+		a.Cell, a.Replicas, a.Hosts, a.Seed = c.Name, c.Replicas, d.cfg.Dev.Hosts, d.cfg.Dev.Seed
+		f, err := d.addFleet(a)
+		if err != nil {
+			return err
+		}
+		d.fleets = append(d.fleets, f)
+	}
+	registered := make(chan struct{})
+	d.add(lifecycle.Part{Name: "registration", Ready: registered, Run: func(ctx context.Context) error {
+		if d.awaitHosts(ctx) {
+			close(registered)
+			<-ctx.Done()
+		}
+		return nil
+	}})
+	return nil
+}
+
+// progressAfter is how long registration may take without a word.
+const progressAfter = 2 * time.Second
+
+// awaitHosts waits until every host is registered and tells how far it is when
+// that takes long; false when ctx ended first.
+func (d *dev) awaitHosts(ctx context.Context) bool {
+	tick := time.NewTicker(progressAfter)
+	defer tick.Stop()
+	for _, f := range d.fleets {
+		for done := false; !done; {
+			select {
+			case <-f.Ready():
+				done = true
+			case <-tick.C:
+				n := 0
+				for _, f := range d.fleets {
+					n += f.Accepted()
+				}
+				_, _ = fmt.Fprintf(d.t.err, "registering hosts: %d of %d\n", n, len(d.fleets)*d.cfg.Dev.Hosts)
+			case <-ctx.Done():
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// serve says where everything listens, sends the sample, and stays until ctx
+// ends unless it is to run once.
+func (d *dev) serve(ctx context.Context, api, web string) error {
+	if err := d.announce(d.t.out, api, web); err != nil {
+		return err
+	}
+	var verdict error
+	if d.cfg.Dev.Sample {
+		verdict = sendSample(ctx, d.t.out, api, web)
+		if ctx.Err() != nil {
+			return nil // interrupted: what was not sent is no failure
+		}
+		if d.cfg.Dev.Once {
+			return verdict
+		}
+		if verdict != nil {
+			d.log.Error("the sample did not go as expected", "err", verdict)
+		}
+	}
+	if _, err := fmt.Fprintln(d.t.out, "Serving until interrupted."); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return verdict
+}
+
+func (d *dev) announce(w io.Writer, api, web string) error {
+	var doors []string
+	for _, c := range d.cells {
+		doors = append(doors, c.Name+" "+c.Replicas[0])
+	}
+	_, err := fmt.Fprintf(w, "%d cells with %d hosts each are registered, after %v.\n  REST   http://%s\n  gRPC   %s\n  cells  %s\n  data   %s\n",
+		len(d.cells), d.cfg.Dev.Hosts, time.Since(d.start).Round(10*time.Millisecond), web, api, strings.Join(doors, ", "), d.cfg.Dev.Data)
+	return err
+}

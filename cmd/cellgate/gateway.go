@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"net"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
+
+	"cellgate/gateway"
+	"cellgate/internal/config"
+	"cellgate/internal/lifecycle"
+	"cellgate/internal/rpc"
+)
+
+func newGateway(t terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "gateway",
+		Short: "Run a gateway: the public API over the cells",
+		Long: `Run a gateway over cells that run elsewhere. Each key of the configuration
+file's section "gateway" is also a variable CELLGATE_GATEWAY_<KEY> and a flag;
+flags win.`,
+		Example: `  cellgate gateway --config deploy/examples/gateway.yaml
+  cellgate gateway --cell cell1=127.0.0.1:9101 --cell cell2=127.0.0.1:9102`,
+		Args: usageArgs(cobra.NoArgs),
+	}
+	load := bindKeys(cmd, "gateway", t.env)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := load()
+		if err != nil {
+			return err
+		}
+		a := &assembly{log: newLog(c.Log, t)}
+		api, err := a.listen(c.Gateway.GRPC, "grpc")
+		if err != nil {
+			return err
+		}
+		web, err := a.listen(c.Gateway.HTTP, "http")
+		if err != nil {
+			return a.abandon(err)
+		}
+		if _, err := a.addGateway(c.Gateway, api, web); err != nil {
+			return a.abandon(err)
+		}
+		a.log.Info("gateway starts", "grpc", api.Addr().String(), "http", web.Addr().String(), "cells", len(c.Gateway.Cells))
+		return a.run(cmd.Context())
+	}
+	return cmd
+}
+
+// addGateway adds a gateway, its gRPC server and its REST server, which reaches
+// the gRPC server over a connection in memory: both are one path.
+func (a *assembly) addGateway(c config.Gateway, api, web net.Listener) (*gateway.Gateway, error) {
+	cfg := gateway.Config{
+		ProposeBudget: c.ProposeBudget, ClaimBudget: c.ClaimBudget, MaxDeadline: c.MaxDeadline,
+		Filters: c.Filters, DefaultAvailabilityZone: c.DefaultAvailabilityZone, MaxInFlight: c.MaxInFlight,
+	}
+	for _, cell := range c.Cells {
+		cfg.Cells = append(cfg.Cells, gateway.CellConfig(cell))
+	}
+	for _, w := range c.Weighers {
+		cfg.Weighers = append(cfg.Weighers, gateway.WeigherConfig(w))
+	}
+	g, err := gateway.New(cfg, gateway.Deps{Dial: dial, Log: a.log})
+	if err != nil {
+		return nil, err
+	}
+	server := rpc.NewServer(a.log)
+	g.Register(server)
+	memory := bufconn.Listen(1 << 20)
+	conn, err := rpc.Dial("passthrough:///gateway", grpc.WithContextDialer(
+		func(ctx context.Context, _ string) (net.Conn, error) { return memory.DialContext(ctx) }))
+	if err != nil {
+		return nil, err
+	}
+	handler, err := g.HTTPHandler(conn)
+	if err != nil {
+		return nil, err
+	}
+	a.add(lifecycle.Part{Name: "gateway", Run: g.Run, Ready: g.Ready()})
+	a.add(lifecycle.GRPC("gRPC API", server, api, memory))
+	a.own("REST connection", conn)
+	a.add(lifecycle.HTTP("REST API", handler, web, a.log))
+	return g, nil
+}
+
+// dial connects to a replica of a cell.
+func dial(target string) (*grpc.ClientConn, error) { return rpc.Dial(target) }

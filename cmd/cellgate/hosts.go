@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// maxPage is the most that one page of a list may hold.
+const maxPage = 1000
+
+func newHosts(t terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "hosts [UUID]",
+		Short: "Show the hosts of all cells",
+		Example: `  cellgate hosts --cell cell1 --zone az1 --limit 20
+  cellgate hosts --trait CUSTOM_GOLD -o json`,
+		Args: usageArgs(cobra.MaximumNArgs(1)),
+	}
+	c := newClient(cmd, t)
+	var req cellgatev1.ListHostsRequest
+	f := cmd.Flags()
+	f.StringVar(&req.Cell, "cell", "", "hosts of this cell")
+	f.StringVar(&req.AvailabilityZone, "zone", "", "hosts in this availability zone")
+	f.StringVar(&req.NameContains, "name", "", "hosts with this in their name")
+	f.StringVar(&req.Trait, "trait", "", "hosts with this trait")
+	limit := f.Int("limit", 100, "hosts to show; 0 for all")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.GetHostResponse, error) {
+				return cellgatev1.NewHostsClient(conn).GetHost(ctx, &cellgatev1.GetHostRequest{HostUuid: args[0]})
+			}, showHost)
+		}
+		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ListHostsResponse, error) {
+			return listHosts(ctx, conn, &req, *limit)
+		}, showHosts)
+	}
+	return cmd
+}
+
+// listHosts reads pages until limit hosts are there; 0 means all.
+func listHosts(ctx context.Context, conn *grpc.ClientConn, req *cellgatev1.ListHostsRequest, limit int) (*cellgatev1.ListHostsResponse, error) {
+	all := &cellgatev1.ListHostsResponse{}
+	for {
+		req.PageSize = pageSize(limit, len(all.GetHosts()))
+		page, err := cellgatev1.NewHostsClient(conn).ListHosts(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		all.Hosts = append(all.Hosts, page.GetHosts()...)
+		all.NextPageToken = page.GetNextPageToken()
+		all.UnavailableCells = union(all.GetUnavailableCells(), page.GetUnavailableCells())
+		req.PageToken = page.GetNextPageToken()
+		if req.GetPageToken() == "" || limit > 0 && len(all.GetHosts()) >= limit {
+			return all, nil
+		}
+	}
+}
+
+// pageSize gives how many to ask for when have are there of limit (0: all).
+func pageSize(limit, have int) int32 {
+	if limit <= 0 {
+		return maxPage
+	}
+	return int32(min(limit-have, maxPage))
+}
+
+func union(a, b []string) []string {
+	for _, s := range b {
+		if !slices.Contains(a, s) {
+			a = append(a, s)
+		}
+	}
+	return a
+}
+
+func showHosts(w io.Writer, m *cellgatev1.ListHostsResponse) error {
+	t := newTable(w, "HOST", "CELL", "ZONE", "STATE", "INSTANCES", "VCPU", "MEMORY GIB", "DISK GIB", "OTHER", "AGGREGATES", "UUID")
+	for _, h := range m.GetHosts() {
+		cpu, memory, disk, other := "", "", "", []string(nil)
+		for _, i := range h.GetInventories() {
+			switch i.GetResourceClass() {
+			case "VCPU":
+				cpu = of(int64(i.GetUsed()), capacity(i))
+			case "MEMORY_MB":
+				memory = of(gib(int64(i.GetUsed())), gib(capacity(i)))
+			case "DISK_GB":
+				disk = of(int64(i.GetUsed()), capacity(i))
+			default:
+				other = append(other, i.GetResourceClass()+" "+of(int64(i.GetUsed()), capacity(i)))
+			}
+		}
+		var aggregates []string
+		for _, a := range h.GetAggregates() {
+			aggregates = append(aggregates, a.GetName())
+		}
+		t.row(h.GetServiceHost(), h.GetCell(), h.GetAvailabilityZone(), hostState(h), h.GetInstances(), cpu, memory, disk,
+			strings.Join(other, ", "), strings.Join(aggregates, ","), h.GetHostUuid())
+	}
+	if err := t.end(); err != nil {
+		return err
+	}
+	return footer(w, "hosts", len(m.GetHosts()), m.GetNextPageToken() != "", m.GetUnavailableCells())
+}
+
+// footer says what a list lacks.
+func footer(w io.Writer, what string, shown int, more bool, missing []string) error {
+	if more {
+		if _, err := fmt.Fprintf(w, "%d %s shown; there are more: --limit 0 shows all\n", shown, what); err != nil {
+			return err
+		}
+	}
+	if len(missing) > 0 {
+		_, err := fmt.Fprintf(w, "without those of %s: no answer\n", strings.Join(missing, ", "))
+		return err
+	}
+	return nil
+}
+
+// capacity is Placement's: (total - reserved) * allocation_ratio, rounded down.
+func capacity(i *cellgatev1.HostInventory) int64 {
+	return int64(float64(i.GetTotal()-i.GetReserved()) * i.GetAllocationRatio())
+}
+
+func hostState(h *cellgatev1.Host) string {
+	switch {
+	case !h.GetEnabled() && h.GetDisabledReason() != "":
+		return "disabled: " + h.GetDisabledReason()
+	case !h.GetEnabled():
+		return "disabled"
+	case !h.GetUp():
+		return "down"
+	}
+	return "up"
+}
+
+// showHost prints one host in full.
+func showHost(w io.Writer, m *cellgatev1.GetHostResponse) error {
+	h := m.GetHost()
+	if err := showHosts(w, &cellgatev1.ListHostsResponse{Hosts: []*cellgatev1.Host{h}}); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(w, "\nnode %s, generation %d, agent version %d\ntraits: %s\n\n",
+		h.GetNodename(), h.GetGeneration(), h.GetAgentVersion(), strings.Join(h.GetTraits(), " ")); err != nil {
+		return err
+	}
+	t := newTable(w, "RESOURCE CLASS", "TOTAL", "RESERVED", "RATIO", "CAPACITY", "USED", "MIN", "MAX", "STEP", "PROVIDER")
+	for _, i := range h.GetInventories() {
+		t.row(i.GetResourceClass(), i.GetTotal(), i.GetReserved(), i.GetAllocationRatio(), capacity(i), i.GetUsed(),
+			i.GetMinUnit(), i.GetMaxUnit(), i.GetStepSize(), i.GetProviderUuid())
+	}
+	return t.end()
+}

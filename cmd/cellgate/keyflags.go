@@ -1,0 +1,81 @@
+package main
+
+import (
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"cellgate/internal/config"
+)
+
+// keyFlag is a flag that sets a key of the configuration. It keeps the text;
+// the configuration reads it, so that all its problems are told together.
+type keyFlag struct {
+	key   config.Key
+	text  string
+	given bool
+}
+
+func (f *keyFlag) String() string {
+	if f.given {
+		return f.text
+	}
+	return f.key.Default
+}
+
+func (f *keyFlag) Type() string {
+	if f.key.Kind == config.Bool {
+		return "bool"
+	}
+	return f.key.Kind.String()
+}
+
+// Set takes the flag's text; lists grow when the flag is given again.
+func (f *keyFlag) Set(text string) error {
+	switch {
+	case f.given && f.key.Kind == config.Table:
+		text = f.text + ";" + text
+	case f.given && f.key.Kind == config.List:
+		text = f.text + "," + text
+	}
+	f.text, f.given = text, true
+	return nil
+}
+
+// bindKeys adds --config and a flag for each key of a section and of log; the
+// function it returns loads the configuration.
+func bindKeys(cmd *cobra.Command, section string, env []string) func() (config.Config, error) {
+	file := cmd.Flags().String("config", "", "YAML file with the keys below")
+	var flags []*keyFlag
+	for _, k := range append(config.Keys(section), config.Keys("log")...) {
+		f := &keyFlag{key: k}
+		flag := cmd.Flags().VarPF(f, k.Flag, "", k.Help)
+		if k.Kind == config.Bool {
+			flag.NoOptDefVal = "true"
+		}
+		flags = append(flags, f)
+	}
+	cmd.Flags().SortFlags = false
+	return func() (config.Config, error) {
+		src := config.Source{File: *file, Env: env, Flags: map[string]string{}}
+		for _, f := range flags {
+			if f.given {
+				src.Flags[f.key.Path] = f.text
+			}
+		}
+		return config.Load(section, src)
+	}
+}
+
+// newLog makes the process's log.
+func newLog(c config.Log, t terminal) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
+		level = slog.LevelInfo // config.Load has refused any other name
+	}
+	options := &slog.HandlerOptions{Level: level}
+	if c.Format == "json" {
+		return slog.New(slog.NewJSONHandler(t.err, options))
+	}
+	return slog.New(slog.NewTextHandler(t.err, options))
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// asCellgate makes the test binary behave as cellgate, for tests that kill it.
+const asCellgate = "CELLGATE_TEST_BINARY_IS_CELLGATE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCellgate) != "" {
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// typed runs a command line as a shell would and gives what it printed and its
+// exit status.
+func typed(ctx context.Context, stdin string, args ...string) (out, err string, status int) {
+	var o, e bytes.Buffer
+	status = run(ctx, args, terminal{in: strings.NewReader(stdin), out: &o, err: &e})
+	return o.String(), e.String(), status
+}

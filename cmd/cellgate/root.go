@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// run executes a command line and gives its exit status.
+func run(ctx context.Context, args []string, t terminal) int {
+	root := newRoot(t)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		fmt.Fprintln(t.err, "cellgate: "+wording(err))
+	}
+	return exitStatus(err)
+}
+
+func newRoot(t terminal) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "cellgate",
+		Short: "Places virtual machines on the hosts of many cells",
+		Long: `cellgate chooses a host for each instance over all cells, as Nova's scheduler
+would over one, and claims it.
+
+Exit status: 0 done, 1 refused by the system (no valid host), 2 wrong usage,
+3 unreachable.`,
+		Example:           "  cellgate dev --cells 3 --hosts 1000 --data ./data --sample",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		Args:              usageArgs(knownCommand),
+		// How many letters may differ for a command to be alike.
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(t.in)
+	root.SetOut(t.out)
+	root.SetErr(t.err)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, err) })
+	root.AddCommand(
+		newDev(t), newGateway(t), newCell(t), newAgent(t),
+		newSelect(t), newCells(t), newHosts(t), newClaims(t), newVersion(),
+	)
+	return root
+}

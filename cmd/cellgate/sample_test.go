@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/samples"
+)
+
+func answer(hosts ...string) *cellgatev1.SelectDestinationsResponse {
+	m := &cellgatev1.SelectDestinationsResponse{}
+	for _, h := range hosts {
+		m.Destinations = append(m.Destinations, &cellgatev1.Destinations{
+			Selected:   &cellgatev1.Selection{Cell: "cell1", ServiceHost: h, Weight: 1.5, Claimed: true},
+			Alternates: []*cellgatev1.Selection{{ServiceHost: "other"}},
+		})
+	}
+	return m
+}
+
+func sampleOf(name, expect string, instances int) samples.Sample {
+	return samples.Sample{Name: name, Expect: expect, Request: &cellgatev1.SelectDestinationsRequest{InstanceUuids: make([]string, instances)}}
+}
+
+func TestSampleTableAndVerdict(t *testing.T) {
+	noHost := fault.New(fault.NoValidHost, "No valid host was found.")
+	noHost.Detail = &cellgatev1.NoValidHost{Hosts: 9, Rejects: []*cellgatev1.RejectCount{
+		{Filter: "ResourceFilter", Detail: "VCPU", Hosts: 4}, {Filter: "TraitFilter", Hosts: 3}, {Filter: "A", Hosts: 1}, {Filter: "B", Hosts: 1},
+	}}
+	outcomes := []outcome{
+		{sample: sampleOf("one", samples.Placed, 1), via: "REST", answer: answer("h1")},
+		{sample: sampleOf("six", samples.Placed, 6), via: "gRPC", answer: answer("h1", "h2", "h3", "h4", "h5", "h6")},
+		{sample: sampleOf("full", samples.Refused, 1), via: "REST", err: noHost},
+	}
+	if err := verdict(outcomes); err != nil {
+		t.Errorf("verdict of what is expected: %v", err)
+	}
+	outcomes = append(outcomes,
+		outcome{sample: sampleOf("surprise", samples.Refused, 1), via: "gRPC", answer: answer("h7")},
+		outcome{sample: sampleOf("broken", samples.Refused, 1), via: "REST", err: fault.New(fault.CellUnavailable, "cell2 did not answer")},
+	)
+	if err := verdict(outcomes); err == nil || !strings.Contains(err.Error(), "2 of 5") {
+		t.Errorf("verdict = %v, want 2 of 5", err)
+	}
+	var out bytes.Buffer
+	if err := showSample(&out, outcomes, 1500*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	want := `
+#  REQUEST   VIA   INSTANCES  CELL   HOST              WEIGHT  ALTERNATES, OR WHY REFUSED
+1  one       REST  1          cell1  h1                1.5000  other
+2  six       gRPC  6          cell1  h1                1.5000  other
+                              cell1  h2                1.5000  other
+                              cell1  h3                1.5000  other
+                              cell1  h4                1.5000  other
+                                     and 2 more
+3  full      REST  1          -      refused           -       0 of 9 hosts: ResourceFilter VCPU: 4, TraitFilter: 3, A: 1, and 1 more
+4  surprise  gRPC  1          cell1  h7                1.5000  UNEXPECTED (refused was): other
+5  broken    REST  1          -      CELL_UNAVAILABLE  -       UNEXPECTED (refused was): cell2 did not answer
+
+5 requests in 1.5s: 3 placed (8 instances), 1 refused for want of a host, 2 unexpected
+`
+	if got := trimLines(out.String()); got != want {
+		t.Errorf("table:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// trimLines drops the blanks at the ends of lines.
+func trimLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestRESTErrorsAreThoseOfGRPC(t *testing.T) {
+	err := restError(http.StatusConflict, []byte(`{"code": 9, "message": "No valid host was found.", "details": [
+		{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "NO_VALID_HOST", "domain": "cellgate"},
+		{"@type": "type.googleapis.com/cellgate.v1.NoValidHost", "hosts": 7}]}`))
+	if fault.KindOf(err) != fault.NoValidHost || refusal(err).GetHosts() != 7 {
+		t.Errorf("error = %v with %v, want NO_VALID_HOST of 7 hosts", err, refusal(err))
+	}
+	if err := restError(http.StatusBadGateway, []byte("<html>")); err == nil || !strings.Contains(err.Error(), "502") || errors.Is(err, &fault.Error{Kind: fault.NoValidHost}) {
+		t.Errorf("error = %v, want the status", err)
+	}
+}
+
+// The system that the bundled sample is written for does with it what its files
+// say, and again on the same data: the claims are there, the answers the same.
+func TestBundledSampleGoesAsExpectedTwice(t *testing.T) {
+	if testing.Short() {
+		t.Skip("3 cells of 1,000 hosts")
+	}
+	data := t.TempDir()
+	var tables [2]string
+	for i := range tables {
+		out, stderr, status := typed(t.Context(), "", "dev", "--cells", "3", "--hosts", "1000", "--data", data, "--sample", "--once",
+			"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cell-base-port", "0", "--log-level", "warn")
+		if status != exitDone || !strings.Contains(out, " 0 unexpected\n") || strings.Count(out, "REST") < 40 || strings.Count(out, "gRPC") < 40 {
+			t.Fatalf("run %d: status %d\n%s\n%s", i+1, status, out, stderr)
+		}
+		_, table, _ := strings.Cut(out, "\n\n")
+		// From the first dry run on the answers follow from what is placed now.
+		tables[i], _, _ = strings.Cut(table, "078-dry-run")
+	}
+	if len(tables[0]) < 5000 || tables[0] != tables[1] {
+		t.Errorf("the second run differs:\n%s\nfirst:\n%s", tables[1], tables[0])
+	}
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// selectFlags is a request as flags say it.
+type selectFlags struct {
+	file string
+
+	instances []string
+	count     int
+	requestID string
+	alternate int32
+	ttl       time.Duration
+	dryRun    bool
+
+	flavor                      cellgatev1.Flavor
+	resources                   map[string]int
+	traits, forbidden           []string
+	aggregates, notAggregates   []string
+	zone, project, user         string
+	ignore, force, forceNodes   []string
+	cell, host, group, policy   string
+	extraSpecs, imageProperties map[string]string
+	strategy                    string
+}
+
+// specFlags are those that a file replaces.
+var specFlags = []string{
+	"instance", "count", "request-id", "alternates", "ttl", "vcpus", "memory-mb", "disk-gb", "resource", "trait",
+	"forbid-trait", "aggregate", "forbid-aggregate", "zone", "project", "user", "ignore-host", "force-host",
+	"force-node", "cell", "host", "group", "policy", "extra-spec", "image-property", "strategy",
+}
+
+func (s *selectFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVarP(&s.file, "file", "f", "", "read the request from this JSON file; - for the standard input")
+	f.StringSliceVar(&s.instances, "instance", nil, "uuid of an instance; again for each (default: new ones)")
+	f.IntVar(&s.count, "count", 1, "instances, when none is named")
+	f.Int32Var(&s.flavor.Vcpus, "vcpus", 1, "VCPU of an instance")
+	f.Int32Var(&s.flavor.MemoryMb, "memory-mb", 2048, "memory of an instance, in MiB")
+	f.Int32Var(&s.flavor.RootGb, "disk-gb", 20, "disk of an instance, in GiB")
+	f.StringToIntVar(&s.resources, "resource", nil, "another resource: CLASS=AMOUNT")
+	f.StringSliceVar(&s.traits, "trait", nil, "a trait the host must have")
+	f.StringSliceVar(&s.forbidden, "forbid-trait", nil, "a trait the host must not have")
+	f.StringSliceVar(&s.aggregates, "aggregate", nil, "the host must be in one of these aggregates, by uuid")
+	f.StringSliceVar(&s.notAggregates, "forbid-aggregate", nil, "the host must be in none of these aggregates")
+	f.StringVar(&s.zone, "zone", "", "availability zone")
+	f.StringVar(&s.cell, "cell", "", "place in this cell only, by name or uuid")
+	f.StringVar(&s.host, "host", "", "place on this service host only; filters still run")
+	f.StringSliceVar(&s.ignore, "ignore-host", nil, "a service host to leave out")
+	f.StringSliceVar(&s.force, "force-host", nil, "only these service hosts, whatever the filters say")
+	f.StringSliceVar(&s.forceNodes, "force-node", nil, "only these hypervisor nodes, whatever the filters say")
+	f.StringVar(&s.group, "group", "", "uuid of a server group")
+	f.StringVar(&s.policy, "policy", "", "the group's policy: affinity, anti-affinity, soft-affinity, soft-anti-affinity")
+	f.StringToStringVar(&s.extraSpecs, "extra-spec", nil, "an extra spec of the flavor: KEY=VALUE")
+	f.StringToStringVar(&s.imageProperties, "image-property", nil, "a property of the image: KEY=VALUE")
+	f.StringVar(&s.strategy, "strategy", "", "spread or pack; empty for the gateway's weighers")
+	f.StringVar(&s.project, "project", "", "project id")
+	f.StringVar(&s.user, "user", "", "user id")
+	f.StringVar(&s.requestID, "request-id", "", "idempotency key: the same one and the same request give the same answer")
+	f.Int32Var(&s.alternate, "alternates", 0, "alternates an instance (0 for none)")
+	f.DurationVar(&s.ttl, "ttl", 0, "lease of the claims (0 for the gateway's default)")
+	f.BoolVar(&s.dryRun, "dry-run", false, "choose, claim nothing")
+	for _, name := range specFlags {
+		cmd.MarkFlagsMutuallyExclusive("file", name)
+	}
+	cmd.MarkFlagsMutuallyExclusive("instance", "count")
+	cmd.MarkFlagsRequiredTogether("group", "policy")
+}
+
+// request builds the request; stdin is read for -f -.
+func (s *selectFlags) request(stdin io.Reader) (*cellgatev1.SelectDestinationsRequest, error) {
+	if s.file != "" {
+		return s.fromFile(stdin)
+	}
+	req := &cellgatev1.SelectDestinationsRequest{
+		RequestId:        s.requestID,
+		InstanceUuids:    s.instances,
+		ReturnAlternates: s.alternate > 0,
+		MaxAlternates:    s.alternate,
+		DryRun:           s.dryRun,
+	}
+	if len(s.instances) == 0 {
+		if s.count < 1 {
+			return nil, fmt.Errorf("--count: %d is below 1", s.count)
+		}
+		for range s.count {
+			req.InstanceUuids = append(req.InstanceUuids, uuid.NewString())
+		}
+	}
+	if s.ttl != 0 {
+		req.ClaimTtl = durationpb.New(s.ttl)
+	}
+	spec := &cellgatev1.RequestSpec{
+		Flavor: &s.flavor, RequiredTraits: s.traits, ForbiddenTraits: s.forbidden, ForbiddenAggregates: s.notAggregates,
+		AvailabilityZone: s.zone, ProjectId: s.project, UserId: s.user,
+		IgnoreHosts: s.ignore, ForceHosts: s.force, ForceNodes: s.forceNodes, Strategy: s.strategy,
+	}
+	s.flavor.ExtraSpecs = s.extraSpecs
+	if len(s.imageProperties) > 0 {
+		spec.Image = &cellgatev1.Image{Properties: s.imageProperties}
+	}
+	for _, class := range slices.Sorted(maps.Keys(s.resources)) {
+		n := s.resources[class]
+		if int(int32(n)) != n {
+			return nil, fmt.Errorf("--resource: %s=%d is too much", class, n)
+		}
+		if spec.Resources == nil {
+			spec.Resources = map[string]int32{}
+		}
+		spec.Resources[class] = int32(n)
+	}
+	if len(s.aggregates) > 0 {
+		spec.MemberOf = []*cellgatev1.AggregateSet{{Aggregates: s.aggregates}}
+	}
+	if s.cell != "" || s.host != "" {
+		spec.RequestedDestination = &cellgatev1.Destination{Cell: s.cell, Host: s.host}
+	}
+	if s.group != "" {
+		spec.InstanceGroup = &cellgatev1.InstanceGroup{Uuid: s.group, Policy: s.policy}
+	}
+	req.Spec = &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: spec}
+	return req, nil
+}
+
+// fromFile reads a request in the form of POST /v1/select_destinations.
+func (s *selectFlags) fromFile(stdin io.Reader) (*cellgatev1.SelectDestinationsRequest, error) {
+	read := func() ([]byte, error) { return os.ReadFile(s.file) }
+	name := s.file
+	if s.file == "-" {
+		name = "standard input"
+		read = func() ([]byte, error) { return io.ReadAll(stdin) }
+	}
+	text, err := read()
+	if err != nil {
+		return nil, fmt.Errorf("--file: %w", err)
+	}
+	req := &cellgatev1.SelectDestinationsRequest{}
+	if err := protojson.Unmarshal(text, req); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, unprefixed(err))
+	}
+	req.DryRun = req.GetDryRun() || s.dryRun
+	return req, nil
+}
+
+// unprefixed drops the "proto: " of protojson, whose blank varies on purpose.
+func unprefixed(err error) error {
+	text := err.Error()
+	if len(text) > 7 && text[:6] == "proto:" {
+		// A blank or a no-break space follows, the latter of two bytes.
+		rest := []rune(text[6:])
+		return errors.New(string(rest[1:]))
+	}
+	return err
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"cellgate/internal/config"
+	"cellgate/internal/fault"
+)
+
+func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
+	n := 0
+	var visit func(*cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		n++
+		args := append(strings.Fields(cmd.CommandPath())[1:], "--help")
+		out, stderr, status := typed(t.Context(), "", args...)
+		if status != exitDone || stderr != "" {
+			t.Errorf("%v: status %d, stderr %q", args, status, stderr)
+		}
+		for _, want := range []string{"Examples:\n  cellgate", "Usage:\n  " + cmd.CommandPath(), "-h, --help"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%v: help does not say %q:\n%s", args, want, out)
+			}
+		}
+		if cmd.Short == "" {
+			t.Errorf("%s has no short description", cmd.CommandPath())
+		}
+		for _, sub := range cmd.Commands() {
+			if sub.Name() != "help" && sub.Name() != "completion" {
+				visit(sub)
+			}
+		}
+	}
+	visit(newRoot(terminal{in: strings.NewReader(""), out: io.Discard, err: io.Discard}))
+	if n != 14 {
+		t.Errorf("%d commands, want 14: the root, dev, gateway, cell, agent, select, cells, hosts, claims and its 4, version", n)
+	}
+}
+
+func TestWrongUsageEndsWith2AndSaysWhatIsWrong(t *testing.T) {
+	for args, want := range map[string]string{
+		"slect":                              `unknown command "slect"; did you mean select?`,
+		"frobnicate":                         `unknown command "frobnicate"`,
+		"claims":                             "say what to do: list, get, confirm or release",
+		"claims lst":                         `unknown command "lst"; did you mean list or get?`,
+		"claims get":                         "accepts 1 arg(s), received 0",
+		"dev --host 3":                       "unknown flag: --host",
+		"dev extra --data d":                 `unknown command "extra"`,
+		"dev":                                "dev.data: must be set",
+		"dev --data d --cells x":             `--cells: dev.cells: "x" is not a whole number`,
+		"dev --data d --cells 0":             "--cells: dev.cells: 0 is below 1",
+		"dev --data d --once":                "is of use with sample only",
+		"dev --data d --grpc 0.0.0.0:9090":   "not a loopback address and there is no TLS yet",
+		"gateway":                            "gateway.cells: a gateway needs at least one cell",
+		"gateway --cell a=h:1 --cell a=h:2":  `gateway.cells[1].name: "a" is that of cells[0] already`,
+		"gateway --config /nonexistent.yaml": "/nonexistent.yaml",
+		"cell --name a":                      "cell.data: must be set",
+		"cell --grpc example.org:9101":       "give --insecure",
+		"agent --hosts -1":                   "--hosts: agent.hosts: -1 is below 1",
+		"agent --log-level loud":             `--log-level: log.level: "loud" is none of`,
+		"cells -o yaml":                      `--output: "yaml" is neither table nor json`,
+		"version -o yaml":                    `--output: "yaml" is neither table nor json`,
+		"select --count 0":                   "--count: 0 is below 1",
+		"select --vcpus many":                `invalid argument "many" for "--vcpus"`,
+		"select -f /nonexistent.json":        "/nonexistent.json",
+		"select -f - --vcpus 1":              "[file vcpus]",
+		"select --group x":                   "[group policy]",
+		"select --resource VGPU=9999999999":  "--resource: VGPU=9999999999 is too much",
+		"select --instance a --count 2":      "[instance count]",
+		"hosts --timeout soon":               `invalid argument "soon"`,
+		"select -f -":                        "standard input: syntax error",
+	} {
+		out, stderr, status := typed(t.Context(), "{not json", strings.Fields(args)...)
+		if status != exitUsage {
+			t.Errorf("cellgate %s: status %d, want %d", args, status, exitUsage)
+		}
+		if !strings.HasPrefix(stderr, "cellgate: ") || !strings.Contains(stderr, want) {
+			t.Errorf("cellgate %s: stderr does not say %q:\n%s", args, want, stderr)
+		}
+		if out != "" {
+			t.Errorf("cellgate %s: printed %q", args, out)
+		}
+	}
+}
+
+func TestUnknownKeyOfAFileIsNamedWithItsLine(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "cell.yaml")
+	if err := os.WriteFile(file, []byte("cell:\n  name: a\n  dta: x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, status := typed(t.Context(), "", "cell", "--config", file)
+	if want := file + ":3: unknown key cell.dta; did you mean cell.data?"; status != exitUsage || !strings.Contains(stderr, want) {
+		t.Errorf("status %d, stderr %q, want %d and %q", status, stderr, exitUsage, want)
+	}
+}
+
+func TestPortInUseChangesNothing(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	addr := l.Addr().String()
+	_, port, _ := net.SplitHostPort(addr)
+	for flag, value := range map[string]string{"grpc": addr, "http": addr, "cell-base-port": port} {
+		data := filepath.Join(t.TempDir(), "data")
+		args := []string{"dev", "--data", data, "--cells", "1", "--hosts", "1"}
+		for f, free := range map[string]string{"grpc": "127.0.0.1:0", "http": "127.0.0.1:0", "cell-base-port": "0"} {
+			if f != flag {
+				args = append(args, "--"+f, free)
+			}
+		}
+		_, stderr, status := typed(t.Context(), "", append(args, "--"+flag, value)...)
+		if status == exitDone || !strings.Contains(stderr, addr) || !strings.Contains(stderr, "in use") || !strings.Contains(stderr, "--"+flag) {
+			t.Errorf("%s: status %d, stderr %q, want the address, that it is in use, and the flag", flag, status, stderr)
+		}
+		if _, err := os.Stat(data); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the data directory was made: %v", flag, err)
+		}
+	}
+}
+
+func TestUnreachableGatewayEndsWith3AndNamesIt(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{"cells", "hosts", "claims list", "select", "claims confirm a b"} {
+		_, stderr, status := typed(t.Context(), "", append(strings.Fields(args), "--addr", addr)...)
+		if status != exitUnreachable || !strings.Contains(stderr, "no answer from the gateway at "+addr) {
+			t.Errorf("cellgate %s: status %d, stderr %q", args, status, stderr)
+		}
+	}
+	out, _, status := typed(t.Context(), "", "cells", "-o", "json", "--addr", addr)
+	if status != exitUnreachable || !strings.Contains(out, `"reason": "CELL_UNAVAILABLE"`) {
+		t.Errorf("status %d, JSON %s", status, out)
+	}
+	var b strings.Builder
+	if status := run(t.Context(), []string{"cells"}, terminal{out: io.Discard, err: &b, env: []string{"CELLGATE_ADDR=" + addr}}); status != exitUnreachable || !strings.Contains(b.String(), addr) {
+		t.Errorf("with CELLGATE_ADDR: status %d, stderr %q", status, b.String())
+	}
+}
+
+func TestExitStatusOfEveryKind(t *testing.T) {
+	for _, k := range fault.Kinds() {
+		want := exitRefused
+		switch k {
+		case fault.InvalidRequest:
+			want = exitUsage
+		case fault.CellUnavailable, fault.OutcomeUnknown:
+			want = exitUnreachable
+		}
+		if got := exitStatus(fmt.Errorf("wrapped: %w", fault.New(k, "x"))); got != want {
+			t.Errorf("%s: status %d, want %d", k, got, want)
+		}
+	}
+	for err, want := range map[error]int{
+		nil:                  exitDone,
+		errors.New("broken"): exitRefused,
+		&config.Problems{}:   exitUsage,
+	} {
+		if got := exitStatus(err); got != want {
+			t.Errorf("%v: status %d, want %d", err, got, want)
+		}
+	}
+}
+
+func TestWordingShowsEveryField(t *testing.T) {
+	err := fault.InvalidFields([]fault.Field{{Path: "a.b", Problem: "is bad"}, {Path: "c", Problem: "is worse"}})
+	if got, want := wording(err), "2 fields are invalid:\n  a.b: is bad\n  c: is worse"; got != want {
+		t.Errorf("wording = %q, want %q", got, want)
+	}
+	if got, want := wording(fmt.Errorf("x: %w", fault.New(fault.NotFound, "no claim"))), "x: no claim"; got != want {
+		t.Errorf("wording = %q, want %q", got, want)
+	}
+}

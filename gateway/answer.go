@@ -1,0 +1,95 @@
+package gateway
+
+import (
+	"encoding/json"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// allocationVersion is the Placement microversion of allocation_request.
+const allocationVersion = "1.36"
+
+// destinationsOf gives an instance's answer as it is known before its claim: all
+// but the claim's lease. claimID is "" in a dry run.
+func (s *selecting) destinationsOf(instance schedule.ID, c *cell, pick schedule.Pick, claimID string) *cellgatev1.Destinations {
+	d := &cellgatev1.Destinations{InstanceUuid: instance.String(), Selected: s.selectionOf(c, &pick.Candidate)}
+	if !s.req.GetDryRun() {
+		d.Selected.Claimed, d.Selected.ClaimId, d.Selected.ClaimState = true, claimID, cellgatev1.ClaimState_PENDING
+	}
+	for i := range pick.Alternates {
+		d.Alternates = append(d.Alternates, s.selectionOf(c, &pick.Alternates[i]))
+	}
+	return d
+}
+
+func (s *selecting) selectionOf(c *cell, h *schedule.Candidate) *cellgatev1.Selection {
+	return &cellgatev1.Selection{
+		ComputeNodeUuid:          h.Host.String(),
+		ServiceHost:              h.ServiceHost,
+		Nodename:                 h.NodeName,
+		CellUuid:                 c.uuid(),
+		Limits:                   &structpb.Struct{},
+		AllocationRequest:        s.allocationRequest(h.Host),
+		AllocationRequestVersion: allocationVersion,
+		AvailabilityZone:         h.Zone,
+		Cell:                     c.cfg.Name,
+		Weight:                   h.Weight,
+	}
+}
+
+// allocationRequest is Placement's, as Nova's conductor reads it: everything is
+// asked of the root provider.
+func (s *selecting) allocationRequest(host schedule.ID) string {
+	type allocation struct {
+		Resources map[string]int64 `json:"resources"`
+	}
+	id := host.String()
+	resources := map[string]int64{}
+	for _, a := range s.request.Resources {
+		resources[a.Class] = a.N
+	}
+	// Strings and whole numbers always marshal.
+	text, _ := json.Marshal(struct {
+		Allocations map[string]allocation `json:"allocations"`
+		Mappings    map[string][]string   `json:"mappings"`
+	}{
+		Allocations: map[string]allocation{id: {Resources: resources}},
+		Mappings:    map[string][]string{"": {id}},
+	})
+	return string(text)
+}
+
+func (s *selecting) allocations(host schedule.ID) []*cellgatev1.Allocation {
+	var out []*cellgatev1.Allocation
+	for _, a := range s.request.Resources {
+		out = append(out, &cellgatev1.Allocation{ProviderUuid: host.String(), ResourceClass: a.Class, Amount: int32(a.N)})
+	}
+	return out
+}
+
+// respond gives the answer when every instance has its place. Claims show their
+// present state, and no host that was selected for one instance is an alternate
+// of another.
+func (s *selecting) respond() *cellgatev1.SelectDestinationsResponse {
+	r := &cellgatev1.SelectDestinationsResponse{DecisionId: s.decision, Exact: s.exact}
+	selected := map[string]bool{}
+	for _, p := range s.places {
+		selected[p.answer.GetSelected().GetComputeNodeUuid()] = true
+	}
+	for _, p := range s.places {
+		d := proto.CloneOf(p.answer)
+		d.Alternates = slices.DeleteFunc(d.Alternates, func(a *cellgatev1.Selection) bool { return selected[a.GetComputeNodeUuid()] })
+		if c := p.claim; c != nil {
+			d.Selected.Claimed, d.Selected.ClaimId = true, c.GetClaimId()
+			d.Selected.ClaimState, d.Selected.ClaimExpiresAt = c.GetState(), c.GetExpiresAt()
+		}
+		r.Destinations = append(r.Destinations, d)
+	}
+	r.Cells, r.Partial = s.cellReports()
+	return r
+}

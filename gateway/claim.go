@@ -1,0 +1,163 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// order is one claim to be made.
+type order struct {
+	index  int // of the instance
+	cell   int
+	host   string // service host
+	claim  *cellv1.NewClaim
+	answer *cellgatev1.Destinations
+}
+
+// made is what became of an order. Claim set: made. Refusal set: the cell said
+// no. Err set: the outcome is unknown, unless sent is false.
+type made struct {
+	claim   *cellgatev1.Claim
+	refusal *cellv1.Refusal
+	err     error
+	sent    bool
+}
+
+// orders mints a claim for each pick. The answer that a repeated request will
+// get is part of it.
+func (s *selecting) orders(m *merged, pending []int) []order {
+	var out []order
+	for k, pick := range m.result.Picks {
+		index, cell := pending[k], m.cells[pick.Cell]
+		id := s.g.newID()
+		answer := s.destinationsOf(s.instances[index], s.g.cells[cell], pick, id)
+		// Marshalling fails only on invalid UTF-8, which came in as valid.
+		text, _ := proto.Marshal(answer)
+		out = append(out, order{
+			index: index, cell: cell, host: pick.Candidate.ServiceHost, answer: answer,
+			claim: &cellv1.NewClaim{
+				ClaimId:       id,
+				ConsumerUuid:  s.instances[index].String(),
+				HostUuid:      pick.Candidate.Host.String(),
+				Allocations:   s.allocations(pick.Candidate.Host),
+				Ttl:           durationpb.New(s.ttl),
+				ProjectId:     s.project,
+				UserId:        s.user,
+				RequestId:     s.req.GetRequestId(),
+				Fingerprint:   s.fingerprint,
+				DecisionId:    s.decision,
+				InstanceIndex: int32(index),
+				Group:         s.claimGroup(),
+				Answer:        text,
+			},
+		})
+	}
+	return out
+}
+
+func (s *selecting) claimGroup() *cellv1.ClaimGroup {
+	g := s.request.Group
+	if g == nil {
+		return nil
+	}
+	return &cellv1.ClaimGroup{
+		Uuid: g.UUID.String(), Policy: string(g.Policy), MaxServerPerHost: int32(max(g.MaxPerHost, 1)), Members: idTexts(g.Members),
+	}
+}
+
+// claim makes the claims, all cells at once. What was claimed gets its place;
+// what was refused stays pending; what may have been claimed in a cell that did
+// not answer is released in the background and stays pending, the cell lost. An
+// error ends the request.
+func (s *selecting) claim(ctx context.Context, orders []order) error {
+	if s.req.GetDryRun() {
+		for _, o := range orders {
+			s.places[o.index] = &place{cell: o.cell, answer: o.answer}
+		}
+		return nil
+	}
+	if s.g.hardAffinity(s.request) {
+		pinned, err := s.pinGroup(ctx, orders)
+		if err != nil || !pinned {
+			return err
+		}
+	}
+	results := s.send(ctx, orders)
+	var unpin []string
+	var bad error
+	for i, o := range orders {
+		r := results[i]
+		switch {
+		case r.claim != nil:
+			s.places[o.index] = &place{cell: o.cell, answer: o.answer, claim: r.claim}
+			continue
+		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.InvalidRequest:
+			bad = fault.New(fault.Internal, "cell %s refused claim %s: %s", s.g.cells[o.cell].cfg.Name, o.claim.GetClaimId(), r.refusal.GetMessage())
+		case r.err != nil:
+			s.lose(o.cell, r.err)
+			if r.sent {
+				s.doubt(ctx, o)
+			}
+		}
+		unpin = append(unpin, o.claim.GetClaimId())
+	}
+	if s.g.hardAffinity(s.request) {
+		s.unpinLater(ctx, unpin)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return bad
+}
+
+// send sends the orders, each to its cell, in their order within a cell, and
+// gives what became of them in the order of orders.
+func (s *selecting) send(ctx context.Context, orders []order) []made {
+	results := make([]made, len(orders))
+	byCell := map[int][]int{}
+	for i, o := range orders {
+		byCell[o.cell] = append(byCell[o.cell], i)
+	}
+	budget := share(ctx, s.g.cfg.ClaimBudget)
+	bounded, cancel := context.WithTimeout(ctx, budget)
+	defer cancel()
+	var all sync.WaitGroup
+	for cell, indices := range byCell {
+		all.Go(func() {
+			ops := make([]*cellv1.ClaimOp, len(indices))
+			for k, i := range indices {
+				ops[k] = &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Claim{Claim: orders[i].claim}}
+			}
+			outcomes, sent, err := s.g.cells[cell].operate(bounded, budget, ops)
+			if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+				err = fault.Wrap(fault.CellUnavailable, err, "%s", s.g.cells[cell].tooSlow(budget))
+			}
+			for k, i := range indices {
+				if k >= len(outcomes) {
+					results[i] = made{err: err, sent: k < sent}
+					continue
+				}
+				results[i] = madeOf(outcomes[k])
+			}
+		})
+	}
+	all.Wait()
+	return results
+}
+
+func madeOf(o *cellv1.ClaimOutcome) made {
+	if r := o.GetRefusal(); r != nil {
+		return made{refusal: r, sent: true}
+	}
+	if o.GetClaim() == nil {
+		return made{err: fault.New(fault.Internal, "the cell's outcome is empty"), sent: true}
+	}
+	return made{claim: o.GetClaim(), sent: true}
+}

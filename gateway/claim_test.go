@@ -1,0 +1,260 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// fill takes all of a host's VCPU behind the gateway's back, in a cell whose
+// table does not show it yet: the next claim there loses a race.
+func (f *fakeCell) fill(host, instance int) *cellgatev1.Claim {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := f.claim(&cellv1.NewClaim{
+		ClaimId: "other" + testUUID(0x9, instance), ConsumerUuid: testUUID(0x9, instance), HostUuid: testUUID(0xa, host),
+		Allocations: []*cellgatev1.Allocation{{ProviderUuid: testUUID(0xa, host), ResourceClass: "VCPU", Amount: 16}},
+	})
+	return out.GetClaim()
+}
+
+func claimsIn(req any) []*cellv1.NewClaim {
+	var out []*cellv1.NewClaim
+	for _, op := range req.(*cellv1.ClaimBatchRequest).GetOps() {
+		if c := op.GetClaim(); c != nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func TestLostRaceIsPlannedAgainAlone(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1), testHost(3, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+	var raced atomic.Bool
+	w.cells[1].hook(func(_ context.Context, method string, req any) error {
+		if method == "ClaimBatch" && len(claimsIn(req)) > 0 && raced.CompareAndSwap(false, true) {
+			w.cells[1].fill(2, 1)
+		}
+		return nil
+	}, nil)
+	req := ask(1, 3)
+	req.GetRequestSpec().Flavor.Vcpus = 8
+	resp := w.choose(req)
+	if !raced.Load() {
+		t.Fatal("cell2 was not asked for a claim")
+	}
+	for i, d := range resp.GetDestinations() {
+		if d.GetSelected().GetCell() != "cell1" {
+			t.Errorf("instance %d is in %s", i, d.GetSelected().GetCell())
+		}
+	}
+	if n := len(w.cells[0].live()); n != 3 {
+		t.Errorf("%d claims in cell1", n)
+	}
+	// Only the refused one was claimed a second time.
+	if did := w.cells[0].did(); len(did) != 3 {
+		t.Errorf("cell1 did %v", did)
+	}
+	if got := outcomes(resp.GetCells()); got != "cell1 SEARCHED, cell2 SEARCHED" || resp.GetPartial() {
+		t.Errorf("cells: %s", got)
+	}
+}
+
+func TestContendedWhenEveryRaceIsLost(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
+	// The shard refuses what the table still shows as free.
+	w.cells[0].hook(func(_ context.Context, method string, req any) error {
+		if method == "ClaimBatch" {
+			for _, c := range claimsIn(req) {
+				c.Allocations[0].Amount = 100000
+			}
+		}
+		return nil
+	}, nil)
+	e := w.refused(ask(1, 1), fault.Contended)
+	if !strings.Contains(e.Message, "5 attempts") || len(w.cells[0].did()) != maxAttempts {
+		t.Errorf("%v after %v", e, w.cells[0].did())
+	}
+}
+
+func TestNoValidHostWhenTheLastHostIsLost(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
+	w.cells[0].hook(func(_ context.Context, method string, req any) error {
+		if method == "ClaimBatch" && len(claimsIn(req)) > 0 {
+			w.cells[0].fill(1, 1)
+		}
+		return nil
+	}, nil)
+	w.refused(ask(1, 1), fault.NoValidHost)
+}
+
+func TestAllOrNoneReleasesWhatWasClaimed(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+	w.cells[1].hook(func(_ context.Context, method string, req any) error {
+		if method == "ClaimBatch" && len(claimsIn(req)) > 0 {
+			w.cells[1].fill(2, 1)
+		}
+		return nil
+	}, nil)
+	req := ask(1, 2)
+	req.GetRequestSpec().Flavor.Vcpus = 16
+	w.refused(req, fault.NoValidHost)
+	if n := len(w.cells[0].live()); n != 0 {
+		t.Errorf("%d claims left in cell1: %v", n, w.cells[0].did())
+	}
+	if did := w.cells[0].did(); len(did) != 2 || !strings.HasPrefix(did[1], "release ") {
+		t.Errorf("cell1 did %v", did)
+	}
+}
+
+func TestAllOrNoneWhenTheCallerGivesUp(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	released := make(chan string, 2)
+	for _, c := range w.cells {
+		c.hook(func(callCtx context.Context, method string, req any) error {
+			if method == "ClaimBatch" && c == w.cells[1] && len(claimsIn(req)) > 0 {
+				cancel()
+				<-callCtx.Done()
+				return callCtx.Err()
+			}
+			return nil
+		}, func(method string, req any) error {
+			if method == "ClaimBatch" && len(claimsIn(req)) == 0 {
+				released <- c.name
+			}
+			return nil
+		})
+	}
+	req := ask(1, 2)
+	req.GetRequestSpec().Flavor.Vcpus = 16
+	_, err := w.scheduler.SelectDestinations(ctx, req)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	got := []string{<-released, <-released}
+	slices.Sort(got)
+	if !slices.Equal(got, []string{"cell1", "cell2"}) || w.liveClaims() != 0 {
+		t.Errorf("released in %v, %d claims left", got, w.liveClaims())
+	}
+}
+
+// A claim whose reply is lost was made; it is released, and the instance goes
+// elsewhere.
+func TestLostReplyIsReleasedAndPlannedElsewhere(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 2))}, nil)
+	released := make(chan struct{})
+	w.cells[1].hook(nil, func(method string, req any) error {
+		switch {
+		case method != "ClaimBatch":
+		case len(claimsIn(req)) > 0:
+			return errors.New("the reply is lost")
+		default:
+			close(released)
+		}
+		return nil
+	})
+	resp := w.choose(ask(1, 1))
+	if s := resp.GetDestinations()[0].GetSelected(); s.GetCell() != "cell1" || !s.GetClaimed() {
+		t.Errorf("selected %v", s)
+	}
+	if got := outcomes(resp.GetCells()); got != "cell1 SEARCHED, cell2 UNAVAILABLE" || !resp.GetPartial() {
+		t.Errorf("cells: %s, partial %v", got, resp.GetPartial())
+	}
+	<-released
+	if n := len(w.cells[1].live()); n != 0 {
+		t.Errorf("%d claims left in cell2", n)
+	}
+}
+
+func TestLostReplyWithNowhereElse(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		releaseFail bool
+		want        fault.Kind
+	}{
+		{"released after all", false, fault.CellUnavailable},
+		{"release fails too", true, fault.OutcomeUnknown},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
+			w.cells[0].hook(nil, func(method string, req any) error {
+				if method == "ClaimBatch" && (tt.releaseFail || len(claimsIn(req)) > 0) {
+					return errors.New("the reply is lost")
+				}
+				return nil
+			})
+			if e := w.refused(ask(1, 1), tt.want); !strings.Contains(e.Message, "cell1") {
+				t.Errorf("%v does not name the cell", e)
+			}
+		})
+	}
+}
+
+// The gateway asks for a version that the cell no longer keeps.
+func TestGoneStartsAgainOnceThenGoesOnInexactly(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		times int32
+		exact bool
+	}{
+		{"once", 1, true},
+		{"always", 1000, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1), testHost(2, 1)), newFakeCell(2, testHost(3, 1))}, nil)
+			var left atomic.Int32
+			left.Store(tt.times)
+			w.cells[0].hook(func(_ context.Context, method string, req any) error {
+				if b, ok := req.(*cellv1.ProposeBatchRequest); ok {
+					for _, q := range b.GetQueries() {
+						if q.GetTableVersion() != "" && left.Add(-1) >= 0 {
+							q.TableVersion = "gone"
+						}
+					}
+				}
+				return nil
+			}, nil)
+			resp := w.choose(ask(1, 3))
+			if resp.GetExact() != tt.exact || len(resp.GetDestinations()) != 3 || w.liveClaims() != 3 {
+				t.Errorf("exact %v, %d destinations, %d claims", resp.GetExact(), len(resp.GetDestinations()), w.liveClaims())
+			}
+			if left.Load() >= tt.times {
+				t.Error("no version was pinned")
+			}
+		})
+	}
+}
+
+// Rounds of one merge see one version of each table, whatever happens between.
+func TestRoundsArePinned(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+	w.cells[0].hook(nil, func(method string, _ any) error {
+		if method == "ProposeBatch" {
+			w.cells[0].edit(func(*schedule.Edit) {})
+		}
+		return nil
+	})
+	w.choose(ask(1, 4))
+	w.cells[0].mu.Lock()
+	defer w.cells[0].mu.Unlock()
+	pinned := 0
+	for _, q := range w.cells[0].queries[1:] {
+		if q.GetTableVersion() != "2" || len(q.GetConsumerUuids()) > 0 {
+			t.Errorf("query of version %q with %d consumers", q.GetTableVersion(), len(q.GetConsumerUuids()))
+		}
+		pinned++
+	}
+	if pinned == 0 || w.cells[0].queries[0].GetTableVersion() != "" {
+		t.Errorf("%d pinned queries", pinned)
+	}
+}

@@ -1,0 +1,144 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// findClaims asks cells for the live claims of a consumer.
+func (g *Gateway) findClaims(ctx context.Context, cells []*cell, consumer string) []reply[[]*cellgatev1.Claim] {
+	return askAll(ctx, cells, func(ctx context.Context, c *cell) ([]*cellgatev1.Claim, error) {
+		req := &cellv1.ListClaimsRequest{ConsumerUuids: []string{canonical(consumer)}}
+		resp, err := call(ctx, c, g.cfg.ClaimBudget, req, cellv1.CellSchedulerClient.ListClaims)
+		return resp.GetClaims(), err
+	})
+}
+
+// getClaim gives the live claim of a consumer. When two cells hold one, which
+// lasts a lease at most, the confirmed one is given.
+func (g *Gateway) getClaim(ctx context.Context, req *cellgatev1.GetClaimRequest) (*cellgatev1.Claim, error) {
+	cells, err := g.cellsFor(req.GetCell())
+	if err != nil {
+		return nil, err
+	}
+	replies := g.findClaims(ctx, cells, req.GetConsumerUuid())
+	var best *cellgatev1.Claim
+	for _, r := range replies {
+		for _, c := range r.got {
+			if best == nil || best.GetState() != cellgatev1.ClaimState_CONFIRMED && c.GetState() == cellgatev1.ClaimState_CONFIRMED {
+				best = c
+			}
+		}
+	}
+	if best == nil {
+		return nil, notFound(replies, "live claim of consumer "+req.GetConsumerUuid())
+	}
+	return best, nil
+}
+
+// confirmClaim confirms a claim in the cell that has it. A cell that does not
+// know the claim changes nothing, so all can be asked at once; one that knows it
+// and refuses says why.
+func (g *Gateway) confirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaimRequest) (*cellgatev1.Claim, error) {
+	cells, err := g.cellsFor(req.GetCell())
+	if err != nil {
+		return nil, err
+	}
+	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: canonical(req.GetConsumerUuid())}
+	replies := askAll(ctx, cells, func(ctx context.Context, c *cell) (*cellgatev1.Claim, error) {
+		out, err := c.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}})
+		return out.GetClaim(), err
+	})
+	var refusal error
+	for i, r := range replies {
+		switch fault.KindOf(r.err) {
+		case "":
+			return r.got, nil
+		case fault.NotFound:
+			replies[i].err = nil
+		case fault.CellUnavailable, fault.OutcomeUnknown, fault.Overloaded, fault.Internal:
+		default:
+			refusal = r.err
+		}
+	}
+	if refusal != nil {
+		return nil, refusal
+	}
+	return nil, notFound(replies, fmt.Sprintf("claim %s of consumer %s", req.GetClaimId(), req.GetConsumerUuid()))
+}
+
+// releaseClaim releases a claim in the cell that has it; in every cell when none
+// is known to, so that the claim is refused wherever it may still arrive. It
+// fails when a cell that may have it, or may still get it, did not answer.
+func (g *Gateway) releaseClaim(ctx context.Context, req *cellgatev1.ReleaseClaimRequest) error {
+	cells, err := g.cellsFor(req.GetCell())
+	if err != nil {
+		return err
+	}
+	var found *cellgatev1.Claim
+	for _, r := range g.findClaims(ctx, cells, req.GetConsumerUuid()) {
+		for _, c := range r.got {
+			if c.GetClaimId() == req.GetClaimId() {
+				cells, found = []*cell{r.cell}, c
+			}
+		}
+	}
+	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: canonical(req.GetConsumerUuid())}
+	replies := askAll(ctx, cells, func(ctx context.Context, c *cell) (struct{}, error) {
+		_, err := c.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
+		return struct{}{}, err
+	})
+	missing := false
+	for _, r := range replies {
+		switch fault.KindOf(r.err) {
+		case "":
+		case fault.CellUnavailable, fault.OutcomeUnknown, fault.Overloaded, fault.Internal:
+			missing = true
+		default:
+			return r.err
+		}
+	}
+	if missing {
+		return notFound(replies, fmt.Sprintf("claim %s of consumer %s", req.GetClaimId(), req.GetConsumerUuid()))
+	}
+	g.unpinReleased(ctx, found)
+	return nil
+}
+
+// unpinReleased takes a released claim's hold of its group's pin away, in the
+// background. A group without a pin is left as it is; c may be nil.
+func (g *Gateway) unpinReleased(ctx context.Context, c *cellgatev1.Claim) {
+	if c.GetGroupUuid() == "" {
+		return
+	}
+	g.background(ctx, func(ctx context.Context) { g.unpin(ctx, c.GetGroupUuid(), []string{c.GetClaimId()}) })
+}
+
+// listClaims lists live claims by cell, then by claim_id.
+func (g *Gateway) listClaims(ctx context.Context, req *cellgatev1.ListClaimsRequest) (*cellgatev1.ListClaimsResponse, error) {
+	resp := &cellgatev1.ListClaimsResponse{}
+	var err error
+	resp.NextPageToken, resp.UnavailableCells, err = g.pages(req.GetCell(), req.GetPageSize(), req.GetPageToken(),
+		func(c *cell, size int32, from token) (int, token, bool, error) {
+			got, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListClaimsRequest{
+				HostUuid: canonical(req.GetHostUuid()), ProjectId: req.GetProjectId(), PageSize: size, After: from.After,
+			}, cellv1.CellSchedulerClient.ListClaims)
+			if err != nil {
+				return 0, token{}, false, err
+			}
+			rows := got.GetClaims()
+			resp.Claims = append(resp.Claims, rows...)
+			if len(rows) == 0 {
+				return 0, token{}, false, nil
+			}
+			return len(rows), token{After: rows[len(rows)-1].GetClaimId()}, got.GetMore(), nil
+		})
+	if err != nil {
+		return nil, err
+	}
+	return resp, ctx.Err()
+}

@@ -1,0 +1,420 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// fakeCell is a cell with a real table and claims in memory. Its hooks see every
+// call: before may hold it up or fail it, after may lose its reply.
+type fakeCell struct {
+	cellv1.UnimplementedCellSchedulerServer
+	name, uuid string
+
+	mu       sync.Mutex
+	table    *schedule.Table
+	versions map[string]*schedule.Table
+	claims   map[string]*fakeClaim // by claim_id; ended ones are tombstones
+	pins     map[string]*fakePin
+	ops      []string // what ClaimBatch did, in order
+	queries  []*cellv1.Query
+	before   func(ctx context.Context, method string, req any) error
+	after    func(method string, req any) error
+}
+
+type fakeClaim struct {
+	claim  *cellgatev1.Claim
+	origin *cellv1.ClaimOrigin
+}
+
+type fakePin struct {
+	host    string
+	holders map[string]bool
+}
+
+func newFakeCell(n int, hosts ...schedule.Host) *fakeCell {
+	f := &fakeCell{
+		name: fmt.Sprintf("cell%d", n), uuid: testUUID(0xc, n),
+		versions: map[string]*schedule.Table{}, claims: map[string]*fakeClaim{}, pins: map[string]*fakePin{},
+	}
+	e := schedule.NewTable().Edit()
+	for _, h := range hosts {
+		h.Cell = f.uuid
+		e.PutHost(h)
+	}
+	f.set(e.Table())
+	return f
+}
+
+func testUUID(kind, n int) string { return fmt.Sprintf("%08x-0000-4000-8000-%012x", kind, n) }
+
+func testID(kind, n int) schedule.ID {
+	id, err := schedule.ParseID(testUUID(kind, n))
+	if err != nil {
+		panic(err)
+	}
+	return id
+}
+
+// testHost is a host of 16 VCPU, 64 GiB and 1 TB times size.
+func testHost(n, size int) schedule.Host {
+	s := int64(size)
+	return schedule.Host{
+		UUID: testID(0xa, n), ServiceHost: fmt.Sprintf("host%03d", n), NodeName: fmt.Sprintf("node%03d", n),
+		Resources: []schedule.Resource{
+			{Class: "VCPU", Capacity: 16 * s, MinUnit: 1, MaxUnit: 16 * s, StepSize: 1},
+			{Class: "MEMORY_MB", Capacity: 65536 * s, MinUnit: 1, MaxUnit: 65536 * s, StepSize: 1},
+			{Class: "DISK_GB", Capacity: 1000 * s, MinUnit: 1, MaxUnit: 1000 * s, StepSize: 1},
+		},
+		View: schedule.View{VCPUsTotal: 16 * s, CPURatio: 1, FreeRAMMB: 65536 * s, FreeDiskMB: 1000 * 1024 * s},
+	}
+}
+
+func (f *fakeCell) set(t *schedule.Table) {
+	f.table = t
+	f.versions[strconv.FormatUint(t.Version(), 10)] = t
+}
+
+// edit changes the table from outside.
+func (f *fakeCell) edit(change func(*schedule.Edit)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.table.Edit()
+	change(e)
+	f.set(e.Table())
+}
+
+func (f *fakeCell) hook(before func(ctx context.Context, method string, req any) error, after func(method string, req any) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.before, f.after = before, after
+}
+
+func (f *fakeCell) enter(ctx context.Context, method string, req any) error {
+	f.mu.Lock()
+	before := f.before
+	f.mu.Unlock()
+	if before == nil {
+		return nil
+	}
+	return before(ctx, method, req)
+}
+
+func (f *fakeCell) leave(method string, req any) error {
+	f.mu.Lock()
+	after := f.after
+	f.mu.Unlock()
+	if after == nil {
+		return nil
+	}
+	return after(method, req)
+}
+
+// live gives the live claims by claim_id.
+func (f *fakeCell) live() []*cellgatev1.Claim {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.liveOf(func(*cellgatev1.Claim) bool { return true })
+}
+
+func (f *fakeCell) liveOf(want func(*cellgatev1.Claim) bool) []*cellgatev1.Claim {
+	var out []*cellgatev1.Claim
+	for _, c := range f.claims {
+		if isLive(c.claim) && want(c.claim) {
+			out = append(out, proto.CloneOf(c.claim))
+		}
+	}
+	slices.SortFunc(out, func(a, b *cellgatev1.Claim) int { return cmp.Compare(a.GetClaimId(), b.GetClaimId()) })
+	return out
+}
+
+func isLive(c *cellgatev1.Claim) bool {
+	return c.GetState() == cellgatev1.ClaimState_PENDING || c.GetState() == cellgatev1.ClaimState_CONFIRMED
+}
+
+func (f *fakeCell) did() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.ops)
+}
+
+func (f *fakeCell) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error) {
+	if err := f.enter(ctx, "ProposeBatch", req); err != nil {
+		return nil, err
+	}
+	resp := &cellv1.ProposeBatchResponse{}
+	f.mu.Lock()
+	for _, q := range req.GetQueries() {
+		f.queries = append(f.queries, q)
+		resp.Proposals = append(resp.Proposals, f.propose(q))
+	}
+	f.mu.Unlock()
+	return resp, f.leave("ProposeBatch", req)
+}
+
+func (f *fakeCell) propose(q *cellv1.Query) *cellv1.Proposal {
+	t := f.table
+	if v := q.GetTableVersion(); v != "" {
+		if t = f.versions[v]; t == nil {
+			return &cellv1.Proposal{Failure: &cellv1.Failure{Reason: string(fault.Gone), Message: "version " + v}}
+		}
+	}
+	p, err := t.Propose(queryFrom(q))
+	if err != nil {
+		return &cellv1.Proposal{Failure: &cellv1.Failure{Reason: string(fault.InvalidRequest), Message: err.Error()}}
+	}
+	out := proposalTo(p)
+	out.TableVersion = strconv.FormatUint(t.Version(), 10)
+	for _, c := range f.liveOf(func(c *cellgatev1.Claim) bool { return slices.Contains(q.GetConsumerUuids(), c.GetConsumerUuid()) }) {
+		out.Claims = append(out.Claims, c)
+		out.ClaimOrigins = append(out.ClaimOrigins, f.claims[c.GetClaimId()].origin)
+	}
+	return out
+}
+
+func (f *fakeCell) ClaimBatch(ctx context.Context, req *cellv1.ClaimBatchRequest) (*cellv1.ClaimBatchResponse, error) {
+	if err := f.enter(ctx, "ClaimBatch", req); err != nil {
+		return nil, err
+	}
+	resp := &cellv1.ClaimBatchResponse{}
+	f.mu.Lock()
+	for _, op := range req.GetOps() {
+		resp.Outcomes = append(resp.Outcomes, f.operate(op))
+	}
+	f.mu.Unlock()
+	return resp, f.leave("ClaimBatch", req)
+}
+
+func (f *fakeCell) operate(op *cellv1.ClaimOp) *cellv1.ClaimOutcome {
+	switch op := op.GetOp().(type) {
+	case *cellv1.ClaimOp_Claim:
+		f.ops = append(f.ops, "claim "+op.Claim.GetConsumerUuid())
+		return f.claim(op.Claim)
+	case *cellv1.ClaimOp_Confirm:
+		f.ops = append(f.ops, "confirm "+op.Confirm.GetConsumerUuid())
+		c := f.claims[op.Confirm.GetClaimId()]
+		switch {
+		case c == nil:
+			return refuse(fault.NotFound, "no such claim")
+		case !isLive(c.claim):
+			return refuse(fault.ClaimExpired, "the claim has ended")
+		}
+		c.claim.State, c.claim.ExpiresAt = cellgatev1.ClaimState_CONFIRMED, nil
+		return &cellv1.ClaimOutcome{Claim: proto.CloneOf(c.claim)}
+	case *cellv1.ClaimOp_Release:
+		f.ops = append(f.ops, "release "+op.Release.GetConsumerUuid())
+		return f.release(op.Release)
+	case *cellv1.ClaimOp_Pin:
+		p := f.pins[op.Pin.GetGroupUuid()]
+		if p == nil || len(p.holders) == 0 {
+			p = &fakePin{host: op.Pin.GetServiceHost(), holders: map[string]bool{}}
+			f.pins[op.Pin.GetGroupUuid()] = p
+		}
+		if p.host != op.Pin.GetServiceHost() {
+			out := refuse(fault.AlreadyExists, "pinned to "+p.host)
+			out.PinnedServiceHost = p.host
+			return out
+		}
+		p.holders[op.Pin.GetClaimId()] = true
+		return &cellv1.ClaimOutcome{PinnedServiceHost: p.host}
+	case *cellv1.ClaimOp_Unpin:
+		if p := f.pins[op.Unpin.GetGroupUuid()]; p != nil {
+			delete(p.holders, op.Unpin.GetClaimId())
+		}
+		return &cellv1.ClaimOutcome{}
+	}
+	panic("unknown operation")
+}
+
+func refuse(kind fault.Kind, message string) *cellv1.ClaimOutcome {
+	return &cellv1.ClaimOutcome{Refusal: &cellv1.Refusal{Reason: string(kind), Message: message}}
+}
+
+func (f *fakeCell) claim(n *cellv1.NewClaim) *cellv1.ClaimOutcome {
+	if c := f.claims[n.GetClaimId()]; c != nil {
+		if !isLive(c.claim) {
+			return refuse(fault.ClaimExpired, "the claim has ended")
+		}
+		return &cellv1.ClaimOutcome{Claim: proto.CloneOf(c.claim)}
+	}
+	if have := f.liveOf(func(c *cellgatev1.Claim) bool { return c.GetConsumerUuid() == n.GetConsumerUuid() }); len(have) > 0 {
+		out := refuse(fault.AlreadyExists, "the consumer has a claim")
+		out.Claim = have[0]
+		return out
+	}
+	host, err := schedule.ParseID(n.GetHostUuid())
+	if err != nil {
+		return refuse(fault.InvalidRequest, err.Error())
+	}
+	h, ok := f.table.Host(host)
+	if !ok {
+		return refuse(fault.NotFound, "no such host")
+	}
+	r := &schedule.Request{}
+	for _, a := range n.GetAllocations() {
+		i := slices.IndexFunc(h.Resources, func(r schedule.Resource) bool { return r.Class == a.GetResourceClass() })
+		amount := int64(a.GetAmount())
+		if i < 0 || h.Resources[i].Used+amount > h.Resources[i].Capacity {
+			out := refuse(fault.NoValidHost, "does not fit")
+			out.Refusal.Filter, out.Refusal.Detail = schedule.ResourceFilter, a.GetResourceClass()
+			return out
+		}
+		r.Resources = append(r.Resources, schedule.Amount{Class: a.GetResourceClass(), N: amount})
+	}
+	r.Consume = consumed(r.Resources)
+	if g := n.GetGroup(); g != nil {
+		id, _ := schedule.ParseID(g.GetUuid())
+		r.Group = &schedule.Group{UUID: id}
+	}
+	instance, _ := schedule.ParseID(n.GetConsumerUuid())
+	e := f.table.Edit()
+	e.Take(schedule.Take{Host: host, Instance: instance}, r)
+	f.set(e.Table())
+	now := time.Now()
+	c := &cellgatev1.Claim{
+		ClaimId: n.GetClaimId(), ConsumerUuid: n.GetConsumerUuid(), State: cellgatev1.ClaimState_PENDING, Cell: f.name,
+		HostUuid: n.GetHostUuid(), ServiceHost: h.ServiceHost, Allocations: n.GetAllocations(),
+		ProjectId: n.GetProjectId(), UserId: n.GetUserId(), RequestId: n.GetRequestId(), DecisionId: n.GetDecisionId(),
+		GroupUuid: n.GetGroup().GetUuid(), CreatedAt: timestamppb.New(now), ExpiresAt: timestamppb.New(now.Add(n.GetTtl().AsDuration())),
+	}
+	f.claims[n.GetClaimId()] = &fakeClaim{claim: c, origin: &cellv1.ClaimOrigin{
+		Fingerprint: n.GetFingerprint(), Answer: n.GetAnswer(), InstanceIndex: n.GetInstanceIndex(),
+	}}
+	return &cellv1.ClaimOutcome{Claim: proto.CloneOf(c)}
+}
+
+func consumed(amounts []schedule.Amount) schedule.Consumption {
+	var c schedule.Consumption
+	for _, a := range amounts {
+		switch a.Class {
+		case "VCPU":
+			c.VCPUs = a.N
+		case "MEMORY_MB":
+			c.RAMMB = a.N
+		case "DISK_GB":
+			c.DiskMB = a.N * 1024
+		}
+	}
+	return c
+}
+
+func (f *fakeCell) release(ref *cellv1.ClaimRef) *cellv1.ClaimOutcome {
+	c := f.claims[ref.GetClaimId()]
+	if c == nil {
+		f.claims[ref.GetClaimId()] = &fakeClaim{claim: &cellgatev1.Claim{
+			ClaimId: ref.GetClaimId(), ConsumerUuid: ref.GetConsumerUuid(), State: cellgatev1.ClaimState_RELEASED,
+		}}
+		return &cellv1.ClaimOutcome{}
+	}
+	if !isLive(c.claim) {
+		return &cellv1.ClaimOutcome{}
+	}
+	c.claim.State = cellgatev1.ClaimState_RELEASED
+	host, _ := schedule.ParseID(c.claim.GetHostUuid())
+	h, _ := f.table.Host(host)
+	var used []schedule.Amount
+	var freed []schedule.Amount
+	for _, r := range h.Resources {
+		for _, a := range c.claim.GetAllocations() {
+			if a.GetResourceClass() == r.Class {
+				r.Used -= int64(a.GetAmount())
+				freed = append(freed, schedule.Amount{Class: r.Class, N: int64(a.GetAmount())})
+			}
+		}
+		used = append(used, schedule.Amount{Class: r.Class, N: r.Used})
+	}
+	v, back := h.View, consumed(freed)
+	v.VCPUsUsed, v.FreeRAMMB, v.FreeDiskMB = v.VCPUsUsed-back.VCPUs, v.FreeRAMMB+back.RAMMB, v.FreeDiskMB+back.DiskMB
+	v.NumInstances, v.NumIOOps = v.NumInstances-1, v.NumIOOps-1
+	instance, _ := schedule.ParseID(c.claim.GetConsumerUuid())
+	e := f.table.Edit()
+	e.SetUsage(host, used, v)
+	e.RemoveConsumer(instance)
+	f.set(e.Table())
+	return &cellv1.ClaimOutcome{}
+}
+
+func (f *fakeCell) ListClaims(ctx context.Context, req *cellv1.ListClaimsRequest) (*cellv1.ListClaimsResponse, error) {
+	if err := f.enter(ctx, "ListClaims", req); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	rows := f.liveOf(func(c *cellgatev1.Claim) bool {
+		return (len(req.GetConsumerUuids()) == 0 || slices.Contains(req.GetConsumerUuids(), c.GetConsumerUuid())) &&
+			(req.GetHostUuid() == "" || req.GetHostUuid() == c.GetHostUuid()) &&
+			(req.GetProjectId() == "" || req.GetProjectId() == c.GetProjectId()) && c.GetClaimId() > req.GetAfter()
+	})
+	resp := &cellv1.ListClaimsResponse{Claims: rows}
+	if n := int(req.GetPageSize()); n > 0 && len(rows) > n {
+		resp.Claims, resp.More = rows[:n], true
+	}
+	return resp, nil
+}
+
+func (f *fakeCell) ListHosts(ctx context.Context, req *cellv1.ListHostsRequest) (*cellv1.ListHostsResponse, error) {
+	if err := f.enter(ctx, "ListHosts", req); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var rows []*cellgatev1.Host
+	for h := range f.table.All() {
+		after := h.ServiceHost > req.GetAfterServiceHost() ||
+			h.ServiceHost == req.GetAfterServiceHost() && h.UUID.String() > req.GetAfterHostUuid()
+		if after && strings.Contains(h.ServiceHost, req.GetNameContains()) && (req.GetHostUuid() == "" || req.GetHostUuid() == h.UUID.String()) {
+			rows = append(rows, &cellgatev1.Host{HostUuid: h.UUID.String(), ServiceHost: h.ServiceHost, Nodename: h.NodeName, Cell: f.name})
+		}
+	}
+	slices.SortFunc(rows, func(a, b *cellgatev1.Host) int { return cmp.Compare(a.GetServiceHost(), b.GetServiceHost()) })
+	resp := &cellv1.ListHostsResponse{Hosts: rows}
+	if n := int(req.GetPageSize()); n > 0 && len(rows) > n {
+		resp.Hosts, resp.More = rows[:n], true
+	}
+	return resp, nil
+}
+
+func (f *fakeCell) GetSummary(ctx context.Context, req *cellv1.GetSummaryRequest) (*cellv1.GetSummaryResponse, error) {
+	if err := f.enter(ctx, "GetSummary", req); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := &cellv1.GetSummaryResponse{
+		Cell: f.name, CellUuid: f.uuid, Replica: "r1",
+		Totals: &cellgatev1.Cell{Cell: f.name, CellUuid: f.uuid, Hosts: int32(f.table.Len())},
+	}
+	largest := map[string]int64{}
+	for h := range f.table.All() {
+		for _, r := range h.Resources {
+			largest[r.Class] = max(largest[r.Class], min(r.Capacity, r.MaxUnit))
+		}
+		s.Traits = append(s.Traits, h.Traits...)
+		zoned := false
+		for _, a := range h.Aggregates {
+			s.Aggregates = append(s.Aggregates, a.UUID)
+			if z := a.Metadata["availability_zone"]; z != "" {
+				s.AvailabilityZones, zoned = append(s.AvailabilityZones, z), true
+			}
+		}
+		s.HasUnzonedHosts = s.HasUnzonedHosts || !zoned
+	}
+	for class, n := range largest {
+		s.Largest = append(s.Largest, &cellv1.MaxUnit{ResourceClass: class, Amount: n})
+	}
+	return s, nil
+}

@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+// queryFrom and proposalTo are what a cell does with the wire forms; the
+// gateway's own conversions are the other way round.
+func queryFrom(q *cellv1.Query) *schedule.Query {
+	p := q.GetPlacement()
+	r := &schedule.Request{
+		Required: p.GetRequiredTraits(), Forbidden: p.GetForbiddenTraits(), ForbiddenAggregates: p.GetForbiddenAggregates(),
+		AvailabilityZone: p.GetAvailabilityZone(), IgnoreHosts: p.GetIgnoreHosts(), ForceHosts: p.GetForceHosts(),
+		ForceNodes: p.GetForceNodes(), CheckForced: p.GetCheckForced(),
+		Consume: schedule.Consumption{
+			VCPUs: int64(p.GetConsume().GetVcpus()), RAMMB: int64(p.GetConsume().GetMemoryMb()), DiskMB: p.GetConsume().GetDiskMb(),
+		},
+	}
+	for _, a := range p.GetResources() {
+		r.Resources = append(r.Resources, schedule.Amount{Class: a.GetResourceClass(), N: int64(a.GetAmount())})
+	}
+	for _, s := range p.GetAnyTraits() {
+		r.AnyOf = append(r.AnyOf, s.GetNames())
+	}
+	for _, s := range p.GetMemberOf() {
+		r.MemberOf = append(r.MemberOf, s.GetNames())
+	}
+	if d := (schedule.Destination{
+		Host: p.GetDestinationHost(), Node: p.GetDestinationNode(), Cell: p.GetDestinationCell(), AllowCrossCellMove: p.GetAllowCrossCellMove(),
+	}); d != (schedule.Destination{}) {
+		r.Destination = &d
+	}
+	if g := p.GetGroup(); g != nil {
+		r.Group = &schedule.Group{
+			UUID: mustID(g.GetUuid()), Policy: schedule.Policy(g.GetPolicy()), MaxPerHost: int(g.GetMaxServerPerHost()),
+			Hosts: g.GetHosts(), MembersExact: g.GetMembersExact(),
+		}
+		for _, m := range g.GetMembers() {
+			r.Group.Members = append(r.Group.Members, mustID(m))
+		}
+	}
+	rules := &schedule.Rules{Filters: p.GetRules().GetFilters(), DefaultAvailabilityZone: p.GetRules().GetDefaultAvailabilityZone()}
+	for _, w := range p.GetRules().GetWeighers() {
+		rules.Weighers = append(rules.Weighers, schedule.Weigher{Name: w.GetName(), Multiplier: w.GetMultiplier()})
+	}
+	out := &schedule.Query{Request: r, Rules: rules, Seed: q.GetSeed(), Limit: int(q.GetLimit())}
+	if k := q.GetKnown(); k != nil {
+		out.Known = &schedule.Knowledge{Passed: k.GetPassed(), GroupHosts: k.GetGroupHosts(), GroupHostsKnown: k.GetGroupHostsKnown()}
+		for _, b := range k.GetBounds() {
+			out.Known.Bounds = append(out.Known.Bounds, schedule.Bounds{Min: b.GetMin(), Max: b.GetMax()})
+		}
+	}
+	for _, t := range q.GetTakes() {
+		out.Takes = append(out.Takes, schedule.Take{Host: mustID(t.GetHostUuid()), Instance: mustID(t.GetInstanceUuid())})
+	}
+	return out
+}
+
+func mustID(s string) schedule.ID {
+	id, err := schedule.ParseID(s)
+	if err != nil {
+		panic(err)
+	}
+	return id
+}
+
+func proposalTo(p *schedule.Proposal) *cellv1.Proposal {
+	out := &cellv1.Proposal{Hosts: int32(p.Hosts), Passed: int32(p.Passed)}
+	for _, r := range p.Rejects {
+		out.Rejects = append(out.Rejects, &cellv1.Reject{Filter: r.Filter, Detail: r.Detail, Hosts: int32(r.Hosts)})
+	}
+	for _, b := range p.Bounds {
+		out.Bounds = append(out.Bounds, &cellv1.Bounds{Min: b.Min, Max: b.Max})
+	}
+	for _, g := range p.GroupHosts {
+		out.GroupHosts = append(out.GroupHosts, &cellv1.GroupHost{HostUuid: g.Host.String(), ServiceHost: g.ServiceHost, Members: int32(g.Members)})
+	}
+	for _, c := range p.Candidates {
+		out.Candidates = append(out.Candidates, &cellv1.Candidate{
+			HostUuid: c.Host.String(), ServiceHost: c.ServiceHost, Nodename: c.NodeName, AvailabilityZone: c.Zone,
+			Raw: c.Raw, Weight: c.Weight, Tie: c.Tie,
+		})
+	}
+	return out
+}

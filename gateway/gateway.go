@@ -1,0 +1,163 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// Config says which cells there are and what to decide by. The zero value of
+// each field but Cells means its default.
+type Config struct {
+	// Cells in the order in which answers list them.
+	Cells []CellConfig
+	// ProposeBudget bounds a cell's answer to one round of a merge (250 ms); it
+	// is never more than half of the time a request has left.
+	ProposeBudget time.Duration
+	// ClaimBudget bounds a cell's answer to a claim, a read or a release (2 s).
+	ClaimBudget time.Duration
+	// MaxDeadline bounds a request whose caller set no deadline, or a later
+	// one (30 s).
+	MaxDeadline time.Duration
+	// Filters and Weighers in their order; empty: schedule's defaults.
+	Filters  []string
+	Weighers []WeigherConfig
+	// DefaultAvailabilityZone is the zone of a host that is in none ("nova").
+	DefaultAvailabilityZone string
+	// MaxInFlight is how many selections may run at once; more are refused as
+	// OVERLOADED (1024).
+	MaxInFlight int
+}
+
+// CellConfig is one cell.
+type CellConfig struct {
+	// Name and UUID are the cell's own; a cell that answers under others is not
+	// used. An empty UUID is learned from the cell.
+	Name string
+	UUID string
+	// Replicas are addresses, host:port, in the order to prefer them.
+	Replicas []string
+	// Disabled: nothing new is placed there. Its claims and hosts are still
+	// read, confirmed and released.
+	Disabled bool
+}
+
+// WeigherConfig is a weigher and its multiplier.
+type WeigherConfig struct {
+	Name       string
+	Multiplier float64
+}
+
+// Deps are the parts a gateway is given.
+type Deps struct {
+	// Dial makes a connection as rpc.Dial does: lazily, with errors decoded to
+	// *fault.Error.
+	Dial func(target string) (*grpc.ClientConn, error)
+	Log  *slog.Logger
+	// Now is the clock of summaries and ids; nil means time.Now.
+	Now func() time.Time
+}
+
+// Gateway serves the public API.
+type Gateway struct {
+	cfg   Config
+	log   *slog.Logger
+	now   func() time.Time
+	cells []*cell
+	hints *hints
+	ready chan struct{}
+	// inFlight counts the selections running.
+	inFlight atomic.Int64
+	// life ends with Run, after its tasks had their time; tasks are the
+	// goroutines that outlive the request that started them: batches of
+	// proposals and releases. All are bounded by their own timeouts.
+	life  context.Context
+	end   context.CancelFunc
+	tasks sync.WaitGroup
+}
+
+// New makes a gateway and its connections; nothing is sent before Run or the
+// first request. Every problem of the configuration is reported at once.
+func New(cfg Config, deps Deps) (*Gateway, error) {
+	cfg = withDefaults(cfg)
+	if err := checkConfig(cfg); err != nil {
+		return nil, err
+	}
+	g := &Gateway{cfg: cfg, log: deps.Log, now: deps.Now, hints: newHints(maxHints), ready: make(chan struct{})}
+	if g.log == nil {
+		g.log = slog.New(slog.DiscardHandler)
+	}
+	if g.now == nil {
+		g.now = time.Now
+	}
+	g.life, g.end = context.WithCancel(context.Background())
+	for _, c := range cfg.Cells {
+		link, err := newCell(c, deps.Dial, g)
+		if err != nil {
+			g.close()
+			return nil, err
+		}
+		g.cells = append(g.cells, link)
+	}
+	return g, nil
+}
+
+// Register adds the public services to a server.
+func (g *Gateway) Register(s grpc.ServiceRegistrar) {
+	cellgatev1.RegisterSchedulerServer(s, &schedulerService{g: g})
+	cellgatev1.RegisterClaimsServer(s, &claimsService{g: g})
+	cellgatev1.RegisterCellsServer(s, &cellsService{g: g})
+	cellgatev1.RegisterHostsServer(s, &hostsService{g: g})
+}
+
+// Run keeps the cells' summaries fresh until ctx ends, then waits for the
+// releases under way and closes the connections. The server must have stopped
+// taking requests before ctx ends. Run is called once.
+func (g *Gateway) Run(ctx context.Context) error {
+	g.watchCells(ctx)
+	g.tasks.Wait()
+	g.close()
+	return nil
+}
+
+// Ready is closed when every cell has been asked for its summary once, whether
+// it answered or not.
+func (g *Gateway) Ready() <-chan struct{} { return g.ready }
+
+func (g *Gateway) close() {
+	g.end()
+	for _, c := range g.cells {
+		c.close()
+	}
+}
+
+func withDefaults(cfg Config) Config {
+	setDefault(&cfg.ProposeBudget, 250*time.Millisecond)
+	setDefault(&cfg.ClaimBudget, 2*time.Second)
+	setDefault(&cfg.MaxDeadline, 30*time.Second)
+	setDefault(&cfg.DefaultAvailabilityZone, "nova")
+	setDefault(&cfg.MaxInFlight, 1024)
+	if len(cfg.Filters) == 0 {
+		cfg.Filters = schedule.DefaultFilters()
+	}
+	if len(cfg.Weighers) == 0 {
+		for _, w := range schedule.DefaultWeighers() {
+			cfg.Weighers = append(cfg.Weighers, WeigherConfig(w))
+		}
+	}
+	return cfg
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

@@ -1,0 +1,78 @@
+package gateway
+
+import (
+	"container/list"
+	"crypto/sha256"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+// maxHints is how many shapes are remembered.
+const maxHints = 4096
+
+// shape names a placement: equal shapes have equal answers on equal tables.
+type shape [sha256.Size]byte
+
+// shapeOf hashes a placement. It may differ between two builds of this program,
+// never within one.
+func shapeOf(p *cellv1.Placement) shape {
+	// Marshalling fails only on invalid UTF-8, which has come in through
+	// proto or JSON and so is valid.
+	text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(p)
+	return sha256.Sum256(text)
+}
+
+// hints remember the last bounds of the shapes used most recently. A hint that
+// is out of date costs a second round, never exactness.
+type hints struct {
+	max int
+
+	mu    sync.Mutex
+	byKey map[shape]*list.Element
+	// order has the one used last in front.
+	order *list.List
+}
+
+type hint struct {
+	key   shape
+	known *schedule.Knowledge
+}
+
+func newHints(limit int) *hints {
+	return &hints{max: limit, byKey: map[shape]*list.Element{}, order: list.New()}
+}
+
+// get gives the last knowledge of a shape, to be read only; nil when there is
+// none.
+func (h *hints) get(key shape) *schedule.Knowledge {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e, ok := h.byKey[key]
+	if !ok {
+		return nil
+	}
+	h.order.MoveToFront(e)
+	return e.Value.(*hint).known
+}
+
+// put remembers the knowledge of a shape and forgets the shape unused for
+// longest when there are too many.
+func (h *hints) put(key shape, known schedule.Knowledge) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e, ok := h.byKey[key]; ok {
+		e.Value.(*hint).known = &known
+		h.order.MoveToFront(e)
+		return
+	}
+	h.byKey[key] = h.order.PushFront(&hint{key: key, known: &known})
+	if h.order.Len() > h.max {
+		last := h.order.Back()
+		h.order.Remove(last)
+		delete(h.byKey, last.Value.(*hint).key)
+	}
+}

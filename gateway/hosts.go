@@ -1,0 +1,49 @@
+package gateway
+
+import (
+	"context"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// listHosts lists hosts by cell, then by service host.
+func (g *Gateway) listHosts(ctx context.Context, req *cellgatev1.ListHostsRequest) (*cellgatev1.ListHostsResponse, error) {
+	resp := &cellgatev1.ListHostsResponse{}
+	var err error
+	resp.NextPageToken, resp.UnavailableCells, err = g.pages(req.GetCell(), req.GetPageSize(), req.GetPageToken(),
+		func(c *cell, size int32, from token) (int, token, bool, error) {
+			got, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListHostsRequest{
+				AvailabilityZone: req.GetAvailabilityZone(), NameContains: req.GetNameContains(), Trait: req.GetTrait(),
+				PageSize: size, AfterServiceHost: from.After, AfterHostUuid: from.AfterUUID,
+			}, cellv1.CellSchedulerClient.ListHosts)
+			if err != nil {
+				return 0, token{}, false, err
+			}
+			rows := got.GetHosts()
+			resp.Hosts = append(resp.Hosts, rows...)
+			if len(rows) == 0 {
+				return 0, token{}, false, nil
+			}
+			last := rows[len(rows)-1]
+			return len(rows), token{After: last.GetServiceHost(), AfterUUID: last.GetHostUuid()}, got.GetMore(), nil
+		})
+	if err != nil {
+		return nil, err
+	}
+	return resp, ctx.Err()
+}
+
+// getHost finds a host in whichever cell has it.
+func (g *Gateway) getHost(ctx context.Context, uuid string) (*cellgatev1.Host, error) {
+	replies := askAll(ctx, g.cells, func(ctx context.Context, c *cell) ([]*cellgatev1.Host, error) {
+		got, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListHostsRequest{HostUuid: canonical(uuid), PageSize: 1}, cellv1.CellSchedulerClient.ListHosts)
+		return got.GetHosts(), err
+	})
+	for _, r := range replies {
+		if len(r.got) > 0 {
+			return r.got[0], nil
+		}
+	}
+	return nil, notFound(replies, "host "+uuid)
+}

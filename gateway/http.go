@@ -1,0 +1,96 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
+	goproto "google.golang.org/protobuf/proto"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
+	"cellgate/proto"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// maxBody is the largest request body taken, in bytes.
+const maxBody = rpc.MaxMessageBytes
+
+// HTTPHandler serves the REST API by calling the gateway's own gRPC server over
+// conn, so that limits and errors are one path. JSON has the proto's field names;
+// a field that is unknown, or has a value of a wrong type, is refused by name.
+//
+//	/v1/…          the API, as its protos say
+//	/healthz       200 while the process serves
+//	/readyz        200 when every cell has been asked once, 503 before
+//	/openapi.json  the API's description
+//
+// Every error, on any path, has the body that httpError describes.
+func (g *Gateway) HTTPHandler(conn *grpc.ClientConn) (http.Handler, error) {
+	mux := runtime.NewServeMux(
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, &jsonForm{runtime.JSONPb{
+			MarshalOptions:   protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true},
+			UnmarshalOptions: protojson.UnmarshalOptions{DiscardUnknown: false},
+		}}),
+		runtime.WithErrorHandler(g.handleError),
+		runtime.WithRoutingErrorHandler(handleRouting),
+		runtime.WithMiddlewares(queryFieldsOf(
+			cellgatev1.File_cellgate_v1_scheduler_proto, cellgatev1.File_cellgate_v1_claims_proto,
+			cellgatev1.File_cellgate_v1_cells_proto, cellgatev1.File_cellgate_v1_hosts_proto,
+		).check),
+		runtime.WithDisablePathLengthFallback(),
+		runtime.WithDisableHTTPMethodOverride(),
+	)
+	client := bounded{conn}
+	err := errors.Join(
+		cellgatev1.RegisterSchedulerHandlerClient(context.Background(), mux, cellgatev1.NewSchedulerClient(client)),
+		cellgatev1.RegisterClaimsHandlerClient(context.Background(), mux, cellgatev1.NewClaimsClient(client)),
+		cellgatev1.RegisterCellsHandlerClient(context.Background(), mux, cellgatev1.NewCellsClient(client)),
+		cellgatev1.RegisterHostsHandlerClient(context.Background(), mux, cellgatev1.NewHostsClient(client)),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("register the REST API: %w", err)
+	}
+	root := http.NewServeMux()
+	root.Handle("/v1/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = &body{from: http.MaxBytesReader(w, r.Body, maxBody)}
+		mux.ServeHTTP(w, r)
+	}))
+	root.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, []byte(`{"status":"ok"}`))
+	})
+	root.HandleFunc("GET /readyz", g.serveReady)
+	root.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, proto.OpenAPI)
+	})
+	root.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeFault(w, http.StatusNotFound, fault.New(fault.NotFound, "there is nothing at %s", r.URL.Path))
+	})
+	return root, nil
+}
+
+func (g *Gateway) serveReady(w http.ResponseWriter, _ *http.Request) {
+	select {
+	case <-g.ready:
+		writeJSON(w, http.StatusOK, []byte(`{"status":"ready"}`))
+	default:
+		writeFault(w, http.StatusServiceUnavailable, fault.New(fault.CellUnavailable, "the cells have not been asked yet"))
+	}
+}
+
+// bounded refuses a request that the server would not take: JSON of few bytes
+// can be a large message.
+type bounded struct{ *grpc.ClientConn }
+
+func (b bounded) Invoke(ctx context.Context, method string, req, resp any, opts ...grpc.CallOption) error {
+	if m, ok := req.(goproto.Message); ok {
+		if size := goproto.Size(m); size > rpc.MaxMessageBytes {
+			return fault.New(fault.InvalidRequest, "the request is %d bytes as a message; the most is %d", size, rpc.MaxMessageBytes)
+		}
+	}
+	return b.ClientConn.Invoke(ctx, method, req, resp, opts...)
+}

@@ -1,0 +1,117 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
+)
+
+// httpError is the body of every error:
+//
+//	{"code": 3,                    the gRPC code's number
+//	 "reason": "INVALID_REQUEST",  the kind, from the closed list
+//	 "message": "…",               for people
+//	 "details": [{"@type": "type.googleapis.com/…", …}]}
+//
+// details are those of the gRPC status: google.rpc.ErrorInfo always,
+// google.rpc.BadRequest with the fields of INVALID_REQUEST, google.rpc.RetryInfo
+// with OVERLOADED (and the header Retry-After, in seconds), cellgate.v1.NoValidHost
+// with NO_VALID_HOST.
+//
+// The HTTP status is the reason's (internal/rpc), with three exceptions for what
+// HTTP itself has a word for: 413 for a body that is too large, 405 for a method
+// that a path does not have, 499 when the caller gave up.
+type httpError struct {
+	Code    int32             `json:"code"`
+	Reason  fault.Kind        `json:"reason"`
+	Message string            `json:"message"`
+	Details []json.RawMessage `json:"details"`
+}
+
+// handleError answers with the error of a call, or of a request that could not
+// become one.
+func (g *Gateway) handleError(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
+	if b, ok := r.Body.(*body); ok && b.bad != nil {
+		code := rpc.HTTPStatus(b.bad.Kind)
+		var large *http.MaxBytesError
+		if errors.As(b.bad, &large) {
+			code = http.StatusRequestEntityTooLarge
+		}
+		writeFault(w, code, b.bad)
+		return
+	}
+	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
+		writeFault(w, 499, fault.Wrap(fault.CellUnavailable, err, "the caller gave up"))
+		return
+	}
+	var routed *runtime.HTTPStatusError
+	if errors.As(err, &routed) {
+		err = status.Error(codes.InvalidArgument, routed.Err.Error())
+	}
+	var e *fault.Error
+	if !errors.As(rpc.FromStatus(err), &e) {
+		g.log.ErrorContext(ctx, "REST request failed", "path", r.URL.Path, "error", err)
+		e = fault.Wrap(fault.Internal, err, "internal error")
+	}
+	writeFault(w, rpc.HTTPStatus(e.Kind), e)
+}
+
+// handleRouting answers for what is at no path of the API.
+func handleRouting(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
+	switch code {
+	case http.StatusMethodNotAllowed:
+		writeFault(w, code, fault.New(fault.InvalidRequest, "%s does not take %s", r.URL.Path, r.Method))
+	case http.StatusBadRequest:
+		writeFault(w, code, fault.New(fault.InvalidRequest, "%q is not a path", r.URL.Path))
+	default:
+		writeFault(w, http.StatusNotFound, fault.New(fault.NotFound, "there is nothing at %s", r.URL.Path))
+	}
+}
+
+// writeFault answers with an error, which is a *fault.Error or is shown as
+// INTERNAL.
+func writeFault(w http.ResponseWriter, code int, err error) {
+	var e *fault.Error
+	if !errors.As(err, &e) {
+		e = fault.Wrap(fault.Internal, err, "internal error")
+	}
+	s := rpc.ToStatus(e)
+	out := httpError{Code: int32(s.Code()), Reason: e.Kind, Message: s.Message(), Details: detailsOf(s)}
+	if e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(e.RetryAfter.Seconds()))))
+	}
+	// Whole numbers, texts and JSON always marshal.
+	text, _ := json.Marshal(out)
+	writeJSON(w, code, text)
+}
+
+func detailsOf(s *status.Status) []json.RawMessage {
+	out := []json.RawMessage{}
+	for _, d := range s.Proto().GetDetails() {
+		text, err := (protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}).Marshal(d)
+		if err != nil {
+			// A type this build does not know: its name is all there is to say.
+			text, _ = json.Marshal(map[string]string{"@type": d.GetTypeUrl()})
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+func writeJSON(w http.ResponseWriter, code int, text []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	// The caller is gone if this fails; there is nobody left to tell.
+	_, _ = w.Write(text)
+}

@@ -1,0 +1,162 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/internal/fault"
+)
+
+// body is a request's body. It keeps what was wrong with it: the generated
+// handlers pass on only a text.
+type body struct {
+	from io.ReadCloser
+	bad  *fault.Error
+}
+
+func (b *body) Read(p []byte) (int, error) { return b.from.Read(p) }
+func (b *body) Close() error               { return b.from.Close() }
+
+// jsonForm reads and writes the API's JSON.
+type jsonForm struct{ runtime.JSONPb }
+
+// NewDecoder gives a decoder of one body. An empty body is an empty message.
+func (f *jsonForm) NewDecoder(r io.Reader) runtime.Decoder {
+	return runtime.DecoderFunc(func(v any) error {
+		text, err := io.ReadAll(r)
+		var bad *fault.Error
+		var large *http.MaxBytesError
+		switch m, ok := v.(proto.Message); {
+		case errors.As(err, &large):
+			bad = fault.Wrap(fault.InvalidRequest, err, "the body is larger than %d bytes", large.Limit)
+		case err != nil:
+			bad = fault.Wrap(fault.InvalidRequest, err, "the body could not be read")
+		case len(bytes.TrimSpace(text)) == 0:
+			return io.EOF
+		case !ok:
+			return f.Unmarshal(text, v)
+		default:
+			if err := f.UnmarshalOptions.Unmarshal(text, m); err != nil {
+				bad = jsonFault(text, err)
+			}
+		}
+		if bad == nil {
+			return nil
+		}
+		if b, ok := r.(*body); ok {
+			b.bad = bad
+		}
+		return bad
+	})
+}
+
+// position is how protojson says where: "(line 1:23): ".
+var position = regexp.MustCompile(`\(line (\d+):(\d+)\): `)
+
+// jsonFault says what is wrong with a body, and in which field.
+func jsonFault(text []byte, err error) *fault.Error {
+	_, problem, _ := strings.Cut(err.Error(), "proto:")
+	problem = strings.TrimSpace(strings.ReplaceAll(problem, "\u00a0", " "))
+	at := position.FindStringSubmatch(problem)
+	if at == nil && strings.Contains(problem, "unexpected EOF") {
+		last := text[bytes.LastIndexByte(text, '\n')+1:]
+		return fault.Wrap(fault.InvalidRequest, err, "the body is not JSON: it ends too early (line %d, column %d)",
+			bytes.Count(text, []byte("\n"))+1, utf8.RuneCount(last)+1)
+	}
+	if at == nil {
+		return fault.Wrap(fault.InvalidRequest, err, "the body is not the request's JSON: %s", problem)
+	}
+	line, _ := strconv.Atoi(at[1])
+	column, _ := strconv.Atoi(at[2])
+	problem = strings.Replace(problem, at[0], "", 1)
+	problem = strings.TrimPrefix(problem, "syntax error ")
+	problem = fmt.Sprintf("%s (line %d, column %d)", problem, line, column)
+	if !json.Valid(text) {
+		return fault.Wrap(fault.InvalidRequest, err, "the body is not JSON: %s", problem)
+	}
+	path := fieldAt(text, offsetOf(text, line, column))
+	if path == "" {
+		return fault.Wrap(fault.InvalidRequest, err, "the body is not the request's JSON: %s", problem)
+	}
+	return fault.Invalid(path, "%s", problem)
+}
+
+// offsetOf gives the byte at a line and column, both from 1, columns in runes.
+func offsetOf(text []byte, line, column int) int64 {
+	offset := 0
+	for ; line > 1; line-- {
+		offset += bytes.IndexByte(text[offset:], '\n') + 1
+	}
+	for ; column > 1 && offset < len(text); column-- {
+		_, size := utf8.DecodeRune(text[offset:])
+		offset += size
+	}
+	return int64(offset)
+}
+
+// fieldAt gives the path of the field whose name or value is at a byte of a JSON
+// text: request_spec.flavor.vcpus, instance_uuids[3].
+func fieldAt(text []byte, offset int64) string {
+	type level struct {
+		name  string // of the field, in an object
+		index int    // of the element, in a list
+		list  bool
+		value bool // an object's value comes next
+	}
+	var levels []level
+	path := func() string {
+		var s strings.Builder
+		for _, l := range levels {
+			switch {
+			case l.list:
+				fmt.Fprintf(&s, "[%d]", l.index)
+			case l.name != "":
+				if s.Len() > 0 {
+					s.WriteByte('.')
+				}
+				s.WriteString(l.name)
+			}
+		}
+		return s.String()
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	for {
+		t, err := d.Token()
+		if err != nil {
+			return ""
+		}
+		top := len(levels) - 1
+		key, isText := t.(string)
+		if top >= 0 && !levels[top].list && !levels[top].value && isText {
+			levels[top].name = key
+		}
+		if d.InputOffset() > offset {
+			return path()
+		}
+		switch {
+		case t == json.Delim('{') || t == json.Delim('['):
+			levels = append(levels, level{list: t == json.Delim('[')})
+			continue
+		case t == json.Delim('}') || t == json.Delim(']'):
+			levels = levels[:top]
+		case top >= 0 && !levels[top].list && !levels[top].value:
+			levels[top].value = true
+			continue
+		}
+		// A value ended.
+		if top = len(levels) - 1; top >= 0 {
+			levels[top].value, levels[top].index = false, levels[top].index+1
+		}
+	}
+}

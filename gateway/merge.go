@@ -1,0 +1,176 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+// merged is what one merge decided.
+type merged struct {
+	// cells are the indices of the cells that took part, by the plan's.
+	cells []int
+	// held are the consumers' live claims. When there are any, the merge stopped
+	// there and result is nil.
+	held   []held
+	result *schedule.Result
+	// answers are the cells' first ones, by the plan's index; nil when lost.
+	answers []*schedule.Proposal
+}
+
+// merge places the instances of the given indices over all cells that are
+// neither left out nor lost, in exactly the order one scheduler over all their
+// hosts would choose. All rounds of a merge see one version of each table; when
+// a cell no longer keeps it, the merge starts again, and the second time it goes
+// on with whatever version there is and counts as inexact. A cell that does not
+// answer is lost for the whole request.
+func (s *selecting) merge(ctx context.Context, pending []int) (*merged, error) {
+	for try := 1; ; try++ {
+		m, err := s.mergeOnce(ctx, pending, try < 3)
+		if fault.KindOf(err) == fault.Gone && try < 3 {
+			continue
+		}
+		if err == nil && m.result != nil && (try == 3 || !m.result.Exact) {
+			s.exact = false
+		}
+		return m, err
+	}
+}
+
+func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (*merged, error) {
+	m := &merged{cells: s.askable()}
+	m.answers = make([]*schedule.Proposal, len(m.cells))
+	instances := make([]schedule.ID, 0, len(pending))
+	for _, i := range pending {
+		instances = append(instances, s.instances[i])
+	}
+	placement := placementOf(s.request, s.rules)
+	key := shapeOf(placement)
+	plan := schedule.NewPlan(schedule.PlanConfig{
+		Request: s.request, Rules: s.rules, Seed: s.seed, Instances: instances,
+		Cells: len(m.cells), Alternates: s.alternates, Hint: s.g.hints.get(key),
+	})
+	var consumers []string
+	if !s.req.GetDryRun() {
+		consumers = idTexts(instances)
+	}
+	versions := make([]string, len(m.cells))
+	for asks := plan.Next(); len(asks) > 0; asks = plan.Next() {
+		queries := make([]*cellv1.Query, len(asks))
+		for i, a := range asks {
+			queries[i] = queryOf(&a.Query, placement)
+			queries[i].TableVersion = versions[a.Cell]
+			if m.answers[a.Cell] == nil {
+				queries[i].ConsumerUuids = consumers
+			}
+		}
+		for i, got := range s.round(ctx, m.cells, asks, queries) {
+			k := asks[i].Cell
+			if got.err != nil {
+				if err := mustStop(ctx, got.err, pin); err != nil {
+					return nil, err
+				}
+				s.lose(m.cells[k], got.err)
+				plan.Lost(k)
+				continue
+			}
+			if pin {
+				versions[k] = got.proposal.GetTableVersion()
+			}
+			m.held = append(m.held, heldIn(m.cells[k], got.proposal)...)
+			p, err := proposalFrom(got.proposal)
+			if err == nil {
+				err = plan.Answer(k, p)
+			}
+			if err != nil {
+				s.lose(m.cells[k], fault.Wrap(fault.Internal, err, "the cell's answer is malformed"))
+				plan.Lost(k)
+				continue
+			}
+			if m.answers[k] == nil {
+				m.answers[k] = p
+			}
+		}
+		if len(m.held) > 0 {
+			return m, nil
+		}
+	}
+	m.result = plan.Result()
+	s.g.hints.put(key, m.result.Known)
+	return m, nil
+}
+
+// round asks all cells of a round at once and gives their answers in the order
+// of asks. It takes as long as the slowest, and the budget at most.
+func (s *selecting) round(ctx context.Context, cells []int, asks []schedule.Ask, queries []*cellv1.Query) []proposed {
+	budget := share(ctx, s.g.cfg.ProposeBudget)
+	got := make([]proposed, len(asks))
+	var all sync.WaitGroup
+	for i, a := range asks {
+		all.Go(func() {
+			got[i].proposal, got[i].err = s.g.cells[cells[a.Cell]].proposer.propose(ctx, budget, queries[i])
+		})
+	}
+	all.Wait()
+	return got
+}
+
+// mustStop gives the error that ends a merge, nil when only one cell is lost.
+func mustStop(ctx context.Context, err error, pin bool) error {
+	kind := fault.KindOf(err)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case kind == fault.InvalidRequest, kind == fault.Gone && pin:
+		return err
+	}
+	return nil
+}
+
+// askable lists the cells to ask: configured, not left out, not lost.
+func (s *selecting) askable() []int {
+	var cells []int
+	for i := range s.g.cells {
+		if s.skip[i] == "" && s.lost[i] == nil {
+			cells = append(cells, i)
+		}
+	}
+	return cells
+}
+
+// share is how long one step may take: budget, but never more than half of the
+// time the request has left, so that something can still be done about a cell
+// that does not answer.
+func share(ctx context.Context, budget time.Duration) time.Duration {
+	if until, ok := ctx.Deadline(); ok {
+		return min(budget, time.Until(until)/2)
+	}
+	return budget
+}
+
+// lose takes a cell out of the rest of the request.
+func (s *selecting) lose(cell int, err error) {
+	if s.lost[cell] != nil {
+		return
+	}
+	s.lost[cell] = err
+	if errors.Is(err, &fault.Error{Kind: fault.Internal}) {
+		s.g.log.Error("cell lost for a request", "cell", s.g.cells[cell].cfg.Name, "error", err)
+	}
+}
+
+// lostReasons says of each lost cell why, in the order of configuration.
+func (s *selecting) lostReasons() []string {
+	var out []string
+	for i, c := range s.g.cells {
+		if s.lost[i] != nil {
+			out = append(out, c.cfg.Name+" ("+reasonOf(s.lost[i])+")")
+		}
+	}
+	return out
+}

@@ -1,0 +1,131 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// single places the instances as one scheduler over all hosts does: pick the
+// best, take, pick again.
+func single(hosts []schedule.Host, r *schedule.Request, rules *schedule.Rules, seed uint64, instances []schedule.ID) []schedule.Candidate {
+	e := schedule.NewTable().Edit()
+	for _, h := range hosts {
+		e.PutHost(h)
+	}
+	t := e.Table()
+	var picks []schedule.Candidate
+	for _, id := range instances {
+		p, err := t.Propose(&schedule.Query{Request: r, Rules: rules, Seed: seed, Limit: 1})
+		if err != nil {
+			panic(err)
+		}
+		if len(p.Candidates) == 0 {
+			return picks
+		}
+		picks = append(picks, p.Candidates[0])
+		e := t.Edit()
+		e.Take(schedule.Take{Host: p.Candidates[0].Host, Instance: id}, r)
+		t = e.Table()
+	}
+	return picks
+}
+
+// The answer over real gRPC, from any split into cells, is a single scheduler's,
+// for several instances and with groups.
+func TestI5_MergedOrderIsASingleSchedulers(t *testing.T) {
+	const cells = 4
+	var fakes []*fakeCell
+	for i := range cells {
+		fakes = append(fakes, newFakeCell(i+1))
+	}
+	w := start(t, fakes, nil)
+	run, several := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		run++
+		n := rapid.IntRange(1, 24).Draw(t, "hosts")
+		var all []schedule.Host
+		split := make([][]schedule.Host, cells)
+		for i := range n {
+			h := testHost(i, rapid.IntRange(1, 4).Draw(t, "size"))
+			h.View.NumIOOps = int64(rapid.IntRange(0, 3).Draw(t, "io"))
+			h.View.FailedBuilds = int64(rapid.IntRange(0, 1).Draw(t, "failed"))
+			used := int64(rapid.IntRange(0, 12).Draw(t, "used"))
+			h.Resources[0].Used, h.View.VCPUsUsed = used, used
+			h.Resources[1].Used, h.View.FreeRAMMB = used*4096, h.View.FreeRAMMB-used*4096
+			c := rapid.IntRange(0, cells-1).Draw(t, "cell")
+			h.Cell = fakes[c].uuid
+			all, split[c] = append(all, h), append(split[c], h)
+		}
+		for i, f := range fakes {
+			f.mu.Lock()
+			e := schedule.NewTable().Edit()
+			for _, h := range split[i] {
+				e.PutHost(h)
+			}
+			f.set(e.Table())
+			f.mu.Unlock()
+		}
+		req := ask(0, rapid.IntRange(1, 6).Draw(t, "instances"))
+		req.RequestId, req.DryRun = fmt.Sprint(rapid.Uint32().Draw(t, "id")), true
+		spec := req.GetRequestSpec()
+		spec.Strategy = rapid.SampledFrom([]string{"", "spread", "pack"}).Draw(t, "strategy")
+		if policy := rapid.SampledFrom([]string{"", "", "affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"}).Draw(t, "policy"); policy != "" {
+			spec.InstanceGroup = &cellgatev1.InstanceGroup{Uuid: testUUID(0xe, 1), Policy: policy}
+		}
+		s, err := w.g.newSelecting(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := single(all, s.request, s.rules, s.seed, s.instances)
+		resp, err := w.scheduler.SelectDestinations(context.Background(), req)
+		if len(want) < len(s.instances) {
+			if err == nil {
+				t.Fatalf("a single scheduler places %d of %d, got %v", len(want), len(s.instances), resp)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatalf("a single scheduler places all %d: %v", len(want), err)
+		}
+		if len(want) > 1 {
+			several++
+		}
+		if !resp.GetExact() || resp.GetPartial() {
+			t.Fatalf("exact %v, partial %v", resp.GetExact(), resp.GetPartial())
+		}
+		var got []string
+		for _, d := range resp.GetDestinations() {
+			got = append(got, fmt.Sprintf("%s %v", d.GetSelected().GetServiceHost(), d.GetSelected().GetWeight()))
+		}
+		var single []string
+		for _, c := range want {
+			single = append(single, fmt.Sprintf("%s %v", c.ServiceHost, c.Weight))
+		}
+		if !slices.Equal(got, single) {
+			t.Fatalf("got  %v\nwant %v", got, single)
+		}
+	})
+	if several == 0 {
+		t.Errorf("%d runs, none placed several instances", run)
+	}
+}
+
+func TestHintsForgetTheShapeUnusedForLongest(t *testing.T) {
+	h := newHints(2)
+	shapes := []shape{{1}, {2}, {3}}
+	h.put(shapes[0], schedule.Knowledge{Passed: 1})
+	h.put(shapes[1], schedule.Knowledge{Passed: 2})
+	h.get(shapes[0])
+	h.put(shapes[2], schedule.Knowledge{Passed: 3})
+	h.put(shapes[2], schedule.Knowledge{Passed: 4})
+	if h.get(shapes[1]) != nil || h.get(shapes[0]).Passed != 1 || h.get(shapes[2]).Passed != 4 {
+		t.Errorf("hints %v, %v, %v", h.get(shapes[0]), h.get(shapes[1]), h.get(shapes[2]))
+	}
+}

@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// maxCounts is how many reject counts the message has; the detail has all.
+const maxCounts = 10
+
+// noHost says why an instance found no host. With every cell searched that is
+// NO_VALID_HOST, with the counts; a cell that did not answer might have had a
+// host, so then it is CELL_UNAVAILABLE.
+func (s *selecting) noHost(m *merged, pending []int) error {
+	index := pending[m.result.Failed]
+	which := ""
+	if len(s.instances) > 1 {
+		which = fmt.Sprintf(" for instance %d of %d (%s)", index+1, len(s.instances), s.instances[index])
+	}
+	if lost := s.lostReasons(); len(lost) > 0 {
+		return fault.New(fault.CellUnavailable, "no valid host was found%s in the cells that answered; these did not: %s",
+			which, strings.Join(lost, "; "))
+	}
+	// What the failed instance saw, not what the first one did.
+	s.reports = nil
+	s.report(m)
+	detail := &cellgatev1.NoValidHost{InstanceIndex: int32(index)}
+	for k, p := range m.result.Last {
+		if p == nil {
+			continue
+		}
+		s.reports[m.cells[k]] = reportOf(p)
+		detail.Hosts += int32(p.Hosts)
+		for _, r := range rejectCounts(p.Rejects) {
+			addReject(detail, r)
+		}
+	}
+	slices.SortStableFunc(detail.Rejects, func(a, b *cellgatev1.RejectCount) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
+	detail.Cells, _ = s.cellReports()
+	e := fault.New(fault.NoValidHost, "%s", noHostMessage(detail, which))
+	e.Detail = detail
+	return e
+}
+
+func addReject(d *cellgatev1.NoValidHost, r *cellgatev1.RejectCount) {
+	i := slices.IndexFunc(d.GetRejects(), func(have *cellgatev1.RejectCount) bool {
+		return have.GetFilter() == r.GetFilter() && have.GetDetail() == r.GetDetail()
+	})
+	if i < 0 {
+		d.Rejects = append(d.Rejects, r)
+		return
+	}
+	d.Rejects[i] = &cellgatev1.RejectCount{Filter: r.GetFilter(), Detail: r.GetDetail(), Hosts: d.Rejects[i].GetHosts() + r.GetHosts()}
+}
+
+// noHostMessage: "No valid host was found. 0 of 3000 hosts: 1800
+// ResourceFilter(MEMORY_MB), 1200 ComputeFilter; cell3 skipped: disabled by …".
+func noHostMessage(d *cellgatev1.NoValidHost, which string) string {
+	var counts []string
+	for i, r := range d.GetRejects() {
+		if i == maxCounts {
+			counts = append(counts, fmt.Sprintf("and %d more reasons", len(d.GetRejects())-i))
+			break
+		}
+		text := fmt.Sprintf("%d %s", r.GetHosts(), r.GetFilter())
+		if r.GetDetail() != "" {
+			text += "(" + r.GetDetail() + ")"
+		}
+		counts = append(counts, text)
+	}
+	message := fmt.Sprintf("No valid host was found. 0 of %d hosts%s", d.GetHosts(), which)
+	if len(counts) > 0 {
+		message += ": " + strings.Join(counts, ", ")
+	}
+	for _, c := range d.GetCells() {
+		if c.GetOutcome() == cellgatev1.CellOutcome_SKIPPED {
+			message += fmt.Sprintf("; %s skipped: %s", c.GetCell(), c.GetReason())
+		}
+	}
+	return message
+}

@@ -1,0 +1,62 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+// maxOps and maxOpBytes bound one ClaimBatch.
+const (
+	maxOps     = 256
+	maxOpBytes = rpc.MaxMessageBytes / 2
+)
+
+// operate sends operations to the cell, in order, in as many batches as they
+// need. It gives the outcomes of the batches that were answered; when those are
+// not all, err says why, and the operations from len(outcomes) up to sent have
+// an unknown outcome while those from sent on were never sent.
+func (c *cell) operate(ctx context.Context, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
+	for len(outcomes) < len(ops) {
+		batch := firstBatch(ops[len(outcomes):])
+		sent = len(outcomes) + len(batch)
+		resp, err := call(ctx, c, budget, &cellv1.ClaimBatchRequest{Ops: batch}, cellv1.CellSchedulerClient.ClaimBatch)
+		if err != nil {
+			return outcomes, sent, err
+		}
+		if len(resp.GetOutcomes()) != len(batch) {
+			return outcomes, sent, fault.New(fault.Internal, "cell %s answered %d of %d operations", c.cfg.Name, len(resp.GetOutcomes()), len(batch))
+		}
+		outcomes = append(outcomes, resp.GetOutcomes()...)
+	}
+	return outcomes, sent, nil
+}
+
+func firstBatch(ops []*cellv1.ClaimOp) []*cellv1.ClaimOp {
+	size := 0
+	for n, op := range ops {
+		size += proto.Size(op)
+		if n == maxOps || (n > 0 && size > maxOpBytes) {
+			return ops[:n]
+		}
+	}
+	return ops
+}
+
+// operateOne does one operation. A refusal is an error of the kind it names.
+func (c *cell) operateOne(ctx context.Context, budget time.Duration, op *cellv1.ClaimOp) (*cellv1.ClaimOutcome, error) {
+	outcomes, _, err := c.operate(ctx, budget, []*cellv1.ClaimOp{op})
+	if err != nil {
+		return nil, err
+	}
+	if r := outcomes[0].GetRefusal(); r != nil {
+		return nil, refusedBy(r.GetReason(), fmt.Sprintf("cell %s: %s", c.cfg.Name, r.GetMessage()))
+	}
+	return outcomes[0], nil
+}

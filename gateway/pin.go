@@ -1,0 +1,116 @@
+package gateway
+
+import (
+	"context"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+// pinMargin is how much longer a pin holds than the claim it belongs to: by then
+// the claim's end shows in the cell's table.
+const pinMargin = 10 * time.Second
+
+// hardAffinity reports whether all members of the request's group must be on one
+// host. Named hosts are not filtered, as in Nova.
+func (g *Gateway) hardAffinity(r *schedule.Request) bool {
+	return r.Group != nil && r.Group.Policy == schedule.Affinity && !r.Forced() &&
+		slices.Contains(g.cfg.Filters, schedule.AffinityFilter)
+}
+
+// arbiter gives the cell whose shard keeps the group's pin: the rendezvous
+// choice of the enabled cells by name, the same on every gateway of one
+// configuration. Nil when no cell is enabled.
+func (g *Gateway) arbiter(group string) *cell {
+	var best *cell
+	var most uint64
+	for _, c := range g.cells {
+		if c.cfg.Disabled {
+			continue
+		}
+		h := fnv.New64a()
+		h.Write([]byte(group))
+		h.Write([]byte{0})
+		h.Write([]byte(c.cfg.Name))
+		// FNV's high bits hardly depend on the last bytes; Tie mixes them.
+		if score := schedule.Tie(0, h.Sum64()); best == nil || score > most {
+			best, most = c, score
+		}
+	}
+	return best
+}
+
+// pinGroup pins the group to the host that all orders name, a hold for each
+// claim, before anything is claimed: of two requests that place the first
+// members of a group at once, in whatever cells, the arbiter lets one choose. It
+// reports false when the group is pinned to another host: the request is then
+// narrowed to that host and has to be planned again.
+func (s *selecting) pinGroup(ctx context.Context, orders []order) (bool, error) {
+	group := s.request.Group.UUID.String()
+	arbiter := s.g.arbiter(group)
+	var ops []*cellv1.ClaimOp
+	var holders []string
+	for _, o := range orders {
+		holders = append(holders, o.claim.GetClaimId())
+		ops = append(ops, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Pin{Pin: &cellv1.GroupPin{
+			GroupUuid: group, ServiceHost: o.host, ClaimId: o.claim.GetClaimId(), Ttl: durationpb.New(s.ttl + pinMargin),
+		}}})
+	}
+	outcomes, _, err := arbiter.operate(ctx, share(ctx, s.g.cfg.ClaimBudget), ops)
+	if err != nil {
+		s.unpinLater(ctx, holders)
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		return false, fault.Wrap(fault.CellUnavailable, err, "server group %s is arbitrated by cell %s, which does not answer: %s",
+			group, arbiter.cfg.Name, reasonOf(err))
+	}
+	for i, out := range outcomes {
+		to := out.GetPinnedServiceHost()
+		if out.GetRefusal() == nil && to == orders[i].host {
+			continue
+		}
+		s.unpinLater(ctx, holders)
+		if to == "" {
+			return false, fault.New(fault.Internal, "cell %s refused to pin server group %s: %s", arbiter.cfg.Name, group, out.GetRefusal().GetMessage())
+		}
+		narrowed := *s.request
+		narrowed.Group = new(*s.request.Group)
+		narrowed.Group.Hosts = []string{to}
+		s.request = &narrowed
+		return false, nil
+	}
+	return true, nil
+}
+
+// unpinLater takes claims' holds of the group's pin away, in the background: a
+// hold that stays ends by itself.
+func (s *selecting) unpinLater(ctx context.Context, holders []string) {
+	if len(holders) == 0 {
+		return
+	}
+	// The task outlives the request, which s belongs to.
+	g, group := s.g, s.request.Group.UUID.String()
+	g.background(ctx, func(ctx context.Context) { g.unpin(ctx, group, holders) })
+}
+
+// unpin takes holds away; it logs when it cannot.
+func (g *Gateway) unpin(ctx context.Context, group string, holders []string) {
+	arbiter := g.arbiter(group)
+	if arbiter == nil {
+		return
+	}
+	var ops []*cellv1.ClaimOp
+	for _, id := range holders {
+		ops = append(ops, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Unpin{Unpin: &cellv1.GroupUnpin{GroupUuid: group, ClaimId: id}}})
+	}
+	if _, _, err := arbiter.operate(ctx, g.cfg.ClaimBudget, ops); err != nil {
+		g.log.WarnContext(ctx, "pin not taken away; it ends by itself", "cell", arbiter.cfg.Name, "group", group, "error", err)
+	}
+}

@@ -1,0 +1,226 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+func askGroup(first, n int, policy string) *cellgatev1.SelectDestinationsRequest {
+	r := ask(first, n)
+	r.GetRequestSpec().InstanceGroup = &cellgatev1.InstanceGroup{Uuid: testUUID(0xe, 1), Policy: policy}
+	return r
+}
+
+// arbiterOf gives the fake cell that arbitrates the test group.
+func (w *world) arbiterOf() *fakeCell {
+	name := w.g.arbiter(testUUID(0xe, 1)).cfg.Name
+	for _, c := range w.cells {
+		if c.name == name {
+			return c
+		}
+	}
+	w.t.Fatalf("no cell %s", name)
+	return nil
+}
+
+func (f *fakeCell) holders(group string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p := f.pins[group]; p != nil {
+		return len(p.holders)
+	}
+	return 0
+}
+
+// Many first members of one group at once, over cells: all end on one host. The
+// claims of each are held up until all have proposed, so that none sees another.
+func TestI9_ConcurrentHardAffinityEndsOnOneHost(t *testing.T) {
+	const requests = 4
+	var hosts []schedule.Host
+	for i := range 12 {
+		hosts = append(hosts, testHost(i, 1))
+	}
+	w := start(t, []*fakeCell{newFakeCell(1, hosts[:4]...), newFakeCell(2, hosts[4:8]...), newFakeCell(3, hosts[8:]...)}, nil)
+	var once sync.Once
+	var first sync.WaitGroup
+	first.Add(requests)
+	gate := make(chan struct{})
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	pinned := map[string]bool{}
+	w.arbiterOf().hook(func(_ context.Context, method string, req any) error {
+		b, ok := req.(*cellv1.ClaimBatchRequest)
+		if !ok || b.GetOps()[0].GetPin() == nil {
+			return nil
+		}
+		mu.Lock()
+		pinned[b.GetOps()[0].GetPin().GetServiceHost()] = true
+		key := b.GetOps()[0].GetPin().GetClaimId()
+		if len(seen) < requests {
+			seen[key] = true
+			first.Done()
+		}
+		mu.Unlock()
+		once.Do(func() { go func() { first.Wait(); close(gate) }() })
+		<-gate
+		return nil
+	}, nil)
+	answers := make(chan string, requests)
+	for i := range requests {
+		go func() {
+			resp, err := w.scheduler.SelectDestinations(context.Background(), askGroup(10*i, 2, "affinity"))
+			if err != nil {
+				answers <- err.Error()
+				return
+			}
+			a, b := resp.GetDestinations()[0].GetSelected(), resp.GetDestinations()[1].GetSelected()
+			answers <- a.GetServiceHost() + " " + b.GetServiceHost()
+		}()
+	}
+	got := map[string]bool{}
+	for range requests {
+		got[<-answers] = true
+	}
+	if len(pinned) < 2 {
+		t.Fatalf("all requests wanted %v: they did not race", pinned)
+	}
+	if len(got) != 1 {
+		t.Fatalf("members on %v", got)
+	}
+	for a := range got {
+		if x, y, _ := strings.Cut(a, " "); x != y {
+			t.Errorf("members on %v", got)
+		}
+	}
+	if w.liveClaims() != 2*requests {
+		t.Errorf("%d claims", w.liveClaims())
+	}
+}
+
+func TestI9_LaterMembersFollowTheFirst(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 2))}, nil)
+	host := w.choose(askGroup(1, 1, "affinity")).GetDestinations()[0].GetSelected().GetServiceHost()
+	// host002 has more free; after this it has less.
+	if host != "host002" {
+		t.Fatalf("first member on %s", host)
+	}
+	big := ask(50, 1)
+	big.GetRequestSpec().Flavor.Vcpus, big.GetRequestSpec().Flavor.MemoryMb = 20, 90000
+	big.GetRequestSpec().ForceHosts = []string{"host002"}
+	w.choose(big)
+	for i := range 3 {
+		if got := w.choose(askGroup(10+i, 1, "affinity")).GetDestinations()[0].GetSelected().GetServiceHost(); got != host {
+			t.Errorf("member %d on %s", i, got)
+		}
+	}
+}
+
+// A cell that could not hold the request may still hold the group's members.
+func TestI9_MembersInACellThatCannotHoldTheRequest(t *testing.T) {
+	fast := testHost(2, 1)
+	fast.Traits = []string{"CUSTOM_FAST"}
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 2)), newFakeCell(2, fast)}, nil)
+	if s := w.choose(askGroup(1, 1, "affinity")).GetDestinations()[0].GetSelected(); s.GetServiceHost() != "host001" {
+		t.Fatalf("first member on %s", s.GetServiceHost())
+	}
+	second := askGroup(2, 1, "affinity")
+	second.GetRequestSpec().RequiredTraits = []string{"CUSTOM_FAST"}
+	e := w.refused(second, fault.NoValidHost)
+	if !strings.Contains(e.Message, schedule.AffinityFilter) {
+		t.Errorf("%v", e)
+	}
+}
+
+func TestHardAffinityNeedsEveryCell(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1)), newFakeCell(3, testHost(3, 1))}, nil)
+	var sick *fakeCell
+	for _, c := range w.cells {
+		if c != w.arbiterOf() {
+			sick = c
+		}
+	}
+	down := func(_ context.Context, method string, _ any) error { return errors.New("down") }
+	sick.hook(down, nil)
+	e := w.refused(askGroup(1, 1, "affinity"), fault.CellUnavailable)
+	if !strings.Contains(e.Message, sick.name) {
+		t.Errorf("%v does not name %s", e, sick.name)
+	}
+	// A member that is named or visible settles it; soft affinity does not mind.
+	w.choose(askGroup(2, 1, "soft-affinity"))
+	named := askGroup(3, 1, "affinity")
+	for _, c := range w.cells {
+		if c != sick {
+			c.mu.Lock()
+			for h := range c.table.All() {
+				named.GetRequestSpec().InstanceGroup.Hosts = []string{h.ServiceHost}
+			}
+			c.mu.Unlock()
+		}
+	}
+	if resp := w.choose(named); !resp.GetPartial() {
+		t.Errorf("not partial: %v", resp)
+	}
+}
+
+func TestUnreadableArbiterIsCellUnavailable(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+	w.arbiterOf().hook(func(_ context.Context, method string, req any) error {
+		if b, ok := req.(*cellv1.ClaimBatchRequest); ok && b.GetOps()[0].GetPin() != nil {
+			return errors.New("no")
+		}
+		return nil
+	}, nil)
+	e := w.refused(askGroup(1, 1, "affinity"), fault.CellUnavailable)
+	if !strings.Contains(e.Message, w.arbiterOf().name) || w.liveClaims() != 0 {
+		t.Errorf("%v, %d claims", e, w.liveClaims())
+	}
+}
+
+func TestPinEndsWithItsClaims(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+	arbiter := w.arbiterOf()
+	unpinned := make(chan struct{}, 8)
+	arbiter.hook(nil, func(method string, req any) error {
+		if b, ok := req.(*cellv1.ClaimBatchRequest); ok && b.GetOps()[0].GetUnpin() != nil {
+			unpinned <- struct{}{}
+		}
+		return nil
+	})
+	resp := w.choose(askGroup(1, 2, "affinity"))
+	if n := arbiter.holders(testUUID(0xe, 1)); n != 2 {
+		t.Fatalf("%d holders", n)
+	}
+	for i, d := range resp.GetDestinations() {
+		if _, err := w.claims.ReleaseClaim(context.Background(), &cellgatev1.ReleaseClaimRequest{
+			ConsumerUuid: d.GetInstanceUuid(), ClaimId: d.GetSelected().GetClaimId(),
+		}); err != nil {
+			t.Fatal(err)
+		}
+		<-unpinned
+		if n := arbiter.holders(testUUID(0xe, 1)); n != 1-i {
+			t.Errorf("%d holders after %d releases", n, i+1)
+		}
+	}
+}
+
+// Anti-affinity over cells needs no pin: each host is in one cell.
+func TestI9_AntiAffinitySpreadsOverCells(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1)), newFakeCell(3, testHost(3, 1))}, nil)
+	hosts := map[string]bool{}
+	for _, d := range w.choose(askGroup(1, 2, "anti-affinity")).GetDestinations() {
+		hosts[d.GetSelected().GetServiceHost()] = true
+	}
+	hosts[w.choose(askGroup(3, 1, "anti-affinity")).GetDestinations()[0].GetSelected().GetServiceHost()] = true
+	if len(hosts) != 3 {
+		t.Errorf("members on %v", hosts)
+	}
+	w.refused(askGroup(4, 1, "anti-affinity"), fault.NoValidHost)
+}

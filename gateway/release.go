@@ -1,0 +1,122 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+// releaseBudget bounds a release that outlives its request. What it does not
+// reach ends with its lease.
+const releaseBudget = 2 * time.Second
+
+// doubt is a claim that may or may not have been made, being released. A release
+// that the cell took is final: the claim, if it comes later, is refused.
+type doubt struct {
+	cell     int
+	released <-chan error
+}
+
+// background runs a task that the request does not wait for: with the request's
+// values, not its end. Run waits for it.
+func (g *Gateway) background(ctx context.Context, task func(context.Context)) {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseBudget)
+	g.tasks.Go(func() {
+		defer cancel()
+		task(bounded)
+	})
+}
+
+// doubt starts the release of a claim whose outcome is unknown.
+func (s *selecting) doubt(ctx context.Context, o order) {
+	released := make(chan error, 1)
+	s.doubts = append(s.doubts, doubt{cell: o.cell, released: released})
+	g := s.g
+	g.background(ctx, func(ctx context.Context) {
+		released <- g.release(ctx, g.cells[o.cell], []*cellv1.ClaimRef{{ClaimId: o.claim.GetClaimId(), ConsumerUuid: o.claim.GetConsumerUuid()}})
+	})
+}
+
+// stillUnknown names the cells that may hold a claim of this request after all.
+// It waits for the releases as long as the request may last.
+func (s *selecting) stillUnknown(ctx context.Context) []string {
+	unknown := map[int]bool{}
+	for _, d := range s.doubts {
+		select {
+		case err := <-d.released:
+			if err != nil {
+				unknown[d.cell] = true
+			}
+		case <-ctx.Done():
+			unknown[d.cell] = true
+		}
+	}
+	var names []string
+	for i, c := range s.g.cells {
+		if unknown[i] {
+			names = append(names, c.cfg.Name)
+		}
+	}
+	return names
+}
+
+// release releases claims in one cell; it logs when it cannot.
+func (g *Gateway) release(ctx context.Context, c *cell, refs []*cellv1.ClaimRef) error {
+	var ops []*cellv1.ClaimOp
+	for _, ref := range refs {
+		ops = append(ops, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
+	}
+	outcomes, _, err := c.operate(ctx, g.cfg.ClaimBudget, ops)
+	for _, o := range outcomes {
+		if r := o.GetRefusal(); r != nil && err == nil {
+			err = refusedBy(r.GetReason(), r.GetMessage())
+		}
+	}
+	if err != nil {
+		g.log.WarnContext(ctx, "claims not released; their leases end", "cell", c.cfg.Name, "claims", len(refs), "error", err)
+	}
+	return err
+}
+
+// undo gives back what the request claimed. It outlives the request's context,
+// which only bounds how long the caller waits for it.
+func (s *selecting) undo(ctx context.Context) {
+	refs := map[int][]*cellv1.ClaimRef{}
+	var holders []string
+	for i, p := range s.places {
+		if p == nil || p.kept || p.claim == nil {
+			continue
+		}
+		refs[p.cell] = append(refs[p.cell], &cellv1.ClaimRef{ClaimId: p.claim.GetClaimId(), ConsumerUuid: s.instances[i].String()})
+		holders = append(holders, p.claim.GetClaimId())
+	}
+	if len(refs) == 0 {
+		return
+	}
+	// The task may outlive the request, which s belongs to.
+	g, group := s.g, ""
+	if g.hardAffinity(s.request) {
+		group = s.request.Group.UUID.String()
+	}
+	done := make(chan struct{})
+	g.background(ctx, func(ctx context.Context) {
+		defer close(done)
+		var all sync.WaitGroup
+		for cell, refs := range refs {
+			all.Go(func() {
+				// Logged there; the leases catch what is left.
+				_ = g.release(ctx, g.cells[cell], refs)
+			})
+		}
+		all.Wait()
+		if group != "" {
+			g.unpin(ctx, group, holders)
+		}
+	})
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}

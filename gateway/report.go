@@ -1,0 +1,67 @@
+package gateway
+
+import (
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// report notes what the cells of a merge looked at. The first merge of a request
+// counts: what came after saw hosts that the request itself had taken from.
+func (s *selecting) report(m *merged) {
+	if s.reports == nil {
+		s.reports = make([]*cellgatev1.CellReport, len(s.g.cells))
+	}
+	for k, cell := range m.cells {
+		if s.reports[cell] == nil {
+			s.reports[cell] = reportOf(m.before(k))
+		}
+	}
+}
+
+// before gives the proposal of a cell that was decided on before the first pick;
+// nil when the cell is lost.
+func (m *merged) before(k int) *schedule.Proposal {
+	if m.result != nil && m.result.First[k] != nil {
+		return m.result.First[k]
+	}
+	return m.answers[k]
+}
+
+func reportOf(p *schedule.Proposal) *cellgatev1.CellReport {
+	if p == nil {
+		return nil
+	}
+	return &cellgatev1.CellReport{
+		Outcome: cellgatev1.CellOutcome_SEARCHED,
+		Hosts:   int32(p.Hosts), Passed: int32(p.Passed), Rejects: rejectCounts(p.Rejects),
+	}
+}
+
+func rejectCounts(rejects []schedule.Reject) []*cellgatev1.RejectCount {
+	var out []*cellgatev1.RejectCount
+	for _, r := range rejects {
+		out = append(out, &cellgatev1.RejectCount{Filter: r.Filter, Detail: r.Detail, Hosts: int32(r.Hosts)})
+	}
+	return out
+}
+
+// cellReports gives a report for every configured cell, in their order. partial:
+// a cell that was to be asked did not answer.
+func (s *selecting) cellReports() (reports []*cellgatev1.CellReport, partial bool) {
+	for i, c := range s.g.cells {
+		r := &cellgatev1.CellReport{}
+		if s.reports != nil && s.reports[i] != nil {
+			r = s.reports[i]
+		}
+		switch {
+		case s.lost[i] != nil:
+			r.Outcome, r.Reason = cellgatev1.CellOutcome_UNAVAILABLE, reasonOf(s.lost[i])
+			partial = true
+		case s.skip[i] != "":
+			r.Outcome, r.Reason = cellgatev1.CellOutcome_SKIPPED, s.skip[i]
+		}
+		r.Cell, r.Source = c.cfg.Name, cellgatev1.CellSource_NATIVE
+		reports = append(reports, r)
+	}
+	return reports, partial
+}

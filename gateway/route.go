@@ -1,0 +1,77 @@
+package gateway
+
+import (
+	"fmt"
+	"slices"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+// route says which cells to leave out: cells[i] is the reason, "" for a cell to
+// ask. A cell is left out only for what does not move with load: never on free
+// amounts, since summaries are late. final are the reasons that stand even when
+// nothing else can hold the request; the others are doubted then.
+//
+// With hard affinity every enabled cell is asked: where the group's members are
+// decides, even in a cell that could not hold the request. Members in a disabled
+// cell are seen only when the request names their hosts.
+func (g *Gateway) route(r *schedule.Request) (reasons []string, final []bool) {
+	reasons, final = make([]string, len(g.cells)), make([]bool, len(g.cells))
+	for i, c := range g.cells {
+		switch {
+		case c.cfg.Disabled:
+			reasons[i], final[i] = "disabled by the gateway's configuration", true
+		case g.hardAffinity(r):
+		case elsewhere(r.Destination, c):
+			reasons[i], final[i] = "another cell is the requested destination", true
+		default:
+			if s := g.freshSummary(c); s != nil {
+				reasons[i] = cannotHold(r, s, g.cfg.DefaultAvailabilityZone)
+			}
+		}
+	}
+	return reasons, final
+}
+
+func elsewhere(d *schedule.Destination, c *cell) bool {
+	return d != nil && d.Cell != "" && !d.AllowCrossCellMove && c.uuid() != "" && d.Cell != c.uuid()
+}
+
+// cannotHold says why no host of a cell could pass, however empty; "" when one
+// might.
+func cannotHold(r *schedule.Request, s *summary, defaultZone string) string {
+	for _, a := range r.Resources {
+		i := slices.IndexFunc(s.GetLargest(), func(m *cellv1.MaxUnit) bool { return m.GetResourceClass() == a.Class })
+		switch {
+		case i < 0:
+			return fmt.Sprintf("no host has %s", a.Class)
+		case s.GetLargest()[i].GetAmount() < a.N:
+			return fmt.Sprintf("no host is large enough: %s %d, the largest has %d", a.Class, a.N, s.GetLargest()[i].GetAmount())
+		}
+	}
+	for _, t := range r.Required {
+		if !slices.Contains(s.GetTraits(), t) {
+			return fmt.Sprintf("no host has trait %s", t)
+		}
+	}
+	for _, set := range r.AnyOf {
+		if !intersect(set, s.GetTraits()) {
+			return fmt.Sprintf("no host has any of the traits %v", set)
+		}
+	}
+	for _, set := range r.MemberOf {
+		if !intersect(set, s.GetAggregates()) {
+			return fmt.Sprintf("no host is in any of the aggregates %v", set)
+		}
+	}
+	if z := r.AvailabilityZone; z != "" && !slices.Contains(s.GetAvailabilityZones(), z) &&
+		(z != defaultZone || !s.GetHasUnzonedHosts()) {
+		return fmt.Sprintf("no host is in availability zone %s", z)
+	}
+	return ""
+}
+
+func intersect(a, b []string) bool {
+	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
+}

@@ -1,0 +1,249 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// maxAttempts is how often an instance is planned before its lost races are
+// reported; jitter grows by this much an attempt.
+const (
+	maxAttempts = 5
+	jitter      = 5 * time.Millisecond
+)
+
+// selecting is one request on its way. It belongs to one goroutine.
+type selecting struct {
+	g           *Gateway
+	req         *cellgatev1.SelectDestinationsRequest
+	request     *schedule.Request
+	rules       *schedule.Rules
+	project     string
+	user        string
+	instances   []schedule.ID
+	seed        uint64
+	fingerprint []byte
+	alternates  int
+	ttl         time.Duration
+	// decision is set by the first pick, or by a kept claim.
+	decision string
+	exact    bool
+
+	// By cell, in the order of configuration: why it was left out and whether
+	// that is final; why it did not answer; what is reported of it.
+	skip    []string
+	final   []bool
+	lost    []error
+	reports []*cellgatev1.CellReport
+
+	// By instance; nil where it has no place yet.
+	places []*place
+	// doubts are the claims whose outcome is unknown, being released.
+	doubts []doubt
+}
+
+// place is where an instance went.
+type place struct {
+	cell   int
+	answer *cellgatev1.Destinations
+	// claim is nil in a dry run.
+	claim *cellgatev1.Claim
+	// kept: made by an earlier call of the same request, so not ours to release.
+	kept bool
+}
+
+// selectDestinations is the life of one request. Naively: rank all hosts, take
+// the best for each instance, write the claims. What differs: the hosts are in
+// cells that may not answer, others claim at the same time, and the same request
+// may come twice.
+//
+//  1. Admit: bound the deadline, shed when overloaded. (Field rules were checked
+//     by the server.)
+//  2. Translate to a schedule.Request; fix the seed and the fingerprint.
+//  3. Route: leave out the cells that cannot hold it, whatever their load.
+//  4. Propose and merge: ask the others, in rounds. Claims that the consumers
+//     hold already are kept when they are this request's own, else it ends here.
+//  5. Claim the picks, each in its cell; pin the group first when it has hard
+//     affinity. Instances that lost a race, or whose cell did not answer, go
+//     back to 4 alone.
+//  6. Answer; or give everything back.
+func (g *Gateway) selectDestinations(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
+	// 1
+	ctx, leave, err := g.admit(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	// 2
+	s, err := g.newSelecting(req)
+	if err != nil {
+		return nil, err
+	}
+	// 3
+	s.skip, s.final = g.route(s.request)
+	for i, c := range g.cells {
+		if who := c.stranger.Load(); who != nil && s.skip[i] == "" {
+			s.lose(i, fault.New(fault.CellUnavailable, "%s", *who))
+		}
+	}
+	// 4, 5
+	if err := s.place(ctx); err != nil {
+		s.undo(ctx)
+		return nil, s.explain(ctx, err)
+	}
+	// 6
+	return s.respond(), nil
+}
+
+// admit bounds the deadline and refuses what is too much at once. leave must be
+// called when the request is done.
+func (g *Gateway) admit(ctx context.Context) (bounded context.Context, leave func(), err error) {
+	if g.inFlight.Add(1) > int64(g.cfg.MaxInFlight) {
+		g.inFlight.Add(-1)
+		e := fault.New(fault.Overloaded, "%d selections are running already", g.cfg.MaxInFlight)
+		e.RetryAfter = time.Second
+		return nil, nil, e
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.cfg.MaxDeadline)
+	return ctx, func() { cancel(); g.inFlight.Add(-1) }, nil
+}
+
+// place finds a place for every instance, or fails with what was claimed so far
+// still in s.places.
+func (s *selecting) place(ctx context.Context) error {
+	for attempt := 1; ; {
+		pending := s.pending()
+		m, err := s.propose(ctx, pending)
+		if err != nil {
+			return err
+		}
+		if len(m.held) > 0 {
+			if err := s.keep(m.held); err != nil {
+				return err
+			}
+			if len(s.pending()) == 0 {
+				s.report(m)
+				return nil
+			}
+			continue
+		}
+		s.report(m)
+		if m.result.Failed >= 0 {
+			return s.noHost(m, pending)
+		}
+		if err := s.membersVisible(m); err != nil {
+			return err
+		}
+		if s.decision == "" {
+			s.decision = s.g.cells[m.cells[m.result.Picks[0].Cell]].cfg.Name + "." + s.g.newID()
+		}
+		lost := len(s.lostReasons())
+		if err := s.claim(ctx, s.orders(m, pending)); err != nil {
+			return err
+		}
+		if len(s.pending()) == 0 {
+			return nil
+		}
+		if len(s.lostReasons()) > lost {
+			continue // each cell is lost once
+		}
+		if attempt++; attempt > maxAttempts {
+			return fault.New(fault.Contended, "hosts pass, but %d attempts to claim them lost to other requests", maxAttempts)
+		}
+		if err := pause(ctx, time.Duration(attempt)*rand.N(jitter)); err != nil {
+			return err
+		}
+	}
+}
+
+// propose merges; before it lets "no host" stand it asks the cells too that were
+// left out by their summaries, which may be late.
+func (s *selecting) propose(ctx context.Context, pending []int) (*merged, error) {
+	m, err := s.merge(ctx, pending)
+	if err != nil || len(m.held) > 0 || m.result.Failed < 0 {
+		return m, err
+	}
+	doubtful := false
+	for i := range s.skip {
+		if s.skip[i] != "" && !s.final[i] {
+			s.skip[i], doubtful = "", true
+		}
+	}
+	if !doubtful {
+		return m, nil
+	}
+	return s.merge(ctx, pending)
+}
+
+// pending lists the instances without a place.
+func (s *selecting) pending() []int {
+	var out []int
+	for i, p := range s.places {
+		if p == nil {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// membersVisible refuses to place the first visible member of a group with hard
+// affinity while a cell does not answer: its other members could be there.
+func (s *selecting) membersVisible(m *merged) error {
+	if !s.g.hardAffinity(s.request) || len(s.request.Group.Hosts) > 0 || len(s.lostReasons()) == 0 {
+		return nil
+	}
+	for _, p := range m.result.First {
+		if p != nil && len(p.GroupHosts) > 0 {
+			return nil
+		}
+	}
+	return fault.New(fault.CellUnavailable, "members of server group %s may be in cells that do not answer: %s",
+		s.request.Group.UUID, strings.Join(s.lostReasons(), "; "))
+}
+
+// explain gives the error to answer with. A deadline that passed is reported as
+// the cells that were waited for.
+func (s *selecting) explain(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		message := "the request's deadline passed"
+		if lost := s.lostReasons(); len(lost) > 0 {
+			message += "; " + strings.Join(lost, "; ")
+		}
+		err = fault.Wrap(fault.CellUnavailable, err, "%s", message)
+	case errors.Is(err, context.Canceled):
+		return err
+	}
+	if fault.KindOf(err) == fault.CellUnavailable {
+		if unknown := s.stillUnknown(ctx); len(unknown) > 0 {
+			return fault.Wrap(fault.OutcomeUnknown, err, "a claim may have been made in %s, and could not be released there: %s",
+				strings.Join(unknown, ", "), reasonOf(err))
+		}
+	}
+	return err
+}
+
+// newID makes an id that sorts by time.
+func (g *Gateway) newID() string {
+	return ulid.MustNew(ulid.Timestamp(g.now()), ulid.DefaultEntropy()).String()
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,85 @@
+package gateway
+
+import (
+	"context"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// The public services. Field rules were checked by the server's interceptor;
+// each method is one operation in a file of its own.
+
+type schedulerService struct {
+	cellgatev1.UnimplementedSchedulerServer
+	g *Gateway
+}
+
+func (s *schedulerService) SelectDestinations(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
+	return s.g.selectDestinations(ctx, req)
+}
+
+type claimsService struct {
+	cellgatev1.UnimplementedClaimsServer
+	g *Gateway
+}
+
+func (s *claimsService) GetClaim(ctx context.Context, req *cellgatev1.GetClaimRequest) (*cellgatev1.GetClaimResponse, error) {
+	c, err := s.g.getClaim(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &cellgatev1.GetClaimResponse{Claim: c}, nil
+}
+
+func (s *claimsService) ListClaims(ctx context.Context, req *cellgatev1.ListClaimsRequest) (*cellgatev1.ListClaimsResponse, error) {
+	return s.g.listClaims(ctx, req)
+}
+
+func (s *claimsService) ConfirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaimRequest) (*cellgatev1.ConfirmClaimResponse, error) {
+	c, err := s.g.confirmClaim(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &cellgatev1.ConfirmClaimResponse{Claim: c}, nil
+}
+
+func (s *claimsService) ReleaseClaim(ctx context.Context, req *cellgatev1.ReleaseClaimRequest) (*cellgatev1.ReleaseClaimResponse, error) {
+	if err := s.g.releaseClaim(ctx, req); err != nil {
+		return nil, err
+	}
+	return &cellgatev1.ReleaseClaimResponse{}, nil
+}
+
+type cellsService struct {
+	cellgatev1.UnimplementedCellsServer
+	g *Gateway
+}
+
+func (s *cellsService) ListCells(ctx context.Context, _ *cellgatev1.ListCellsRequest) (*cellgatev1.ListCellsResponse, error) {
+	return &cellgatev1.ListCellsResponse{Cells: s.g.listCells(ctx)}, nil
+}
+
+func (s *cellsService) GetCell(ctx context.Context, req *cellgatev1.GetCellRequest) (*cellgatev1.GetCellResponse, error) {
+	c, err := s.g.getCell(ctx, req.GetCell())
+	if err != nil {
+		return nil, err
+	}
+	return &cellgatev1.GetCellResponse{Cell: c}, nil
+}
+
+type hostsService struct {
+	cellgatev1.UnimplementedHostsServer
+	g *Gateway
+}
+
+func (s *hostsService) ListHosts(ctx context.Context, req *cellgatev1.ListHostsRequest) (*cellgatev1.ListHostsResponse, error) {
+	return s.g.listHosts(ctx, req)
+}
+
+func (s *hostsService) GetHost(ctx context.Context, req *cellgatev1.GetHostRequest) (*cellgatev1.GetHostResponse, error) {
+	h, err := s.g.getHost(ctx, req.GetHostUuid())
+	if err != nil {
+		return nil, err
+	}
+	return &cellgatev1.GetHostResponse{Host: h}, nil
+}

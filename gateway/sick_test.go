@@ -1,0 +1,295 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+// hang holds every call of one method up until its caller gives up.
+func hang(method string) func(context.Context, string, any) error {
+	return func(ctx context.Context, m string, _ any) error {
+		if m == method {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}
+}
+
+func delay(method string, d time.Duration) func(context.Context, string, any) error {
+	return func(ctx context.Context, m string, _ any) error {
+		if m == method {
+			return pause(ctx, d)
+		}
+		return nil
+	}
+}
+
+// A cell that hangs costs its budget once, and nothing else; its answer is
+// missing by name.
+func TestI7_HangingCellCostsItsBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1), testHost(2, 1)), newFakeCell(2, testHost(3, 9))}, nil)
+		w.cells[1].hook(hang("ProposeBatch"), nil)
+		began := time.Now()
+		resp := w.choose(ask(1, 4)) // several rounds
+		if took := time.Since(began); took != w.g.cfg.ProposeBudget {
+			t.Errorf("took %v, not %v", took, w.g.cfg.ProposeBudget)
+		}
+		if got := outcomes(resp.GetCells()); got != "cell1 SEARCHED, cell2 UNAVAILABLE" || !resp.GetPartial() || w.liveClaims() != 4 {
+			t.Errorf("cells: %s, partial %v, %d claims", got, resp.GetPartial(), w.liveClaims())
+		}
+		if r := resp.GetCells()[1].GetReason(); r != "cell cell2 did not answer within 250ms" {
+			t.Errorf("reason %q", r)
+		}
+	})
+}
+
+// A request with little time left gives a cell half of it.
+func TestI7_BudgetIsAtMostHalfOfTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+		w.cells[1].hook(hang("ProposeBatch"), nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		resp, err := w.scheduler.SelectDestinations(ctx, ask(1, 1))
+		if err != nil || !resp.GetPartial() {
+			t.Fatalf("%v, %v", resp, err)
+		}
+		if took := time.Since(began); took > 50*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// Many requests against a cell that hangs: each waits its own budget, none for
+// another's.
+func TestI7_HangingCellDoesNotQueueRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 9)), newFakeCell(2, testHost(2, 1))}, nil)
+		w.cells[1].hook(hang("ProposeBatch"), nil)
+		type result struct {
+			took time.Duration
+			err  error
+		}
+		results := make(chan result, 20)
+		for i := range cap(results) {
+			go func() {
+				began := time.Now()
+				_, err := w.scheduler.SelectDestinations(context.Background(), ask(10*i, 1))
+				results <- result{time.Since(began), err}
+			}()
+		}
+		for range cap(results) {
+			// A lost race adds a little jitter, never another budget.
+			if r := <-results; r.err != nil || r.took >= 2*w.g.cfg.ProposeBudget {
+				t.Errorf("took %v: %v", r.took, r.err)
+			}
+		}
+	})
+}
+
+// A slow cell within its budget is waited for.
+func TestSlowCellWithinItsBudgetCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 9))}, nil)
+		w.cells[1].hook(delay("ProposeBatch", 200*time.Millisecond), nil)
+		resp := w.choose(ask(1, 1))
+		if s := resp.GetDestinations()[0].GetSelected(); s.GetCell() != "cell2" || resp.GetPartial() {
+			t.Errorf("selected %v, partial %v", s, resp.GetPartial())
+		}
+	})
+}
+
+// Unavailable and full are never the same error.
+func TestUnavailableIsNotFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+		w.cells[1].hook(hang("ProposeBatch"), nil)
+		full := ask(1, 1)
+		full.GetRequestSpec().IgnoreHosts = []string{"host001"}
+		e := w.refused(full, fault.CellUnavailable)
+		if !strings.Contains(e.Message, "cell2") {
+			t.Errorf("%v does not name cell2", e)
+		}
+		// Not needed when it could not hold the request anyway.
+		large := ask(1, 1)
+		large.GetRequestSpec().Flavor.Vcpus = 17
+		w.cells[1].hook(nil, nil)
+		w.refused(large, fault.NoValidHost)
+	})
+}
+
+// A cell that goes away while it is claimed from is left, and its claim is
+// released when it is back.
+func TestHangingClaimGoesElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 9))}, nil)
+		w.cells[1].hook(func(ctx context.Context, method string, req any) error {
+			if method == "ClaimBatch" && len(claimsIn(req)) > 0 {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}, nil)
+		began := time.Now()
+		resp := w.choose(ask(1, 1))
+		if s := resp.GetDestinations()[0].GetSelected(); s.GetCell() != "cell1" || !resp.GetPartial() {
+			t.Errorf("selected %v, partial %v", s, resp.GetPartial())
+		}
+		if took := time.Since(began); took != w.g.cfg.ClaimBudget {
+			t.Errorf("took %v, not %v", took, w.g.cfg.ClaimBudget)
+		}
+		if r := resp.GetCells()[1].GetReason(); r != "cell cell2 did not answer within 2s" {
+			t.Errorf("reason %q", r)
+		}
+		synctest.Wait()
+		if did := w.cells[1].did(); len(did) != 1 || !strings.HasPrefix(did[0], "release ") {
+			t.Errorf("cell2 did %v", did)
+		}
+	})
+}
+
+// The deadline bounds the whole request; what was waited for is named.
+func TestDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, func(c *Config) {
+			c.MaxDeadline, c.ProposeBudget = 3*time.Second, time.Minute
+		})
+		w.cells[0].hook(hang("ProposeBatch"), nil)
+		began := time.Now()
+		e := w.refused(ask(1, 1), fault.CellUnavailable)
+		if took := time.Since(began); took > 3*time.Second || !strings.Contains(e.Message, "cell1") {
+			t.Errorf("after %v: %v", took, e)
+		}
+	})
+}
+
+// Summaries are read every two seconds; one that is too old routes nothing.
+func TestOldSummaryLeavesNothingOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 2))}, nil)
+		req := ask(1, 1)
+		req.DryRun = true
+		req.GetRequestSpec().Flavor.Vcpus = 20
+		w.cells[0].hook(hang("GetSummary"), nil)
+		if got := outcomes(w.choose(req).GetCells()); got != "cell1 SKIPPED, cell2 SEARCHED" {
+			t.Errorf("fresh summary: %s", got)
+		}
+		time.Sleep(summaryMaxAge + summaryEvery) // virtual
+		if got := outcomes(w.choose(req).GetCells()); got != "cell1 SEARCHED, cell2 SEARCHED" {
+			t.Errorf("old summary: %s", got)
+		}
+		w.cells[0].hook(nil, nil)
+		time.Sleep(summaryEvery + summaryBudget)
+		if got := outcomes(w.choose(req).GetCells()); got != "cell1 SKIPPED, cell2 SEARCHED" {
+			t.Errorf("fresh again: %s", got)
+		}
+	})
+}
+
+func TestOverloaded(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, func(c *Config) {
+		c.MaxInFlight, c.ProposeBudget = 1, time.Minute
+	})
+	entered, gate := make(chan struct{}), make(chan struct{})
+	w.cells[0].hook(func(_ context.Context, method string, _ any) error {
+		if method == "ProposeBatch" {
+			entered <- struct{}{}
+			<-gate
+		}
+		return nil
+	}, nil)
+	first := make(chan error, 1)
+	go func() {
+		_, err := w.scheduler.SelectDestinations(context.Background(), ask(1, 1))
+		first <- err
+	}()
+	<-entered
+	if e := w.refused(ask(2, 1), fault.Overloaded); e.RetryAfter != time.Second {
+		t.Errorf("retry after %v", e.RetryAfter)
+	}
+	w.cells[0].hook(nil, nil)
+	close(gate)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	w.choose(ask(2, 1))
+}
+
+// What queues while the calls to a cell are busy goes as one.
+func TestQueuedQueriesGoAsOneBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 9))}, func(c *Config) { c.ProposeBudget = time.Minute })
+		var sizes []int
+		gate := make(chan struct{})
+		w.cells[0].hook(func(_ context.Context, _ string, req any) error {
+			if b, ok := req.(*cellv1.ProposeBatchRequest); ok {
+				w.cells[0].mu.Lock()
+				sizes = append(sizes, len(b.GetQueries()))
+				w.cells[0].mu.Unlock()
+				<-gate
+			}
+			return nil
+		}, nil)
+		const requests = maxBatches + 20
+		errs := make(chan error, requests)
+		for i := range requests {
+			go func() {
+				req := ask(i, 1)
+				req.DryRun = true
+				_, err := w.scheduler.SelectDestinations(context.Background(), req)
+				errs <- err
+			}()
+			synctest.Wait()
+		}
+		close(gate)
+		for range requests {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		want := append(make([]int, 0, maxBatches+1), 1, 1, 1, 1, 20)
+		if len(sizes) != len(want) || sizes[len(sizes)-1] != 20 {
+			t.Errorf("batches of %v, want %v", sizes, want)
+		}
+	})
+}
+
+// A cell that is not the configured one is not used.
+func TestStrangerIsUnavailable(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 9))}, func(c *Config) {
+		c.Cells[1].UUID = testUUID(0xc, 7)
+	})
+	resp := w.choose(ask(1, 1))
+	if r := resp.GetCells()[1]; r.GetOutcome().String() != "UNAVAILABLE" || !strings.Contains(r.GetReason(), testUUID(0xc, 2)) {
+		t.Errorf("report %v", r)
+	}
+}
+
+// A cell with two replicas goes on with the second when the first is gone.
+func TestSecondReplicaTakesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spare := newFakeCell(1, testHost(1, 1))
+		spare.name = "replica2"
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), spare}, func(c *Config) {
+			c.Cells = c.Cells[:1]
+			c.Cells[0].Replicas = []string{"cell1", "replica2"}
+		})
+		w.servers[0].Stop()
+		spare.mu.Lock()
+		spare.name = "cell1"
+		spare.mu.Unlock()
+		time.Sleep(2 * summaryEvery)
+		if s := w.choose(ask(1, 1)).GetDestinations()[0].GetSelected(); s.GetServiceHost() != "host001" || len(spare.live()) != 1 {
+			t.Errorf("selected %v", s)
+		}
+	})
+}

@@ -1,0 +1,112 @@
+package gateway
+
+import (
+	"fmt"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+// placementOf gives the wire form of a request and its rules.
+func placementOf(r *schedule.Request, rules *schedule.Rules) *cellv1.Placement {
+	p := &cellv1.Placement{
+		RequiredTraits:      r.Required,
+		ForbiddenTraits:     r.Forbidden,
+		AnyTraits:           nameSets(r.AnyOf),
+		MemberOf:            nameSets(r.MemberOf),
+		ForbiddenAggregates: r.ForbiddenAggregates,
+		AvailabilityZone:    r.AvailabilityZone,
+		IgnoreHosts:         r.IgnoreHosts,
+		ForceHosts:          r.ForceHosts,
+		ForceNodes:          r.ForceNodes,
+		CheckForced:         r.CheckForced,
+		Consume: &cellv1.Consumption{
+			Vcpus: int32(r.Consume.VCPUs), MemoryMb: int32(r.Consume.RAMMB), DiskMb: r.Consume.DiskMB,
+		},
+		Rules: &cellv1.Rules{Filters: rules.Filters, DefaultAvailabilityZone: rules.DefaultAvailabilityZone},
+	}
+	for _, a := range r.Resources {
+		p.Resources = append(p.Resources, &cellv1.Amount{ResourceClass: a.Class, Amount: int32(a.N)})
+	}
+	if d := r.Destination; d != nil {
+		p.DestinationHost, p.DestinationNode, p.DestinationCell = d.Host, d.Node, d.Cell
+		p.AllowCrossCellMove = d.AllowCrossCellMove
+	}
+	if g := r.Group; g != nil {
+		p.Group = &cellv1.Group{
+			Uuid: g.UUID.String(), Policy: string(g.Policy), MaxServerPerHost: int32(g.MaxPerHost),
+			Members: idTexts(g.Members), Hosts: g.Hosts, MembersExact: g.MembersExact,
+		}
+	}
+	for _, w := range rules.Weighers {
+		p.Rules.Weighers = append(p.Rules.Weighers, &cellv1.Weigher{Name: w.Name, Multiplier: w.Multiplier})
+	}
+	return p
+}
+
+func nameSets(sets [][]string) []*cellv1.NameSet {
+	var out []*cellv1.NameSet
+	for _, s := range sets {
+		out = append(out, &cellv1.NameSet{Names: s})
+	}
+	return out
+}
+
+func idTexts(ids []schedule.ID) []string {
+	var out []string
+	for _, id := range ids {
+		out = append(out, id.String())
+	}
+	return out
+}
+
+// queryOf gives the wire form of a query of a placement that is translated
+// already.
+func queryOf(q *schedule.Query, p *cellv1.Placement) *cellv1.Query {
+	out := &cellv1.Query{Placement: p, Seed: q.Seed, Limit: int32(q.Limit), Known: knowledgeOf(q.Known)}
+	for _, t := range q.Takes {
+		out.Takes = append(out.Takes, &cellv1.Take{HostUuid: t.Host.String(), InstanceUuid: t.Instance.String()})
+	}
+	return out
+}
+
+func knowledgeOf(k *schedule.Knowledge) *cellv1.Knowledge {
+	if k == nil {
+		return nil
+	}
+	out := &cellv1.Knowledge{Passed: k.Passed, GroupHosts: k.GroupHosts, GroupHostsKnown: k.GroupHostsKnown}
+	for _, b := range k.Bounds {
+		out.Bounds = append(out.Bounds, &cellv1.Bounds{Min: b.Min, Max: b.Max})
+	}
+	return out
+}
+
+// proposalFrom reads a cell's answer. A malformed one is an error that says
+// where.
+func proposalFrom(p *cellv1.Proposal) (*schedule.Proposal, error) {
+	out := &schedule.Proposal{Hosts: int(p.GetHosts()), Passed: int(p.GetPassed())}
+	for _, r := range p.GetRejects() {
+		out.Rejects = append(out.Rejects, schedule.Reject{Filter: r.GetFilter(), Detail: r.GetDetail(), Hosts: int(r.GetHosts())})
+	}
+	for _, b := range p.GetBounds() {
+		out.Bounds = append(out.Bounds, schedule.Bounds{Min: b.GetMin(), Max: b.GetMax()})
+	}
+	for i, g := range p.GetGroupHosts() {
+		id, err := schedule.ParseID(g.GetHostUuid())
+		if err != nil {
+			return nil, fmt.Errorf("group_hosts[%d].host_uuid: %w", i, err)
+		}
+		out.GroupHosts = append(out.GroupHosts, schedule.GroupHost{Host: id, ServiceHost: g.GetServiceHost(), Members: int(g.GetMembers())})
+	}
+	for i, c := range p.GetCandidates() {
+		id, err := schedule.ParseID(c.GetHostUuid())
+		if err != nil {
+			return nil, fmt.Errorf("candidates[%d].host_uuid: %w", i, err)
+		}
+		out.Candidates = append(out.Candidates, schedule.Candidate{
+			Host: id, ServiceHost: c.GetServiceHost(), NodeName: c.GetNodename(), Zone: c.GetAvailabilityZone(),
+			Raw: c.GetRaw(), Weight: c.GetWeight(), Tie: c.GetTie(),
+		})
+	}
+	return out, nil
+}

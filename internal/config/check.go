@@ -1,0 +1,184 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// check reports what is wrong with the values of a section.
+func (l *loader) check(section string) {
+	c := l.config
+	l.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	l.oneOf("log.format", c.Log.Format, "text", "json")
+	switch section {
+	case "gateway":
+		l.checkGateway(c.Gateway)
+	case "cell":
+		l.checkCell(c.Cell)
+	case "agent":
+		l.checkAgent(c.Agent)
+	case "dev":
+		l.checkDev(c.Dev)
+	}
+}
+
+func (l *loader) checkGateway(g Gateway) {
+	l.listen("gateway.http", g.HTTP, g.Insecure)
+	l.listen("gateway.grpc", g.GRPC, g.Insecure)
+	l.positive("gateway.propose_budget", g.ProposeBudget)
+	l.positive("gateway.claim_budget", g.ClaimBudget)
+	l.positive("gateway.max_deadline", g.MaxDeadline)
+	l.atLeast("gateway.max_in_flight", g.MaxInFlight, 1)
+	l.needed("gateway.default_availability_zone", g.DefaultAvailabilityZone)
+	if len(g.Cells) == 0 {
+		l.bad("gateway.cells", "a gateway needs at least one cell")
+	}
+	names, uuids := map[string]int{}, map[string]int{}
+	for i, cell := range g.Cells {
+		path := fmt.Sprintf("gateway.cells[%d]", i)
+		l.needed(path+".name", cell.Name)
+		if cell.UUID != "" {
+			l.uuid(path+".uuid", cell.UUID)
+		}
+		l.unlike(path+".name", cell.Name, i, names)
+		l.unlike(path+".uuid", cell.UUID, i, uuids)
+		if len(cell.Replicas) == 0 {
+			l.bad(path+".replicas", "a cell needs the address of a replica")
+		}
+		for j, r := range cell.Replicas {
+			l.address(fmt.Sprintf("%s.replicas[%d]", path, j), r)
+		}
+	}
+	for i, w := range g.Weighers {
+		l.needed(fmt.Sprintf("gateway.weighers[%d].name", i), w.Name)
+	}
+}
+
+func (l *loader) checkCell(c Cell) {
+	l.needed("cell.name", c.Name)
+	l.uuid("cell.uuid", c.UUID)
+	l.needed("cell.data", c.Data)
+	l.listen("cell.grpc", c.GRPC, c.Insecure)
+	l.positive("cell.service_down_time", c.ServiceDownTime)
+	l.positive("cell.heartbeat_every", c.HeartbeatEvery)
+	if c.HeartbeatEvery > 0 && c.ServiceDownTime <= c.HeartbeatEvery {
+		l.bad("cell.service_down_time", "%v is not longer than heartbeat_every (%v): every host would count as down", c.ServiceDownTime, c.HeartbeatEvery)
+	}
+	l.positive("cell.pin_for", c.PinFor)
+	l.positive("cell.lease_scan", c.LeaseScan)
+	l.atLeast("cell.max_batch", c.MaxBatch, 1)
+	l.atLeast("cell.max_queue", c.MaxQueue, 1)
+}
+
+func (l *loader) checkAgent(a Agent) {
+	l.needed("agent.cell", a.Cell)
+	l.atLeast("agent.hosts", a.Hosts, 1)
+	l.atLeast("agent.hosts_per_conn", a.HostsPerConn, 1)
+	if len(a.Replicas) == 0 {
+		l.bad("agent.replicas", "an agent needs the address of a replica of its cell")
+	}
+	for i, r := range a.Replicas {
+		l.address(fmt.Sprintf("agent.replicas[%d]", i), r)
+	}
+}
+
+func (l *loader) checkDev(d Dev) {
+	l.atLeast("dev.cells", d.Cells, 1)
+	l.atLeast("dev.hosts", d.Hosts, 1)
+	l.needed("dev.data", d.Data)
+	l.listen("dev.http", d.HTTP, d.Insecure)
+	l.listen("dev.grpc", d.GRPC, d.Insecure)
+	if last := d.CellBasePort + d.Cells - 1; d.CellBasePort < 0 || last > 65535 {
+		l.bad("dev.cell_base_port", "ports %d to %d are not all between 0 and 65535", d.CellBasePort, last)
+	}
+	if d.Once && !d.Sample {
+		l.bad("dev.once", "is of use with sample only")
+	}
+}
+
+// bad adds a problem of a key and says where the value, or the list it is in,
+// came from; a default comes from nowhere.
+func (l *loader) bad(path, format string, args ...any) {
+	what := fmt.Sprintf(format, args...)
+	for p := path; strings.Contains(p, "."); p = p[:strings.LastIndexAny(p, ".[")] {
+		if from, ok := l.origin[p]; ok {
+			l.problems.add("%s: %s: %s", from, path, what)
+			return
+		}
+	}
+	l.problems.add("%s: %s", path, what)
+}
+
+func (l *loader) needed(path, value string) {
+	if value == "" {
+		l.bad(path, "must be set")
+	}
+}
+
+func (l *loader) oneOf(path, value string, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		l.bad(path, "%q is none of %v", value, allowed)
+	}
+}
+
+func (l *loader) positive(path string, d time.Duration) {
+	if d <= 0 {
+		l.bad(path, "%v is not above 0", d)
+	}
+}
+
+func (l *loader) atLeast(path string, n, least int) {
+	if n < least {
+		l.bad(path, "%d is below %d", n, least)
+	}
+}
+
+func (l *loader) uuid(path, value string) {
+	if _, err := uuid.Parse(value); err != nil || len(value) != 36 {
+		l.bad(path, "%q is not a uuid", value)
+	}
+}
+
+// unlike: no two cells share a value.
+func (l *loader) unlike(path, value string, i int, seen map[string]int) {
+	if first, dup := seen[value]; dup && value != "" {
+		l.bad(path, "%q is that of cells[%d] already", value, first)
+		return
+	}
+	seen[value] = i
+}
+
+// address checks host:port.
+func (l *loader) address(path, value string) (host string, ok bool) {
+	host, port, err := net.SplitHostPort(value)
+	if err != nil {
+		l.bad(path, "%q is not an address; write it as host:port", value)
+		return "", false
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		l.bad(path, "%q has no port between 0 and 65535", value)
+		return "", false
+	}
+	return host, true
+}
+
+// listen checks an address to listen on.
+func (l *loader) listen(path, value string, insecure bool) {
+	host, ok := l.address(path, value)
+	if !ok || insecure || IsLoopback(host) {
+		return
+	}
+	l.bad(path, "%s is not a loopback address and there is no TLS yet: anyone who reaches it may place and release; give --insecure to listen there all the same", value)
+}
+
+// IsLoopback reports whether a host part names this machine only.
+func IsLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

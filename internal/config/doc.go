@@ -1,0 +1,13 @@
+// Package config reads the configuration of every cellgate process: defaults,
+// one YAML file, CELLGATE_… environment variables and flags, in that rising
+// order.
+//
+// A key has one name in three spellings: gateway.propose_budget in the file,
+// CELLGATE_GATEWAY_PROPOSE_BUDGET in the environment, --propose-budget as a
+// flag. The structs in sections.go are the only list of keys and Default the
+// only list of defaults; everything else follows from them by reflection.
+//
+// Unknown keys are errors that name the nearest known one. All problems of all
+// sources are found before Load returns, as one *Problems; each says where the
+// value came from (file:line, variable or flag).
+package config

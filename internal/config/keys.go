@@ -1,0 +1,108 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// EnvPrefix starts every environment variable that sets a key.
+const EnvPrefix = "CELLGATE_"
+
+// Key is one setting that the environment and flags can set too.
+type Key struct {
+	// Path is the key in the file: gateway.propose_budget.
+	Path string
+	// Env and Flag are its other two names, without dashes.
+	Env, Flag string
+	Help      string
+	// Default is the default's text, "" for a zero value.
+	Default string
+	Kind    KeyKind
+}
+
+// KeyKind says how a key's text is read.
+type KeyKind int
+
+// The kinds of keys.
+const (
+	Text KeyKind = iota
+	Bool
+	Number
+	Duration
+	// List is separated by commas.
+	List
+	// Table is a list of structs: a flag may be given again for each, the
+	// environment separates them by semicolons.
+	Table
+)
+
+// String is what usage texts call a value of the kind.
+func (k KeyKind) String() string {
+	return [...]string{"text", "", "number", "duration", "list", "entry"}[k]
+}
+
+// Keys lists the keys of a section, in their order in sections.go.
+func Keys(section string) []Key {
+	d := Default()
+	v, ok := fieldByKey(reflect.ValueOf(&d).Elem(), section)
+	if !ok {
+		panic("config: no section " + section) // a defect: sections are constants of cmd
+	}
+	var keys []Key
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		name := f.Tag.Get("yaml")
+		k := Key{
+			Path: section + "." + name,
+			Env:  EnvPrefix + strings.ToUpper(section+"_"+name),
+			Flag: f.Tag.Get("flag"),
+			Help: f.Tag.Get("help"),
+			Kind: kindOf(f.Type),
+		}
+		if k.Flag == "" {
+			k.Flag = strings.ReplaceAll(name, "_", "-")
+		}
+		if k.Kind != List && k.Kind != Table && !v.Field(i).IsZero() {
+			k.Default = fmt.Sprint(v.Field(i).Interface())
+		}
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+func kindOf(t reflect.Type) KeyKind {
+	switch {
+	case t == reflect.TypeFor[time.Duration]():
+		return Duration
+	case t.Kind() == reflect.Bool:
+		return Bool
+	case t.Kind() == reflect.String:
+		return Text
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+		return Table
+	case t.Kind() == reflect.Slice:
+		return List
+	}
+	return Number
+}
+
+// fieldByKey finds the field of a struct with a YAML name.
+func fieldByKey(v reflect.Value, name string) (reflect.Value, bool) {
+	for i := range v.NumField() {
+		if v.Type().Field(i).Tag.Get("yaml") == name {
+			return v.Field(i), true
+		}
+	}
+	return reflect.Value{}, false
+}
+
+// names lists the YAML names of a struct's fields.
+func names(t reflect.Type) []string {
+	var all []string
+	for i := range t.NumField() {
+		all = append(all, t.Field(i).Tag.Get("yaml"))
+	}
+	return all
+}

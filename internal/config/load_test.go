@@ -1,0 +1,194 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestShippedExamplesLoad(t *testing.T) {
+	for _, section := range []string{"gateway", "cell", "agent"} {
+		file := filepath.Join("..", "..", "deploy", "examples", section+".yaml")
+		c, err := Load(section, Source{File: file})
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// What the examples show are the defaults, except what has none.
+		d := Default()
+		d.Gateway.Cells, d.Gateway.Filters, d.Gateway.Weighers = c.Gateway.Cells, c.Gateway.Filters, c.Gateway.Weighers
+		d.Cell.Name, d.Cell.UUID, d.Cell.Data = c.Cell.Name, c.Cell.UUID, c.Cell.Data
+		d.Agent.Cell, d.Agent.Replicas = c.Agent.Cell, c.Agent.Replicas
+		if !reflect.DeepEqual(c, d) {
+			t.Errorf("%s differs from the defaults:\n got %+v\nwant %+v", file, c, d)
+		}
+		for _, k := range Keys(section) {
+			name := strings.TrimPrefix(k.Path, section+".")
+			if name != "insecure" && name != "replica" && !strings.Contains(string(text), name+":") {
+				t.Errorf("%s does not show %s", file, k.Path)
+			}
+		}
+	}
+}
+
+func TestSourcesRiseFromFileOverEnvironmentToFlags(t *testing.T) {
+	file := write(t, "gateway:\n  http: 127.0.0.1:1\n  grpc: 127.0.0.1:2\n  claim_budget: 3s\n  max_in_flight: 9\n"+
+		"  cells: [{name: a, uuid: c0000000-0000-4000-8000-000000000001, replicas: [h:1]}]\n")
+	c, err := Load("gateway", Source{
+		File: file,
+		Env: []string{
+			"CELLGATE_GATEWAY_GRPC=127.0.0.1:22", "CELLGATE_GATEWAY_CLAIM_BUDGET=4s",
+			"CELLGATE_GATEWAY_CELLS=b=c0000000-0000-4000-8000-000000000002@h:2,h:3;c=c0000000-0000-4000-8000-000000000003@h:4",
+			"CELLGATE_ADDR=elsewhere:1", "CELLGATE_CELL_NAME=notmine", "HOME=/",
+		},
+		Flags: map[string]string{"gateway.claim_budget": "5s", "gateway.weighers": "ram=-1.5;cpu=2", "log.level": "debug"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := c.Gateway
+	if g.HTTP != "127.0.0.1:1" || g.GRPC != "127.0.0.1:22" || g.ClaimBudget != 5*time.Second || g.MaxInFlight != 9 ||
+		g.ProposeBudget != Default().Gateway.ProposeBudget || c.Log.Level != "debug" {
+		t.Errorf("got %+v, log %+v", g, c.Log)
+	}
+	wantCells := []GatewayCell{
+		{Name: "b", UUID: "c0000000-0000-4000-8000-000000000002", Replicas: []string{"h:2", "h:3"}},
+		{Name: "c", UUID: "c0000000-0000-4000-8000-000000000003", Replicas: []string{"h:4"}},
+	}
+	if !reflect.DeepEqual(g.Cells, wantCells) {
+		t.Errorf("cells = %+v, want %+v", g.Cells, wantCells)
+	}
+	if want := []Weigher{{"ram", -1.5}, {"cpu", 2}}; !reflect.DeepEqual(g.Weighers, want) {
+		t.Errorf("weighers = %+v, want %+v", g.Weighers, want)
+	}
+}
+
+func TestProblemsNameTheirPlaceAndTheNearestKey(t *testing.T) {
+	const head = "gateway:\n  cells: [{name: a, uuid: c0000000-0000-4000-8000-000000000001, replicas: [h:1]}]\n"
+	for name, c := range map[string]struct {
+		section, file string
+		env           []string
+		flags         map[string]string
+		want          []string
+	}{
+		"unknown key":         {file: head + "  propose_bugdet: 1s\n", want: []string{"c.yaml:3: unknown key gateway.propose_bugdet; did you mean gateway.propose_budget?"}},
+		"unknown section":     {file: head + "gatway: {}\n", want: []string{"c.yaml:3: unknown key gatway; did you mean gateway?"}},
+		"other section's":     {file: head + "dev:\n  sed: 1\n", want: []string{"c.yaml:4: unknown key dev.sed; did you mean dev.seed?"}},
+		"nothing alike":       {file: head + "xyzzyx: 1\n", want: []string{"c.yaml:3: unknown key xyzzyx; known are log, gateway, cell, agent, dev"}},
+		"key of an entry":     {file: head + "  weighers: [{nam: ram}]\n", want: []string{"c.yaml:3: unknown key gateway.weighers[0].nam; did you mean gateway.weighers[0].name?", "c.yaml:3: gateway.weighers[0].name: must be set"}},
+		"twice":               {file: head + "  http: 127.0.0.1:1\n  http: 127.0.0.1:2\n", want: []string{"c.yaml:4: gateway.http: is set twice; first in line 3"}},
+		"duration":            {file: head + "  claim_budget: 5\n", want: []string{`c.yaml:3: gateway.claim_budget: "5" is not a duration; write it like 250ms, 10s or 5m`}},
+		"negative":            {file: head + "  claim_budget: -5s\n", want: []string{"c.yaml:3: gateway.claim_budget: -5s is not above 0"}},
+		"number":              {file: head + "  max_in_flight: many\n", want: []string{`c.yaml:3: gateway.max_in_flight: "many" is not a whole number`}},
+		"list for value":      {file: head + "  http: [a]\n", want: []string{"c.yaml:3: gateway.http: must be a single value, not a list"}},
+		"value for list":      {file: head + "  filters: a\n", want: []string{"c.yaml:3: gateway.filters: must be a list, not a single value"}},
+		"not a mapping":       {file: "- a\n", want: []string{"c.yaml:1: the file: must be a mapping", "gateway.cells: a gateway needs at least one cell"}},
+		"not YAML":            {file: "a: [\n", want: []string{"c.yaml: yaml: line 1", "gateway.cells"}},
+		"two documents":       {file: head + "---\na: 1\n", want: []string{"more than one YAML document"}},
+		"loopback":            {file: head + "  grpc: 0.0.0.0:9090\n", want: []string{"c.yaml:3: gateway.grpc: 0.0.0.0:9090 is not a loopback address and there is no TLS yet: anyone who reaches it may place and release; give --insecure"}},
+		"loopback, all hosts": {file: head + "  http: ':9090'\n", want: []string{"not a loopback address"}},
+		"address":             {file: head, env: []string{"CELLGATE_GATEWAY_HTTP=8080"}, want: []string{`CELLGATE_GATEWAY_HTTP: gateway.http: "8080" is not an address; write it as host:port`}},
+		"port":                {file: head, flags: map[string]string{"gateway.http": "localhost:70000"}, want: []string{`--http: gateway.http: "localhost:70000" has no port between 0 and 65535`}},
+		"variable":            {file: head, env: []string{"CELLGATE_GATEWAY_GPRC=x"}, want: []string{"unknown environment variable CELLGATE_GATEWAY_GPRC; did you mean CELLGATE_GATEWAY_GRPC?"}},
+		"cell flag":           {flags: map[string]string{"gateway.cells": "a@b"}, want: []string{`--cell: gateway.cells: "a@b" is not a cell`, "at least one cell"}},
+		"entry by flag":       {flags: map[string]string{"gateway.cells": "a=b@h:1"}, want: []string{`--cell: gateway.cells[0].uuid: "b" is not a uuid`}},
+		"same cell twice": {
+			file: "gateway:\n  cells:\n    - &a {name: a, uuid: c0000000-0000-4000-8000-000000000001, replicas: [h:1]}\n    - *a\n",
+			want: []string{`gateway.cells[1].name: "a" is that of cells[0] already`, "gateway.cells[1].uuid"},
+		},
+		"several at once": {
+			file: head + "  http: x\n  nope_nope: 1\nlog: {level: loud}\n", flags: map[string]string{"gateway.max_in_flight": "0"},
+			want: []string{"c.yaml:4: unknown key gateway.nope_nope", `c.yaml:5: log.level: "loud" is none of`, "c.yaml:3: gateway.http", "--max-in-flight: gateway.max_in_flight: 0 is below 1"},
+		},
+		"cell needs": {section: "cell", want: []string{"cell.name: must be set", `cell.uuid: "" is not a uuid`, "cell.data: must be set"}},
+		"cell beats": {
+			section: "cell", flags: map[string]string{"cell.name": "a", "cell.uuid": "c0000000-0000-4000-8000-000000000001", "cell.data": "d", "cell.service_down_time": "5s"},
+			want: []string{"--service-down-time: cell.service_down_time: 5s is not longer than heartbeat_every (10s)"},
+		},
+		"agent needs": {section: "agent", flags: map[string]string{"agent.hosts": "0"}, want: []string{"agent.cell: must be set", "--hosts: agent.hosts: 0 is below 1", "agent.replicas: an agent needs"}},
+		"dev":         {section: "dev", flags: map[string]string{"dev.cell_base_port": "65535", "dev.once": "true"}, want: []string{"dev.data: must be set", "ports 65535 to 65537", "--once: dev.once: is of use with sample only"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src := Source{Env: c.env, Flags: c.flags}
+			if c.file != "" {
+				src.File = write(t, c.file)
+			}
+			if c.section == "" {
+				c.section = "gateway"
+			}
+			_, err := Load(c.section, src)
+			var p *Problems
+			if !errors.As(err, &p) {
+				t.Fatalf("error = %v, want *Problems", err)
+			}
+			if len(p.List) != len(c.want) {
+				t.Errorf("%d problems, want %d", len(p.List), len(c.want))
+			}
+			for _, w := range c.want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("error does not say %q:\n%v", w, err)
+				}
+			}
+		})
+	}
+}
+
+func TestMissingFileIsAProblem(t *testing.T) {
+	_, err := Load("cell", Source{File: "/nonexistent/c.yaml"})
+	if err == nil || !strings.Contains(err.Error(), "/nonexistent/c.yaml") {
+		t.Errorf("error = %v, want one that names the file", err)
+	}
+}
+
+func TestInsecureAllowsOtherAddresses(t *testing.T) {
+	c, err := Load("dev", Source{Flags: map[string]string{"dev.data": "d", "dev.http": "0.0.0.0:80", "dev.insecure": "true"}})
+	if err != nil || c.Dev.HTTP != "0.0.0.0:80" {
+		t.Errorf("config = %+v, error %v", c.Dev, err)
+	}
+	for host, want := range map[string]bool{"127.0.0.1": true, "127.9.9.9": true, "::1": true, "localhost": true, "": false, "0.0.0.0": false, "::": false, "example.org": false} {
+		if IsLoopback(host) != want {
+			t.Errorf("IsLoopback(%q) = %v", host, !want)
+		}
+	}
+}
+
+// Every key has help, its names are of one pattern, and its default can be read
+// back from text: flags and variables can express it.
+func TestKeysAreComplete(t *testing.T) {
+	for _, section := range []string{"log", "gateway", "cell", "agent", "dev"} {
+		flags := map[string]bool{}
+		for _, k := range Keys(section) {
+			if k.Help == "" || k.Flag == "" || flags[k.Flag] || strings.ToUpper(k.Env) != k.Env {
+				t.Errorf("key %+v lacks help or has a bad name", k)
+			}
+			flags[k.Flag] = true
+			if k.Default == "" {
+				continue
+			}
+			c := Default()
+			v, _ := fieldByKey(reflect.ValueOf(&c).Elem(), section)
+			f, _ := fieldByKey(v, strings.TrimPrefix(k.Path, section+"."))
+			before := f.Interface()
+			if err := setText(f, k.Default); err != nil || f.Interface() != before {
+				t.Errorf("%s: default %q is read as %v, error %v", k.Path, k.Default, f.Interface(), err)
+			}
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package config
+
+import "time"
+
+// Config is a whole file. A process reads its own section and Log; keys of the
+// other sections are still checked for being known.
+type Config struct {
+	Log     Log     `yaml:"log"`
+	Gateway Gateway `yaml:"gateway"`
+	Cell    Cell    `yaml:"cell"`
+	Agent   Agent   `yaml:"agent"`
+	Dev     Dev     `yaml:"dev"`
+}
+
+// Log says what a process writes to its standard error.
+type Log struct {
+	Level  string `yaml:"level" flag:"log-level" help:"debug, info, warn or error"`
+	Format string `yaml:"format" flag:"log-format" help:"text or json"`
+}
+
+// Gateway configures `cellgate gateway`.
+type Gateway struct {
+	HTTP     string        `yaml:"http" help:"address of the REST API"`
+	GRPC     string        `yaml:"grpc" help:"address of the gRPC API"`
+	Insecure bool          `yaml:"insecure" help:"allow addresses that are not loopback: there is no TLS yet"`
+	Cells    []GatewayCell `yaml:"cells" flag:"cell" help:"a cell, as name=[uuid@]host:port[,host:port]; again for each cell"`
+	// ProposeBudget is how long a cell may take to propose, ClaimBudget to claim.
+	ProposeBudget time.Duration `yaml:"propose_budget" help:"how long a cell may take to propose hosts"`
+	ClaimBudget   time.Duration `yaml:"claim_budget" help:"how long a cell may take to claim"`
+	MaxDeadline   time.Duration `yaml:"max_deadline" help:"the longest a request may take"`
+	// Filters and Weighers, empty: all, in Nova's order and with its multipliers.
+	Filters                 []string  `yaml:"filters" help:"filters in order, separated by commas; empty means all"`
+	Weighers                []Weigher `yaml:"weighers" flag:"weigher" help:"a weigher, as name=multiplier; again for each; empty means all"`
+	DefaultAvailabilityZone string    `yaml:"default_availability_zone" help:"zone of hosts that are in none"`
+	MaxInFlight             int       `yaml:"max_in_flight" help:"requests worked on at once; more are refused as OVERLOADED"`
+}
+
+// GatewayCell is one cell a gateway asks. An empty UUID is learned from the cell.
+type GatewayCell struct {
+	Name     string   `yaml:"name"`
+	UUID     string   `yaml:"uuid"`
+	Replicas []string `yaml:"replicas"`
+	Disabled bool     `yaml:"disabled"`
+}
+
+// Weigher names a weigher and its multiplier; negative turns it around.
+type Weigher struct {
+	Name       string  `yaml:"name"`
+	Multiplier float64 `yaml:"multiplier"`
+}
+
+// Cell configures `cellgate cell`: one scheduler replica with an embedded shard.
+type Cell struct {
+	Name            string        `yaml:"name" help:"the cell's name"`
+	UUID            string        `yaml:"uuid" help:"the cell's uuid"`
+	Replica         string        `yaml:"replica" help:"name of this replica; empty means the cell's name"`
+	GRPC            string        `yaml:"grpc" help:"address for gateways and agents"`
+	Insecure        bool          `yaml:"insecure" help:"allow addresses that are not loopback: there is no TLS yet"`
+	Data            string        `yaml:"data" help:"directory of the embedded shard"`
+	ServiceDownTime time.Duration `yaml:"service_down_time" help:"a host not heard of for so long counts as down"`
+	HeartbeatEvery  time.Duration `yaml:"heartbeat_every" help:"how often agents are told to send heartbeats"`
+	PinFor          time.Duration `yaml:"pin_for" help:"how long a version of the host table can be asked for again"`
+	LeaseScan       time.Duration `yaml:"lease_scan" help:"how often expired leases are looked for"`
+	MaxBatch        int           `yaml:"max_batch" help:"operations committed together, at most"`
+	MaxQueue        int           `yaml:"max_queue" help:"operations waiting to be committed, at most"`
+}
+
+// Agent configures `cellgate agent`: a simulated fleet of one cell.
+type Agent struct {
+	Cell         string   `yaml:"cell" help:"name of the cell the hosts belong to"`
+	Replicas     []string `yaml:"replicas" flag:"replica" help:"addresses of the cell's replicas, separated by commas"`
+	Hosts        int      `yaml:"hosts" help:"hosts to simulate"`
+	Seed         uint64   `yaml:"seed" help:"decides what the hosts look like"`
+	HostsPerConn int      `yaml:"hosts_per_conn" help:"streams that share a connection"`
+}
+
+// Dev configures `cellgate dev`: everything in one process.
+type Dev struct {
+	Cells        int    `yaml:"cells" help:"cells to run"`
+	Hosts        int    `yaml:"hosts" help:"hosts to simulate in each cell"`
+	Seed         uint64 `yaml:"seed" help:"decides what the hosts look like"`
+	Data         string `yaml:"data" help:"directory of the embedded shards, one folder a cell"`
+	HTTP         string `yaml:"http" help:"address of the REST API"`
+	GRPC         string `yaml:"grpc" help:"address of the gRPC API"`
+	CellBasePort int    `yaml:"cell_base_port" help:"port of the first cell; the others follow; 0 for any free ones"`
+	Insecure     bool   `yaml:"insecure" help:"allow addresses that are not loopback: there is no TLS yet"`
+	Sample       bool   `yaml:"sample" help:"send the bundled requests when the hosts are registered and print the destinations"`
+	Once         bool   `yaml:"once" help:"end after the sample's table instead of serving"`
+}
+
+// Default is the one place of the defaults.
+func Default() Config {
+	return Config{
+		Log: Log{Level: "info", Format: "text"},
+		Gateway: Gateway{
+			HTTP: "127.0.0.1:8080", GRPC: "127.0.0.1:9090",
+			ProposeBudget: 250 * time.Millisecond, ClaimBudget: 2 * time.Second, MaxDeadline: 30 * time.Second,
+			DefaultAvailabilityZone: "nova", MaxInFlight: 1024,
+		},
+		Cell: Cell{
+			GRPC: "127.0.0.1:9101", ServiceDownTime: 60 * time.Second, HeartbeatEvery: 10 * time.Second,
+			PinFor: 2 * time.Second, LeaseScan: time.Second, MaxBatch: 256, MaxQueue: 8192,
+		},
+		Agent: Agent{Hosts: 1000, Seed: 1, HostsPerConn: 250},
+		Dev: Dev{
+			Cells: 3, Hosts: 1000, Seed: 1, HTTP: "127.0.0.1:8080", GRPC: "127.0.0.1:9090", CellBasePort: 9101,
+		},
+	}
+}

@@ -1,0 +1,128 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Part is something that runs until its context ends.
+type Part struct {
+	// Name is what errors and the log call it.
+	Name string
+	Run  func(ctx context.Context) error
+	// Ready, when set, is waited for before the next part is started.
+	Ready <-chan struct{}
+}
+
+// ErrStuck is in Run's error when parts had not ended after the grace.
+var ErrStuck = errors.New("did not stop in time")
+
+// Signals gives a context that ends at the first SIGINT or SIGTERM. A second
+// one ends the process at once, as if nobody listened.
+func Signals(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// running is a started part: cancel asks it to stop, ended is closed after err
+// is set.
+type running struct {
+	Part
+	cancel context.CancelFunc
+	ended  chan struct{}
+	err    error
+}
+
+// Run starts the parts in order and runs them until ctx ends or one of them
+// returns, with or without an error. Then it stops them one by one, the last
+// started first, each only when those after it have ended; grace bounds all of
+// that together. It returns the errors of the parts, named; nil when there are
+// none. The end of ctx is not an error.
+func Run(ctx context.Context, log *slog.Logger, grace time.Duration, parts ...Part) error {
+	first := make(chan *running, len(parts))
+	var started []*running
+	for _, p := range parts {
+		r := start(ctx, p, first)
+		started = append(started, r)
+		if !r.waitReady(ctx, first) {
+			break
+		}
+	}
+	select {
+	case <-ctx.Done():
+		log.Info("stopping", "because", "asked to")
+	case r := <-first:
+		if r.err != nil {
+			log.Error("stopping", "because", r.err)
+		} else {
+			log.Info("stopping", "because", r.Name+" ended")
+		}
+	}
+	return stop(started, grace)
+}
+
+// start runs a part under a context that does not end with ctx but when the part
+// is stopped in its turn.
+func start(ctx context.Context, p Part, first chan<- *running) *running {
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	r := &running{Part: p, cancel: cancel, ended: make(chan struct{})}
+	go func() {
+		if err := p.Run(own); err != nil && !(own.Err() != nil && errors.Is(err, context.Canceled)) {
+			r.err = fmt.Errorf("%s: %w", p.Name, err)
+		}
+		close(r.ended)
+		first <- r
+	}()
+	return r
+}
+
+// waitReady is false when some part ended, or ctx did, before r was ready.
+func (r *running) waitReady(ctx context.Context, first chan *running) bool {
+	if r.Ready == nil {
+		return true
+	}
+	select {
+	case <-r.Ready:
+		return true
+	case ended := <-first:
+		first <- ended
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func stop(started []*running, grace time.Duration) error {
+	limit := time.NewTimer(grace)
+	defer limit.Stop()
+	var errs []error
+	var stuck []string
+	for i := len(started) - 1; i >= 0; i-- {
+		r := started[i]
+		r.cancel()
+		select {
+		case <-r.ended:
+		case <-limit.C:
+			limit.Reset(0) // those before get no more time either
+			select {
+			case <-r.ended:
+			default:
+				stuck = append(stuck, r.Name)
+				continue
+			}
+		}
+		errs = append(errs, r.err)
+	}
+	if stuck != nil {
+		errs = append(errs, fmt.Errorf("%s %w (%v)", strings.Join(stuck, ", "), ErrStuck, grace))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,67 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+)
+
+// How long a server lets what it works on finish when it is stopped.
+const drainFor = 3 * time.Second
+
+// GRPC serves s on all listeners. Stopping lets calls finish for a while, then
+// ends them.
+func GRPC(name string, s *grpc.Server, listeners ...net.Listener) Part {
+	return Part{Name: name, Run: func(ctx context.Context) error {
+		g, ctx := errgroup.WithContext(ctx)
+		for _, l := range listeners {
+			g.Go(func() error { return s.Serve(l) })
+		}
+		g.Go(func() error {
+			<-ctx.Done()
+			hard := time.AfterFunc(drainFor, s.Stop)
+			defer hard.Stop()
+			s.GracefulStop()
+			return nil
+		})
+		return g.Wait()
+	}}
+}
+
+// HTTP serves h on l. Stopping lets requests finish for a while, then ends them.
+func HTTP(name string, h http.Handler, l net.Listener, log *slog.Logger) Part {
+	return Part{Name: name, Run: func(ctx context.Context) error {
+		s := &http.Server{
+			Handler:           h,
+			ReadHeaderTimeout: 5 * time.Second,
+			ReadTimeout:       30 * time.Second,
+			WriteTimeout:      60 * time.Second,
+			IdleTimeout:       2 * time.Minute,
+			MaxHeaderBytes:    64 << 10,
+			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		}
+		g, ctx := errgroup.WithContext(ctx)
+		g.Go(func() error {
+			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		})
+		g.Go(func() error {
+			<-ctx.Done()
+			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainFor)
+			defer cancel()
+			if err := s.Shutdown(within); err != nil {
+				return s.Close()
+			}
+			return nil
+		})
+		return g.Wait()
+	}}
+}

@@ -1,0 +1,164 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"cellgate/internal/fault"
+)
+
+// Decision is what a batch comes to.
+type Decision struct {
+	// Outcomes has one for each operation, in order.
+	Outcomes []Outcome
+	// Changes has the final row of everything that changed, once each, in the
+	// order of the first change.
+	Changes []Change
+}
+
+// Decide runs the operations in order on the view, each on what those before it
+// left. An operation that is refused changes nothing. now is store time.
+//
+// It is deterministic: equal rows, operations and time give an equal decision.
+func Decide(now time.Time, v *View, ops []Op) Decision {
+	t := &transaction{now: now.Round(0).UTC(), view: v, seen: map[rowKey]struct{}{}}
+	d := Decision{Outcomes: make([]Outcome, len(ops))}
+	for i := range ops {
+		d.Outcomes[i] = t.run(&ops[i])
+	}
+	if len(t.touched) > 0 {
+		d.Changes = make([]Change, len(t.touched))
+		for i, k := range t.touched {
+			d.Changes[i] = t.final(k)
+		}
+	}
+	return d
+}
+
+// transaction is a batch being decided.
+type transaction struct {
+	now     time.Time
+	view    *View
+	touched []rowKey
+	seen    map[rowKey]struct{}
+}
+
+type rowKind uint8
+
+const (
+	hostRow rowKind = iota
+	usageRow
+	claimRow
+	pinRow
+)
+
+type rowKey struct {
+	kind rowKind
+	id   string
+}
+
+func (t *transaction) run(op *Op) Outcome {
+	set := 0
+	for _, is := range [...]bool{
+		op.PutHost != nil, op.Claim != nil, op.Confirm != nil, op.Release != nil,
+		op.Expire != nil, op.Pin != nil, op.Unpin != nil,
+	} {
+		if is {
+			set++
+		}
+	}
+	if set != 1 {
+		return refused(fault.InvalidRequest, "op: has %d operations, must have exactly one", set)
+	}
+	switch {
+	case op.PutHost != nil:
+		return t.putHost(op.PutHost)
+	case op.Claim != nil:
+		return t.claim(op.Claim)
+	case op.Confirm != nil:
+		return t.confirm(op.Confirm)
+	case op.Release != nil:
+		return t.release(op.Release)
+	case op.Expire != nil:
+		return t.expire(op.Expire)
+	case op.Pin != nil:
+		return t.pin(op.Pin)
+	default:
+		return t.unpin(op.Unpin)
+	}
+}
+
+func refused(kind fault.Kind, format string, args ...any) Outcome {
+	return Outcome{Refusal: &Refusal{Kind: kind, Message: fmt.Sprintf(format, args...)}}
+}
+
+func (t *transaction) touch(kind rowKind, id string) {
+	k := rowKey{kind, id}
+	if _, ok := t.seen[k]; !ok {
+		t.seen[k] = struct{}{}
+		t.touched = append(t.touched, k)
+	}
+}
+
+func (t *transaction) final(k rowKey) Change {
+	switch k.kind {
+	case hostRow:
+		return Change{Host: t.view.Hosts[k.id]}
+	case usageRow:
+		return Change{Usage: t.view.Usages[k.id]}
+	case claimRow:
+		return Change{Claim: t.view.Claims[k.id]}
+	default:
+		if p := t.view.Pins[k.id]; p != nil {
+			return Change{Pin: p}
+		}
+		return Change{Pin: &Pin{GroupUUID: k.id}}
+	}
+}
+
+// putClaim writes a claim's row and keeps the indexes of the live ones.
+func (t *transaction) putClaim(c *Claim) {
+	v := t.view
+	if old := v.Claims[c.ClaimID]; old != nil && old.State.Live() {
+		without(v.LiveByConsumer, old.ConsumerUUID, old.ClaimID)
+		without(v.LiveByHost, old.HostUUID, old.ClaimID)
+		if old.Group != nil {
+			without(v.LiveByGroup, old.Group.UUID, old.ClaimID)
+		}
+	}
+	v.Claims[c.ClaimID] = c
+	if c.State.Live() {
+		with(v.LiveByConsumer, c.ConsumerUUID, c.ClaimID)
+		with(v.LiveByHost, c.HostUUID, c.ClaimID)
+		if c.Group != nil {
+			with(v.LiveByGroup, c.Group.UUID, c.ClaimID)
+		}
+	}
+	t.touch(claimRow, c.ClaimID)
+}
+
+func with(index map[string][]string, key, id string) {
+	index[key] = append(slices.Clip(index[key]), id)
+}
+
+func without(index map[string][]string, key, id string) {
+	left := slices.DeleteFunc(slices.Clone(index[key]), func(s string) bool { return s == id })
+	if len(left) == 0 {
+		delete(index, key)
+		return
+	}
+	index[key] = left
+}
+
+// nextGeneration is the number of the next write to a host's rows.
+func (t *transaction) nextGeneration(host string) int64 {
+	var g int64
+	if h := t.view.Hosts[host]; h != nil {
+		g = h.Generation
+	}
+	if u := t.view.Usages[host]; u != nil {
+		g = max(g, u.Generation)
+	}
+	return g + 1
+}

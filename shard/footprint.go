@@ -1,0 +1,57 @@
+package shard
+
+// FootprintOf names the rows that a batch reads.
+func FootprintOf(ops []Op) Footprint {
+	var f Footprint
+	var hosts, hostClaims, claims, consumers, groups, pins names
+	for _, op := range ops {
+		switch {
+		case op.PutHost != nil:
+			hosts.add(&f.Hosts, op.PutHost.Host.UUID)
+			hostClaims.add(&f.HostClaims, op.PutHost.Host.UUID)
+			for _, i := range op.PutHost.Instances {
+				consumers.add(&f.Consumers, i.UUID)
+			}
+		case op.Claim != nil:
+			claims.add(&f.Claims, op.Claim.ClaimID)
+			consumers.add(&f.Consumers, op.Claim.ConsumerUUID)
+			hosts.add(&f.Hosts, op.Claim.HostUUID)
+			if g := op.Claim.Group; g.Hard() {
+				groups.add(&f.Groups, g.UUID)
+				for _, m := range g.Members {
+					consumers.add(&f.Consumers, m)
+				}
+			}
+		case op.Confirm != nil:
+			claims.add(&f.Claims, op.Confirm.ClaimID)
+			// An expired claim may come back only if its consumer has no other.
+			consumers.add(&f.Consumers, op.Confirm.ConsumerUUID)
+		case op.Release != nil:
+			claims.add(&f.Claims, op.Release.ClaimID)
+		case op.Expire != nil:
+			claims.add(&f.Claims, op.Expire.ClaimID)
+		case op.Pin != nil:
+			pins.add(&f.Pins, op.Pin.GroupUUID)
+		case op.Unpin != nil:
+			pins.add(&f.Pins, op.Unpin.GroupUUID)
+		}
+	}
+	return f
+}
+
+// names is a set that makes a list of its members in the order they came.
+type names map[string]struct{}
+
+func (n *names) add(to *[]string, name string) {
+	if name == "" {
+		return
+	}
+	if _, ok := (*n)[name]; ok {
+		return
+	}
+	if *n == nil {
+		*n = names{}
+	}
+	(*n)[name] = struct{}{}
+	*to = append(*to, name)
+}

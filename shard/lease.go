@@ -1,0 +1,111 @@
+package shard
+
+import (
+	"time"
+
+	"cellgate/internal/fault"
+)
+
+// over reports whether a lease has ended.
+func (t *transaction) over(c *Claim) bool { return !t.now.Before(c.ExpiresAt) }
+
+// confirm ends the lease of a claim, which then stays until it is released. A
+// claim whose lease is over but that nobody expired yet still holds its
+// resources and is confirmed; an EXPIRED one takes the same allocation again if
+// it still fits.
+func (t *transaction) confirm(ref *ClaimRef) Outcome {
+	if r := ref.problem(); r != "" {
+		return refused(fault.InvalidRequest, "%s", r)
+	}
+	c := t.view.Claims[ref.ClaimID]
+	if c == nil || c.ConsumerUUID != ref.ConsumerUUID {
+		return refused(fault.NotFound, "no claim %s of consumer %s", ref.ClaimID, ref.ConsumerUUID)
+	}
+	switch c.State {
+	case Confirmed:
+		return Outcome{Claim: c}
+	case Pending:
+		return Outcome{Claim: t.become(c, Confirmed)}
+	case Expired:
+		if why := t.lost(c); why != "" {
+			o := refused(fault.ClaimExpired, "claim %s expired, and cannot be taken again: %s", c.ClaimID, why)
+			o.Claim = c
+			return o
+		}
+		return Outcome{Claim: t.become(c, Confirmed)}
+	default:
+		o := refused(fault.ClaimExpired, "claim %s was released", c.ClaimID)
+		o.Claim = c
+		return o
+	}
+}
+
+// lost says why an expired claim cannot be taken again; "" when it can. A
+// disabled host does not matter: the instance is there already.
+func (t *transaction) lost(c *Claim) string {
+	if ids := t.view.LiveByConsumer[c.ConsumerUUID]; len(ids) > 0 {
+		return "its consumer has claim " + ids[0]
+	}
+	h := t.view.Hosts[c.HostUUID]
+	if h == nil {
+		return "its host is gone"
+	}
+	if r := t.roomFor(h, c); r != nil {
+		return r.Message
+	}
+	return ""
+}
+
+// release ends a claim. A claim_id that is not known becomes a tombstone, so
+// that the claim is refused when it comes late.
+func (t *transaction) release(ref *ClaimRef) Outcome {
+	if r := ref.problem(); r != "" {
+		return refused(fault.InvalidRequest, "%s", r)
+	}
+	c := t.view.Claims[ref.ClaimID]
+	switch {
+	case c == nil:
+		c = &Claim{
+			ClaimID: ref.ClaimID, ConsumerUUID: ref.ConsumerUUID, State: Released,
+			CreatedAt: t.now, UpdatedAt: t.now,
+		}
+		t.putClaim(c)
+		return Outcome{Claim: c}
+	case c.ConsumerUUID != ref.ConsumerUUID:
+		return refused(fault.InvalidRequest, "consumer_uuid: claim %s is of another consumer", c.ClaimID)
+	case c.State == Released:
+		return Outcome{Claim: c}
+	}
+	// An EXPIRED one too: released, it cannot come back by a late confirm.
+	return Outcome{Claim: t.become(c, Released)}
+}
+
+// expire ends a PENDING claim whose lease is over, and does nothing to any
+// other.
+func (t *transaction) expire(ref *ClaimRef) Outcome {
+	if r := ref.problem(); r != "" {
+		return refused(fault.InvalidRequest, "%s", r)
+	}
+	c := t.view.Claims[ref.ClaimID]
+	if c == nil || c.ConsumerUUID != ref.ConsumerUUID {
+		return Outcome{}
+	}
+	if c.State != Pending || !t.over(c) {
+		return Outcome{Claim: c}
+	}
+	return Outcome{Claim: t.become(c, Expired)}
+}
+
+// become moves a claim to another state, with what it holds.
+func (t *transaction) become(c *Claim, s ClaimState) *Claim {
+	n := *c
+	n.State, n.UpdatedAt = s, t.now
+	if s != Pending {
+		n.ExpiresAt = time.Time{}
+	}
+	if c.State.Live() || s.Live() {
+		t.hold(c.HostUUID, c, &n)
+	}
+	t.putClaim(&n)
+	return &n
+}

@@ -1,0 +1,193 @@
+package pebbleshard
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cellgate/internal/fault"
+)
+
+// commit is a batch on its way to the disk.
+type commit struct {
+	batch *pebble.Batch
+	done  chan struct{}
+	// err is set before done is closed.
+	err error
+}
+
+// commit writes a batch, with a new reservation of time if one is due, to the
+// WAL and Pebble's memory. The caller holds s.mu, and waits for commit.done
+// afterwards, without it. On an error nothing may be assumed: the store is
+// broken.
+func (s *Store) commit(b *pebble.Batch) (*commit, error) {
+	to, reserve := s.clock.reservation()
+	var err error
+	if reserve {
+		err = setTime(b, to)
+	}
+	if err == nil {
+		err = s.write(b)
+	}
+	if err != nil {
+		s.syncer.fail(err)
+		return nil, fault.Wrap(fault.OutcomeUnknown, err, "the shard of cell %s failed to write", s.opts.Cell)
+	}
+	if reserve {
+		s.clock.reserved = to
+	}
+	c := &commit{batch: b, done: make(chan struct{})}
+	s.last = c
+	s.syncer.add(c)
+	return c, nil
+}
+
+// write gives Pebble's fatal commit error as an error. Pebble ends the process
+// at it; here it is a failed write like any other.
+func (s *Store) write(b *pebble.Batch) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case fatal:
+			err = p
+		default:
+			panic(p)
+		}
+	}()
+	return s.db.ApplyNoSyncWait(b, pebble.Sync)
+}
+
+// durable waits until a commit, and so all before it, is on disk. The error of
+// ctx is its own.
+func (s *Store) durable(ctx context.Context, c *commit) error {
+	if c == nil {
+		return nil
+	}
+	select {
+	case <-c.done:
+	default:
+		select {
+		case <-c.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if c.err != nil {
+		return s.broken()
+	}
+	return nil
+}
+
+// syncer waits for the syncs of commits, in their order, in one goroutine. After
+// the first failure every commit fails.
+type syncer struct {
+	mu     sync.Mutex
+	queue  []*commit
+	err    error
+	ended  bool
+	signal chan struct{}
+	done   chan struct{}
+}
+
+func (y *syncer) start() {
+	y.signal = make(chan struct{}, 1)
+	y.done = make(chan struct{})
+	go y.run()
+}
+
+func (y *syncer) run() {
+	defer close(y.done)
+	for range y.signal {
+		for {
+			y.mu.Lock()
+			todo := y.queue
+			y.queue = nil
+			ended := y.ended
+			y.mu.Unlock()
+			if len(todo) == 0 {
+				if ended {
+					return
+				}
+				break
+			}
+			for _, c := range todo {
+				y.wait(c)
+			}
+		}
+	}
+}
+
+func (y *syncer) wait(c *commit) {
+	if c.err = y.failure(); c.err == nil {
+		if err := c.batch.SyncWait(); err != nil {
+			y.fail(err)
+			c.err = err
+		} else {
+			// A batch that failed is left to the collector: Pebble may use it.
+			c.err = c.batch.Close()
+		}
+	}
+	c.batch = nil
+	close(c.done)
+}
+
+func (y *syncer) add(c *commit) {
+	y.mu.Lock()
+	y.queue = append(y.queue, c)
+	y.mu.Unlock()
+	y.wake()
+}
+
+func (y *syncer) wake() {
+	select {
+	case y.signal <- struct{}{}:
+	default:
+	}
+}
+
+// close waits for the commits there are; none may be added afterwards.
+func (y *syncer) close() {
+	y.mu.Lock()
+	y.ended = true
+	y.mu.Unlock()
+	y.wake()
+	<-y.done
+}
+
+func (y *syncer) fail(err error) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.err == nil {
+		y.err = err
+	}
+}
+
+func (y *syncer) failure() error {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.err
+}
+
+// fatal is what Pebble cannot go on from.
+type fatal string
+
+func (f fatal) Error() string { return string(f) }
+
+// logger passes on what Pebble has to say to an operator. Fatalf must not
+// return.
+type logger struct{ store *Store }
+
+func (l logger) Infof(string, ...any) {}
+
+func (l logger) Errorf(format string, args ...any) {
+	l.store.opts.Log.Error("pebble: "+fmt.Sprintf(format, args...), "directory", l.store.dir.path)
+}
+
+func (l logger) Fatalf(format string, args ...any) {
+	f := fatal(fmt.Sprintf(format, args...))
+	l.store.syncer.fail(f)
+	l.store.opts.Log.Error("pebble cannot go on: "+string(f), "directory", l.store.dir.path)
+	panic(f)
+}

@@ -1,0 +1,163 @@
+package pebbleshard
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	storagev1 "cellgate/proto/cellgate/storage/v1"
+	"cellgate/shard"
+)
+
+func instant(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n).UTC()
+}
+
+func decodeHost(b []byte) (*shard.Host, error) {
+	m := &storagev1.Host{}
+	if err := proto.Unmarshal(b, m); err != nil {
+		return nil, err
+	}
+	return rowHost(m), nil
+}
+
+func rowHost(m *storagev1.Host) *shard.Host {
+	h := &shard.Host{
+		UUID: m.Uuid, ServiceHost: m.ServiceHost, NodeName: m.NodeName,
+		Disabled: m.Disabled, DisabledReason: m.DisabledReason,
+		IOWorkload: m.IoWorkload, FailedBuilds: m.FailedBuilds,
+		HypervisorType: m.HypervisorType, HypervisorVersion: m.HypervisorVersion,
+		HostIP: m.HostIp, AgentVersion: m.AgentVersion,
+		BootID: m.BootId, StateVersion: m.StateVersion, Generation: m.Generation,
+	}
+	for _, p := range m.Providers {
+		row := shard.Provider{UUID: p.Uuid, ParentUUID: p.ParentUuid, Name: p.Name, Traits: p.Traits}
+		for _, i := range p.Inventories {
+			row.Inventories = append(row.Inventories, shard.Inventory{
+				ResourceClass: i.ResourceClass, Total: i.Total, Reserved: i.Reserved,
+				MinUnit: i.MinUnit, MaxUnit: i.MaxUnit, StepSize: i.StepSize, AllocationRatio: i.AllocationRatio,
+			})
+		}
+		h.Providers = append(h.Providers, row)
+	}
+	for _, a := range m.Aggregates {
+		h.Aggregates = append(h.Aggregates, shard.Aggregate{UUID: a.Uuid, Name: a.Name, Metadata: a.Metadata})
+	}
+	return h
+}
+
+func decodeUsage(b []byte) (*shard.Usage, error) {
+	m := &storagev1.Usage{}
+	if err := proto.Unmarshal(b, m); err != nil {
+		return nil, err
+	}
+	return rowUsage(m), nil
+}
+
+func rowUsage(m *storagev1.Usage) *shard.Usage {
+	return &shard.Usage{
+		HostUUID: m.HostUuid, Generation: m.Generation, Used: rowsUsed(m.Used),
+		Pending: m.Pending, Confirmed: m.Confirmed,
+	}
+}
+
+func rowsUsed(rows []*storagev1.Used) []shard.Used {
+	if len(rows) == 0 {
+		return nil
+	}
+	us := make([]shard.Used, len(rows))
+	for i, r := range rows {
+		us[i] = shard.Used{ProviderUUID: r.ProviderUuid, ResourceClass: r.ResourceClass, Amount: r.Amount}
+	}
+	return us
+}
+
+func decodeClaim(b []byte) (*shard.Claim, error) {
+	m := &storagev1.Claim{}
+	if err := proto.Unmarshal(b, m); err != nil {
+		return nil, err
+	}
+	return rowClaim(m)
+}
+
+func rowClaim(m *storagev1.Claim) (*shard.Claim, error) {
+	c := &shard.Claim{
+		ClaimID: m.ClaimId, ConsumerUUID: m.ConsumerUuid,
+		HostUUID: m.HostUuid, ServiceHost: m.ServiceHost, Allocations: rowsUsed(m.Allocations),
+		ProjectID: m.ProjectId, UserID: m.UserId,
+		RequestID: m.RequestId, Fingerprint: m.Fingerprint, DecisionID: m.DecisionId,
+		InstanceIndex: m.InstanceIndex, Answer: m.Answer, Adopted: m.Adopted,
+		ExpiresAt: instant(m.ExpiresAt), CreatedAt: instant(m.CreatedAt), UpdatedAt: instant(m.UpdatedAt),
+	}
+	for state, row := range stateRows {
+		if row == m.State {
+			c.State = state
+		}
+	}
+	if c.State == "" {
+		return nil, fmt.Errorf("claim %s has state %v", m.ClaimId, m.State)
+	}
+	if g := m.Group; g != nil {
+		c.Group = &shard.Group{UUID: g.Uuid, Policy: g.Policy, MaxPerHost: g.MaxPerHost, Members: g.Members}
+	}
+	return c, nil
+}
+
+func decodePin(b []byte) (*shard.Pin, error) {
+	m := &storagev1.Pin{}
+	if err := proto.Unmarshal(b, m); err != nil {
+		return nil, err
+	}
+	return rowPin(m), nil
+}
+
+func rowPin(m *storagev1.Pin) *shard.Pin {
+	p := &shard.Pin{GroupUUID: m.GroupUuid, ServiceHost: m.ServiceHost}
+	for _, h := range m.Holders {
+		p.Holders = append(p.Holders, shard.Holder{ClaimID: h.ClaimId, ExpiresAt: instant(h.ExpiresAt)})
+	}
+	return p
+}
+
+// decodeAt reads only when an entry was made; it stands first.
+func decodeAt(b []byte) (time.Time, error) {
+	field, kind, n := protowire.ConsumeTag(b)
+	if n < 0 || field != entryAt || kind != protowire.VarintType {
+		return time.Time{}, fmt.Errorf("a journal entry that does not begin with its time")
+	}
+	at, m := protowire.ConsumeVarint(b[n:])
+	if m < 0 {
+		return time.Time{}, protowire.ParseError(m)
+	}
+	return instant(int64(at)), nil
+}
+
+func decodeEntry(b []byte) (at time.Time, changes []shard.Change, err error) {
+	m := &storagev1.Entry{}
+	if err := proto.Unmarshal(b, m); err != nil {
+		return time.Time{}, nil, err
+	}
+	changes = make([]shard.Change, len(m.Changes))
+	for i, c := range m.Changes {
+		switch r := c.Row.(type) {
+		case *storagev1.Change_Host:
+			changes[i].Host = rowHost(r.Host)
+		case *storagev1.Change_Usage:
+			changes[i].Usage = rowUsage(r.Usage)
+		case *storagev1.Change_Claim:
+			if changes[i].Claim, err = rowClaim(r.Claim); err != nil {
+				return time.Time{}, nil, err
+			}
+		case *storagev1.Change_Pin:
+			changes[i].Pin = rowPin(r.Pin)
+		default:
+			return time.Time{}, nil, fmt.Errorf("a change of an unknown row: %v", c)
+		}
+	}
+	return instant(m.At), changes, nil
+}

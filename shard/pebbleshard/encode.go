@@ -1,0 +1,132 @@
+package pebbleshard
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	storagev1 "cellgate/proto/cellgate/storage/v1"
+	"cellgate/shard"
+)
+
+// Field numbers of storagev1.Entry and storagev1.Change.
+const (
+	entryAt      protowire.Number = 1
+	entryChanges protowire.Number = 2
+	changeHost   protowire.Number = 1
+	changeUsage  protowire.Number = 2
+	changeClaim  protowire.Number = 3
+	changePin    protowire.Number = 4
+)
+
+// appendChange adds an encoded row to an encoded storagev1.Entry, so that a row
+// is encoded once for its key and its journal entry.
+func appendChange(entry []byte, field protowire.Number, row []byte) []byte {
+	entry = protowire.AppendTag(entry, entryChanges, protowire.BytesType)
+	entry = protowire.AppendVarint(entry, uint64(protowire.SizeTag(field)+protowire.SizeBytes(len(row))))
+	entry = protowire.AppendTag(entry, field, protowire.BytesType)
+	return protowire.AppendBytes(entry, row)
+}
+
+func appendAt(entry []byte, at time.Time) []byte {
+	entry = protowire.AppendTag(entry, entryAt, protowire.VarintType)
+	return protowire.AppendVarint(entry, uint64(at.UnixNano()))
+}
+
+// encodeChange gives a change's row and its field in storagev1.Change.
+func encodeChange(c shard.Change) (protowire.Number, []byte, error) {
+	var field protowire.Number
+	var m proto.Message
+	switch {
+	case c.Host != nil:
+		field, m = changeHost, hostRow(c.Host)
+	case c.Usage != nil:
+		field, m = changeUsage, usageRow(c.Usage)
+	case c.Claim != nil:
+		field, m = changeClaim, claimRow(c.Claim)
+	default:
+		field, m = changePin, pinRow(c.Pin)
+	}
+	b, err := proto.Marshal(m)
+	return field, b, err
+}
+
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func hostRow(h *shard.Host) *storagev1.Host {
+	m := &storagev1.Host{
+		Uuid: h.UUID, ServiceHost: h.ServiceHost, NodeName: h.NodeName,
+		Disabled: h.Disabled, DisabledReason: h.DisabledReason,
+		IoWorkload: h.IOWorkload, FailedBuilds: h.FailedBuilds,
+		HypervisorType: h.HypervisorType, HypervisorVersion: h.HypervisorVersion,
+		HostIp: h.HostIP, AgentVersion: h.AgentVersion,
+		BootId: h.BootID, StateVersion: h.StateVersion, Generation: h.Generation,
+	}
+	for _, p := range h.Providers {
+		row := &storagev1.Provider{Uuid: p.UUID, ParentUuid: p.ParentUUID, Name: p.Name, Traits: p.Traits}
+		for _, i := range p.Inventories {
+			row.Inventories = append(row.Inventories, &storagev1.Inventory{
+				ResourceClass: i.ResourceClass, Total: i.Total, Reserved: i.Reserved,
+				MinUnit: i.MinUnit, MaxUnit: i.MaxUnit, StepSize: i.StepSize, AllocationRatio: i.AllocationRatio,
+			})
+		}
+		m.Providers = append(m.Providers, row)
+	}
+	for _, a := range h.Aggregates {
+		m.Aggregates = append(m.Aggregates, &storagev1.Aggregate{Uuid: a.UUID, Name: a.Name, Metadata: a.Metadata})
+	}
+	return m
+}
+
+func usageRow(u *shard.Usage) *storagev1.Usage {
+	return &storagev1.Usage{
+		HostUuid: u.HostUUID, Generation: u.Generation, Used: usedRows(u.Used),
+		Pending: u.Pending, Confirmed: u.Confirmed,
+	}
+}
+
+func usedRows(us []shard.Used) []*storagev1.Used {
+	rows := make([]storagev1.Used, len(us))
+	list := make([]*storagev1.Used, len(us))
+	for i, u := range us {
+		list[i] = &rows[i]
+		list[i].ProviderUuid, list[i].ResourceClass, list[i].Amount = u.ProviderUUID, u.ResourceClass, u.Amount
+	}
+	return list
+}
+
+var stateRows = map[shard.ClaimState]storagev1.ClaimState{
+	shard.Pending:   storagev1.ClaimState_CLAIM_STATE_PENDING,
+	shard.Confirmed: storagev1.ClaimState_CLAIM_STATE_CONFIRMED,
+	shard.Expired:   storagev1.ClaimState_CLAIM_STATE_EXPIRED,
+	shard.Released:  storagev1.ClaimState_CLAIM_STATE_RELEASED,
+}
+
+func claimRow(c *shard.Claim) *storagev1.Claim {
+	m := &storagev1.Claim{
+		ClaimId: c.ClaimID, ConsumerUuid: c.ConsumerUUID, State: stateRows[c.State],
+		HostUuid: c.HostUUID, ServiceHost: c.ServiceHost, Allocations: usedRows(c.Allocations),
+		ProjectId: c.ProjectID, UserId: c.UserID,
+		RequestId: c.RequestID, Fingerprint: c.Fingerprint, DecisionId: c.DecisionID,
+		InstanceIndex: c.InstanceIndex, Answer: c.Answer, Adopted: c.Adopted,
+		ExpiresAt: nanos(c.ExpiresAt), CreatedAt: nanos(c.CreatedAt), UpdatedAt: nanos(c.UpdatedAt),
+	}
+	if g := c.Group; g != nil {
+		m.Group = &storagev1.Group{Uuid: g.UUID, Policy: g.Policy, MaxPerHost: g.MaxPerHost, Members: g.Members}
+	}
+	return m
+}
+
+func pinRow(p *shard.Pin) *storagev1.Pin {
+	m := &storagev1.Pin{GroupUuid: p.GroupUUID, ServiceHost: p.ServiceHost}
+	for _, h := range p.Holders {
+		m.Holders = append(m.Holders, &storagev1.Holder{ClaimId: h.ClaimID, ExpiresAt: nanos(h.ExpiresAt)})
+	}
+	return m
+}

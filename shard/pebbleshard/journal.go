@@ -1,0 +1,277 @@
+package pebbleshard
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// Tail gives entries of all lanes by their time, so that no lane waits for
+// another's backlog.
+func (s *Store) Tail(ctx context.Context, from shard.Cursor, limit int) ([]shard.Entry, shard.Cursor, error) {
+	s.using.RLock()
+	defer s.using.RUnlock()
+	s.mu.Lock()
+	if err := s.usable(); err != nil {
+		s.mu.Unlock()
+		return nil, nil, err
+	}
+	open, err := s.behind(from)
+	if err != nil {
+		s.mu.Unlock()
+		return nil, nil, err
+	}
+	var snapshot *pebble.Snapshot
+	if len(open) > 0 {
+		snapshot = s.db.NewSnapshot()
+	}
+	seen := s.last
+	s.mu.Unlock()
+
+	at := shard.Cursor{}
+	maps.Copy(at, from)
+	if snapshot == nil {
+		return nil, at, nil
+	}
+	entries, err := merge(snapshot, open, limit)
+	err = errors.Join(err, snapshot.Close())
+	if err != nil {
+		return nil, nil, unreadable(err)
+	}
+	if err := s.durable(ctx, seen); err != nil {
+		return nil, nil, err
+	}
+	for _, e := range entries {
+		at[e.Lane] = e.Seq
+	}
+	return entries, at, nil
+}
+
+// reading is a lane being read: next is the entry after the ones taken.
+type reading struct {
+	lane shard.LaneID
+	next uint64
+	last uint64
+	it   *pebble.Iterator
+	head shard.Entry
+}
+
+// behind lists the lanes that have entries after a cursor. The caller holds
+// s.mu.
+func (s *Store) behind(from shard.Cursor) ([]*reading, error) {
+	for id, seq := range from {
+		if l := s.lanes[id.Life]; l == nil || l.id != id || seq > l.last {
+			return nil, fault.New(fault.Gone, "the cursor names entry %d of lane %s/%d, which this journal does not have", seq, id.Replica, id.Life)
+		}
+	}
+	var open []*reading
+	for _, l := range s.lanes {
+		seq := from[l.id]
+		if seq < l.floor {
+			return nil, fault.New(fault.Gone, "the journal of lane %s/%d begins after entry %d, the cursor is at %d", l.id.Replica, l.id.Life, l.floor, seq)
+		}
+		if seq < l.last {
+			open = append(open, &reading{lane: l.id, next: seq + 1, last: l.last})
+		}
+	}
+	return open, nil
+}
+
+// merge takes the oldest entries of the lanes.
+func merge(r pebble.Reader, open []*reading, limit int) (entries []shard.Entry, err error) {
+	defer func() {
+		for _, l := range open {
+			if l.it != nil {
+				err = errors.Join(err, l.it.Close())
+			}
+		}
+	}()
+	for _, l := range open {
+		if l.it, err = r.NewIter(&pebble.IterOptions{
+			LowerBound: journalKey(l.lane.Life, l.next),
+			UpperBound: journalKey(l.lane.Life, l.last+1),
+		}); err != nil {
+			return nil, err
+		}
+		l.it.First()
+		if err := l.read(); err != nil {
+			return nil, err
+		}
+	}
+	for len(entries) < limit {
+		var first *reading
+		for _, l := range open {
+			if l.next <= l.last && (first == nil || l.head.At.Before(first.head.At)) {
+				first = l
+			}
+		}
+		if first == nil {
+			break
+		}
+		entries = append(entries, first.head)
+		first.next++
+		first.it.Next()
+		if err := first.read(); err != nil {
+			return nil, err
+		}
+	}
+	return entries, nil
+}
+
+// read decodes the entry that is next.
+func (l *reading) read() error {
+	if l.next > l.last {
+		return nil
+	}
+	if !l.it.Valid() || string(l.it.Key()) != string(journalKey(l.lane.Life, l.next)) {
+		return errors.Join(l.it.Error(), fault.New(fault.Internal, "the journal of lane %s/%d has no entry %d", l.lane.Replica, l.lane.Life, l.next))
+	}
+	b, err := l.it.ValueAndErr()
+	if err != nil {
+		return err
+	}
+	l.head = shard.Entry{Lane: l.lane, Seq: l.next}
+	l.head.At, l.head.Changes, err = decodeEntry(b)
+	return err
+}
+
+// trimStep bounds what Trim does under one lock.
+const trimStep = 1000
+
+// Trim drops entries and tombstones of before a time. It stops in order when
+// its context ends: what it dropped stays dropped.
+func (s *Store) Trim(ctx context.Context, before time.Time) error {
+	s.using.RLock()
+	defer s.using.RUnlock()
+	s.mu.Lock()
+	lives := make([]uint64, 0, len(s.lanes))
+	for life := range s.lanes {
+		lives = append(lives, life)
+	}
+	s.mu.Unlock()
+	for _, life := range lives {
+		if err := s.trimSteps(ctx, func() (bool, error) { return s.trimLane(life, before) }); err != nil {
+			return err
+		}
+	}
+	return s.trimSteps(ctx, func() (bool, error) { return s.trimTombstones(before) })
+}
+
+// trimSteps takes steps, each under the lock and then synced, until one is the
+// last.
+func (s *Store) trimSteps(ctx context.Context, step func() (more bool, err error)) error {
+	for more := true; more; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		err := s.usable()
+		if err == nil {
+			more, err = step()
+		}
+		seen := s.last
+		s.mu.Unlock()
+		if err == nil {
+			err = s.durable(ctx, seen)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) trimLane(life uint64, before time.Time) (bool, error) {
+	l := *s.lanes[life]
+	it, err := s.db.NewIter(&pebble.IterOptions{
+		LowerBound: journalKey(life, l.floor+1), UpperBound: journalKey(life, l.last+1),
+	})
+	if err != nil {
+		return false, unreadable(err)
+	}
+	low, n := l.floor+1, 0
+	for ok := it.First(); ok && n < trimStep; ok = it.Next() {
+		b, err := it.ValueAndErr()
+		var at time.Time
+		if err == nil {
+			at, err = decodeAt(b)
+		}
+		if err != nil {
+			return false, unreadable(errors.Join(err, it.Close()))
+		}
+		if !at.Before(before) {
+			break
+		}
+		l.floor++
+		n++
+	}
+	if err := it.Close(); err != nil {
+		return false, unreadable(err)
+	}
+	if n == 0 {
+		return false, nil
+	}
+	b := s.db.NewBatch()
+	err = b.DeleteRange(journalKey(life, low), journalKey(life, l.floor+1), nil)
+	if err == nil {
+		err = setLane(b, &l)
+	}
+	if err == nil {
+		_, err = s.commit(b)
+	}
+	if err != nil {
+		return false, err
+	}
+	*s.lanes[life] = l
+	return n == trimStep, nil
+}
+
+func (s *Store) trimTombstones(before time.Time) (bool, error) {
+	if young := s.clock.tick().Add(-shard.TombstoneTTL); before.After(young) {
+		before = young
+	}
+	if before.UnixNano() <= 0 {
+		return false, nil
+	}
+	it, err := s.db.NewIter(&pebble.IterOptions{
+		LowerBound: []byte{endKey}, UpperBound: tombstoneEndKey(before, ""),
+	})
+	if err != nil {
+		return false, unreadable(err)
+	}
+	b := s.db.NewBatch()
+	n := 0
+	for ok := it.First(); ok && n < trimStep; ok = it.Next() {
+		id := string(it.Key()[len(tombstoneEndKey(before, "")):])
+		c, err := s.tombstone(id)
+		if err == nil {
+			err = b.Delete(it.Key(), nil)
+		}
+		if err == nil && c != nil {
+			err = errors.Join(
+				b.Delete(nameKey(tombstoneKey, id), nil),
+				b.Delete(endedOfKey(c.ConsumerUUID, id), nil),
+			)
+		}
+		if err != nil {
+			return false, unreadable(errors.Join(err, it.Close(), b.Close()))
+		}
+		n++
+	}
+	if err := it.Close(); err != nil {
+		return false, unreadable(errors.Join(err, b.Close()))
+	}
+	if n == 0 {
+		return false, b.Close()
+	}
+	if _, err := s.commit(b); err != nil {
+		return false, err
+	}
+	return n == trimStep, nil
+}

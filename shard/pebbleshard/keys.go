@@ -1,0 +1,65 @@
+package pebbleshard
+
+import (
+	"encoding/binary"
+	"time"
+)
+
+// Keys are a letter and what follows it. Numbers are big-endian, so that they
+// sort; names hold no byte below 0x21, so that 0 can end one.
+//
+//	h <host uuid>                        Host
+//	u <host uuid>                        Usage
+//	c <claim_id>                         Claim, live
+//	t <claim_id>                         Claim, a tombstone
+//	e <end, ns> <claim_id>               tombstones by end
+//	x <consumer uuid> 0 <claim_id>       tombstones by consumer
+//	p <group uuid>                       Pin
+//	j <life> <seq>                       Entry
+//	l <life>                             Lane
+//	m life                               the last life given out
+//	m time                               store time has not passed this, ns
+const (
+	hostKey          = 'h'
+	usageKey         = 'u'
+	claimKey         = 'c'
+	tombstoneKey     = 't'
+	endKey           = 'e'
+	consumerEndedKey = 'x'
+	pinKey           = 'p'
+	entryKey         = 'j'
+	laneKey          = 'l'
+)
+
+var (
+	lifeKey = []byte("mlife")
+	timeKey = []byte("mtime")
+)
+
+func nameKey(prefix byte, name string) []byte {
+	return append(append(make([]byte, 0, 1+len(name)), prefix), name...)
+}
+
+func numberKey(prefix byte, n uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{prefix}, n)
+}
+
+func journalKey(life, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(numberKey(entryKey, life), seq)
+}
+
+func tombstoneEndKey(end time.Time, id string) []byte {
+	return append(numberKey(endKey, uint64(end.UnixNano())), id...)
+}
+
+func endedOfKey(consumer, id string) []byte {
+	return append(append(nameKey(consumerEndedKey, consumer), 0), id...)
+}
+
+// after is the end of the range of keys that begin with a prefix. The prefix's
+// last byte is not 0xff.
+func after(prefix []byte) []byte {
+	end := append([]byte(nil), prefix...)
+	end[len(end)-1]++
+	return end
+}

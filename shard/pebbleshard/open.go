@@ -1,0 +1,175 @@
+package pebbleshard
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/internal/fault"
+	storagev1 "cellgate/proto/cellgate/storage/v1"
+	"cellgate/shard"
+)
+
+// pebbleFormat is Pebble's own version of its files; a newer one is a new
+// FormatVersion of ours.
+const pebbleFormat = pebble.FormatValueSeparation
+
+const memTable = 64 << 20
+
+// Open opens the shard in a directory, or makes one there.
+func Open(dir string, opts Options) (*Store, error) { return open(vfs.Default, dir, opts) }
+
+// OpenMem makes a shard in memory, for tests: it is gone when it is closed.
+func OpenMem(opts Options) (*Store, error) { return open(vfs.NewMem(), "shard", opts) }
+
+func open(fs vfs.FS, path string, opts Options) (*Store, error) {
+	if opts.Cell == "" || strings.ContainsAny(opts.Cell+opts.CellUUID, "\r\n") {
+		return nil, fault.Invalid("cell", "is %q (uuid %q), must be one line and not empty", opts.Cell, opts.CellUUID)
+	}
+	if opts.Clock == nil {
+		opts.Clock = time.Now
+	}
+	if opts.Log == nil {
+		opts.Log = slog.Default()
+	}
+	dir, err := holdDirectory(fs, path, opts)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		opts: opts, dir: dir, rows: newCache(), lanes: map[uint64]*laneState{},
+		clock: clock{machine: opts.Clock},
+	}
+	if s.db, err = openPebble(s); err != nil {
+		err = fault.Wrap(fault.CellUnavailable, err, "data directory %s cannot be opened", dir.path)
+		return nil, errors.Join(err, dir.release())
+	}
+	if err := s.load(); err != nil {
+		err = fault.Wrap(fault.Internal, err, "data directory %s has rows that cannot be read", dir.path)
+		return nil, errors.Join(err, s.db.Close(), dir.release())
+	}
+	s.syncer.start()
+	return s, nil
+}
+
+func openPebble(s *Store) (db *pebble.DB, err error) {
+	opts := &pebble.Options{
+		FS:                 s.dir.fs,
+		Logger:             logger{s},
+		FormatMajorVersion: pebbleFormat,
+		MemTableSize:       memTable,
+	}
+	// Claims are looked for among the tombstones, where they hardly ever are.
+	for i := range opts.Levels {
+		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	defer func() {
+		if f, ok := recover().(fatal); ok {
+			err = f
+		}
+	}()
+	return pebble.Open(s.dir.in(pebbleDir), opts)
+}
+
+// load reads every row but tombstones and the journal.
+func (s *Store) load() error {
+	last, err := s.number(timeKey)
+	if err != nil {
+		return err
+	}
+	if last > 0 {
+		s.clock.last = time.Unix(0, int64(last)).UTC()
+		s.clock.reserved = s.clock.last
+	}
+	if s.lastLife, err = s.number(lifeKey); err != nil {
+		return err
+	}
+	return errors.Join(
+		s.each(hostKey, func(b []byte) error {
+			h, err := decodeHost(b)
+			if err == nil {
+				s.rows.put(shard.Change{Host: h})
+			}
+			return err
+		}),
+		s.each(usageKey, func(b []byte) error {
+			u, err := decodeUsage(b)
+			if err == nil {
+				s.rows.put(shard.Change{Usage: u})
+			}
+			return err
+		}),
+		s.each(claimKey, func(b []byte) error {
+			c, err := decodeClaim(b)
+			if err != nil {
+				return err
+			}
+			return s.rows.load(c)
+		}),
+		s.each(pinKey, func(b []byte) error {
+			p, err := decodePin(b)
+			if err == nil {
+				s.rows.put(shard.Change{Pin: p})
+			}
+			return err
+		}),
+		s.each(laneKey, func(b []byte) error {
+			m := &storagev1.Lane{}
+			if err := proto.Unmarshal(b, m); err != nil {
+				return err
+			}
+			s.lanes[m.Life] = &laneState{
+				id:    shard.LaneID{Replica: m.Replica, Life: m.Life},
+				floor: m.Floor, last: m.Last,
+			}
+			return nil
+		}),
+	)
+}
+
+// each reads the values under a letter.
+func (s *Store) each(prefix byte, row func([]byte) error) error {
+	low := []byte{prefix}
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: low, UpperBound: after(low)})
+	if err != nil {
+		return err
+	}
+	for ok := it.First(); ok && err == nil; ok = it.Next() {
+		var b []byte
+		if b, err = it.ValueAndErr(); err == nil {
+			if err = row(b); err != nil {
+				err = fmt.Errorf("row %q: %w", it.Key(), err)
+			}
+		}
+	}
+	return errors.Join(err, it.Close())
+}
+
+// number reads a number of the store's own; 0 when it is not there.
+func (s *Store) number(key []byte) (uint64, error) {
+	b, closer, err := s.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if len(b) != 8 {
+		err = fmt.Errorf("row %q has %d bytes, not 8", key, len(b))
+	} else {
+		return binary.BigEndian.Uint64(b), closer.Close()
+	}
+	return 0, errors.Join(err, closer.Close())
+}
+
+func setTime(b *pebble.Batch, t time.Time) error {
+	return b.Set(timeKey, binary.BigEndian.AppendUint64(nil, uint64(t.UnixNano())), nil)
+}

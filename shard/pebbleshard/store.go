@@ -1,0 +1,131 @@
+package pebbleshard
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// Options say which shard to open.
+type Options struct {
+	// Cell and CellUUID are recorded in a new shard and checked in an old one.
+	Cell     string
+	CellUUID string
+	// Holder says who opens it, for the message to a second opener; "" is the
+	// process id.
+	Holder string
+	// Clock is the machine's time; nil means time.Now.
+	Clock func() time.Time
+	// Log takes what Pebble has to say; nil means slog.Default().
+	Log *slog.Logger
+}
+
+// Store is a shard.Store on Pebble.
+type Store struct {
+	opts Options
+	dir  *directory
+	db   *pebble.DB
+
+	// mu makes decisions one after the other. It is not held while a sync is
+	// waited for.
+	mu       sync.Mutex
+	rows     *cache
+	clock    clock
+	lanes    map[uint64]*laneState
+	lastLife uint64
+	// last is the newest batch: who has seen a row has seen nothing newer.
+	last   *commit
+	closed bool
+
+	// using is held for reading while Pebble is read outside of mu, and by Close.
+	using  sync.RWMutex
+	syncer syncer
+}
+
+// laneState is a lane's position: it has the entries (floor, last].
+type laneState struct {
+	id    shard.LaneID
+	floor uint64
+	last  uint64
+}
+
+var _ shard.Store = (*Store)(nil)
+
+// Now is store time. A reading beyond what is reserved on disk waits for a sync,
+// about once a second.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	s.mu.Lock()
+	if err := s.usable(); err != nil {
+		s.mu.Unlock()
+		return time.Time{}, err
+	}
+	now := s.clock.tick()
+	if _, need := s.clock.reservation(); need {
+		b := s.db.NewBatch()
+		if _, err := s.commit(b); err != nil {
+			s.mu.Unlock()
+			return time.Time{}, err
+		}
+	}
+	seen := s.last
+	s.mu.Unlock()
+	if err := s.durable(ctx, seen); err != nil {
+		return time.Time{}, err
+	}
+	return now, nil
+}
+
+// usable says why the store is not; the caller holds s.mu.
+func (s *Store) usable() error {
+	if s.closed {
+		return fault.New(fault.CellUnavailable, "the shard of cell %s is closed", s.opts.Cell)
+	}
+	return s.broken()
+}
+
+// broken says that a sync failed.
+func (s *Store) broken() error {
+	if err := s.syncer.failure(); err != nil {
+		return fault.Wrap(fault.CellUnavailable, err, "the shard of cell %s failed to write and must be opened again", s.opts.Cell)
+	}
+	return nil
+}
+
+// Close waits for what is in flight and releases the directory. A second Close
+// does nothing.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	if s.broken() == nil && s.clock.reserved.After(s.clock.last) {
+		// Closed in order: go on from here, not from the reservation.
+		s.clock.closing = true
+		_, _ = s.commit(s.db.NewBatch()) // its failure is the syncer's, reported below
+	}
+	s.mu.Unlock()
+
+	s.syncer.close()
+	failure := s.broken()
+	s.using.Lock()
+	defer s.using.Unlock()
+	err := s.db.Close()
+	if rerr := s.dir.release(); err == nil {
+		err = rerr
+	}
+	if failure != nil {
+		return failure
+	}
+	if err != nil {
+		return fault.Wrap(fault.CellUnavailable, err, "the shard of cell %s did not close in order", s.opts.Cell)
+	}
+	return nil
+}

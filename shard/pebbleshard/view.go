@@ -1,0 +1,112 @@
+package pebbleshard
+
+import (
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// view reads the rows of a footprint. The caller holds s.mu.
+func (s *Store) view(f shard.Footprint) (*shard.View, error) {
+	v := shard.NewView()
+	r := &viewReader{rows: s.rows, view: v}
+	for _, id := range f.Hosts {
+		r.host(id)
+	}
+	for _, id := range f.HostClaims {
+		r.host(id)
+		v.LiveByHost[id] = r.claims(s.rows.byHost[id])
+	}
+	for _, id := range f.Claims {
+		if c := s.rows.claims[id]; c != nil {
+			r.claim(c)
+			continue
+		}
+		c, err := s.tombstone(id)
+		if err != nil {
+			return nil, err
+		}
+		if c == nil {
+			continue
+		}
+		r.claim(c)
+		if c.State == shard.Expired && c.Group != nil {
+			r.group(c.Group.UUID)
+			for _, m := range c.Group.Members {
+				r.consumer(m)
+			}
+		}
+	}
+	for _, id := range f.Consumers {
+		r.consumer(id)
+	}
+	for _, id := range f.Groups {
+		r.group(id)
+	}
+	for _, id := range f.Pins {
+		if p := s.rows.pins[id]; p != nil {
+			v.Pins[id] = p
+		}
+	}
+	return v, nil
+}
+
+type viewReader struct {
+	rows *cache
+	view *shard.View
+}
+
+func (r *viewReader) host(id string) {
+	if h := r.rows.hosts[id]; h != nil {
+		r.view.Hosts[id] = h
+	}
+	if u := r.rows.usages[id]; u != nil {
+		r.view.Usages[id] = u
+	}
+}
+
+func (r *viewReader) claim(c *shard.Claim) {
+	r.view.Claims[c.ClaimID] = c
+	r.host(c.HostUUID)
+}
+
+func (r *viewReader) claims(set ids) []string {
+	list := make([]string, 0, len(set))
+	for id := range set {
+		r.claim(r.rows.claims[id])
+		list = append(list, id)
+	}
+	return list
+}
+
+func (r *viewReader) consumer(id string) {
+	if c, ok := r.rows.byConsumer[id]; ok {
+		r.claim(r.rows.claims[c])
+		r.view.LiveByConsumer[id] = []string{c}
+	}
+}
+
+func (r *viewReader) group(id string) {
+	if set := r.rows.byGroup[id]; len(set) > 0 {
+		r.view.LiveByGroup[id] = r.claims(set)
+	}
+}
+
+// tombstone reads an ended claim; nil when there is none.
+func (s *Store) tombstone(id string) (*shard.Claim, error) {
+	b, closer, err := s.db.Get(nameKey(tombstoneKey, id))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.CellUnavailable, err, "the shard cannot read claim %s", id)
+	}
+	c, err := decodeClaim(b)
+	if err != nil {
+		err = fault.Wrap(fault.Internal, err, "the row of ended claim %s is not readable", id)
+	}
+	return c, errors.Join(err, closer.Close())
+}

@@ -1,0 +1,154 @@
+package shard
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"cellgate/internal/fault"
+)
+
+// putHost registers a host or replaces its state, and brings the claims on it
+// in line with the instances that exist.
+func (t *transaction) putHost(p *PutHost) Outcome {
+	if r := p.problem(); r != "" {
+		return refused(fault.InvalidRequest, "%s", r)
+	}
+	id := p.Host.UUID
+	old := t.view.Hosts[id]
+	if old != nil && old.BootID == p.Host.BootID && p.Host.StateVersion <= old.StateVersion {
+		return Outcome{Overcommitted: overcommitted(old, t.view.Usages[id])}
+	}
+	h := p.Host
+	h.Generation = t.nextGeneration(id)
+	t.view.Hosts[id] = &h
+	t.touch(hostRow, id)
+
+	var o Outcome
+	exist := make(map[string]struct{}, len(p.Instances))
+	for i := range p.Instances {
+		exist[p.Instances[i].UUID] = struct{}{}
+		t.instance(&h, &p.Instances[i], &o)
+	}
+	claims := slices.Clone(t.view.LiveByHost[id])
+	slices.Sort(claims)
+	for _, cid := range claims {
+		c := t.view.Claims[cid]
+		if _, ok := exist[c.ConsumerUUID]; c.Adopted && !ok {
+			t.become(c, Released)
+			continue
+		}
+		if c.ServiceHost != h.ServiceHost {
+			moved := *c
+			moved.ServiceHost, moved.UpdatedAt = h.ServiceHost, t.now
+			t.putClaim(&moved)
+		}
+	}
+	o.Overcommitted = overcommitted(&h, t.view.Usages[id])
+	return o
+}
+
+// instance brings the claim of an instance that exists on the host in line.
+func (t *transaction) instance(h *Host, i *Instance, o *Outcome) {
+	ids := t.view.LiveByConsumer[i.UUID]
+	if len(ids) == 0 {
+		c := &Claim{
+			ClaimID: t.adoptedID(i.UUID), ConsumerUUID: i.UUID, State: Confirmed,
+			HostUUID: h.UUID, ServiceHost: h.ServiceHost, Allocations: i.Allocations,
+			ProjectID: i.ProjectID, UserID: i.UserID,
+			Adopted: true, CreatedAt: t.now, UpdatedAt: t.now,
+		}
+		t.hold(h.UUID, nil, c)
+		t.putClaim(c)
+		o.Adopted++
+		return
+	}
+	switch c := t.view.Claims[ids[0]]; {
+	case c.HostUUID != h.UUID:
+		o.Conflicts++
+	case c.State == Pending:
+		t.become(c, Confirmed)
+	case c.Adopted && !sameAllocations(c.Allocations, i.Allocations):
+		n := *c
+		n.Allocations, n.UpdatedAt = i.Allocations, t.now
+		t.hold(h.UUID, c, &n)
+		t.putClaim(&n)
+	}
+}
+
+// adoptedID names an adopted claim: unlike the consumer's other adopted claims,
+// at most 64 characters for a uuid, and the same each time it is decided.
+func (t *transaction) adoptedID(consumer string) string {
+	id := "adopted." + consumer + "." + strconv.FormatInt(t.now.UnixNano(), 36)
+	for t.view.Claims[id] != nil {
+		id += "+"
+	}
+	return id
+}
+
+func sameAllocations(a, b []Used) bool {
+	x, y := slices.Clone(a), slices.Clone(b)
+	slices.SortFunc(x, compareUsed)
+	slices.SortFunc(y, compareUsed)
+	return slices.Equal(x, y)
+}
+
+// problem says what is wrong with the operation; "" when nothing is.
+func (p *PutHost) problem() string {
+	h := &p.Host
+	for _, f := range [...]struct{ path, text string }{
+		{"host.service_host", h.ServiceHost},
+		{"host.node_name", h.NodeName},
+		{"host.disabled_reason", h.DisabledReason},
+		{"host.hypervisor_type", h.HypervisorType},
+		{"host.host_ip", h.HostIP},
+		{"host.boot_id", h.BootID},
+	} {
+		if r := textProblem(f.path, f.text); r != "" {
+			return r
+		}
+	}
+	switch {
+	case !isID(h.UUID):
+		return "host.uuid: " + idRule
+	case h.ServiceHost == "":
+		return "host.service_host: must not be empty"
+	case len(h.Providers) == 0:
+		return "host.providers: must name the root provider"
+	case h.Providers[0].UUID != h.UUID:
+		return "host.providers[0].uuid: must be the host's uuid, it is the root"
+	case h.Providers[0].ParentUUID != "":
+		return "host.providers[0].parent_uuid: must be empty, it is the root"
+	}
+	seen := map[string]struct{}{}
+	for i := range h.Providers {
+		if r := h.Providers[i].problem(seen); r != "" {
+			return "host.providers[" + strconv.Itoa(i) + "]." + r
+		}
+		seen[h.Providers[i].UUID] = struct{}{}
+	}
+	for i := range h.Aggregates {
+		if r := h.Aggregates[i].problem(); r != "" {
+			return "host.aggregates[" + strconv.Itoa(i) + "]." + r
+		}
+	}
+	clear(seen)
+	for i := range p.Instances {
+		in := &p.Instances[i]
+		at := "instances[" + strconv.Itoa(i) + "]."
+		if !isID(in.UUID) {
+			return at + "uuid: " + idRule
+		}
+		if _, ok := seen[in.UUID]; ok {
+			return at + "uuid: stands twice"
+		}
+		seen[in.UUID] = struct{}{}
+		if r := allocationsProblem(at+"allocations", in.Allocations); r != "" {
+			return r
+		}
+		if r := textProblem(at+"project_id", in.ProjectID, in.UserID); r != "" {
+			return strings.Replace(r, "project_id", "project_id or user_id", 1)
+		}
+	}
+	return ""
+}

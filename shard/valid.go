@@ -1,0 +1,211 @@
+package shard
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// maxID bounds the names that rows are found by.
+const maxID = 255
+
+const idRule = "must be 1 to 255 visible ASCII characters"
+
+// isID reports whether a name can be a row's key in every backend.
+func isID(s string) bool {
+	if s == "" || len(s) > maxID {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// textProblem says which text no backend can keep.
+func textProblem(path string, texts ...string) string {
+	for _, s := range texts {
+		if !utf8.ValidString(s) {
+			return path + ": is not UTF-8"
+		}
+	}
+	return ""
+}
+
+func ttlProblem(ttl time.Duration) string {
+	if ttl <= 0 || ttl > MaxClaimTTL {
+		return fmt.Sprintf("ttl: is %v, must be above 0 and at most %v", ttl, MaxClaimTTL)
+	}
+	return ""
+}
+
+// allocationsProblem checks the amounts, and that no (provider, class) stands
+// twice.
+func allocationsProblem(path string, as []Used) string {
+	for i, a := range as {
+		at := func() string { return path + "[" + strconv.Itoa(i) + "]" }
+		switch {
+		case !isID(a.ProviderUUID):
+			return at() + ".provider_uuid: " + idRule
+		case !isID(a.ResourceClass):
+			return at() + ".resource_class: " + idRule
+		case a.Amount <= 0 || a.Amount > MaxAmount:
+			return fmt.Sprintf("%s.amount: is %d, must be 1 to %d", at(), a.Amount, MaxAmount)
+		}
+		for _, b := range as[:i] {
+			if b.ProviderUUID == a.ProviderUUID && b.ResourceClass == a.ResourceClass {
+				return fmt.Sprintf("%s: %s of provider %s stands twice", at(), a.ResourceClass, a.ProviderUUID)
+			}
+		}
+	}
+	return ""
+}
+
+func (n *NewClaim) problem() string {
+	switch {
+	case !isID(n.ClaimID):
+		return "claim_id: " + idRule
+	case !isID(n.ConsumerUUID):
+		return "consumer_uuid: " + idRule
+	case !isID(n.HostUUID):
+		return "host_uuid: " + idRule
+	case len(n.Allocations) == 0:
+		return "allocations: must not be empty"
+	}
+	if r := allocationsProblem("allocations", n.Allocations); r != "" {
+		return r
+	}
+	if r := ttlProblem(n.TTL); r != "" {
+		return r
+	}
+	if r := textProblem("project_id, user_id, request_id or decision_id", n.ProjectID, n.UserID, n.RequestID, n.DecisionID); r != "" {
+		return r
+	}
+	return n.Group.problem()
+}
+
+func (g *Group) problem() string {
+	if g == nil {
+		return ""
+	}
+	if !isID(g.UUID) {
+		return "group.uuid: " + idRule
+	}
+	switch g.Policy {
+	case affinity, antiAffinity, softAffinity, softAntiAffinity:
+	default:
+		return fmt.Sprintf("group.policy: is %q, must be one of %s, %s, %s, %s", g.Policy, affinity, antiAffinity, softAffinity, softAntiAffinity)
+	}
+	for i, m := range g.Members {
+		if !isID(m) {
+			return "group.members[" + strconv.Itoa(i) + "]: " + idRule
+		}
+	}
+	return ""
+}
+
+func (r *ClaimRef) problem() string {
+	switch {
+	case !isID(r.ClaimID):
+		return "claim_id: " + idRule
+	case !isID(r.ConsumerUUID):
+		return "consumer_uuid: " + idRule
+	}
+	return ""
+}
+
+func (n *NewPin) problem() string {
+	switch {
+	case !isID(n.GroupUUID):
+		return "group_uuid: " + idRule
+	case !isID(n.ClaimID):
+		return "claim_id: " + idRule
+	case n.ServiceHost == "":
+		return "service_host: must not be empty"
+	}
+	if r := textProblem("service_host", n.ServiceHost); r != "" {
+		return r
+	}
+	return ttlProblem(n.TTL)
+}
+
+func (n *Unpin) problem() string {
+	switch {
+	case !isID(n.GroupUUID):
+		return "group_uuid: " + idRule
+	case !isID(n.ClaimID):
+		return "claim_id: " + idRule
+	}
+	return ""
+}
+
+// problem checks a provider; seen are those before it.
+func (p *Provider) problem(seen map[string]struct{}) string {
+	if !isID(p.UUID) {
+		return "uuid: " + idRule
+	}
+	if _, ok := seen[p.UUID]; ok {
+		return "uuid: stands twice"
+	}
+	if _, ok := seen[p.ParentUUID]; !ok && len(seen) > 0 {
+		return "parent_uuid: must name a provider before it"
+	}
+	if r := textProblem("name", p.Name); r != "" {
+		return r
+	}
+	if r := textProblem("traits", p.Traits...); r != "" {
+		return r
+	}
+	for i, inv := range p.Inventories {
+		r := inv.problem()
+		for _, b := range p.Inventories[:i] {
+			if b.ResourceClass == inv.ResourceClass {
+				r = "resource_class: stands twice"
+			}
+		}
+		if r != "" {
+			return "inventories[" + strconv.Itoa(i) + "]." + r
+		}
+	}
+	return ""
+}
+
+// problem checks an inventory. Reserved may be above Total: then nothing fits.
+func (i Inventory) problem() string {
+	switch {
+	case !isID(i.ResourceClass):
+		return "resource_class: " + idRule
+	case i.Total < 0 || i.Total > MaxAmount:
+		return fmt.Sprintf("total: is %d, must be 0 to %d", i.Total, MaxAmount)
+	case i.Reserved < 0 || i.Reserved > MaxAmount:
+		return fmt.Sprintf("reserved: is %d, must be 0 to %d", i.Reserved, MaxAmount)
+	case i.MinUnit < 1:
+		return fmt.Sprintf("min_unit: is %d, must be at least 1", i.MinUnit)
+	case i.MaxUnit < 1:
+		return fmt.Sprintf("max_unit: is %d, must be at least 1", i.MaxUnit)
+	case i.StepSize < 1:
+		return fmt.Sprintf("step_size: is %d, must be at least 1", i.StepSize)
+	case !(i.AllocationRatio > 0) || math.IsInf(i.AllocationRatio, 0):
+		return fmt.Sprintf("allocation_ratio: is %v, must be above 0", i.AllocationRatio)
+	}
+	return ""
+}
+
+func (a *Aggregate) problem() string {
+	if r := textProblem("uuid", a.UUID); r != "" {
+		return r
+	}
+	if r := textProblem("name", a.Name); r != "" {
+		return r
+	}
+	for k, v := range a.Metadata {
+		if r := textProblem("metadata", k, v); r != "" {
+			return r
+		}
+	}
+	return ""
+}
