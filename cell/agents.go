@@ -149,7 +149,7 @@ func (a *agentSession) takeState(ctx context.Context, in *agentv1.FullState) (*a
 // of the same agent life.
 func (a *agentSession) holds(h *shard.Host) bool {
 	row := a.rows.host(h.UUID)
-	return row != nil && row.host != nil && row.host.BootID == h.BootID && row.host.StateVersion < 0
+	return row != nil && row.host != nil && row.host.BootID == h.BootID && row.host.StateVersion >= h.StateVersion
 }
 
 // refuse answers a state that was not taken. Only what the agent may mend or try

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,10 +48,10 @@ func TestTheTableIsTheShardWhateverWayItCame(t *testing.T) {
 				for n := range hosts {
 					pair[n%2].register(plainState(n, 16))
 				}
-				applies := 0
+				var applies atomic.Int64 // of both lanes
 				store.hook(func(_ []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
 					applied, err := commit()
-					if applies++; applies%17 == 0 && err == nil {
+					if applies.Add(1)%17 == 0 && err == nil {
 						return shard.Applied{}, errUnknown
 					}
 					return applied, err
@@ -115,8 +116,8 @@ func TestTheTableIsTheShardWhateverWayItCame(t *testing.T) {
 						}
 					}
 				}
-				if live == 0 || applies < 17 {
-					t.Errorf("nothing was tried: %d live claims, %d transactions", live/2, applies)
+				if live == 0 || applies.Load() < 17 {
+					t.Errorf("nothing was tried: %d live claims, %d transactions", live/2, applies.Load())
 				}
 			})
 		})

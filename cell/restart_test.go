@@ -106,6 +106,22 @@ func TestAnotherReplicasLaneIsFollowed(t *testing.T) {
 	})
 }
 
+func TestOwnEntriesAreNotReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		r := start(t, store)
+		r.register(plainState(1, 8))
+		for n := range 5 {
+			r.must(newClaim(fmt.Sprintf("k%d", n), n, 1, 1))
+			time.Sleep(150 * time.Millisecond)
+		}
+		synctest.Wait()
+		if store.tailed != 0 {
+			t.Errorf("%d entries were read from the journal, all of them known", store.tailed)
+		}
+	})
+}
+
 func TestATrimmedJournalIsLoadedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)

@@ -17,6 +17,8 @@ type testStore struct {
 	shard.Store
 	mu      sync.Mutex
 	onApply applyHook
+	// tailed counts the journal entries that were read.
+	tailed int
 }
 
 // applyHook stands between a lane and its transaction.
@@ -52,6 +54,14 @@ func (s *testStore) trimAll(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func (s *testStore) Tail(ctx context.Context, after shard.Cursor, limit int) ([]shard.Entry, shard.Cursor, error) {
+	entries, to, err := s.Store.Tail(ctx, after, limit)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tailed += len(entries)
+	return entries, to, err
 }
 
 func (s *testStore) OpenLane(ctx context.Context, replica string) (shard.Lane, error) {

@@ -76,7 +76,7 @@ func (s *selecting) allocations(host schedule.ID) []*cellgatev1.Allocation {
 // present state, and no host that was selected for one instance is an alternate
 // of another.
 func (s *selecting) respond() *cellgatev1.SelectDestinationsResponse {
-	r := &cellgatev1.SelectDestinationsResponse{DecisionId: s.decision, Exact: s.exact}
+	r := &cellgatev1.SelectDestinationsResponse{DecisionId: s.decision, Exact: s.exact, IgnoredFields: s.ignored}
 	selected := map[string]bool{}
 	for _, p := range s.places {
 		selected[p.answer.GetSelected().GetComputeNodeUuid()] = true

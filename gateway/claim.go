@@ -90,6 +90,7 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 		}
 	}
 	results := s.send(ctx, orders)
+	doubtful := map[int][]*cellv1.ClaimRef{}
 	var unpin []string
 	var bad error
 	for i, o := range orders {
@@ -103,10 +104,13 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 		case r.err != nil:
 			s.lose(o.cell, r.err)
 			if r.sent {
-				s.doubt(ctx, o)
+				doubtful[o.cell] = append(doubtful[o.cell], &cellv1.ClaimRef{ClaimId: o.claim.GetClaimId(), ConsumerUuid: o.claim.GetConsumerUuid()})
 			}
 		}
 		unpin = append(unpin, o.claim.GetClaimId())
+	}
+	for cell, refs := range doubtful {
+		s.doubt(ctx, cell, refs)
 	}
 	if s.g.hardAffinity(s.request) {
 		s.unpinLater(ctx, unpin)
@@ -154,6 +158,9 @@ func (s *selecting) send(ctx context.Context, orders []order) []made {
 
 func madeOf(o *cellv1.ClaimOutcome) made {
 	if r := o.GetRefusal(); r != nil {
+		if err := refusedBy(r.GetReason(), r.GetMessage()); couldNot(err) {
+			return made{err: err, sent: true}
+		}
 		return made{refusal: r, sent: true}
 	}
 	if o.GetClaim() == nil {

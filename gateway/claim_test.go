@@ -176,6 +176,29 @@ func TestLostReplyIsReleasedAndPlannedElsewhere(t *testing.T) {
 	}
 }
 
+// An operation whose outcome the cell itself does not know.
+func TestVagueOutcomeIsReleasedAndPlannedElsewhere(t *testing.T) {
+	for _, kind := range []fault.Kind{fault.OutcomeUnknown, fault.CellUnavailable, fault.Overloaded} {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 9))}, nil)
+		released := make(chan struct{})
+		w.cells[1].vague = kind
+		w.cells[1].hook(nil, func(method string, req any) error {
+			if method == "ClaimBatch" && len(claimsIn(req)) == 0 {
+				close(released)
+			}
+			return nil
+		})
+		resp := w.choose(ask(1, 2))
+		if got := outcomes(resp.GetCells()); got != "cell1 SEARCHED, cell2 UNAVAILABLE" || len(w.cells[0].live()) != 2 {
+			t.Errorf("%s: %s, %d claims in cell1", kind, got, len(w.cells[0].live()))
+		}
+		<-released
+		if did := w.cells[1].did(); len(w.cells[1].live()) != 0 || len(did) != 4 {
+			t.Errorf("%s: cell2 did %v", kind, did)
+		}
+	}
+}
+
 func TestLostReplyWithNowhereElse(t *testing.T) {
 	for _, tt := range []struct {
 		name        string

@@ -55,13 +55,12 @@ func (g *Gateway) confirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaim
 	})
 	var refusal error
 	for i, r := range replies {
-		switch fault.KindOf(r.err) {
-		case "":
+		switch kind := fault.KindOf(r.err); {
+		case r.err == nil:
 			return r.got, nil
-		case fault.NotFound:
+		case kind == fault.NotFound:
 			replies[i].err = nil
-		case fault.CellUnavailable, fault.OutcomeUnknown, fault.Overloaded, fault.Internal:
-		default:
+		case kind == fault.OutcomeUnknown, !couldNot(r.err):
 			refusal = r.err
 		}
 	}
@@ -94,9 +93,9 @@ func (g *Gateway) releaseClaim(ctx context.Context, req *cellgatev1.ReleaseClaim
 	})
 	missing := false
 	for _, r := range replies {
-		switch fault.KindOf(r.err) {
-		case "":
-		case fault.CellUnavailable, fault.OutcomeUnknown, fault.Overloaded, fault.Internal:
+		switch {
+		case r.err == nil:
+		case couldNot(r.err):
 			missing = true
 		default:
 			return r.err

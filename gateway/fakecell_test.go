@@ -32,6 +32,7 @@ type fakeCell struct {
 	pins     map[string]*fakePin
 	ops      []string // what ClaimBatch did, in order
 	queries  []*cellv1.Query
+	vague    fault.Kind // when set, claims are made and answered with it
 	before   func(ctx context.Context, method string, req any) error
 	after    func(method string, req any) error
 }
@@ -203,7 +204,11 @@ func (f *fakeCell) operate(op *cellv1.ClaimOp) *cellv1.ClaimOutcome {
 	switch op := op.GetOp().(type) {
 	case *cellv1.ClaimOp_Claim:
 		f.ops = append(f.ops, "claim "+op.Claim.GetConsumerUuid())
-		return f.claim(op.Claim)
+		out := f.claim(op.Claim)
+		if f.vague != "" {
+			return refuse(f.vague, "who knows")
+		}
+		return out
 	case *cellv1.ClaimOp_Confirm:
 		f.ops = append(f.ops, "confirm "+op.Confirm.GetConsumerUuid())
 		c := f.claims[op.Confirm.GetClaimId()]

@@ -60,3 +60,13 @@ func (c *cell) operateOne(ctx context.Context, budget time.Duration, op *cellv1.
 	}
 	return outcomes[0], nil
 }
+
+// couldNot reports whether an error, or an operation's outcome, says that the
+// cell could not do it or does not know, rather than "no".
+func couldNot(err error) bool {
+	switch fault.KindOf(err) {
+	case fault.CellUnavailable, fault.OutcomeUnknown, fault.Overloaded, fault.Internal:
+		return true
+	}
+	return false
+}

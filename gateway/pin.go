@@ -13,9 +13,13 @@ import (
 	"cellgate/schedule"
 )
 
-// pinMargin is how much longer a pin holds than the claim it belongs to: by then
-// the claim's end shows in the cell's table.
-const pinMargin = 10 * time.Second
+const (
+	// pinMargin is how much longer a pin holds than the claim it belongs to: by
+	// then the claim's end shows in the cell's table.
+	pinMargin = 10 * time.Second
+	// maxTTL is the longest lease a shard gives.
+	maxTTL = 3600 * time.Second
+)
 
 // hardAffinity reports whether all members of the request's group must be on one
 // host. Named hosts are not filtered, as in Nova.
@@ -59,27 +63,29 @@ func (s *selecting) pinGroup(ctx context.Context, orders []order) (bool, error) 
 	for _, o := range orders {
 		holders = append(holders, o.claim.GetClaimId())
 		ops = append(ops, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Pin{Pin: &cellv1.GroupPin{
-			GroupUuid: group, ServiceHost: o.host, ClaimId: o.claim.GetClaimId(), Ttl: durationpb.New(s.ttl + pinMargin),
+			GroupUuid: group, ServiceHost: o.host, ClaimId: o.claim.GetClaimId(), Ttl: durationpb.New(min(s.ttl+pinMargin, maxTTL)),
 		}}})
 	}
 	outcomes, _, err := arbiter.operate(ctx, share(ctx, s.g.cfg.ClaimBudget), ops)
+	for _, out := range outcomes {
+		if r := out.GetRefusal(); r != nil && out.GetPinnedServiceHost() == "" {
+			err = refusedBy(r.GetReason(), r.GetMessage())
+		}
+	}
 	if err != nil {
 		s.unpinLater(ctx, holders)
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
-		return false, fault.Wrap(fault.CellUnavailable, err, "server group %s is arbitrated by cell %s, which does not answer: %s",
+		return false, fault.Wrap(fault.CellUnavailable, err, "server group %s is arbitrated by cell %s, which could not pin it: %s",
 			group, arbiter.cfg.Name, reasonOf(err))
 	}
 	for i, out := range outcomes {
 		to := out.GetPinnedServiceHost()
-		if out.GetRefusal() == nil && to == orders[i].host {
+		if to == orders[i].host {
 			continue
 		}
 		s.unpinLater(ctx, holders)
-		if to == "" {
-			return false, fault.New(fault.Internal, "cell %s refused to pin server group %s: %s", arbiter.cfg.Name, group, out.GetRefusal().GetMessage())
-		}
 		narrowed := *s.request
 		narrowed.Group = new(*s.request.Group)
 		narrowed.Group.Hosts = []string{to}

@@ -12,8 +12,9 @@ import (
 // reach ends with its lease.
 const releaseBudget = 2 * time.Second
 
-// doubt is a claim that may or may not have been made, being released. A release
-// that the cell took is final: the claim, if it comes later, is refused.
+// doubt are claims that may or may not have been made in a cell, being released.
+// A release that the cell took is final: the claim, if it comes later, is
+// refused.
 type doubt struct {
 	cell     int
 	released <-chan error
@@ -29,14 +30,12 @@ func (g *Gateway) background(ctx context.Context, task func(context.Context)) {
 	})
 }
 
-// doubt starts the release of a claim whose outcome is unknown.
-func (s *selecting) doubt(ctx context.Context, o order) {
+// doubt starts the release of a cell's claims whose outcome is unknown.
+func (s *selecting) doubt(ctx context.Context, cell int, refs []*cellv1.ClaimRef) {
 	released := make(chan error, 1)
-	s.doubts = append(s.doubts, doubt{cell: o.cell, released: released})
+	s.doubts = append(s.doubts, doubt{cell: cell, released: released})
 	g := s.g
-	g.background(ctx, func(ctx context.Context) {
-		released <- g.release(ctx, g.cells[o.cell], []*cellv1.ClaimRef{{ClaimId: o.claim.GetClaimId(), ConsumerUuid: o.claim.GetConsumerUuid()}})
-	})
+	g.background(ctx, func(ctx context.Context) { released <- g.release(ctx, g.cells[cell], refs) })
 }
 
 // stillUnknown names the cells that may hold a claim of this request after all.

@@ -23,12 +23,14 @@ const (
 
 // selecting is one request on its way. It belongs to one goroutine.
 type selecting struct {
-	g           *Gateway
-	req         *cellgatev1.SelectDestinationsRequest
-	request     *schedule.Request
-	rules       *schedule.Rules
-	project     string
-	user        string
+	g       *Gateway
+	req     *cellgatev1.SelectDestinationsRequest
+	request *schedule.Request
+	rules   *schedule.Rules
+	project string
+	user    string
+	// ignored are the request's fields without a bearing, by path.
+	ignored     []string
 	instances   []schedule.ID
 	seed        uint64
 	fingerprint []byte

@@ -271,3 +271,19 @@ func TestDestinationCellMustExist(t *testing.T) {
 		t.Errorf("%v", e)
 	}
 }
+
+func TestIgnoredFieldsAreReportedAndTheRootDiskOfAVolumeIsFree(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
+	req := ask(1, 1)
+	req.GetRequestSpec().Flavor.ExtraSpecs = map[string]string{"quota:disk_read_iops_sec": "100"}
+	req.GetRequestSpec().Flavor.RootGb = 1 << 30
+	req.GetRequestSpec().IsBfv = true
+	got := w.choose(req)
+	want := []string{`request_spec.flavor.extra_specs["quota:disk_read_iops_sec"]`}
+	if !slices.Equal(got.GetIgnoredFields(), want) {
+		t.Errorf("ignored fields are %q, want %q", got.GetIgnoredFields(), want)
+	}
+	if a := got.GetDestinations()[0].GetSelected().GetAllocationRequest(); strings.Contains(a, "DISK_GB") {
+		t.Errorf("an instance that boots from a volume takes a root disk: %s", a)
+	}
+}

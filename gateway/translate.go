@@ -93,20 +93,14 @@ func (s *selecting) translate() error {
 		if n := len(s.instances); t.NumInstances > 1 && n > 1 && n != t.NumInstances {
 			return fault.Invalid(path+".num_instances", "is %d, but instance_uuids has %d", t.NumInstances, n)
 		}
-		if len(t.Ignored) > 0 {
-			s.g.log.Debug("fields of a request spec are not honoured", "request_id", s.req.GetRequestId(), "fields", t.Ignored)
-		}
-		request, s.project, s.user = t.Request, t.ProjectID, t.UserID
+		request, s.project, s.user, s.ignored = t.Request, t.ProjectID, t.UserID, t.Ignored
 	} else {
 		spec := s.req.GetRequestSpec()
 		r, ignored, err := nova.Compile(specOf(spec))
 		if err != nil {
 			return err
 		}
-		if len(ignored) > 0 {
-			s.g.log.Debug("fields of a request spec are not honoured", "request_id", s.req.GetRequestId(), "fields", ignored)
-		}
-		request, s.project, s.user = r, spec.GetProjectId(), spec.GetUserId()
+		request, s.project, s.user, s.ignored = r, spec.GetProjectId(), spec.GetUserId(), ignored
 	}
 	s.request = &request
 	s.rules = rulesFor(s.g.cfg, s.req.GetRequestSpec().GetStrategy())
@@ -147,6 +141,7 @@ func specOf(r *cellgatev1.RequestSpec) nova.Spec {
 		IgnoreHosts:         r.GetIgnoreHosts(),
 		ForceHosts:          r.GetForceHosts(),
 		ForceNodes:          r.GetForceNodes(),
+		BootFromVolume:      r.GetIsBfv(),
 	}
 	for _, set := range r.GetAnyTraits() {
 		s.AnyTraits = append(s.AnyTraits, set.GetTraits())

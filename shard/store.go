@@ -23,8 +23,8 @@ type Store interface {
 
 // Reader reads rows outside of claims.
 type Reader interface {
-	// Load visits every host, every usage, every live claim and every pin as
-	// of one point, and gives the journal position of that point: Tail from
+	// Load visits every host, every usage, every live claim and every pin, in
+	// this order, as of one point, and gives the journal position of that point: Tail from
 	// there gives exactly the later changes. An error of visit ends it.
 	Load(ctx context.Context, visit func(Change) error) (Cursor, error)
 	// FindClaims lists claims by ascending ClaimID.
@@ -39,8 +39,9 @@ type Journal interface {
 	// Tail gives at most limit entries after the cursor and the cursor after
 	// them; none when there are none. In one lane entries come in order and
 	// without gaps; between lanes there is no order: rows are absolute, the
-	// higher Generation (hosts, usage) or later UpdatedAt (claims) wins.
-	// A cursor behind the trimmed floor is a Gone fault: Load again.
+	// higher Generation (hosts, usage), later UpdatedAt (claims) or later
+	// Entry.At (pins) wins. A cursor behind the trimmed floor, or one that this
+	// journal did not give, is a Gone fault: Load again.
 	Tail(ctx context.Context, after Cursor, limit int) ([]Entry, Cursor, error)
 	// Trim drops journal entries and tombstones of before the given store
 	// time. Tombstones younger than TombstoneTTL are kept.
@@ -54,7 +55,8 @@ type Lane interface {
 	// Apply runs the operations in order, as one serializable transaction, and
 	// answers each. When it returns a nil error the result is durable. With
 	// OutcomeUnknown the lane finds out what happened before its next Apply;
-	// on any other error nothing was written.
+	// on any other error nothing was written. What ops point to belongs to the
+	// store from then on.
 	Apply(ctx context.Context, ops []Op) (Applied, error)
 }
 

@@ -329,7 +329,11 @@ type SelectDestinationsResponse struct {
 	// Every configured cell, in the order of configuration.
 	Cells []*CellReport `protobuf:"bytes,4,rep,name=cells,proto3" json:"cells,omitempty"`
 	// A cell that could have held the instances did not answer.
-	Partial       bool `protobuf:"varint,5,opt,name=partial,proto3" json:"partial,omitempty"`
+	Partial bool `protobuf:"varint,5,opt,name=partial,proto3" json:"partial,omitempty"`
+	// Fields of the request that have no bearing on the choice here, by path:
+	// those only a hypervisor reads, and those Nova keeps for itself. What bears
+	// on it and is not understood is refused, never listed here.
+	IgnoredFields []string `protobuf:"bytes,6,rep,name=ignored_fields,json=ignoredFields,proto3" json:"ignored_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -397,6 +401,13 @@ func (x *SelectDestinationsResponse) GetPartial() bool {
 		return x.Partial
 	}
 	return false
+}
+
+func (x *SelectDestinationsResponse) GetIgnoredFields() []string {
+	if x != nil {
+		return x.IgnoredFields
+	}
+	return nil
 }
 
 type Destinations struct {
@@ -856,14 +867,15 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x0emax_alternates\x18\a \x01(\x05B\t\xbaH\x06\x1a\x04\x18 (\x00R\rmaxAlternates\x12G\n" +
 	"\tclaim_ttl\x18\b \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\x90\x1c2\x02\b\x01R\bclaimTtl\x12\x17\n" +
 	"\adry_run\x18\t \x01(\bR\x06dryRunB\r\n" +
-	"\x04spec\x12\x05\xbaH\x02\b\x01\"\xdb\x01\n" +
+	"\x04spec\x12\x05\xbaH\x02\b\x01\"\x82\x02\n" +
 	"\x1aSelectDestinationsResponse\x12\x1f\n" +
 	"\vdecision_id\x18\x01 \x01(\tR\n" +
 	"decisionId\x12\x14\n" +
 	"\x05exact\x18\x02 \x01(\bR\x05exact\x12=\n" +
 	"\fdestinations\x18\x03 \x03(\v2\x19.cellgate.v1.DestinationsR\fdestinations\x12-\n" +
 	"\x05cells\x18\x04 \x03(\v2\x17.cellgate.v1.CellReportR\x05cells\x12\x18\n" +
-	"\apartial\x18\x05 \x01(\bR\apartial\"\x9f\x01\n" +
+	"\apartial\x18\x05 \x01(\bR\apartial\x12%\n" +
+	"\x0eignored_fields\x18\x06 \x03(\tR\rignoredFields\"\x9f\x01\n" +
 	"\fDestinations\x12#\n" +
 	"\rinstance_uuid\x18\x01 \x01(\tR\finstanceUuid\x122\n" +
 	"\bselected\x18\x02 \x01(\v2\x16.cellgate.v1.SelectionR\bselected\x126\n" +

@@ -1,0 +1,104 @@
+package pebbleshard
+
+import (
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/goleak"
+
+	"cellgate/shard"
+	"cellgate/shard/shardtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestConformance runs the suite in memory and on a disk.
+func TestConformance(t *testing.T) {
+	t.Run("memory", func(t *testing.T) {
+		shardtest.Run(t, shardtest.Backend{Name: "pebble in memory", Open: func(t *testing.T) *shardtest.Instance {
+			return instance(t, vfs.NewCrashableMem(), "shard", newTestClock())
+		}})
+	})
+	t.Run("disk", func(t *testing.T) {
+		shardtest.Run(t, shardtest.Backend{Name: "pebble on disk", Open: func(t *testing.T) *shardtest.Instance {
+			return instance(t, vfs.Default, t.TempDir(), newTestClock())
+		}})
+	})
+}
+
+// testClock is a machine's clock that tests set.
+type testClock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newTestClock() *testClock {
+	return &testClock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+}
+
+func (c *testClock) read() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *testClock) move(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+var testOptions = Options{Cell: "cell1", CellUUID: "c1", Holder: "a test"}
+
+func openAt(t testing.TB, fs vfs.FS, dir string, clock *testClock) *Store {
+	t.Helper()
+	opts := testOptions
+	opts.Clock = clock.read
+	s, err := open(fs, dir, opts)
+	if err != nil {
+		t.Fatalf("opening %s: %v", dir, err)
+	}
+	return s
+}
+
+func instance(t *testing.T, fs vfs.FS, dir string, clock *testClock) *shardtest.Instance {
+	t.Helper()
+	s := openAt(t, fs, dir, clock)
+	i := &shardtest.Instance{
+		Store:   s,
+		Advance: clock.move,
+		Rewind:  func(d time.Duration) { clock.move(-d) },
+		Reopen: func(t *testing.T) *shardtest.Instance {
+			t.Helper()
+			if err := s.Close(); err != nil {
+				t.Fatalf("closing: %v", err)
+			}
+			return instance(t, fs, dir, clock)
+		},
+	}
+	if mem, ok := fs.(*vfs.MemFS); ok {
+		i.Crash = func(t *testing.T) *shardtest.Instance {
+			t.Helper()
+			rng := rand.New(rand.NewPCG(1, 2))
+			left := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
+			return instance(t, left, dir, clock)
+		}
+	}
+	return i
+}
+
+func mustClose(t testing.TB, s shard.Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Errorf("closing: %v", err)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
