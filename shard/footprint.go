@@ -3,7 +3,7 @@ package shard
 // FootprintOf names the rows that a batch reads.
 func FootprintOf(ops []Op) Footprint {
 	var f Footprint
-	var hosts, hostClaims, claims, consumers, groups, pins names
+	var hosts, hostClaims, claims, confirms, consumers, groups, pins names
 	for _, op := range ops {
 		switch {
 		case op.PutHost != nil:
@@ -24,6 +24,7 @@ func FootprintOf(ops []Op) Footprint {
 			}
 		case op.Confirm != nil:
 			claims.add(&f.Claims, op.Confirm.ClaimID)
+			confirms.add(&f.Confirms, op.Confirm.ClaimID)
 			// An expired claim may come back only if its consumer has no other.
 			consumers.add(&f.Consumers, op.Confirm.ConsumerUUID)
 		case op.Release != nil:

@@ -1,6 +1,9 @@
 package shard
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,7 +56,7 @@ func (t *transaction) instance(h *Host, i *Instance, o *Outcome) {
 	ids := t.view.LiveByConsumer[i.UUID]
 	if len(ids) == 0 {
 		c := &Claim{
-			ClaimID: t.adoptedID(i.UUID), ConsumerUUID: i.UUID, State: Confirmed,
+			ClaimID: adoptedID(h, i.UUID), ConsumerUUID: i.UUID, State: Confirmed,
 			HostUUID: h.UUID, ServiceHost: h.ServiceHost, Allocations: i.Allocations,
 			ProjectID: i.ProjectID, UserID: i.UserID,
 			Adopted: true, CreatedAt: t.now, UpdatedAt: t.now,
@@ -76,14 +79,11 @@ func (t *transaction) instance(h *Host, i *Instance, o *Outcome) {
 	}
 }
 
-// adoptedID names an adopted claim: unlike the consumer's other adopted claims,
-// at most 64 characters for a uuid, and the same each time it is decided.
-func (t *transaction) adoptedID(consumer string) string {
-	id := "adopted." + consumer + "." + strconv.FormatInt(t.now.UnixNano(), 36)
-	for t.view.Claims[id] != nil {
-		id += "+"
-	}
-	return id
+// adoptedID names an adopted claim. It is unlike all others, since a host's
+// generation does not come again, and the same each time it is decided.
+func adoptedID(h *Host, consumer string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s", h.UUID, h.Generation, consumer))
+	return "adopted-" + hex.EncodeToString(sum[:16])
 }
 
 func sameAllocations(a, b []Used) bool {

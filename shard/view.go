@@ -5,8 +5,10 @@ package shard
 //
 //   - every host named, with its usage and the live claims on it if it is in
 //     HostClaims;
-//   - every claim named by id, with its host and usage; of an EXPIRED one also
-//     the live claims in its group and of the group's Members;
+//   - every claim named by id, with its host and usage;
+//   - every live claim in the group of each claim in Confirms, and of the
+//     group's Members: an EXPIRED claim, also one that the batch itself expires,
+//     comes back only if its group allows it;
 //   - every live claim of every consumer named, with its host and usage;
 //   - every live claim in every group named;
 //   - every pin named.
@@ -14,6 +16,7 @@ type Footprint struct {
 	Hosts      []string
 	HostClaims []string
 	Claims     []string
+	Confirms   []string
 	Consumers  []string
 	Groups     []string
 	Pins       []string

@@ -121,12 +121,13 @@ func (y *syncer) run() {
 
 func (y *syncer) wait(c *commit) {
 	if c.err = y.failure(); c.err == nil {
-		if err := c.batch.SyncWait(); err != nil {
-			y.fail(err)
-			c.err = err
-		} else {
+		c.err = c.batch.SyncWait()
+		if c.err == nil {
 			// A batch that failed is left to the collector: Pebble may use it.
 			c.err = c.batch.Close()
+		}
+		if c.err != nil {
+			y.fail(c.err)
 		}
 	}
 	c.batch = nil

@@ -2,7 +2,6 @@ package pebbleshard
 
 import (
 	"math/rand/v2"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -20,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestConformance(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
 		shardtest.Run(t, shardtest.Backend{Name: "pebble in memory", Open: func(t *testing.T) *shardtest.Instance {
-			return instance(t, vfs.NewCrashableMem(), "shard", newTestClock())
+			return instance(t, vfs.NewCrashableMem(), "/shard", newTestClock())
 		}})
 	})
 	t.Run("disk", func(t *testing.T) {
@@ -96,9 +95,4 @@ func mustClose(t testing.TB, s shard.Store) {
 	if err := s.Close(); err != nil {
 		t.Errorf("closing: %v", err)
 	}
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }

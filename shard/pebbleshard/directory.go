@@ -32,8 +32,6 @@ type directory struct {
 	fs   vfs.FS
 	path string
 	lock io.Closer
-	// fresh: it had no FORMAT and has one now.
-	fresh bool
 }
 
 // holdDirectory makes the directory if need be, locks it, and checks that it is
@@ -63,7 +61,20 @@ func holdDirectory(fs vfs.FS, path string, opts Options) (*directory, error) {
 // makeDirectory gives the directory's one name, by which locks of this process
 // are known.
 func makeDirectory(fs vfs.FS, path string) (string, error) {
-	if err := fs.MkdirAll(path, 0o750); err != nil {
+	var missing []string
+	for p := path; p != fs.PathDir(p); p = fs.PathDir(p) {
+		if _, err := fs.Stat(p); !errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		missing = append(missing, p)
+	}
+	err := fs.MkdirAll(path, 0o750)
+	for _, p := range missing {
+		if err == nil {
+			err = syncDirectory(fs, fs.PathDir(p))
+		}
+	}
+	if err != nil {
 		return "", fault.Wrap(fault.CellUnavailable, err, "data directory %s cannot be made", path)
 	}
 	if fs != vfs.Default {
@@ -77,6 +88,15 @@ func makeDirectory(fs vfs.FS, path string) (string, error) {
 		return "", fault.Wrap(fault.CellUnavailable, err, "data directory %s cannot be found", path)
 	}
 	return abs, nil
+}
+
+// syncDirectory makes the entries of a directory durable.
+func syncDirectory(fs vfs.FS, path string) error {
+	d, err := fs.OpenDir(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 func (d *directory) in(name string) string { return d.fs.PathJoin(d.path, name) }
@@ -93,7 +113,11 @@ func (d *directory) checkFiles() error {
 	}
 	for _, n := range names {
 		// What a crash before the first FORMAT leaves.
-		if n != lockFile && n != holderFile && n != formatFile+newSuffix {
+		if n == lockFile || n == formatFile+newSuffix {
+			continue
+		}
+		inside, err := d.fs.List(d.in(n))
+		if n != pebbleDir || err != nil || len(inside) > 0 {
 			return fault.New(fault.InvalidRequest, "data directory %s is not a cellgate shard: it has %s and no %s file", d.path, n, formatFile)
 		}
 	}
@@ -108,9 +132,16 @@ func (d *directory) claimFor(opts Options) error {
 		if err := d.checkFormat(text, opts); err != nil {
 			return err
 		}
+		if _, err := d.fs.Stat(d.in(pebbleDir)); err != nil {
+			return fault.Wrap(fault.InvalidRequest, err, "data directory %s has lost its rows: it has a %s file and no %s directory", d.path, formatFile, pebbleDir)
+		}
 	case errors.Is(err, os.ErrNotExist):
-		d.fresh = true
-		if err := d.write(formatFile, formatText(opts)); err != nil {
+		// The directory of the rows is there before FORMAT says that it is.
+		err := d.fs.MkdirAll(d.in(pebbleDir), 0o750)
+		if err == nil {
+			err = d.write(formatFile, formatText(opts))
+		}
+		if err != nil {
 			return fault.Wrap(fault.CellUnavailable, err, "data directory %s: %s cannot be written", d.path, formatFile)
 		}
 	default:
@@ -179,11 +210,7 @@ func (d *directory) write(name, text string) error {
 	if err := d.fs.Rename(d.in(name+newSuffix), d.in(name)); err != nil {
 		return err
 	}
-	dir, err := d.fs.OpenDir(d.path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return syncDirectory(d.fs, d.path)
 }
 
 // release gives the directory up.

@@ -22,13 +22,13 @@ import (
 // FormatVersion of ours.
 const pebbleFormat = pebble.FormatValueSeparation
 
-const memTable = 64 << 20
+const memTable = 8 << 20
 
 // Open opens the shard in a directory, or makes one there.
 func Open(dir string, opts Options) (*Store, error) { return open(vfs.Default, dir, opts) }
 
 // OpenMem makes a shard in memory, for tests: it is gone when it is closed.
-func OpenMem(opts Options) (*Store, error) { return open(vfs.NewMem(), "shard", opts) }
+func OpenMem(opts Options) (*Store, error) { return open(vfs.NewMem(), "/shard", opts) }
 
 func open(fs vfs.FS, path string, opts Options) (*Store, error) {
 	if opts.Cell == "" || strings.ContainsAny(opts.Cell+opts.CellUUID, "\r\n") {

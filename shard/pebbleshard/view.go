@@ -29,11 +29,12 @@ func (s *Store) view(f shard.Footprint) (*shard.View, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c == nil {
-			continue
+		if c != nil {
+			r.claim(c)
 		}
-		r.claim(c)
-		if c.State == shard.Expired && c.Group != nil {
+	}
+	for _, id := range f.Confirms {
+		if c := v.Claims[id]; c != nil && c.Group.Hard() {
 			r.group(c.Group.UUID)
 			for _, m := range c.Group.Members {
 				r.consumer(m)

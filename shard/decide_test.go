@@ -1,0 +1,184 @@
+package shard
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"cellgate/internal/fault"
+)
+
+// TestI1I2I9_DecideIsTheNaiveRules: on the rows of its footprint alone, Decide
+// answers as the naive rules do on everything; usage is the sum of the live
+// claims; and claims alone never make anything overfull.
+func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
+	seen := map[string]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld()
+		o := &oracle{hosts: map[string]Host{}, pins: map[string]*Pin{}}
+		now := time.Unix(1000, 0).UTC()
+		ops := genOp(3, 5, 8)
+		for n := range rapid.IntRange(20, 60).Draw(t, "batches") {
+			now = now.Add(time.Duration(rapid.IntRange(1, 10_000).Draw(t, "ms")) * time.Millisecond)
+			batch := rapid.SliceOfN(ops, 1, 4).Draw(t, "batch")
+			if n == 0 {
+				batch = startHosts(3)
+			}
+			full := map[string]map[Used]bool{}
+			for id := range o.hosts {
+				full[id] = o.over(id)
+			}
+			d := Decide(now, w.read(FootprintOf(batch)), batch)
+			w.write(d.Changes)
+			adopting := false
+			for i, op := range batch {
+				got, want := answerOf(d.Outcomes[i]), o.step(now, op)
+				if op.PutHost != nil {
+					adopting = true
+				}
+				// Adopted claims' names are Decide's own.
+				if strings.HasPrefix(got.claim, "adopted") && strings.HasPrefix(want.claim, "adopted") {
+					got.claim, want.claim = "", ""
+				}
+				if got != want {
+					t.Fatalf("operation %d %+v: decided %+v (%+v), by the naive rules %+v", i, op, got, d.Outcomes[i].Refusal, want)
+				}
+				seen[fmt.Sprintf("%s %s %s", kindOf(op), got.kind, got.filter)]++
+			}
+			checkWorld(t, w, o)
+			if adopting {
+				continue
+			}
+			for id := range o.hosts {
+				for a := range o.over(id) {
+					if !full[id][a] {
+						t.Fatalf("I1: claims made host %s overfull with %+v", id, a)
+					}
+				}
+			}
+		}
+	})
+	for _, must := range []string{
+		"claim  ", "claim ALREADY_EXISTS ", "claim CLAIM_EXPIRED ", "claim NO_VALID_HOST ResourceFilter",
+		"claim NO_VALID_HOST ServerGroupAffinityFilter", "claim NO_VALID_HOST ServerGroupAntiAffinityFilter",
+		"claim NO_VALID_HOST ComputeFilter", "confirm  ", "confirm CLAIM_EXPIRED ", "pin CONTENDED ", "putHost  ",
+	} {
+		if seen[must] == 0 {
+			t.Errorf("no operation ended as %q: the generator does not reach it; it reached %v", must, seen)
+		}
+	}
+}
+
+// TestDecideABatchIsItsOperationsOneByOne: a batch comes to the rows that its
+// operations come to one after the other at the same time, each row once; rows
+// are replaced, never changed; the same again is the same.
+func TestDecideABatchIsItsOperationsOneByOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ops := genOp(2, 4, 6)
+		w := newWorld()
+		now := time.Unix(1000, 0).UTC()
+		first := append(startHosts(2), rapid.SliceOfN(ops, 0, 20).Draw(t, "before")...)
+		w.write(Decide(now, w.read(FootprintOf(first)), first).Changes)
+		before := dump(w)
+
+		batch := rapid.SliceOfN(ops, 1, 8).Draw(t, "batch")
+		now = now.Add(10 * time.Second)
+		d := Decide(now, w.read(FootprintOf(batch)), batch)
+		if after := dump(w); after != before {
+			t.Fatalf("Decide changed rows:\n%s\n%s", before, after)
+		}
+		if again := Decide(now, w.read(FootprintOf(batch)), batch); !reflect.DeepEqual(d, again) {
+			t.Fatalf("decided %+v, then %+v", d, again)
+		}
+		keys := map[string]bool{}
+		for _, c := range d.Changes {
+			k := fmt.Sprint(keyOf(c))
+			if keys[k] {
+				t.Fatalf("row %s is changed twice in %+v", k, d.Changes)
+			}
+			keys[k] = true
+		}
+		one := &world{maps.Clone(w.hosts), maps.Clone(w.usages), maps.Clone(w.claims), maps.Clone(w.pins)}
+		for i, op := range batch {
+			single := []Op{op}
+			s := Decide(now, one.read(FootprintOf(single)), single)
+			one.write(s.Changes)
+			if got, want := answerOf(d.Outcomes[i]), answerOf(s.Outcomes[0]); got != want {
+				t.Fatalf("operation %d: in the batch %+v, alone %+v", i, got, want)
+			}
+		}
+		w.write(d.Changes)
+		if a, b := dump(w), dump(one); a != b {
+			t.Fatalf("the batch comes to\n%s\none by one\n%s", a, b)
+		}
+	})
+}
+
+func keyOf(c Change) rowKey {
+	switch {
+	case c.Host != nil:
+		return rowKey{hostRow, c.Host.UUID}
+	case c.Usage != nil:
+		return rowKey{usageRow, c.Usage.HostUUID}
+	case c.Claim != nil:
+		return rowKey{claimRow, c.Claim.ClaimID}
+	}
+	return rowKey{pinRow, c.Pin.GroupUUID}
+}
+
+func TestCapacityRoundsDownAndDoesNotOverflow(t *testing.T) {
+	for _, c := range []struct {
+		total, reserved int64
+		ratio           float64
+		want            int64
+	}{
+		{8, 0, 1, 8},
+		{8, 1, 1.5, 10},
+		{1, 0, 0.5, 0},
+		{0, 3, 0.5, -2},
+		{MaxAmount, 0, 3.4e38, 1<<63 - 1},
+		{100, 0, 1.1, 110},
+	} {
+		if got := (Inventory{Total: c.total, Reserved: c.reserved, AllocationRatio: c.ratio}).Capacity(); got != c.want {
+			t.Errorf("(%d - %d) * %v is %d, want %d", c.total, c.reserved, c.ratio, got, c.want)
+		}
+	}
+}
+
+func TestFootprintNamesEachRowOnce(t *testing.T) {
+	got := FootprintOf([]Op{
+		{PutHost: &PutHost{Host: Host{UUID: "h1"}, Instances: []Instance{{UUID: "i1"}}}},
+		{Claim: &NewClaim{ClaimID: "c1", ConsumerUUID: "i1", HostUUID: "h1", Group: &Group{UUID: "g1", Policy: "affinity", Members: []string{"i2"}}}},
+		{Claim: &NewClaim{ClaimID: "c2", ConsumerUUID: "i3", HostUUID: "h2", Group: &Group{UUID: "g2", Policy: "soft-affinity", Members: []string{"i9"}}}},
+		{Confirm: &ClaimRef{"c1", "i1"}},
+		{Release: &ClaimRef{"c3", "i4"}},
+		{Expire: &ClaimRef{"c4", "i5"}},
+		{Pin: &NewPin{GroupUUID: "g1"}},
+		{Unpin: &Unpin{GroupUUID: "g3"}},
+		{},
+	})
+	want := Footprint{
+		Hosts: []string{"h1", "h2"}, HostClaims: []string{"h1"}, Claims: []string{"c1", "c2", "c3", "c4"}, Confirms: []string{"c1"},
+		Consumers: []string{"i1", "i2", "i3"}, Groups: []string{"g1"}, Pins: []string{"g1", "g3"},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("footprint is %+v, want %+v", got, want)
+	}
+}
+
+func TestRefusalsSayWhatDoesNotFit(t *testing.T) {
+	w := newWorld()
+	w.write([]Change{{Host: &Host{UUID: "h", ServiceHost: "s", Providers: []Provider{{UUID: "h", Inventories: []Inventory{
+		{ResourceClass: "VCPU", Total: 4, MinUnit: 1, MaxUnit: 4, StepSize: 1, AllocationRatio: 1},
+	}}}}}})
+	ops := []Op{{Claim: &NewClaim{ClaimID: "c", ConsumerUUID: "i", HostUUID: "h", TTL: time.Second, Allocations: []Used{{"h", "VCPU", 5}}}}}
+	r := Decide(time.Unix(1, 0), w.read(FootprintOf(ops)), ops).Outcomes[0].Refusal
+	if r == nil || r.Kind != fault.NoValidHost || r.Message != "5 VCPU on provider h of host s: more than max_unit" {
+		t.Errorf("refusal is %+v", r)
+	}
+}

@@ -1,0 +1,116 @@
+package shard
+
+import (
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var small = []string{"0", "1", "2", "3", "4", "5", "6", "7"}
+
+func genAllocations(host string) *rapid.Generator[[]Used] {
+	return rapid.Custom(func(t *rapid.T) []Used {
+		as := []Used{{host, "VCPU", rapid.Int64Range(1, 5).Draw(t, "vcpu")}}
+		if rapid.SampledFrom(small).Draw(t, "gpu?") == "7" {
+			as = append(as, Used{"gpu-" + host, "VGPU", rapid.Int64Range(1, 2).Draw(t, "vgpu")})
+		}
+		return as
+	})
+}
+
+func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
+	host := rapid.SampledFrom(small[:hosts])
+	consumer := rapid.Map(rapid.SampledFrom(small[:consumers]), func(s string) string { return "i" + s })
+	claimID := rapid.Map(rapid.SampledFrom(small[:claims]), func(s string) string { return "c" + s })
+	return rapid.Custom(func(t *rapid.T) Op {
+		// Mostly the claim's own consumer.
+		id := claimID.Draw(t, "claim")
+		of := "i" + string(id[1]%byte(consumers)+'0')
+		if rapid.SampledFrom(small).Draw(t, "stranger") == "7" {
+			of = consumer.Draw(t, "consumer")
+		}
+		ref := &ClaimRef{id, of}
+		switch rapid.SampledFrom([]string{"claim", "claim", "claim", "claim", "claim", "expire", "expire", "confirm", "confirm", "release", "put", "pin", "unpin"}).Draw(t, "op") {
+		case "put":
+			h := host.Draw(t, "host")
+			p := &PutHost{Host: Host{
+				UUID: h, ServiceHost: "host-" + h, Disabled: rapid.SampledFrom(small).Draw(t, "disabled") == "7",
+				BootID: rapid.SampledFrom(small[:2]).Draw(t, "boot"), StateVersion: rapid.Uint64Range(1, 9).Draw(t, "version"),
+				Providers: []Provider{{UUID: h, Inventories: []Inventory{{
+					ResourceClass: "VCPU", Total: rapid.SampledFrom([]int64{0, 4, 8, 12, 16}).Draw(t, "total"), Reserved: rapid.Int64Range(0, 2).Draw(t, "reserved"),
+					MinUnit: 1, MaxUnit: rapid.SampledFrom([]int64{1, 4, 9, 9}).Draw(t, "max"), StepSize: rapid.SampledFrom([]int64{1, 1, 1, 2}).Draw(t, "step"),
+					AllocationRatio: rapid.SampledFrom([]float64{0.5, 1, 1.5}).Draw(t, "ratio"),
+				}}}},
+			}}
+			if rapid.Bool().Draw(t, "gpu?") {
+				p.Host.Providers = append(p.Host.Providers, Provider{UUID: "gpu-" + h, ParentUUID: h, Inventories: []Inventory{
+					{ResourceClass: "VGPU", Total: 2, MinUnit: 1, MaxUnit: 2, StepSize: 1, AllocationRatio: 1},
+				}})
+			}
+			for _, i := range rapid.SliceOfNDistinct(consumer, 0, 3, rapid.ID).Draw(t, "instances") {
+				p.Instances = append(p.Instances, Instance{UUID: i, Allocations: genAllocations(h).Draw(t, "allocations")})
+			}
+			return Op{PutHost: p}
+		case "claim":
+			h := host.Draw(t, "host")
+			n := &NewClaim{
+				ClaimID: id, ConsumerUUID: of, HostUUID: h, TTL: time.Duration(rapid.IntRange(1, 30).Draw(t, "ttl")) * time.Second,
+				Allocations: genAllocations(h).Draw(t, "allocations"),
+			}
+			if rapid.Bool().Draw(t, "group?") {
+				n.Group = &Group{
+					UUID:       rapid.SampledFrom([]string{"g0", "g1"}).Draw(t, "group"),
+					Policy:     rapid.SampledFrom([]string{"affinity", "anti-affinity", "anti-affinity", "soft-affinity"}).Draw(t, "policy"),
+					MaxPerHost: rapid.Int32Range(0, 2).Draw(t, "limit"),
+					Members:    rapid.SliceOfNDistinct(consumer, 0, 2, rapid.ID).Draw(t, "members"),
+				}
+			}
+			return Op{Claim: n}
+		case "confirm":
+			return Op{Confirm: ref}
+		case "release":
+			return Op{Release: ref}
+		case "expire":
+			return Op{Expire: ref}
+		case "pin":
+			return Op{Pin: &NewPin{
+				GroupUUID: "g0", ServiceHost: "host-" + host.Draw(t, "host"), ClaimID: id,
+				TTL: time.Duration(rapid.IntRange(1, 30).Draw(t, "ttl")) * time.Second,
+			}}
+		default:
+			return Op{Unpin: &Unpin{GroupUUID: "g0", ClaimID: id}}
+		}
+	})
+}
+
+// startHosts registers hosts of 12 VCPU.
+func startHosts(n int) []Op {
+	var ops []Op
+	for _, h := range small[:n] {
+		ops = append(ops, Op{PutHost: &PutHost{Host: Host{
+			UUID: h, ServiceHost: "host-" + h, BootID: "start", StateVersion: 1,
+			Providers: []Provider{{UUID: h, Inventories: []Inventory{
+				{ResourceClass: "VCPU", Total: 12, MinUnit: 1, MaxUnit: 12, StepSize: 1, AllocationRatio: 1},
+			}}},
+		}}})
+	}
+	return ops
+}
+
+func kindOf(op Op) string {
+	switch {
+	case op.PutHost != nil:
+		return "putHost"
+	case op.Claim != nil:
+		return "claim"
+	case op.Confirm != nil:
+		return "confirm"
+	case op.Release != nil:
+		return "release"
+	case op.Expire != nil:
+		return "expire"
+	case op.Pin != nil:
+		return "pin"
+	}
+	return "unpin"
+}

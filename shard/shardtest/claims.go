@@ -1,0 +1,167 @@
+package shardtest
+
+import (
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+func claimClauses() []clause {
+	return []clause{
+		{name: "AClaimTakesItsResourcesUntilItsLeaseEnds", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			now, err := s.Now(s.ctx)
+			if err != nil {
+				s.Fatal(err)
+			}
+			c := s.do(NewClaim(1, 1, 3)).Claim
+			if c.State != shard.Pending || c.HostUUID != HostID(1) || c.ServiceHost != ServiceHost(1) || c.ConsumerUUID != ConsumerID(1) {
+				s.Errorf("claim is %+v", c)
+			}
+			if c.CreatedAt.Before(now) || !c.ExpiresAt.Equal(c.CreatedAt.Add(time.Minute)) || !c.UpdatedAt.Equal(c.CreatedAt) {
+				s.Errorf("claim made at %v, updated at %v, expires at %v; it was %v before", c.CreatedAt, c.UpdatedAt, c.ExpiresAt, now)
+			}
+			if !equalRows(c, s.find(1)) {
+				s.Errorf("the claim answered is %+v, the one found %+v", c, s.find(1))
+			}
+			s.used(1, 3)
+			if u := s.rows().Usages[HostID(1)]; u.Pending != 1 || u.Confirmed != 0 {
+				s.Errorf("usage counts %d pending, %d confirmed", u.Pending, u.Confirmed)
+			}
+		}},
+		{name: "TheSameClaimAgainIsAnsweredWithIt", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			first := s.do(NewClaim(1, 1, 3)).Claim
+			if again := s.nothing(NewClaim(1, 1, 3)).Claim; !equalRows(first, again) {
+				s.Errorf("first %+v, again %+v", first, again)
+			}
+			s.used(1, 3)
+			s.do(confirm(*Ref(1)))
+			if again := s.nothing(NewClaim(1, 1, 3)).Claim; again.State != shard.Confirmed {
+				s.Errorf("again is %s", again.State)
+			}
+		}},
+		{name: "AClaimIDNamesOneClaim", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewHost(2, 8))
+			s.do(NewClaim(1, 1, 3))
+			s.refused(NewClaim(1, 2, 3), fault.InvalidRequest)
+			other := NewClaim(1, 1, 3)
+			other.ConsumerUUID = ConsumerID(2)
+			s.refused(other, fault.InvalidRequest)
+		}},
+		{name: "I2_AConsumerHasOneLiveClaim", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewHost(2, 8))
+			first := s.do(NewClaim(1, 1, 3)).Claim
+			second := NewClaim(2, 2, 3)
+			second.ConsumerUUID = ConsumerID(1)
+			if in := s.refused(second, fault.AlreadyExists).Claim; !equalRows(in, first) {
+				s.Errorf("in the way is %+v, want %+v", in, first)
+			}
+			s.used(2, 0)
+			s.do(release(*Ref(1)))
+			s.do(second)
+			s.used(2, 3)
+		}},
+		{name: "AClaimThatEndedDoesNotComeBack", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 3))
+			s.do(release(*Ref(1)))
+			s.refused(NewClaim(1, 1, 3), fault.ClaimExpired)
+			s.used(1, 0)
+		}},
+		{name: "AnUnknownHostIsNotFound", test: func(s *suite) {
+			s.refused(NewClaim(1, 1, 3), fault.NotFound)
+		}},
+		{name: "ADisabledHostTakesNothing", test: func(s *suite) {
+			h := NewHost(1, 8)
+			h.Host.Disabled = true
+			s.do(h)
+			if r := s.refused(NewClaim(1, 1, 3), fault.NoValidHost).Refusal; r.Filter != "ComputeFilter" || r.Detail != "disabled" {
+				s.Errorf("refused by %q (%q)", r.Filter, r.Detail)
+			}
+		}},
+		{name: "I1_AProviderIsFilledToCapacityAndNoFurther", test: func(s *suite) {
+			h := NewHost(1, 8)
+			h.Host.Providers[0].Inventories[0].Reserved = 3
+			h.Host.Providers[0].Inventories[0].AllocationRatio = 1.5
+			s.do(h) // (8-3)*1.5 = 7.5: 7
+			s.do(NewClaim(1, 1, 4))
+			if r := s.refused(NewClaim(2, 1, 4), fault.NoValidHost).Refusal; r.Filter != "ResourceFilter" || r.Detail != Class {
+				s.Errorf("refused by %q (%q)", r.Filter, r.Detail)
+			}
+			s.do(NewClaim(3, 1, 3))
+			s.refused(NewClaim(4, 1, 1), fault.NoValidHost)
+			s.used(1, 7)
+		}},
+		{name: "AmountsKeepToMinMaxAndStep", test: func(s *suite) {
+			h := NewHost(1, 64)
+			inv := &h.Host.Providers[0].Inventories[0]
+			inv.MinUnit, inv.MaxUnit, inv.StepSize = 4, 16, 4
+			s.do(h)
+			for i, amount := range []int64{3, 17, 20, 6} {
+				s.refused(NewClaim(i+1, 1, amount), fault.NoValidHost)
+			}
+			s.do(NewClaim(11, 1, 4))
+			s.do(NewClaim(12, 1, 16))
+		}},
+		{name: "AProviderOrClassThatIsNotThereDoesNotFit", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			c := NewClaim(1, 1, 1)
+			c.Allocations[0].ResourceClass = "FPGA"
+			if r := s.refused(c, fault.NoValidHost).Refusal; r.Filter != "ResourceFilter" || r.Detail != "FPGA" {
+				s.Errorf("refused by %q (%q)", r.Filter, r.Detail)
+			}
+			c = NewClaim(1, 1, 1)
+			c.Allocations[0].ProviderUUID = HostID(2)
+			s.refused(c, fault.NoValidHost)
+		}},
+		{name: "AllAllocationsFitOrNoneIsTaken", test: func(s *suite) {
+			h := NewHost(1, 8)
+			h.Host.Providers = append(h.Host.Providers, shard.Provider{
+				UUID: HostID(101), ParentUUID: HostID(1), Name: "gpu",
+				Inventories: []shard.Inventory{{ResourceClass: "VGPU", Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, AllocationRatio: 1}},
+			})
+			s.do(h)
+			gpu := shard.Used{ProviderUUID: HostID(101), ResourceClass: "VGPU", Amount: 1}
+			first, second := NewClaim(1, 1, 2), NewClaim(2, 1, 2)
+			first.Allocations = append(first.Allocations, gpu)
+			second.Allocations = append(second.Allocations, gpu)
+			s.do(first)
+			if r := s.refused(second, fault.NoValidHost).Refusal; r.Detail != "VGPU" {
+				s.Errorf("refused for %q", r.Detail)
+			}
+			s.used(1, 2)
+		}},
+		{name: "LaterOperationsOfABatchSeeEarlierOnes", test: func(s *suite) {
+			a := s.apply(
+				opOf(NewHost(1, 4)), opOf(NewClaim(1, 1, 3)), opOf(NewClaim(2, 1, 3)),
+				opOf(release(*Ref(1))), opOf(NewClaim(3, 1, 4)), opOf(confirm(*Ref(3))),
+			)
+			for i, refused := range []bool{false, false, true, false, false, false} {
+				if got := a.Outcomes[i].Refusal != nil; got != refused {
+					s.Errorf("operation %d: refused is %v, want %v", i, got, refused)
+				}
+			}
+			s.state(1, shard.Released)
+			s.state(2, "")
+			s.state(3, shard.Confirmed)
+			s.used(1, 4)
+		}},
+		{name: "AClaimKeepsWhatItWasGiven", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			n := NewClaim(1, 1, 2)
+			n.InstanceIndex, n.Answer = 4, []byte("the answer")
+			n.Group = &shard.Group{UUID: GroupID(1), Policy: "soft-affinity", MaxPerHost: 2, Members: []string{ConsumerID(7)}}
+			s.do(n)
+			c := s.find(1)
+			if c.RequestID != n.RequestID || string(c.Fingerprint) != string(n.Fingerprint) || c.DecisionID != n.DecisionID ||
+				c.InstanceIndex != 4 || string(c.Answer) != "the answer" || c.ProjectID != n.ProjectID || c.UserID != n.UserID ||
+				!equalRows(c.Group, n.Group) || !equalRows(&c.Allocations, &n.Allocations) || c.Adopted {
+				s.Errorf("claim is %+v", c)
+			}
+		}},
+	}
+}

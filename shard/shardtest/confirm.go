@@ -1,0 +1,152 @@
+package shardtest
+
+import (
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+func confirmClauses() []clause {
+	advance := []string{"advance"}
+	return []clause{
+		{name: "AConfirmedClaimHasNoLease", needs: advance, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 3))
+			c := s.do(confirm(*Ref(1))).Claim
+			if c.State != shard.Confirmed || !c.ExpiresAt.IsZero() {
+				s.Errorf("claim is %s, expires at %v", c.State, c.ExpiresAt)
+			}
+			if u := s.rows().Usages[HostID(1)]; u.Pending != 0 || u.Confirmed != 1 {
+				s.Errorf("usage counts %d pending, %d confirmed", u.Pending, u.Confirmed)
+			}
+			s.Advance(time.Hour)
+			s.nothing(expire(*Ref(1)))
+			s.state(1, shard.Confirmed)
+			s.used(1, 3)
+		}},
+		{name: "AgainDoesNothing", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 3))
+			first := s.do(confirm(*Ref(1))).Claim
+			if again := s.nothing(confirm(*Ref(1))).Claim; !equalRows(first, again) {
+				s.Errorf("first %+v, again %+v", first, again)
+			}
+		}},
+		{name: "AClaimNobodyExpiredYetStillHolds", needs: advance, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 8))
+			s.Advance(2 * time.Minute)
+			s.refused(NewClaim(2, 1, 1), fault.NoValidHost)
+			s.do(confirm(*Ref(1)))
+			s.state(1, shard.Confirmed)
+			s.used(1, 8)
+		}},
+		{name: "AnExpiredClaimIsTakenAgainWhenItFits", needs: advance, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.expired(1, 1, 8)
+			s.used(1, 0)
+			if c := s.do(confirm(*Ref(1))).Claim; c.State != shard.Confirmed || !c.ExpiresAt.IsZero() {
+				s.Errorf("claim is %s, expires at %v", c.State, c.ExpiresAt)
+			}
+			s.used(1, 8)
+			if c := s.find(1); c.State != shard.Confirmed {
+				s.Errorf("claim is found as %s", c.State)
+			}
+			s.do(release(*Ref(1)))
+			s.used(1, 0)
+		}},
+		{name: "I1_AnExpiredClaimIsLostWhenItDoesNotFit", needs: advance, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.expired(1, 1, 8)
+			s.do(NewClaim(2, 1, 1))
+			if c := s.refused(confirm(*Ref(1)), fault.ClaimExpired).Claim; c == nil || c.State != shard.Expired {
+				s.Errorf("the claim answered is %+v", c)
+			}
+			s.used(1, 1)
+		}},
+		{name: "I2_AnExpiredClaimIsLostToItsConsumersNext", needs: advance, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.expired(1, 1, 2)
+			next := NewClaim(2, 1, 2)
+			next.ConsumerUUID = ConsumerID(1)
+			s.do(next)
+			s.refused(confirm(*Ref(1)), fault.ClaimExpired)
+			s.used(1, 2)
+		}},
+		{name: "I9_AnExpiredClaimIsLostToItsGroup", needs: advance, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			c := grouped(1, 1, "anti-affinity", 1)
+			s.do(c)
+			s.Advance(2 * time.Minute)
+			s.do(expire(*Ref(1)))
+			s.do(grouped(2, 1, "anti-affinity", 1))
+			s.refused(confirm(*Ref(1)), fault.ClaimExpired)
+			s.do(release(*Ref(2)))
+			s.do(confirm(*Ref(1)))
+		}},
+		{name: "I9_AnExpiredClaimIsLostToAMemberKnownFromElsewhere", needs: advance, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			c := grouped(1, 1, "anti-affinity", 1)
+			c.Group.Members = []string{ConsumerID(9)}
+			s.do(c)
+			s.Advance(2 * time.Minute)
+			s.do(expire(*Ref(1)))
+			s.do(NewClaim(9, 1, 1))
+			s.refused(confirm(*Ref(1)), fault.ClaimExpired)
+		}},
+		{name: "I9_AClaimThatTheBatchExpiresIsLostToItsGroup", needs: advance, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(grouped(1, 1, "anti-affinity", 2))
+			s.do(grouped(2, 1, "anti-affinity", 2))
+			s.Advance(2 * time.Minute)
+			s.do(grouped(3, 1, "anti-affinity", 3))
+			a := s.apply(opOf(expire(*Ref(1))), opOf(confirm(*Ref(1))))
+			if r := a.Outcomes[1].Refusal; r == nil || r.Kind != fault.ClaimExpired {
+				s.Errorf("the confirm's refusal is %+v", r)
+			}
+			s.state(1, shard.Expired)
+		}},
+		{name: "ADisabledHostKeepsItsLateClaims", needs: advance, test: func(s *suite) {
+			h := NewHost(1, 8)
+			s.do(h)
+			s.expired(1, 1, 2)
+			next := NewHost(1, 8)
+			next.Host.Disabled, next.Host.StateVersion = true, 2
+			s.do(next)
+			s.do(confirm(*Ref(1)))
+			s.used(1, 2)
+		}},
+		{name: "AReleasedClaimIsGone", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 3))
+			s.do(release(*Ref(1)))
+			s.refused(confirm(*Ref(1)), fault.ClaimExpired)
+		}},
+		{name: "AnUnknownClaimIsNotFound", test: func(s *suite) {
+			s.refused(confirm(*Ref(1)), fault.NotFound)
+		}},
+		{name: "AnotherConsumersClaimIsNotFound", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 3))
+			s.refused(confirm{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(2)}, fault.NotFound)
+			s.state(1, shard.Pending)
+		}},
+	}
+}
+
+// expired makes claim n and lets its lease end.
+func (s *suite) expired(n, host int, vcpus int64) {
+	s.Helper()
+	s.do(NewClaim(n, host, vcpus))
+	s.Advance(2 * time.Minute)
+	s.do(expire(*Ref(n)))
+	s.state(n, shard.Expired)
+}
+
+// grouped makes a claim of one VCPU in group 1.
+func grouped(n, host int, policy string, limit int32) *shard.NewClaim {
+	c := NewClaim(n, host, 1)
+	c.Group = &shard.Group{UUID: GroupID(1), Policy: policy, MaxPerHost: limit}
+	return c
+}

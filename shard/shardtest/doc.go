@@ -1,0 +1,31 @@
+// Package shardtest says what every shard.Store does: one conformance suite for
+// all backends, one file a topic, a fresh store a test. It also has what tests
+// of a store's users need: rows made to measure, and Faulty.
+//
+//	func TestConformance(t *testing.T) { shardtest.Run(t, backend) }
+//
+// The clauses of the contract and the files whose tests hold them:
+//
+//	shard.Store    Now                   time.go
+//	               OpenLane, Close       lanes.go, restart.go
+//	shard.Lane     Apply                 lanes.go, badinput.go
+//	shard.Reader   Load                  load.go
+//	               FindClaims            find.go
+//	               Due                   expire.go
+//	shard.Journal  Tail                  journal.go
+//	               Trim                  trim.go
+//	shard.Op       Claim                 claims.go
+//	               Confirm               confirm.go
+//	               Release               release.go
+//	               Expire                expire.go
+//	               Pin, Unpin            pins.go
+//	               PutHost               puthost.go
+//	I1, I2         any concurrency       concurrency.go, linearizable.go
+//	I3             restarts, crashes     restart.go
+//	I4             leases                expire.go
+//	I9             groups and pins       groups.go, pins.go, confirm.go
+//
+// What needs a backend's own faults (a sync that fails, power lost at any
+// moment, a foreign directory) is in the backend's own tests. The rules
+// themselves are held against naive ones in package shard.
+package shardtest

@@ -1,0 +1,268 @@
+package shardtest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+func journalClauses() []clause {
+	return []clause{
+		{name: "EveryEntryIsToldAsItWasApplied", test: func(s *suite) {
+			var want []shard.Entry
+			for _, op := range []any{NewHost(1, 8), NewClaim(1, 1, 1), confirm(*Ref(1)), newPin(1, "a"), release(*Ref(1)), unpin(1)} {
+				want = append(want, s.apply(opOf(op)).Entry)
+			}
+			got, at := s.tail(nil, 100)
+			if len(got) != len(want) {
+				s.Fatalf("%d entries, want %d", len(got), len(want))
+			}
+			for i := range want {
+				if !EqualEntries(got[i], want[i]) {
+					s.Errorf("entry %d is %+v, want %+v", i, got[i], want[i])
+				}
+			}
+			if len(at) != 1 || at[s.lane.ID()] != uint64(len(want)) {
+				s.Errorf("cursor is %v", at)
+			}
+			if more, same := s.tail(at, 100); len(more) != 0 || !maps.Equal(at, same) {
+				s.Errorf("after the end are %v, %v", more, same)
+			}
+		}},
+		{name: "RefusalsAreNotTold", test: func(s *suite) {
+			s.refused(NewClaim(1, 1, 1), fault.NotFound)
+			if got, at := s.tail(nil, 100); len(got) != 0 || len(at) != 0 {
+				s.Errorf("told %v, %v", got, at)
+			}
+		}},
+		{name: "ALimitIsKept", test: func(s *suite) {
+			other := s.openLane("replica-2")
+			for i := range 5 {
+				s.do(NewHost(i, 8))
+				if _, err := other.Apply(s.ctx, []shard.Op{opOf(NewHost(10+i, 8))}); err != nil {
+					s.Fatal(err)
+				}
+			}
+			var at shard.Cursor
+			n := 0
+			for {
+				before := maps.Clone(at)
+				got, next := s.tail(at, 3)
+				if !maps.Equal(at, before) {
+					s.Fatalf("the cursor given was changed to %v", at)
+				}
+				if len(got) > 3 {
+					s.Fatalf("%d entries with a limit of 3", len(got))
+				}
+				if len(got) == 0 {
+					break
+				}
+				n, at = n+len(got), next
+			}
+			if n != 10 {
+				s.Errorf("told %d entries, want 10", n)
+			}
+			if got, _ := s.tail(nil, 0); len(got) != 0 {
+				s.Errorf("a limit of 0 gives %d entries", len(got))
+			}
+		}},
+		{name: "ALaneIsNotKeptWaitingByAnother", test: func(s *suite) {
+			for i := range 20 {
+				s.do(NewHost(i, 8))
+			}
+			s.lane = s.openLane("replica-2")
+			s.do(NewHost(100, 8))
+			var at shard.Cursor
+			seen := false
+			for range 11 {
+				var got []shard.Entry
+				got, at = s.tail(at, 2)
+				seen = seen || slices.ContainsFunc(got, func(e shard.Entry) bool { return e.Lane.Replica == "replica-2" })
+			}
+			if !seen {
+				s.Error("the second lane's entry was not told")
+			}
+		}},
+		{name: "AnyOrderOfCommitsLosesNoEntry", test: anyOrder},
+		{name: "AReaderBesideManyLanesLosesNoEntry", test: readerBeside},
+		{name: "LoadAndTailMeet", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 1))
+			rows, at, err := LoadRows(s.ctx, s)
+			if err != nil {
+				s.Fatal(err)
+			}
+			other := s.openLane("replica-2")
+			if _, err := other.Apply(s.ctx, []shard.Op{opOf(NewClaim(2, 1, 2))}); err != nil {
+				s.Fatal(err)
+			}
+			s.do(release(*Ref(1)))
+			entries, _ := s.tail(at, 100)
+			if len(entries) != 2 {
+				s.Fatalf("%d entries after Load, want 2", len(entries))
+			}
+			for _, e := range entries {
+				for _, c := range e.Changes {
+					rows.Put(c, e.At)
+				}
+			}
+			for _, d := range s.rows().Diff(rows.Live()) {
+				s.Errorf("rows, and Load with Tail: %s", d)
+			}
+		}},
+		{name: "ACursorOfAnotherJournalIsGone", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			for _, at := range []shard.Cursor{
+				{s.lane.ID(): 2},
+				{{Replica: "replica-1", Life: 99}: 1},
+				{{Replica: "stranger", Life: s.lane.ID().Life}: 1},
+			} {
+				if _, _, err := s.Tail(s.ctx, at, 10); fault.KindOf(err) != fault.Gone {
+					s.Errorf("Tail from %v: %v, want %s", at, err, fault.Gone)
+				}
+			}
+		}},
+	}
+}
+
+func (s *suite) tail(from shard.Cursor, limit int) ([]shard.Entry, shard.Cursor) {
+	s.Helper()
+	e, at, err := s.Tail(s.ctx, from, limit)
+	if err != nil {
+		s.Fatalf("Tail: %v", err)
+	}
+	return e, at
+}
+
+// anyOrder commits six transactions that were numbered at their start, in every
+// order that keeps each lane's own, and reads after each commit. A reader that
+// remembers the highest number it has seen loses those that commit late; one
+// with a position in every lane does not.
+func anyOrder(s *suite) {
+	lanes := []shard.Lane{s.openLane("a"), s.openLane("b"), s.openLane("c")}
+	_, at := s.tail(nil, 100)
+	// The lanes' turns; the numbers are given round by round: a1 b1 c1 a2 b2 c2.
+	const turns = "aabbcc"
+	host, lost, told := 0, 0, 0
+	permute([]byte(turns), func(order []byte) {
+		round := map[byte]int{}
+		highest, naive := -1, 0
+		for _, who := range order {
+			lane := int(who - 'a')
+			number := round[who]*3 + lane
+			round[who]++
+			host++
+			if _, err := lanes[lane].Apply(s.ctx, []shard.Op{opOf(NewHost(host, 8))}); err != nil {
+				s.Fatal(err)
+			}
+			if number > highest {
+				highest = number
+				naive++
+			}
+			got, next := s.tail(at, 100)
+			if len(got) != 1 || got[0].Lane != lanes[lane].ID() || got[0].Changes[0].Host.UUID != HostID(host) {
+				s.Fatalf("order %s: after a commit of lane %c, Tail gave %+v", order, who, got)
+			}
+			at = next
+			told++
+		}
+		lost += len(order) - naive
+	})
+	if lost == 0 {
+		s.Error("the orders tried lose nothing for a reader of numbers either: they prove nothing")
+	}
+	s.Logf("%d entries told in %d orders; a reader that follows numbers loses %d", told, told/len(turns), lost)
+}
+
+// permute visits the distinct orders of the letters.
+func permute(letters []byte, visit func([]byte)) {
+	slices.Sort(letters)
+	var walk func(done, left []byte)
+	walk = func(done, left []byte) {
+		if len(left) == 0 {
+			visit(done)
+			return
+		}
+		for i, c := range left {
+			if i > 0 && left[i-1] == c {
+				continue
+			}
+			walk(append(slices.Clone(done), c), slices.Delete(slices.Clone(left), i, i+1))
+		}
+	}
+	walk(nil, letters)
+}
+
+// readerBeside lets a reader follow its cursor while lanes commit, and compares
+// what it was told with what the lanes were answered.
+func readerBeside(s *suite) {
+	const lanes, each = 6, 60
+	s.do(NewHost(1, 1000))
+	var mu sync.Mutex
+	applied := map[shard.LaneID][]shard.Entry{}
+	var writers sync.WaitGroup
+	for w := range lanes {
+		l := s.openLane(fmt.Sprintf("writer-%d", w))
+		writers.Go(func() {
+			for i := range each {
+				a, err := l.Apply(s.ctx, []shard.Op{opOf(NewClaim(w*each+i, 1, 1))})
+				if err != nil {
+					s.Errorf("Apply: %v", err)
+					return
+				}
+				mu.Lock()
+				applied[a.Entry.Lane] = append(applied[a.Entry.Lane], a.Entry)
+				mu.Unlock()
+			}
+		})
+	}
+	ctx, stop := context.WithCancel(s.ctx)
+	defer stop()
+	told := map[shard.LaneID][]shard.Entry{}
+	rows := NewRows()
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		var at shard.Cursor
+		for {
+			last := ctx.Err() != nil // read once more after the writers ended
+			entries, next, err := s.Tail(s.ctx, at, 7)
+			if err != nil {
+				s.Errorf("Tail: %v", err)
+				return
+			}
+			for _, e := range entries {
+				told[e.Lane] = append(told[e.Lane], e)
+				for _, c := range e.Changes {
+					rows.Put(c, e.At)
+				}
+			}
+			at = next
+			if last && len(entries) == 0 {
+				return
+			}
+		}
+	})
+	writers.Wait()
+	stop()
+	reader.Wait()
+	for lane, want := range applied {
+		got := told[lane]
+		if len(got) != len(want) {
+			s.Errorf("lane %v: told %d entries of %d", lane, len(got), len(want))
+			continue
+		}
+		for i := range want {
+			if got[i].Seq != uint64(i+1) || !EqualEntries(got[i], want[i]) {
+				s.Errorf("lane %v: entry %d was told as %+v, applied as %+v", lane, i+1, got[i], want[i])
+			}
+		}
+	}
+	for _, d := range s.rows().Diff(rows.Live()) {
+		s.Errorf("rows and what was told: %s", d)
+	}
+}

@@ -1,0 +1,104 @@
+package shardtest
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+func newPin(claim int, host string) *shard.NewPin {
+	return &shard.NewPin{GroupUUID: GroupID(1), ServiceHost: host, ClaimID: ClaimID(claim), TTL: time.Minute}
+}
+
+func unpin(claim int) *shard.Unpin {
+	return &shard.Unpin{GroupUUID: GroupID(1), ClaimID: ClaimID(claim)}
+}
+
+func pinClauses() []clause {
+	advance := []string{"advance"}
+	return []clause{
+		{name: "I9_APinBindsTheGroupToOneHost", test: func(s *suite) {
+			if o := s.do(newPin(1, "a")); o.PinnedTo != "a" {
+				s.Errorf("pinned to %q", o.PinnedTo)
+			}
+			if o := s.refused(newPin(2, "b"), fault.Contended); o.PinnedTo != "a" {
+				s.Errorf("pinned to %q", o.PinnedTo)
+			}
+			if p := s.rows().Pins[GroupID(1)]; p == nil || p.ServiceHost != "a" || len(p.Holders) != 1 {
+				s.Errorf("pin is %+v", p)
+			}
+		}},
+		{name: "TheSameHostJoins", test: func(s *suite) {
+			s.do(newPin(1, "a"))
+			s.do(newPin(2, "a"))
+			s.do(unpin(1))
+			s.refused(newPin(3, "b"), fault.Contended)
+			s.do(unpin(2))
+			if p := s.rows().Pins[GroupID(1)]; p != nil {
+				s.Errorf("pin is %+v", p)
+			}
+			s.do(newPin(3, "b"))
+		}},
+		{name: "AHoldEndsWithItsTime", needs: advance, test: func(s *suite) {
+			s.do(newPin(1, "a"))
+			s.Advance(50 * time.Second)
+			s.refused(newPin(2, "b"), fault.Contended)
+			s.Advance(11 * time.Second)
+			if o := s.do(newPin(2, "b")); o.PinnedTo != "b" {
+				s.Errorf("pinned to %q", o.PinnedTo)
+			}
+			if p := s.rows().Pins[GroupID(1)]; len(p.Holders) != 1 || p.Holders[0].ClaimID != ClaimID(2) {
+				s.Errorf("pin is %+v", p)
+			}
+		}},
+		{name: "AgainExtendsAndNeverShortens", needs: advance, test: func(s *suite) {
+			s.do(newPin(1, "a"))
+			s.Advance(30 * time.Second)
+			s.do(newPin(1, "a"))
+			s.Advance(40 * time.Second)
+			s.refused(newPin(2, "b"), fault.Contended)
+			short := newPin(1, "a")
+			short.TTL = time.Second
+			s.nothing(short)
+			s.Advance(15 * time.Second)
+			s.refused(newPin(2, "b"), fault.Contended)
+		}},
+		{name: "UnpinAgainDoesNothing", test: func(s *suite) {
+			s.nothing(unpin(1))
+			s.do(newPin(1, "a"))
+			s.nothing(unpin(2))
+			s.do(unpin(1))
+			s.nothing(unpin(1))
+		}},
+		{name: "InABatchTheFirstWins", test: func(s *suite) {
+			a := s.apply(opOf(newPin(1, "a")), opOf(newPin(2, "b")), opOf(unpin(1)), opOf(newPin(3, "c")))
+			if a.Outcomes[1].Refusal == nil || a.Outcomes[1].PinnedTo != "a" || a.Outcomes[3].PinnedTo != "c" {
+				s.Errorf("outcomes are %+v", a.Outcomes)
+			}
+		}},
+		{name: "I9_UnderConcurrencyOneHostWins", test: func(s *suite) {
+			var wg sync.WaitGroup
+			won := make([]string, 8)
+			for w := range won {
+				l := s.openLane(fmt.Sprintf("replica-%d", w))
+				wg.Go(func() {
+					a, err := l.Apply(s.ctx, []shard.Op{opOf(newPin(w, fmt.Sprintf("host-%d", w)))})
+					if err != nil {
+						s.Errorf("Apply: %v", err)
+						return
+					}
+					won[w] = a.Outcomes[0].PinnedTo
+				})
+			}
+			wg.Wait()
+			for _, host := range won {
+				if host == "" || host != won[0] {
+					s.Errorf("pinned to %q", won)
+				}
+			}
+		}},
+	}
+}

@@ -1,0 +1,183 @@
+package shardtest
+
+import (
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// state makes state n of host 1's agent, with instances of so many VCPU.
+func state(n uint64, vcpus int64, instances map[int]int64) *shard.PutHost {
+	h := NewHost(1, vcpus)
+	h.Host.StateVersion = n
+	for i, used := range instances {
+		in := shard.Instance{UUID: ConsumerID(i), ProjectID: "project-2", UserID: "user-2"}
+		if used > 0 {
+			in.Allocations = []shard.Used{{ProviderUUID: HostID(1), ResourceClass: Class, Amount: used}}
+		}
+		h.Instances = append(h.Instances, in)
+	}
+	return h
+}
+
+func putHostClauses() []clause {
+	return []clause{
+		{name: "AHostIsKeptAsItIsSaid", test: func(s *suite) {
+			p := NewHost(1, 8)
+			p.Host.Aggregates = []shard.Aggregate{{UUID: GroupID(1), Name: "az", Metadata: map[string]string{"availability_zone": "z1"}}}
+			p.Host.IOWorkload, p.Host.FailedBuilds, p.Host.AgentVersion = 3, 2, 7
+			p.Host.HostIP, p.Host.DisabledReason = "10.0.0.1", "no reason"
+			p.Host.Providers = append(p.Host.Providers, shard.Provider{UUID: HostID(9), ParentUUID: HostID(1), Name: "numa0"})
+			s.do(p)
+			got := *s.rows().Hosts[HostID(1)]
+			if got.Generation < 1 {
+				s.Errorf("generation is %d", got.Generation)
+			}
+			got.Generation = 0
+			if !equalRows(&got, &p.Host) {
+				s.Errorf("host is %+v, want %+v", got, p.Host)
+			}
+		}},
+		{name: "EveryWriteHasAHigherGeneration", test: func(s *suite) {
+			last := int64(0)
+			rises := func() {
+				s.Helper()
+				r := s.rows()
+				g := r.Hosts[HostID(1)].Generation
+				if u := r.Usages[HostID(1)]; u != nil {
+					g = max(g, u.Generation)
+				}
+				if g <= last {
+					s.Fatalf("generation is %d after %d", g, last)
+				}
+				last = g
+			}
+			s.do(NewHost(1, 8))
+			rises()
+			s.do(NewClaim(1, 1, 1))
+			rises()
+			s.do(state(2, 8, nil))
+			rises()
+			s.do(confirm(*Ref(1)))
+			rises()
+			s.do(release(*Ref(1)))
+			rises()
+		}},
+		{name: "AStateThatIsNotNewerChangesNothing", test: func(s *suite) {
+			s.do(state(5, 8, nil))
+			s.nothing(state(5, 16, map[int]int64{1: 1}))
+			s.nothing(state(4, 16, map[int]int64{1: 1}))
+			s.do(state(6, 16, nil))
+			if c := s.rows().Hosts[HostID(1)].Providers[0].Inventories[0].Total; c != 16 {
+				s.Errorf("total is %d", c)
+			}
+		}},
+		{name: "ANewAgentLifeStartsItsOwnCount", test: func(s *suite) {
+			s.do(state(5, 8, nil))
+			p := state(1, 16, nil)
+			p.Host.BootID = "boot-2"
+			s.do(p)
+			if h := s.rows().Hosts[HostID(1)]; h.StateVersion != 1 || h.BootID != "boot-2" {
+				s.Errorf("host is of %s, %d", h.BootID, h.StateVersion)
+			}
+		}},
+		{name: "AnInstanceWithoutAClaimIsAdopted", test: func(s *suite) {
+			if o := s.do(state(1, 8, map[int]int64{1: 3, 2: 0})); o.Adopted != 2 || o.Conflicts != 0 || o.Overcommitted != 0 {
+				s.Errorf("outcome is %+v", o)
+			}
+			s.used(1, 3)
+			p, err := s.FindClaims(s.ctx, shard.ClaimQuery{ConsumerUUIDs: []string{ConsumerID(1)}})
+			if err != nil || len(p.Claims) != 1 {
+				s.Fatalf("found %+v, %v", p, err)
+			}
+			if c := p.Claims[0]; !c.Adopted || c.State != shard.Confirmed || c.HostUUID != HostID(1) || c.ServiceHost != ServiceHost(1) ||
+				c.ProjectID != "project-2" || c.UserID != "user-2" || !c.ExpiresAt.IsZero() || len(c.ClaimID) > 64 {
+				s.Errorf("claim is %+v", c)
+			}
+			if o := s.do(state(2, 8, map[int]int64{1: 3, 2: 0})); o.Adopted != 0 {
+				s.Errorf("the next state adopts %d", o.Adopted)
+			}
+			s.used(1, 3)
+		}},
+		{name: "APendingClaimOfAnInstanceThatExistsIsConfirmed", test: func(s *suite) {
+			s.do(state(1, 8, nil))
+			s.do(NewClaim(1, 1, 3))
+			if o := s.do(state(2, 8, map[int]int64{1: 5})); o.Adopted != 0 {
+				s.Errorf("adopted %d", o.Adopted)
+			}
+			if c := s.find(1); c.State != shard.Confirmed || c.Adopted {
+				s.Errorf("claim is %+v", c)
+			}
+			s.used(1, 3)
+		}},
+		{name: "AnAdoptedClaimGoesWithItsInstance", test: func(s *suite) {
+			s.do(state(1, 8, map[int]int64{1: 3, 2: 1}))
+			s.do(state(2, 8, map[int]int64{2: 1}))
+			s.used(1, 1)
+			if o := s.do(state(3, 8, map[int]int64{1: 3, 2: 1})); o.Adopted != 1 {
+				s.Errorf("adopted %d when it came back", o.Adopted)
+			}
+			s.used(1, 4)
+		}},
+		{name: "AClaimThatWasMadeStaysWithoutItsInstance", test: func(s *suite) {
+			s.do(state(1, 8, nil))
+			s.do(NewClaim(1, 1, 3))
+			s.do(NewClaim(2, 1, 2))
+			s.do(state(2, 8, map[int]int64{1: 3}))
+			s.do(state(3, 8, nil))
+			s.state(1, shard.Confirmed)
+			s.state(2, shard.Pending)
+			s.used(1, 5)
+		}},
+		{name: "AnAdoptedClaimTakesWhatIsReported", test: func(s *suite) {
+			s.do(state(1, 8, map[int]int64{1: 3}))
+			s.do(state(2, 8, map[int]int64{1: 5}))
+			s.used(1, 5)
+		}},
+		{name: "AConsumerWithAClaimElsewhereIsLeftAlone", test: func(s *suite) {
+			s.do(NewHost(2, 8))
+			s.do(NewClaim(1, 2, 3))
+			if o := s.do(state(1, 8, map[int]int64{1: 3})); o.Conflicts != 1 || o.Adopted != 0 {
+				s.Errorf("outcome is %+v", o)
+			}
+			if c := s.find(1); c.HostUUID != HostID(2) || c.State != shard.Pending {
+				s.Errorf("claim is %+v", c)
+			}
+			s.used(1, 0)
+		}},
+		{name: "AdoptedClaimsMayExceedCapacityAndAreCounted", test: func(s *suite) {
+			if o := s.do(state(1, 4, map[int]int64{1: 3, 2: 3})); o.Overcommitted != 1 {
+				s.Errorf("overcommitted is %d", o.Overcommitted)
+			}
+			s.used(1, 6)
+			s.refused(NewClaim(5, 1, 1), fault.NoValidHost)
+			s.do(state(2, 8, map[int]int64{1: 3, 2: 3}))
+			s.do(NewClaim(5, 1, 2))
+		}},
+		{name: "ClaimsOnAProviderThatIsGoneStayAndAreCounted", test: func(s *suite) {
+			p := state(1, 8, nil)
+			p.Host.Providers = append(p.Host.Providers, shard.Provider{
+				UUID: HostID(9), ParentUUID: HostID(1), Name: "gpu",
+				Inventories: []shard.Inventory{{ResourceClass: "VGPU", Total: 4, MinUnit: 1, MaxUnit: 4, StepSize: 1, AllocationRatio: 1}},
+			})
+			s.do(p)
+			c := NewClaim(1, 1, 1)
+			c.Allocations = append(c.Allocations, shard.Used{ProviderUUID: HostID(9), ResourceClass: "VGPU", Amount: 1})
+			s.do(c)
+			if o := s.do(state(2, 8, nil)); o.Overcommitted != 1 {
+				s.Errorf("overcommitted is %d", o.Overcommitted)
+			}
+			s.state(1, shard.Pending)
+			s.do(release(*Ref(1)))
+		}},
+		{name: "ClaimsFollowTheirHostsName", test: func(s *suite) {
+			s.do(state(1, 8, nil))
+			s.do(NewClaim(1, 1, 1))
+			p := state(2, 8, nil)
+			p.Host.ServiceHost = "renamed"
+			s.do(p)
+			if c := s.find(1); c.ServiceHost != "renamed" {
+				s.Errorf("claim is on %q", c.ServiceHost)
+			}
+		}},
+	}
+}

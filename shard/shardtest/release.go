@@ -1,0 +1,54 @@
+package shardtest
+
+import (
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+func releaseClauses() []clause {
+	return []clause{
+		{name: "AReleasedClaimGivesItsResourcesBack", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 3))
+			s.do(NewClaim(2, 1, 5))
+			s.do(confirm(*Ref(2)))
+			if c := s.do(release(*Ref(1))).Claim; c.State != shard.Released || !c.ExpiresAt.IsZero() {
+				s.Errorf("claim is %s, expires at %v", c.State, c.ExpiresAt)
+			}
+			s.used(1, 5)
+			s.do(release(*Ref(2)))
+			s.used(1, 0)
+			s.state(1, shard.Released)
+			s.state(2, shard.Released)
+		}},
+		{name: "AgainDoesNothing", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 3))
+			s.do(release(*Ref(1)))
+			s.nothing(release(*Ref(1)))
+			s.used(1, 0)
+		}},
+		{name: "BeforeItsClaimItRefusesTheClaim", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			if c := s.do(release(*Ref(1))).Claim; c.State != shard.Released || c.ConsumerUUID != ConsumerID(1) {
+				s.Errorf("tombstone is %+v", c)
+			}
+			s.refused(NewClaim(1, 1, 3), fault.ClaimExpired)
+			s.used(1, 0)
+		}},
+		{name: "AnotherConsumersClaimStays", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 3))
+			s.refused(release{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(2)}, fault.InvalidRequest)
+			s.state(1, shard.Pending)
+			s.used(1, 3)
+		}},
+		{name: "AnExpiredClaimCannotComeBackAfterIt", needs: []string{"advance"}, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.expired(1, 1, 3)
+			s.do(release(*Ref(1)))
+			s.refused(confirm(*Ref(1)), fault.ClaimExpired)
+			s.used(1, 0)
+		}},
+	}
+}

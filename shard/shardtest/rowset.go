@@ -1,0 +1,278 @@
+package shardtest
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"cellgate/shard"
+)
+
+// Rows are a shard's rows by their keys.
+type Rows struct {
+	Hosts  map[string]*shard.Host
+	Usages map[string]*shard.Usage
+	// Claims that are live.
+	Claims map[string]*shard.Claim
+	Pins   map[string]*shard.Pin
+	// pinned is when the journal last spoke of a pin.
+	pinned map[string]time.Time
+}
+
+// NewRows makes an empty set.
+func NewRows() *Rows {
+	return &Rows{
+		Hosts: map[string]*shard.Host{}, Usages: map[string]*shard.Usage{},
+		Claims: map[string]*shard.Claim{}, Pins: map[string]*shard.Pin{},
+		pinned: map[string]time.Time{},
+	}
+}
+
+// LoadRows loads a shard.
+func LoadRows(ctx context.Context, r shard.Reader) (*Rows, shard.Cursor, error) {
+	rows := NewRows()
+	at, err := r.Load(ctx, func(c shard.Change) error {
+		rows.Put(c, time.Time{})
+		return nil
+	})
+	return rows, at, err
+}
+
+// Put takes a row of Load (at is zero) or of the journal, in any order between
+// lanes: an older row does not replace a newer one.
+func (r *Rows) Put(c shard.Change, at time.Time) {
+	switch {
+	case c.Host != nil:
+		if old := r.Hosts[c.Host.UUID]; old == nil || old.Generation < c.Host.Generation {
+			r.Hosts[c.Host.UUID] = c.Host
+		}
+	case c.Usage != nil:
+		if old := r.Usages[c.Usage.HostUUID]; old == nil || old.Generation < c.Usage.Generation {
+			r.Usages[c.Usage.HostUUID] = c.Usage
+		}
+	case c.Claim != nil:
+		old := r.Claims[c.Claim.ClaimID]
+		if old != nil && old.UpdatedAt.After(c.Claim.UpdatedAt) {
+			return
+		}
+		// Ended ones stay, so that an older row does not bring one back.
+		r.Claims[c.Claim.ClaimID] = c.Claim
+	case c.Pin != nil:
+		if r.pinned[c.Pin.GroupUUID].After(at) {
+			return
+		}
+		r.pinned[c.Pin.GroupUUID] = at
+		r.Pins[c.Pin.GroupUUID] = c.Pin
+		if len(c.Pin.Holders) == 0 {
+			delete(r.Pins, c.Pin.GroupUUID)
+		}
+	}
+}
+
+// Live drops the ended claims.
+func (r *Rows) Live() *Rows {
+	for id, c := range r.Claims {
+		if !c.State.Live() {
+			delete(r.Claims, id)
+		}
+	}
+	return r
+}
+
+// Check says how the rows do not add up: usage is the sum of the live claims,
+// and a consumer has one live claim (I2).
+func (r *Rows) Check() []string {
+	var wrong []string
+	byConsumer := map[string]string{}
+	type key struct{ host, provider, class string }
+	sum := map[key]int64{}
+	pending, confirmed := map[string]int32{}, map[string]int32{}
+	for id, c := range r.Claims {
+		if !c.State.Live() {
+			wrong = append(wrong, fmt.Sprintf("claim %s is %s among the live ones", id, c.State))
+			continue
+		}
+		if other, ok := byConsumer[c.ConsumerUUID]; ok {
+			wrong = append(wrong, fmt.Sprintf("I2: consumer %s has live claims %s and %s", c.ConsumerUUID, id, other))
+		}
+		byConsumer[c.ConsumerUUID] = id
+		for _, a := range c.Allocations {
+			sum[key{c.HostUUID, a.ProviderUUID, a.ResourceClass}] += a.Amount
+		}
+		switch {
+		case c.State == shard.Confirmed:
+			confirmed[c.HostUUID]++
+			if !c.ExpiresAt.IsZero() {
+				wrong = append(wrong, fmt.Sprintf("claim %s is CONFIRMED and has a lease", id))
+			}
+		default:
+			pending[c.HostUUID]++
+		}
+		if r.Usages[c.HostUUID] == nil {
+			wrong = append(wrong, fmt.Sprintf("host %s has claim %s and no usage", c.HostUUID, id))
+		}
+	}
+	for id, u := range r.Usages {
+		if u.Pending != pending[id] || u.Confirmed != confirmed[id] {
+			wrong = append(wrong, fmt.Sprintf("host %s counts %d pending and %d confirmed, has %d and %d", id, u.Pending, u.Confirmed, pending[id], confirmed[id]))
+		}
+		if !slices.IsSortedFunc(u.Used, func(a, b shard.Used) int {
+			return strings.Compare(a.ProviderUUID+"\x00"+a.ResourceClass, b.ProviderUUID+"\x00"+b.ResourceClass)
+		}) {
+			wrong = append(wrong, fmt.Sprintf("the usage of host %s is not in order: %v", id, u.Used))
+		}
+		for _, a := range u.Used {
+			k := key{id, a.ProviderUUID, a.ResourceClass}
+			if sum[k] != a.Amount || a.Amount == 0 {
+				wrong = append(wrong, fmt.Sprintf("%v is %d in use, its claims take %d", k, a.Amount, sum[k]))
+			}
+			delete(sum, k)
+		}
+	}
+	for k, n := range sum {
+		wrong = append(wrong, fmt.Sprintf("%v: claims take %d, none is in use", k, n))
+	}
+	slices.Sort(wrong)
+	return wrong
+}
+
+// Overfull says which providers are used beyond capacity (I1).
+func (r *Rows) Overfull() []string {
+	var wrong []string
+	for id, h := range r.Hosts {
+		for _, p := range h.Providers {
+			for _, inv := range p.Inventories {
+				if used := r.Usages[id].Of(p.UUID, inv.ResourceClass); used > inv.Capacity() {
+					wrong = append(wrong, fmt.Sprintf("I1: host %s, provider %s: %d %s of %d in use", id, p.UUID, used, inv.ResourceClass, inv.Capacity()))
+				}
+			}
+		}
+	}
+	return wrong
+}
+
+// Diff says where two sets differ.
+func (r *Rows) Diff(other *Rows) []string {
+	var d []string
+	d = append(d, diff("host", r.Hosts, other.Hosts)...)
+	d = append(d, diff("usage", r.Usages, other.Usages)...)
+	d = append(d, diff("claim", r.Claims, other.Claims)...)
+	return append(d, diff("pin", r.Pins, other.Pins)...)
+}
+
+func diff[T any](what string, a, b map[string]*T) []string {
+	var d []string
+	for id, row := range a {
+		if other, ok := b[id]; !ok {
+			d = append(d, fmt.Sprintf("%s %s is only in the first: %+v", what, id, *row))
+		} else if !equalRows(row, other) {
+			d = append(d, fmt.Sprintf("%s %s differs: %+v, %+v", what, id, *row, *other))
+		}
+	}
+	for id, row := range b {
+		if _, ok := a[id]; !ok {
+			d = append(d, fmt.Sprintf("%s %s is only in the second: %+v", what, id, *row))
+		}
+	}
+	return d
+}
+
+// equalRows compares rows, where an empty list is one that is not there.
+func equalRows(a, b any) bool { return same(reflect.ValueOf(a), reflect.ValueOf(b)) }
+
+func same(a, b reflect.Value) bool {
+	switch a.Kind() {
+	case reflect.Pointer:
+		if a.IsNil() || b.IsNil() {
+			return a.IsNil() == b.IsNil()
+		}
+		return same(a.Elem(), b.Elem())
+	case reflect.Slice, reflect.Map:
+		if a.Len() != b.Len() {
+			return false
+		}
+		if a.Len() == 0 {
+			return true
+		}
+		if a.Kind() == reflect.Map {
+			return reflect.DeepEqual(a.Interface(), b.Interface())
+		}
+		for i := range a.Len() {
+			if !same(a.Index(i), b.Index(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Struct:
+		if eq := a.MethodByName("Equal"); eq.IsValid() && eq.Type().NumIn() == 1 && eq.Type().In(0) == a.Type() {
+			return eq.Call([]reflect.Value{b})[0].Bool()
+		}
+		for i := range a.NumField() {
+			if !same(a.Field(i), b.Field(i)) {
+				return false
+			}
+		}
+		return true
+	}
+	return a.Equal(b)
+}
+
+// EqualEntries reports whether two journal entries say the same.
+func EqualEntries(a, b shard.Entry) bool { return equalRows(&a, &b) }
+
+// Replay reads the journal from the beginning: the rows it tells of, and each
+// lane's entries. It fails when a lane has a gap.
+func Replay(ctx context.Context, j shard.Journal, from shard.Cursor) (*Rows, map[shard.LaneID][]shard.Entry, error) {
+	rows, lanes := NewRows(), map[shard.LaneID][]shard.Entry{}
+	at := from
+	for {
+		entries, next, err := j.Tail(ctx, at, 100)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(entries) == 0 {
+			return rows.Live(), lanes, nil
+		}
+		for _, e := range entries {
+			if want := from[e.Lane] + uint64(len(lanes[e.Lane])) + 1; e.Seq != want {
+				return nil, nil, fmt.Errorf("lane %v has entry %d where %d belongs", e.Lane, e.Seq, want)
+			}
+			lanes[e.Lane] = append(lanes[e.Lane], e)
+			for _, c := range e.Changes {
+				rows.Put(c, e.At)
+			}
+		}
+		at = next
+	}
+}
+
+func (s *suite) rows() *Rows {
+	s.Helper()
+	r, _, err := LoadRows(s.ctx, s)
+	if err != nil {
+		s.Fatalf("Load: %v", err)
+	}
+	return r
+}
+
+func (s *suite) checkRows() {
+	s.Helper()
+	for _, w := range s.rows().Check() {
+		s.Error(w)
+	}
+}
+
+// checkJournal: the journal from the beginning tells the state there is.
+func (s *suite) checkJournal() {
+	s.Helper()
+	told, _, err := Replay(s.ctx, s, nil)
+	if err != nil {
+		s.Fatalf("replaying the journal: %v", err)
+	}
+	for _, d := range s.rows().Diff(told) {
+		s.Errorf("rows and journal: %s", d)
+	}
+}

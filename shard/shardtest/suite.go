@@ -1,0 +1,259 @@
+package shardtest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// Backend is a store to be tested.
+type Backend struct {
+	Name string
+	// Open makes a fresh, empty store, that the suite closes.
+	Open func(t *testing.T) *Instance
+}
+
+// Instance is an open store and what can be done to it. A nil function is a
+// capability that the backend does not have: the tests that need it are skipped,
+// and said to be.
+type Instance struct {
+	shard.Store
+	// Advance moves store time forward.
+	Advance func(d time.Duration)
+	// Rewind sets the machine's clock back, which store time must not follow.
+	Rewind func(d time.Duration)
+	// Reopen closes the store and opens what it left.
+	Reopen func(t *testing.T) *Instance
+	// Crash opens what a loss of power at this moment leaves; the old store
+	// goes on and is closed by the suite.
+	Crash func(t *testing.T) *Instance
+}
+
+// clause is one sentence of the contract.
+type clause struct {
+	name string
+	test func(s *suite)
+	// needs are capabilities, by name.
+	needs []string
+	// untold: the journal does not tell the state from the beginning afterwards.
+	untold bool
+}
+
+type topic struct {
+	name    string
+	clauses []clause
+}
+
+func topics() []topic {
+	return []topic{
+		{"claims", claimClauses()},
+		{"confirm", confirmClauses()},
+		{"release", releaseClauses()},
+		{"expire", expireClauses()},
+		{"groups", groupClauses()},
+		{"pins", pinClauses()},
+		{"puthost", putHostClauses()},
+		{"badinput", badInputClauses()},
+		{"lanes", laneClauses()},
+		{"journal", journalClauses()},
+		{"trim", trimClauses()},
+		{"load", loadClauses()},
+		{"find", findClauses()},
+		{"time", timeClauses()},
+		{"restart", restartClauses()},
+		{"concurrency", concurrencyClauses()},
+		{"linearizable", linearizableClauses()},
+	}
+}
+
+// Run runs the whole suite. After each test the rows must add up, and the
+// journal replayed must give the rows.
+func Run(t *testing.T, b Backend) {
+	has := capabilities(t, b)
+	for name, is := range has {
+		t.Logf("backend %s: capability %-8s %v", b.Name, name, is)
+	}
+	for _, topic := range topics() {
+		t.Run(topic.name, func(t *testing.T) {
+			for _, c := range topic.clauses {
+				t.Run(c.name, func(t *testing.T) {
+					for _, n := range c.needs {
+						if !has[n] {
+							t.Skipf("backend %s NOT TESTED: it has no capability %q", b.Name, n)
+						}
+					}
+					s := open(t, b)
+					c.test(s)
+					s.checkRows()
+					if !c.untold {
+						s.checkJournal()
+					}
+				})
+			}
+		})
+	}
+}
+
+func capabilities(t *testing.T, b Backend) map[string]bool {
+	i := b.Open(t)
+	if err := i.Close(); err != nil {
+		t.Fatalf("closing an empty store: %v", err)
+	}
+	return map[string]bool{
+		"advance": i.Advance != nil, "rewind": i.Rewind != nil,
+		"reopen": i.Reopen != nil, "crash": i.Crash != nil,
+	}
+}
+
+// suite is one test: a store, and a lane to write by.
+type suite struct {
+	*testing.T
+	*Instance
+	ctx  context.Context
+	lane shard.Lane
+}
+
+func open(t *testing.T, b Backend) *suite {
+	s := &suite{T: t, Instance: b.Open(t), ctx: t.Context()}
+	t.Cleanup(func() {
+		if err := s.Instance.Close(); err != nil {
+			t.Errorf("closing the store: %v", err)
+		}
+	})
+	s.lane = s.openLane("replica-1")
+	return s
+}
+
+func (s *suite) openLane(replica string) shard.Lane {
+	s.Helper()
+	l, err := s.OpenLane(s.ctx, replica)
+	if err != nil {
+		s.Fatalf("OpenLane(%s): %v", replica, err)
+	}
+	return l
+}
+
+// reopen puts the store that was opened again, and a new lane of it, in the old
+// one's place.
+func (s *suite) reopen() {
+	s.Helper()
+	s.Instance = s.Instance.Reopen(s.T)
+	s.lane = s.openLane("replica-1")
+}
+
+// apply runs a batch that must not fail.
+func (s *suite) apply(ops ...shard.Op) shard.Applied {
+	s.Helper()
+	a, err := s.lane.Apply(s.ctx, ops)
+	if err != nil {
+		s.Fatalf("Apply: %v", err)
+	}
+	if len(a.Outcomes) != len(ops) {
+		s.Fatalf("Apply of %d operations has %d outcomes", len(ops), len(a.Outcomes))
+	}
+	return a
+}
+
+// do runs one operation that must not be refused.
+func (s *suite) do(op any) shard.Outcome {
+	s.Helper()
+	o := s.apply(opOf(op)).Outcomes[0]
+	if o.Refusal != nil {
+		s.Fatalf("%T refused: %s: %s", op, o.Refusal.Kind, o.Refusal.Message)
+	}
+	return o
+}
+
+// refused runs one operation that must be refused, and change nothing.
+func (s *suite) refused(op any, kind fault.Kind) shard.Outcome {
+	s.Helper()
+	a := s.apply(opOf(op))
+	o := a.Outcomes[0]
+	switch {
+	case o.Refusal == nil:
+		s.Fatalf("%T was done, want it refused with %s", op, kind)
+	case o.Refusal.Kind != kind:
+		s.Fatalf("%T refused with %s (%s), want %s", op, o.Refusal.Kind, o.Refusal.Message, kind)
+	case o.Refusal.Message == "":
+		s.Fatalf("%T refused with %s and no message", op, kind)
+	case a.Entry.Seq != 0 || len(a.Entry.Changes) != 0:
+		s.Fatalf("%T refused with %s, and something was written: %+v", op, kind, a.Entry)
+	}
+	return o
+}
+
+// nothing runs one operation that must be done without writing anything.
+func (s *suite) nothing(op any) shard.Outcome {
+	s.Helper()
+	a := s.apply(opOf(op))
+	if r := a.Outcomes[0].Refusal; r != nil {
+		s.Fatalf("%T refused: %s: %s", op, r.Kind, r.Message)
+	}
+	if a.Entry.Seq != 0 {
+		s.Fatalf("%T wrote %+v, want nothing written", op, a.Entry.Changes)
+	}
+	return a.Outcomes[0]
+}
+
+// expire and unpin tell apart what opOf cannot tell by type.
+type (
+	confirm shard.ClaimRef
+	release shard.ClaimRef
+	expire  shard.ClaimRef
+)
+
+func opOf(v any) shard.Op {
+	switch v := v.(type) {
+	case *shard.PutHost:
+		return shard.Op{PutHost: v}
+	case *shard.NewClaim:
+		return shard.Op{Claim: v}
+	case confirm:
+		return shard.Op{Confirm: (*shard.ClaimRef)(&v)}
+	case release:
+		return shard.Op{Release: (*shard.ClaimRef)(&v)}
+	case expire:
+		return shard.Op{Expire: (*shard.ClaimRef)(&v)}
+	case *shard.NewPin:
+		return shard.Op{Pin: v}
+	case *shard.Unpin:
+		return shard.Op{Unpin: v}
+	}
+	return v.(shard.Op)
+}
+
+// find gives a claim by id, tombstones too; nil when there is none.
+func (s *suite) find(n int) *shard.Claim {
+	s.Helper()
+	p, err := s.FindClaims(s.ctx, shard.ClaimQuery{ClaimIDs: []string{ClaimID(n)}, Ended: true})
+	if err != nil {
+		s.Fatalf("FindClaims: %v", err)
+	}
+	if len(p.Claims) == 0 {
+		return nil
+	}
+	return p.Claims[0]
+}
+
+// state checks a claim's state; "" when there must be none.
+func (s *suite) state(n int, want shard.ClaimState) {
+	s.Helper()
+	var got shard.ClaimState
+	if c := s.find(n); c != nil {
+		got = c.State
+	}
+	if got != want {
+		s.Fatalf("claim %d is %q, want %q", n, got, want)
+	}
+}
+
+// used checks what is in use on a host.
+func (s *suite) used(host int, want int64) {
+	s.Helper()
+	if got := s.rows().Usages[HostID(host)].Of(HostID(host), Class); got != want {
+		s.Fatalf("host %d has %d in use, want %d", host, got, want)
+	}
+}

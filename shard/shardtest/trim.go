@@ -1,0 +1,118 @@
+package shardtest
+
+import (
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+var oldEnough = time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func trimClauses() []clause {
+	advance := []string{"advance"}
+	return []clause{
+		{name: "TrimmedEntriesAreGoneToWhoNeedsThem", needs: advance, untold: true, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 1))
+			_, early := s.tail(nil, 1)
+			_, at := s.tail(nil, 100)
+			s.Advance(time.Hour)
+			s.do(NewClaim(2, 1, 1))
+			s.trim(-time.Minute)
+			for _, behind := range []shard.Cursor{nil, early} {
+				if _, _, err := s.Tail(s.ctx, behind, 100); fault.KindOf(err) != fault.Gone {
+					s.Errorf("Tail from %v: %v, want %s", behind, err, fault.Gone)
+				}
+			}
+			if got, _ := s.tail(at, 100); len(got) != 1 || got[0].Seq != 3 {
+				s.Errorf("after what was trimmed are %+v", got)
+			}
+			rows, at, err := LoadRows(s.ctx, s)
+			if err != nil || len(rows.Claims) != 2 {
+				s.Errorf("loaded %+v, %v", rows, err)
+			}
+			s.do(NewClaim(3, 1, 1))
+			if got, _ := s.tail(at, 100); len(got) != 1 || got[0].Seq != 4 {
+				s.Errorf("after Load are %+v", got)
+			}
+		}},
+		{name: "NumbersGoOnAfterTrimmingAll", needs: advance, untold: true, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.Advance(time.Hour)
+			s.trim(0)
+			if a := s.apply(opOf(NewClaim(1, 1, 1))); a.Entry.Seq != 2 {
+				s.Errorf("next entry is %d", a.Entry.Seq)
+			}
+			s.trim(0)
+			s.trim(0)
+		}},
+		{name: "TombstonesAreKeptForTheirTime", needs: advance, untold: true, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 1))
+			s.do(release(*Ref(1)))
+			s.do(release(*Ref(2)))
+			s.do(NewClaim(3, 1, 1))
+			s.do(confirm(*Ref(3)))
+			s.Advance(shard.TombstoneTTL - time.Minute)
+			s.do(release(*Ref(4)))
+			s.trim(0)
+			s.refused(NewClaim(1, 1, 1), fault.ClaimExpired)
+			s.refused(NewClaim(2, 1, 1), fault.ClaimExpired)
+			s.Advance(time.Hour)
+			s.trim(0)
+			s.state(1, "")
+			s.state(2, "")
+			s.state(3, shard.Confirmed)
+			s.state(4, shard.Released)
+			s.do(NewClaim(1, 1, 1))
+			s.refused(NewClaim(4, 1, 1), fault.ClaimExpired)
+		}},
+		{name: "TombstonesAfterTheGivenTimeStay", needs: advance, untold: true, test: func(s *suite) {
+			s.do(release(*Ref(1)))
+			s.Advance(2 * shard.TombstoneTTL)
+			s.do(NewHost(1, 8))
+			s.trim(-3 * shard.TombstoneTTL)
+			s.state(1, shard.Released)
+			s.checkJournal()
+		}},
+		{name: "AClaimThatCameBackIsNoTombstone", needs: advance, untold: true, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.expired(1, 1, 1)
+			s.do(confirm(*Ref(1)))
+			s.expired(2, 1, 1)
+			s.Advance(23 * time.Hour)
+			s.do(release(*Ref(2)))
+			s.Advance(2 * time.Hour)
+			s.trim(0)
+			s.state(1, shard.Confirmed)
+			s.state(2, shard.Released)
+			s.used(1, 1)
+		}},
+		{name: "ManyAreTrimmed", needs: advance, untold: true, test: func(s *suite) {
+			ops := make([]shard.Op, 2500)
+			for i := range ops {
+				ops[i] = opOf(release(*Ref(i)))
+			}
+			s.apply(ops...)
+			s.Advance(25 * time.Hour)
+			s.trim(0)
+			p, err := s.FindClaims(s.ctx, shard.ClaimQuery{Ended: true})
+			if err != nil || len(p.Claims) != 0 {
+				s.Errorf("left are %d tombstones, %v", len(p.Claims), err)
+			}
+		}},
+	}
+}
+
+// trim trims what is of before a time from now.
+func (s *suite) trim(from time.Duration) {
+	s.Helper()
+	now, err := s.Now(s.ctx)
+	if err == nil {
+		err = s.Trim(s.ctx, now.Add(from))
+	}
+	if err != nil {
+		s.Fatalf("Trim: %v", err)
+	}
+}

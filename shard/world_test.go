@@ -1,0 +1,173 @@
+package shard
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"pgregory.net/rapid"
+)
+
+// world is all rows of a small shard, with footprints read as view.go says.
+type world struct {
+	hosts  map[string]*Host
+	usages map[string]*Usage
+	claims map[string]*Claim
+	pins   map[string]*Pin
+}
+
+func newWorld() *world {
+	return &world{map[string]*Host{}, map[string]*Usage{}, map[string]*Claim{}, map[string]*Pin{}}
+}
+
+// read gives the rows of a footprint, and no others.
+func (w *world) read(f Footprint) *View {
+	v := NewView()
+	host := func(id string) {
+		if h := w.hosts[id]; h != nil {
+			v.Hosts[id] = h
+		}
+		if u := w.usages[id]; u != nil {
+			v.Usages[id] = u
+		}
+	}
+	claim := func(c *Claim) {
+		v.Claims[c.ClaimID] = c
+		host(c.HostUUID)
+	}
+	live := func(index map[string][]string, key string, is func(*Claim) bool) {
+		delete(index, key)
+		for _, id := range slices.Sorted(maps.Keys(w.claims)) {
+			if c := w.claims[id]; c.State.Live() && is(c) {
+				claim(c)
+				index[key] = append(index[key], id)
+			}
+		}
+	}
+	consumer := func(id string) {
+		live(v.LiveByConsumer, id, func(c *Claim) bool { return c.ConsumerUUID == id })
+	}
+	group := func(id string) {
+		live(v.LiveByGroup, id, func(c *Claim) bool { return c.Group != nil && c.Group.UUID == id })
+	}
+	for _, id := range f.Hosts {
+		host(id)
+	}
+	for _, id := range f.HostClaims {
+		host(id)
+		live(v.LiveByHost, id, func(c *Claim) bool { return c.HostUUID == id })
+	}
+	for _, id := range f.Claims {
+		if c := w.claims[id]; c != nil {
+			claim(c)
+		}
+	}
+	for _, id := range f.Confirms {
+		if c := w.claims[id]; c != nil && c.Group != nil {
+			group(c.Group.UUID)
+			for _, m := range c.Group.Members {
+				consumer(m)
+			}
+		}
+	}
+	for _, id := range f.Consumers {
+		consumer(id)
+	}
+	for _, id := range f.Groups {
+		group(id)
+	}
+	for _, id := range f.Pins {
+		if p := w.pins[id]; p != nil {
+			v.Pins[id] = p
+		}
+	}
+	return v
+}
+
+func (w *world) write(changes []Change) {
+	for _, c := range changes {
+		switch {
+		case c.Host != nil:
+			w.hosts[c.Host.UUID] = c.Host
+		case c.Usage != nil:
+			w.usages[c.Usage.HostUUID] = c.Usage
+		case c.Claim != nil:
+			w.claims[c.Claim.ClaimID] = c.Claim
+		case len(c.Pin.Holders) == 0:
+			delete(w.pins, c.Pin.GroupUUID)
+		default:
+			w.pins[c.Pin.GroupUUID] = c.Pin
+		}
+	}
+}
+
+func checkWorld(t *rapid.T, w *world, o *oracle) {
+	perConsumer := map[string]int{}
+	for _, c := range w.claims {
+		if c.State.Live() {
+			perConsumer[c.ConsumerUUID]++
+		}
+		if c.State == Pending == c.ExpiresAt.IsZero() {
+			t.Fatalf("claim %s is %s, expires at %v", c.ClaimID, c.State, c.ExpiresAt)
+		}
+	}
+	for id, n := range perConsumer {
+		if n > 1 {
+			t.Fatalf("I2: consumer %s has %d live claims", id, n)
+		}
+	}
+	if got, want := len(w.claims), len(o.claims); got != want {
+		t.Fatalf("%d claims, by the naive rules %d", got, want)
+	}
+	for id, u := range w.usages {
+		var pending, confirmed int32
+		for _, c := range o.claims {
+			switch {
+			case c.HostUUID != id:
+			case c.State == Pending:
+				pending++
+			case c.State == Confirmed:
+				confirmed++
+			}
+		}
+		if u.Pending != pending || u.Confirmed != confirmed {
+			t.Fatalf("host %s counts %d, %d; has %d, %d", id, u.Pending, u.Confirmed, pending, confirmed)
+		}
+		for _, a := range u.Used {
+			if n := o.inUse(id, a.ProviderUUID, a.ResourceClass); n != a.Amount || n == 0 {
+				t.Fatalf("host %s: %+v in use, by the naive rules %d", id, a, n)
+			}
+		}
+		if !slices.IsSortedFunc(u.Used, compareUsed) {
+			t.Fatalf("host %s: %+v is not in order", id, u.Used)
+		}
+	}
+	for _, c := range o.claims {
+		for _, a := range c.Allocations {
+			if c.State.Live() && w.usages[c.HostUUID].Of(a.ProviderUUID, a.ResourceClass) == 0 {
+				t.Fatalf("%+v of claim %s is not in use", a, c.ClaimID)
+			}
+		}
+	}
+}
+
+// dump writes all rows out, in order.
+func dump(w *world) string {
+	var s string
+	for _, id := range slices.Sorted(maps.Keys(w.hosts)) {
+		s += fmt.Sprintf("%+v\n", *w.hosts[id])
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.usages)) {
+		s += fmt.Sprintf("%+v\n", *w.usages[id])
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.claims)) {
+		c := *w.claims[id]
+		g := c.Group
+		c.Group = nil
+		s += fmt.Sprintf("%+v %+v\n", c, g)
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.pins)) {
+		s += fmt.Sprintf("%+v\n", *w.pins[id])
+	}
+	return s
+}
