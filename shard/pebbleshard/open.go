@@ -22,6 +22,8 @@ import (
 // FormatVersion of ours.
 const pebbleFormat = pebble.FormatValueSeparation
 
+// memTable is the size of a memtable, in bytes, and about that of a log file,
+// which Pebble allocates ahead and keeps a few of.
 const memTable = 8 << 20
 
 // Open opens the shard in a directory, or makes one there.
