@@ -21,9 +21,10 @@ help: ## Print this help.
 run: build ## Place the bundled Nova requests on 3 cells x 1,000 hosts, then serve. ONCE=1 stops after the table; DATA=DIR, CELLS=, HOSTS=.
 	$(BIN)/cellgate dev --cells $(CELLS) --hosts $(HOSTS) --data $(DATA) --sample $(if $(ONCE),--once)
 
+# -buildvcs overrides GOFLAGS, so that `cellgate version` has its revision.
 .PHONY: build
 build: ## Build bin/cellgate.
-	go build -o $(BIN)/cellgate ./cmd/cellgate
+	go build -buildvcs=auto -o $(BIN)/cellgate ./cmd/cellgate
 
 .PHONY: test
 test: needs $(TOOLS)/.stamp ## Run all tests with the race detector; what did not run is counted and listed at the end.

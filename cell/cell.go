@@ -27,6 +27,7 @@ type Cell struct {
 
 	rows     *rows
 	live     *liveness
+	outages  *outages
 	versions *versions
 	writer   *writer
 	follower *follower
@@ -69,6 +70,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 		slots: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		ready: make(chan struct{}), stopping: make(chan struct{}),
 	}
+	c.outages = newOutages(c.live, c.rows.serviceHost, c.log)
 	c.writer = newWriter(c.uuid, c.rows, c.live, c.versions, c.log)
 	show := func(f feed) { c.writer.in <- f }
 	c.follower = newFollower(deps.Store, cfg.TailEvery, c.rows, show, c.log)
@@ -120,7 +122,7 @@ func (c *Cell) serve(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.pipeline.run(ctx) })
 	g.Go(func() error { return c.follower.run(ctx) })
-	g.Go(func() error { return c.live.run(ctx) })
+	g.Go(func() error { return c.live.run(ctx, c.outages.tell) })
 	g.Go(func() error { return c.sweep(ctx) })
 	g.Go(func() error { return c.keeper.leases(ctx) })
 	g.Go(func() error { return c.keeper.journal(ctx) })

@@ -29,7 +29,7 @@ func opOf(in *cellv1.ClaimOp) (shard.Op, error) {
 			GroupUUID:   r.uuid("pin.group_uuid", in.Pin.GetGroupUuid()),
 			ServiceHost: in.Pin.GetServiceHost(),
 			ClaimID:     in.Pin.GetClaimId(),
-			TTL:         r.ttl("pin.ttl", in.Pin.GetTtl().AsDuration()),
+			TTL:         r.ttl("pin.ttl", in.Pin.GetTtl().AsDuration(), shard.MaxPinTTL),
 		}
 	case *cellv1.ClaimOp_Unpin:
 		op.Unpin = &shard.Unpin{
@@ -47,7 +47,7 @@ func (r *reader) newClaim(in *cellv1.NewClaim) *shard.NewClaim {
 		ClaimID:       in.GetClaimId(),
 		ConsumerUUID:  r.uuid("claim.consumer_uuid", in.GetConsumerUuid()),
 		HostUUID:      r.uuid("claim.host_uuid", in.GetHostUuid()),
-		TTL:           r.ttl("claim.ttl", in.GetTtl().AsDuration()),
+		TTL:           r.ttl("claim.ttl", in.GetTtl().AsDuration(), shard.MaxClaimTTL),
 		ProjectID:     in.GetProjectId(),
 		UserID:        in.GetUserId(),
 		RequestID:     in.GetRequestId(),
@@ -103,12 +103,13 @@ func (r *reader) claimRef(path string, in *cellv1.ClaimRef) *shard.ClaimRef {
 	return &shard.ClaimRef{
 		ClaimID:      in.GetClaimId(),
 		ConsumerUUID: r.uuid(path+".consumer_uuid", in.GetConsumerUuid()),
+		PendingOnly:  in.GetPendingOnly(),
 	}
 }
 
-func (r *reader) ttl(path string, ttl time.Duration) time.Duration {
-	if ttl <= 0 || ttl > shard.MaxClaimTTL {
-		r.problem(path, "must be above 0 and at most %v", shard.MaxClaimTTL)
+func (r *reader) ttl(path string, ttl, most time.Duration) time.Duration {
+	if ttl <= 0 || ttl > most {
+		r.problem(path, "must be above 0 and at most %v", most)
 	}
 	return ttl
 }

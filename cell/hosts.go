@@ -75,7 +75,7 @@ func (s *scheduler) ListHosts(_ context.Context, req *cellv1.ListHostsRequest) (
 			out.More = true
 			break
 		}
-		out.Hosts = append(out.Hosts, s.hostMessage(row))
+		out.Hosts = append(out.Hosts, s.hostMessage(row, req.GetDefaultAvailabilityZone()))
 	}
 	return out, nil
 }
@@ -86,8 +86,11 @@ func matches(row *hostRow, req *cellv1.ListHostsRequest) bool {
 		!strings.Contains(strings.ToLower(row.host.ServiceHost), strings.ToLower(part)) {
 		return false
 	}
-	if zone := req.GetAvailabilityZone(); zone != "" && !slices.Contains(zonesOf(row.host), zone) {
-		return false
+	if zone := req.GetAvailabilityZone(); zone != "" {
+		zones := zonesOf(row.host)
+		if !slices.Contains(zones, zone) && (len(zones) > 0 || zone != req.GetDefaultAvailabilityZone()) {
+			return false
+		}
 	}
 	if trait := req.GetTrait(); trait != "" {
 		root := rootOf(row.host)
@@ -96,8 +99,9 @@ func matches(row *hostRow, req *cellv1.ListHostsRequest) bool {
 	return true
 }
 
-// hostMessage is a host as people see it.
-func (c *Cell) hostMessage(row *hostRow) *cellgatev1.Host {
+// hostMessage is a host as people see it; defaultZone is the zone of one that is
+// in none.
+func (c *Cell) hostMessage(row *hostRow, defaultZone string) *cellgatev1.Host {
 	h := row.host
 	seen, up := c.live.lastSeen(h.UUID)
 	out := &cellgatev1.Host{
@@ -112,6 +116,7 @@ func (c *Cell) hostMessage(row *hostRow) *cellgatev1.Host {
 		LastSeenAt:     timeOf(seen),
 		Generation:     h.Generation,
 	}
+	out.AvailabilityZone = defaultZone
 	if zones := zonesOf(h); len(zones) > 0 {
 		out.AvailabilityZone = zones[0]
 	}

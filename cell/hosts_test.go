@@ -68,10 +68,20 @@ func TestHostsAreListedInOrderByPageAndFilter(t *testing.T) {
 		{&cellv1.ListHostsRequest{AvailabilityZone: "west"}, []string{"host-00002", "host-00004"}},
 		{&cellv1.ListHostsRequest{Trait: "CUSTOM_FAST", NameContains: "HOST-00004"}, []string{"host-00004"}},
 		{&cellv1.ListHostsRequest{HostUuid: hostUUID(3)}, []string{"host-00003"}},
+		{&cellv1.ListHostsRequest{AvailabilityZone: "nova"}, nil},
+		{&cellv1.ListHostsRequest{AvailabilityZone: "nova", DefaultAvailabilityZone: "nova"}, []string{"host-00001", "host-00003", "host-00005"}},
+		{&cellv1.ListHostsRequest{AvailabilityZone: "west", DefaultAvailabilityZone: "nova"}, []string{"host-00002", "host-00004"}},
+		{&cellv1.ListHostsRequest{AvailabilityZone: "west", DefaultAvailabilityZone: "west"}, []string{"host-00001", "host-00002", "host-00003", "host-00004", "host-00005"}},
 		{&cellv1.ListHostsRequest{HostUuid: hostUUID(9)}, nil},
 	} {
 		if got, _ := r.listHosts(c.req); !slices.Equal(got, c.want) {
 			t.Errorf("%v gave %v, want %v", c.req, got, c.want)
+		}
+	}
+	_, all := r.listHosts(&cellv1.ListHostsRequest{DefaultAvailabilityZone: "nova"})
+	for i, h := range all.GetHosts() {
+		if want := []string{"nova", "west"}[i%2]; h.GetAvailabilityZone() != want {
+			t.Errorf("%s is shown in zone %q, want %q", h.GetServiceHost(), h.GetAvailabilityZone(), want)
 		}
 	}
 }

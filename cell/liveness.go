@@ -114,8 +114,22 @@ func (l *liveness) takeChanged() map[string]bool {
 	return out
 }
 
-// run checks until ctx ends, twenty times in the time a host may be silent.
-func (l *liveness) run(ctx context.Context) error {
+// downHosts gives the hosts that are down, and how many are known.
+func (l *liveness) downHosts() (down map[string]struct{}, known int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	down = map[string]struct{}{}
+	for host, s := range l.hosts {
+		if s.down {
+			down[host] = struct{}{}
+		}
+	}
+	return down, len(l.hosts)
+}
+
+// run checks until ctx ends, twenty times in the time a host may be silent, and
+// calls after each time.
+func (l *liveness) run(ctx context.Context, after func(context.Context)) error {
 	tick := time.NewTicker(max(l.downAfter/20, time.Millisecond))
 	defer tick.Stop()
 	for {
@@ -124,6 +138,7 @@ func (l *liveness) run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			l.check()
+			after(ctx)
 		}
 	}
 }

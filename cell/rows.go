@@ -188,6 +188,14 @@ func (r *rows) host(uuid string) *hostRow {
 	return r.hosts[uuid]
 }
 
+// serviceHost gives a host's service host, its uuid when that is not known.
+func (r *rows) serviceHost(uuid string) string {
+	if row := r.host(uuid); row != nil && row.host != nil {
+		return row.host.ServiceHost
+	}
+	return uuid
+}
+
 // newestClaim gives a consumer's live claim; nil when it has none. It has one
 // at most, but for the moment between two lanes' entries: then the newest.
 func (r *rows) newestClaim(consumer string) *shard.Claim {

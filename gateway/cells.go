@@ -2,10 +2,12 @@ package gateway
 
 import (
 	"context"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -25,14 +27,14 @@ func (g *Gateway) getCell(ctx context.Context, name string) (*cellgatev1.Cell, e
 
 func (g *Gateway) showCells(ctx context.Context, cells []*cell) []*cellgatev1.Cell {
 	var out []*cellgatev1.Cell
-	for _, r := range askAll(ctx, cells, func(ctx context.Context, c *cell) (*cellgatev1.Cell, error) {
-		s, err := g.readSummary(ctx, c, g.cfg.ClaimBudget)
-		return s.GetTotals(), err
+	for _, r := range askAll(ctx, cells, func(ctx context.Context, c *cell) (*cellv1.GetSummaryResponse, error) {
+		return g.readSummary(ctx, c, g.cfg.ClaimBudget)
 	}) {
 		row := &cellgatev1.Cell{}
-		if r.got != nil {
-			row = proto.CloneOf(r.got)
+		if t := r.got.GetTotals(); t != nil {
+			row = proto.CloneOf(t)
 		}
+		row.AvailabilityZones = g.zonesOf(r.got)
 		row.Cell, row.CellUuid = r.cell.cfg.Name, r.cell.uuid()
 		row.Enabled, row.Replicas = !r.cell.cfg.Disabled, r.cell.cfg.Replicas
 		row.Available, row.Reason = r.err == nil, ""
@@ -42,4 +44,15 @@ func (g *Gateway) showCells(ctx context.Context, cells []*cell) []*cellgatev1.Ce
 		out = append(out, row)
 	}
 	return out
+}
+
+// zonesOf gives a cell's zones as selections call them, sorted: hosts that are in
+// none are in the default one.
+func (g *Gateway) zonesOf(s *cellv1.GetSummaryResponse) []string {
+	zones := slices.Clone(s.GetAvailabilityZones())
+	if s.GetHasUnzonedHosts() {
+		zones = append(zones, g.cfg.DefaultAvailabilityZone)
+	}
+	slices.Sort(zones)
+	return slices.Compact(zones)
 }

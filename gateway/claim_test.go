@@ -68,23 +68,6 @@ func TestLostRaceIsPlannedAgainAlone(t *testing.T) {
 	}
 }
 
-func TestContendedWhenEveryRaceIsLost(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
-	// The shard refuses what the table still shows as free.
-	w.cells[0].hook(func(_ context.Context, method string, req any) error {
-		if method == "ClaimBatch" {
-			for _, c := range claimsIn(req) {
-				c.Allocations[0].Amount = 100000
-			}
-		}
-		return nil
-	}, nil)
-	e := w.refused(ask(1, 1), fault.Contended)
-	if !strings.Contains(e.Message, "5 attempts") || len(w.cells[0].did()) != maxAttempts {
-		t.Errorf("%v after %v", e, w.cells[0].did())
-	}
-}
-
 func TestNoValidHostWhenTheLastHostIsLost(t *testing.T) {
 	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
 	w.cells[0].hook(func(_ context.Context, method string, req any) error {

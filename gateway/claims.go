@@ -18,8 +18,8 @@ func (g *Gateway) findClaims(ctx context.Context, cells []*cell, consumer string
 	})
 }
 
-// getClaim gives the live claim of a consumer. When two cells hold one, which
-// lasts a lease at most, the confirmed one is given.
+// getClaim gives the live claim of a consumer. When two cells hold one, the one
+// that stands is given (better).
 func (g *Gateway) getClaim(ctx context.Context, req *cellgatev1.GetClaimRequest) (*cellgatev1.Claim, error) {
 	cells, err := g.cellsFor(req.GetCell())
 	if err != nil {
@@ -29,7 +29,7 @@ func (g *Gateway) getClaim(ctx context.Context, req *cellgatev1.GetClaimRequest)
 	var best *cellgatev1.Claim
 	for _, r := range replies {
 		for _, c := range r.got {
-			if best == nil || best.GetState() != cellgatev1.ClaimState_CONFIRMED && c.GetState() == cellgatev1.ClaimState_CONFIRMED {
+			if best == nil || better(c, best) {
 				best = c
 			}
 		}
@@ -40,20 +40,27 @@ func (g *Gateway) getClaim(ctx context.Context, req *cellgatev1.GetClaimRequest)
 	return best, nil
 }
 
-// confirmClaim confirms a claim in the cell that has it. A cell that does not
-// know the claim changes nothing, so all can be asked at once; one that knows it
-// and refuses says why.
+// confirmClaim confirms a claim in the cell that has it, when its consumer has
+// no other. A cell that does not know the claim changes nothing, so all can be
+// asked at once; one that knows it and refuses says why.
 func (g *Gateway) confirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaimRequest) (*cellgatev1.Claim, error) {
 	cells, err := g.cellsFor(req.GetCell())
 	if err != nil {
 		return nil, err
+	}
+	found, err := g.soleClaim(ctx, req.GetConsumerUuid(), req.GetClaimId())
+	if err != nil {
+		return nil, err
+	}
+	if found != nil && req.GetCell() == "" {
+		cells = []*cell{found}
 	}
 	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: canonical(req.GetConsumerUuid())}
 	replies := askAll(ctx, cells, func(ctx context.Context, c *cell) (*cellgatev1.Claim, error) {
 		out, err := c.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}})
 		return out.GetClaim(), err
 	})
-	var refusal error
+	var refusals []error
 	for i, r := range replies {
 		switch kind := fault.KindOf(r.err); {
 		case r.err == nil:
@@ -61,11 +68,15 @@ func (g *Gateway) confirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaim
 		case kind == fault.NotFound:
 			replies[i].err = nil
 		case kind == fault.OutcomeUnknown, !couldNot(r.err):
-			refusal = r.err
+			refusals = append(refusals, r.err)
 		}
 	}
-	if refusal != nil {
-		return nil, refusal
+	switch {
+	case len(refusals) == 1:
+		return nil, refusals[0]
+	case len(refusals) > 1:
+		// Released before it arrived: a tombstone in each cell.
+		return nil, fault.New(fault.KindOf(refusals[0]), "claim %s was released", req.GetClaimId()).With("claim_id", req.GetClaimId())
 	}
 	return nil, notFound(replies, fmt.Sprintf("claim %s of consumer %s", req.GetClaimId(), req.GetConsumerUuid()))
 }
@@ -121,7 +132,7 @@ func (g *Gateway) unpinReleased(ctx context.Context, c *cellgatev1.Claim) {
 func (g *Gateway) listClaims(ctx context.Context, req *cellgatev1.ListClaimsRequest) (*cellgatev1.ListClaimsResponse, error) {
 	resp := &cellgatev1.ListClaimsResponse{}
 	var err error
-	resp.NextPageToken, resp.UnavailableCells, err = g.pages(req.GetCell(), req.GetPageSize(), req.GetPageToken(),
+	resp.NextPageToken, resp.UnavailableCells, err = g.pages(req,
 		func(c *cell, size int32, from token) (int, token, bool, error) {
 			got, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListClaimsRequest{
 				HostUuid: canonical(req.GetHostUuid()), ProjectId: req.GetProjectId(), PageSize: size, After: from.After,
@@ -129,12 +140,13 @@ func (g *Gateway) listClaims(ctx context.Context, req *cellgatev1.ListClaimsRequ
 			if err != nil {
 				return 0, token{}, false, err
 			}
-			rows := got.GetClaims()
+			rows := fitting(resp.Claims, got.GetClaims())
+			more := got.GetMore() || len(rows) < len(got.GetClaims())
 			resp.Claims = append(resp.Claims, rows...)
 			if len(rows) == 0 {
-				return 0, token{}, false, nil
+				return 0, token{}, more, nil
 			}
-			return len(rows), token{After: rows[len(rows)-1].GetClaimId()}, got.GetMore(), nil
+			return len(rows), token{After: rows[len(rows)-1].GetClaimId()}, more, nil
 		})
 	if err != nil {
 		return nil, err

@@ -328,6 +328,9 @@ func (f *fakeCell) release(ref *cellv1.ClaimRef) *cellv1.ClaimOutcome {
 	if !isLive(c.claim) {
 		return &cellv1.ClaimOutcome{}
 	}
+	if ref.GetPendingOnly() && c.claim.GetState() == cellgatev1.ClaimState_CONFIRMED {
+		return refuse(fault.AlreadyExists, "the claim is confirmed")
+	}
 	c.claim.State = cellgatev1.ClaimState_RELEASED
 	host, _ := schedule.ParseID(c.claim.GetHostUuid())
 	h, _ := f.table.Host(host)
@@ -381,8 +384,12 @@ func (f *fakeCell) ListHosts(ctx context.Context, req *cellv1.ListHostsRequest) 
 	for h := range f.table.All() {
 		after := h.ServiceHost > req.GetAfterServiceHost() ||
 			h.ServiceHost == req.GetAfterServiceHost() && h.UUID.String() > req.GetAfterHostUuid()
+		zone := cmp.Or(zoneOf(h), req.GetDefaultAvailabilityZone())
+		if want := req.GetAvailabilityZone(); want != "" && want != zone {
+			continue
+		}
 		if after && strings.Contains(h.ServiceHost, req.GetNameContains()) && (req.GetHostUuid() == "" || req.GetHostUuid() == h.UUID.String()) {
-			rows = append(rows, &cellgatev1.Host{HostUuid: h.UUID.String(), ServiceHost: h.ServiceHost, Nodename: h.NodeName, Cell: f.name})
+			rows = append(rows, &cellgatev1.Host{HostUuid: h.UUID.String(), ServiceHost: h.ServiceHost, Nodename: h.NodeName, Cell: f.name, AvailabilityZone: zone})
 		}
 	}
 	slices.SortFunc(rows, func(a, b *cellgatev1.Host) int { return cmp.Compare(a.GetServiceHost(), b.GetServiceHost()) })
@@ -422,4 +429,14 @@ func (f *fakeCell) GetSummary(ctx context.Context, req *cellv1.GetSummaryRequest
 		s.Largest = append(s.Largest, &cellv1.MaxUnit{ResourceClass: class, Amount: n})
 	}
 	return s, nil
+}
+
+// zoneOf gives the zone that a host's aggregates name; "" for none.
+func zoneOf(h schedule.Host) string {
+	for _, a := range h.Aggregates {
+		if z := a.Metadata["availability_zone"]; z != "" {
+			return z
+		}
+	}
+	return ""
 }

@@ -54,14 +54,16 @@ func (g *Gateway) cellNames() []string {
 // notFound gives the error of a search that found nothing: NOT_FOUND when every
 // cell answered, CELL_UNAVAILABLE when it may be in one that did not.
 func notFound[T any](replies []reply[T], what string) error {
-	var missing []string
+	var missing, names []string
 	for _, r := range replies {
 		if r.err != nil {
 			missing = append(missing, r.cell.cfg.Name+" ("+reasonOf(r.err)+")")
+			names = append(names, r.cell.cfg.Name)
 		}
 	}
 	if len(missing) > 0 {
-		return fault.New(fault.CellUnavailable, "%s is not in the cells that answered; these did not: %s", what, strings.Join(missing, "; "))
+		return fault.New(fault.CellUnavailable, "%s is not in the cells that answered; these did not: %s", what, strings.Join(missing, "; ")).
+			With("cells", strings.Join(names, ","))
 	}
 	return fault.New(fault.NotFound, "there is no %s", what)
 }

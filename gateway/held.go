@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -30,10 +32,17 @@ func heldIn(cell int, p *cellv1.Proposal) []held {
 	return out
 }
 
-// fingerprintOf names everything of a request but its id.
+// fingerprintOf names everything of a request but its id. The spelling of the
+// instances' and the group's uuids does not count.
 func fingerprintOf(req *cellgatev1.SelectDestinationsRequest) ([]byte, error) {
 	r := proto.CloneOf(req)
 	r.RequestId = ""
+	for i, id := range r.GetInstanceUuids() {
+		r.InstanceUuids[i] = canonical(id)
+	}
+	if g := r.GetRequestSpec().GetInstanceGroup(); g != nil {
+		g.Uuid = canonical(g.GetUuid())
+	}
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the request cannot be marshalled")
@@ -45,19 +54,37 @@ func fingerprintOf(req *cellgatev1.SelectDestinationsRequest) ([]byte, error) {
 // keep takes over the claims that this very request made before. Any other
 // claim of its consumers is an error: of the request id when it was used for
 // another request, else of the consumer.
-func (s *selecting) keep(claims []held) error {
+//
+// Of several claims of one consumer the one that stands is kept (better); the
+// others, when this request made them, are given back.
+func (s *selecting) keep(ctx context.Context, claims []held) error {
+	index := make(map[string]int, len(s.instances))
+	for i, id := range s.instances {
+		index[id.String()] = i
+	}
+	slices.SortStableFunc(claims, func(a, b held) int {
+		switch {
+		case better(a.claim, b.claim):
+			return -1
+		case better(b.claim, a.claim):
+			return 1
+		}
+		return 0
+	})
 	for _, h := range claims {
-		index, ok := s.indexOf(h.claim.GetConsumerUuid())
+		index, ok := index[h.claim.GetConsumerUuid()]
 		if !ok {
 			return fault.New(fault.Internal, "cell %s names a claim of consumer %s, which was not asked for", s.g.cells[h.cell].cfg.Name, h.claim.GetConsumerUuid())
 		}
-		if s.places[index] != nil {
-			continue // claimed in two cells: the first counts, the other's lease ends
-		}
 		id := s.req.GetRequestId()
+		if s.places[index] != nil {
+			s.giveBack(ctx, h)
+			continue
+		}
 		if id == "" || h.claim.GetRequestId() != id {
 			return fault.New(fault.AlreadyExists, "instance %s has a claim already: %s in cell %s",
-				h.claim.GetConsumerUuid(), h.claim.GetClaimId(), s.g.cells[h.cell].cfg.Name)
+				h.claim.GetConsumerUuid(), h.claim.GetClaimId(), s.g.cells[h.cell].cfg.Name).
+				With("consumer_uuid", h.claim.GetConsumerUuid()).With("claim_id", h.claim.GetClaimId()).With("cell", s.g.cells[h.cell].cfg.Name)
 		}
 		if !bytes.Equal(h.origin.GetFingerprint(), s.fingerprint) {
 			return fault.Invalid("request_id", "%q was used before for a different request", id)
@@ -74,11 +101,19 @@ func (s *selecting) keep(claims []held) error {
 	return nil
 }
 
-func (s *selecting) indexOf(consumer string) (int, bool) {
-	for i, id := range s.instances {
-		if id.String() == consumer {
-			return i, true
-		}
+// giveBack releases a second claim that this request made for an instance, in
+// the background; its lease ends anyway. A confirmed one is only reported: which
+// of two is right, no gateway knows.
+func (s *selecting) giveBack(ctx context.Context, h held) {
+	c := s.g.cells[h.cell]
+	if h.claim.GetState() == cellgatev1.ClaimState_CONFIRMED || h.claim.GetRequestId() != s.req.GetRequestId() {
+		s.g.log.WarnContext(ctx, "an instance has claims in two cells", "instance", h.claim.GetConsumerUuid(),
+			"claim", h.claim.GetClaimId(), "cell", c.cfg.Name, "state", h.claim.GetState().String())
+		return
 	}
-	return 0, false
+	g, ref := s.g, &cellv1.ClaimRef{ClaimId: h.claim.GetClaimId(), ConsumerUuid: h.claim.GetConsumerUuid(), PendingOnly: true}
+	g.background(ctx, func(ctx context.Context) {
+		// Logged there; the lease catches what is left.
+		_ = g.release(ctx, c, []*cellv1.ClaimRef{ref})
+	})
 }

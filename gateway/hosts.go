@@ -11,22 +11,24 @@ import (
 func (g *Gateway) listHosts(ctx context.Context, req *cellgatev1.ListHostsRequest) (*cellgatev1.ListHostsResponse, error) {
 	resp := &cellgatev1.ListHostsResponse{}
 	var err error
-	resp.NextPageToken, resp.UnavailableCells, err = g.pages(req.GetCell(), req.GetPageSize(), req.GetPageToken(),
+	resp.NextPageToken, resp.UnavailableCells, err = g.pages(req,
 		func(c *cell, size int32, from token) (int, token, bool, error) {
 			got, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListHostsRequest{
 				AvailabilityZone: req.GetAvailabilityZone(), NameContains: req.GetNameContains(), Trait: req.GetTrait(),
 				PageSize: size, AfterServiceHost: from.After, AfterHostUuid: from.AfterUUID,
+				DefaultAvailabilityZone: g.cfg.DefaultAvailabilityZone,
 			}, cellv1.CellSchedulerClient.ListHosts)
 			if err != nil {
 				return 0, token{}, false, err
 			}
-			rows := got.GetHosts()
+			rows := fitting(resp.Hosts, got.GetHosts())
+			more := got.GetMore() || len(rows) < len(got.GetHosts())
 			resp.Hosts = append(resp.Hosts, rows...)
 			if len(rows) == 0 {
-				return 0, token{}, false, nil
+				return 0, token{}, more, nil
 			}
 			last := rows[len(rows)-1]
-			return len(rows), token{After: last.GetServiceHost(), AfterUUID: last.GetHostUuid()}, got.GetMore(), nil
+			return len(rows), token{After: last.GetServiceHost(), AfterUUID: last.GetHostUuid()}, more, nil
 		})
 	if err != nil {
 		return nil, err
@@ -37,7 +39,9 @@ func (g *Gateway) listHosts(ctx context.Context, req *cellgatev1.ListHostsReques
 // getHost finds a host in whichever cell has it.
 func (g *Gateway) getHost(ctx context.Context, uuid string) (*cellgatev1.Host, error) {
 	replies := askAll(ctx, g.cells, func(ctx context.Context, c *cell) ([]*cellgatev1.Host, error) {
-		got, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListHostsRequest{HostUuid: canonical(uuid), PageSize: 1}, cellv1.CellSchedulerClient.ListHosts)
+		got, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListHostsRequest{
+			HostUuid: canonical(uuid), PageSize: 1, DefaultAvailabilityZone: g.cfg.DefaultAvailabilityZone,
+		}, cellv1.CellSchedulerClient.ListHosts)
 		return got.GetHosts(), err
 	})
 	for _, r := range replies {

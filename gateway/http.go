@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
@@ -26,22 +27,23 @@ const maxBody = rpc.MaxMessageBytes
 //
 //	/v1/…          the API, as its protos say
 //	/healthz       200 while the process serves
-//	/readyz        200 when every cell has been asked once, 503 before
+//	/readyz        200 when every cell has been asked and one has answered, 503 before
 //	/openapi.json  the API's description
 //
 // Every error, on any path, has the body that httpError describes.
 func (g *Gateway) HTTPHandler(conn *grpc.ClientConn) (http.Handler, error) {
+	known := restCallsOf(
+		cellgatev1.File_cellgate_v1_scheduler_proto, cellgatev1.File_cellgate_v1_claims_proto,
+		cellgatev1.File_cellgate_v1_cells_proto, cellgatev1.File_cellgate_v1_hosts_proto,
+	)
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, &jsonForm{runtime.JSONPb{
 			MarshalOptions:   protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true},
 			UnmarshalOptions: protojson.UnmarshalOptions{DiscardUnknown: false},
 		}}),
 		runtime.WithErrorHandler(g.handleError),
-		runtime.WithRoutingErrorHandler(handleRouting),
-		runtime.WithMiddlewares(queryFieldsOf(
-			cellgatev1.File_cellgate_v1_scheduler_proto, cellgatev1.File_cellgate_v1_claims_proto,
-			cellgatev1.File_cellgate_v1_cells_proto, cellgatev1.File_cellgate_v1_hosts_proto,
-		).check),
+		runtime.WithRoutingErrorHandler(known.handleRouting),
+		runtime.WithMiddlewares(known.check),
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),
 	)
@@ -76,10 +78,18 @@ func (g *Gateway) HTTPHandler(conn *grpc.ClientConn) (http.Handler, error) {
 func (g *Gateway) serveReady(w http.ResponseWriter, _ *http.Request) {
 	select {
 	case <-g.ready:
-		writeJSON(w, http.StatusOK, []byte(`{"status":"ready"}`))
 	default:
 		writeFault(w, http.StatusServiceUnavailable, fault.New(fault.CellUnavailable, "the cells have not been asked yet"))
+		return
 	}
+	for _, c := range g.cells {
+		if c.summary.Load() != nil {
+			writeJSON(w, http.StatusOK, []byte(`{"status":"ready"}`))
+			return
+		}
+	}
+	writeFault(w, http.StatusServiceUnavailable, fault.New(fault.CellUnavailable, "no cell has answered yet").
+		With("cells", strings.Join(g.cellNames(), ",")))
 }
 
 // bounded refuses a request that the server would not take: JSON of few bytes
@@ -89,7 +99,7 @@ type bounded struct{ *grpc.ClientConn }
 func (b bounded) Invoke(ctx context.Context, method string, req, resp any, opts ...grpc.CallOption) error {
 	if m, ok := req.(goproto.Message); ok {
 		if size := goproto.Size(m); size > rpc.MaxMessageBytes {
-			return fault.New(fault.InvalidRequest, "the request is %d bytes as a message; the most is %d", size, rpc.MaxMessageBytes)
+			return fault.Invalid("body", "is %d bytes as a message; the most is %d", size, rpc.MaxMessageBytes)
 		}
 	}
 	return b.ClientConn.Invoke(ctx, method, req, resp, opts...)

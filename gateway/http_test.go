@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -150,17 +152,21 @@ func TestBadInput(t *testing.T) {
 		{"duplicates", strings.Replace(good, `"`+testUUID(0x1, 1)+`"`, many[10]+", "+many[10], 1), 400, "instance_uuids", ""},
 		{"duplicates in another case", strings.Replace(good, `"`+testUUID(0x1, 1)+`"`, many[10]+", "+strings.ToUpper(many[10]), 1), 400, "instance_uuids[1]", "instance_uuids[0]"},
 		{"not a uuid", strings.Replace(good, testUUID(0x1, 1), "one", 1), 400, "instance_uuids[0]", ""},
-		{"no spec", `{"instance_uuids": ["` + testUUID(0x1, 1) + `"]}`, 400, "spec", ""},
+		{"no spec", `{"instance_uuids": ["` + testUUID(0x1, 1) + `"]}`, 400, "request_spec", "nova_request_spec"},
+		{"both specs", strings.Replace(good, `"request_spec"`, `"nova_request_spec": {}, "request_spec"`, 1), 400, "nova_request_spec", "only one of"},
 		{"unknown object version", fmt.Sprintf(nova, "99.1"), 400, `nova_request_spec["nova_object.version"]`, "99.1"},
-		{"5 MB", strings.Replace(good, `"request_spec"`, strings.Repeat(" ", 5<<20)+`"request_spec"`, 1), 413, "", "4194304"},
+		{"5 MB", strings.Replace(good, `"request_spec"`, strings.Repeat(" ", 5<<20)+`"request_spec"`, 1), 413, "body", "4194304"},
 		{"small JSON, large message", `{"instance_uuids": ["` + testUUID(0x1, 1) + `"], "nova_request_spec": {"a": [` +
-			strings.Repeat("1,", 1<<20) + `1]}}`, 400, "", "4194304"},
+			strings.Repeat("1,", 1<<20) + `1]}}`, 400, "body", "4194304"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			rec := w.send("POST", "/v1/select_destinations", tt.body)
 			p := problemOf(t, rec)
 			if rec.Code != tt.code || p.Reason != fault.InvalidRequest || p.Code != 3 || !strings.Contains(p.Message, tt.says) {
 				t.Fatalf("%d %+v", rec.Code, p)
+			}
+			if says := fmt.Sprint(p); strings.Contains(says, "oneof") || strings.Contains(says, "strconv") {
+				t.Errorf("speaks as a library: %s", says)
 			}
 			if tt.field != "" && !slices.Contains(p.fields(), tt.field) {
 				t.Errorf("names the fields %q, not %s: %s", p.fields(), tt.field, p.Message)
@@ -222,6 +228,25 @@ func TestReadyOnlyWhenTheCellsWereAsked(t *testing.T) {
 			t.Errorf("%s: %d", path, rec.Code)
 		}
 	}
+}
+
+func TestReadyOnlyWhenACellHasAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cells := fleet(2, 1)
+		for _, c := range cells {
+			c.hook(down, nil)
+		}
+		w := start(t, cells, nil)
+		rec := w.send("GET", "/readyz", "")
+		if p := problemOf(t, rec); rec.Code != 503 || p.Reason != fault.CellUnavailable {
+			t.Errorf("no cell answers: %d %s", rec.Code, rec.Body)
+		}
+		cells[1].hook(nil, nil)
+		time.Sleep(2 * summaryEvery) // virtual
+		if rec := w.send("GET", "/readyz", ""); rec.Code != 200 {
+			t.Errorf("one cell answers: %d %s", rec.Code, rec.Body)
+		}
+	})
 }
 
 func TestFieldAt(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc/codes"
@@ -16,7 +17,7 @@ import (
 	"cellgate/internal/rpc"
 )
 
-// httpError is the body of every error:
+// httpError is the body of every error, cellgate.v1.Error in JSON:
 //
 //	{"code": 3,                    the gRPC code's number
 //	 "reason": "INVALID_REQUEST",  the kind, from the closed list
@@ -29,8 +30,9 @@ import (
 // with NO_VALID_HOST.
 //
 // The HTTP status is the reason's (internal/rpc), with three exceptions for what
-// HTTP itself has a word for: 413 for a body that is too large, 405 for a method
-// that a path does not have, 499 when the caller gave up.
+// HTTP itself has a word for: 413 for a body that is too large (INVALID_REQUEST,
+// field "body"), 405 for a method that a path does not have (INVALID_REQUEST;
+// the header Allow has those there are), 499 when the caller gave up.
 type httpError struct {
 	Code    int32             `json:"code"`
 	Reason  fault.Kind        `json:"reason"`
@@ -54,10 +56,7 @@ func (g *Gateway) handleError(ctx context.Context, _ *runtime.ServeMux, _ runtim
 		writeFault(w, 499, fault.Wrap(fault.CellUnavailable, err, "the caller gave up"))
 		return
 	}
-	var routed *runtime.HTTPStatusError
-	if errors.As(err, &routed) {
-		err = status.Error(codes.InvalidArgument, routed.Err.Error())
-	}
+	err = unreadable(r, err)
 	var e *fault.Error
 	if !errors.As(rpc.FromStatus(err), &e) {
 		g.log.ErrorContext(ctx, "REST request failed", "path", r.URL.Path, "error", err)
@@ -66,17 +65,31 @@ func (g *Gateway) handleError(ctx context.Context, _ *runtime.ServeMux, _ runtim
 	writeFault(w, rpc.HTTPStatus(e.Kind), e)
 }
 
-// handleRouting answers for what is at no path of the API.
-func handleRouting(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
-	switch code {
-	case http.StatusMethodNotAllowed:
-		writeFault(w, code, fault.New(fault.InvalidRequest, "%s does not take %s", r.URL.Path, r.Method))
-	case http.StatusBadRequest:
-		writeFault(w, code, fault.New(fault.InvalidRequest, "%q is not a path", r.URL.Path))
-	default:
-		writeFault(w, http.StatusNotFound, fault.New(fault.NotFound, "there is nothing at %s", r.URL.Path))
+// unreadable gives the error of a request that grpc-gateway could not read, in
+// words of ours; any other error as it is.
+func unreadable(r *http.Request, err error) error {
+	var routed *runtime.HTTPStatusError
+	var e *fault.Error
+	switch s, ok := status.FromError(err); {
+	case errors.As(err, &e):
+		return err
+	case errors.As(err, &routed):
+		bad := fault.New(fault.InvalidRequest, "%q is not a path", r.URL.Path)
+		bad.Cause = err
+		return bad
+	case ok && s.Code() == codes.InvalidArgument && strings.Contains(s.Message(), "grpc-timeout"):
+		bad := fault.Invalid(timeoutHeader, "is not a timeout: digits and a unit of H, M, S, m, u, n, as in 500m")
+		bad.Cause = err
+		return bad
+	case ok && s.Code() == codes.InvalidArgument:
+		// Parameters and bodies were read by then.
+		return fault.Wrap(fault.InvalidRequest, err, "a header of the request cannot be read")
 	}
+	return err
 }
+
+// timeoutHeader bounds a call, as grpc-timeout does.
+const timeoutHeader = "Grpc-Timeout"
 
 // writeFault answers with an error, which is a *fault.Error or is shown as
 // INTERNAL.

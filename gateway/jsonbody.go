@@ -14,6 +14,8 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"cellgate/internal/fault"
 )
@@ -39,7 +41,8 @@ func (f *jsonForm) NewDecoder(r io.Reader) runtime.Decoder {
 		var large *http.MaxBytesError
 		switch m, ok := v.(proto.Message); {
 		case errors.As(err, &large):
-			bad = fault.Wrap(fault.InvalidRequest, err, "the body is larger than %d bytes", large.Limit)
+			bad = fault.Invalid("body", "is larger than %d bytes", large.Limit)
+			bad.Cause = err
 		case err != nil:
 			bad = fault.Wrap(fault.InvalidRequest, err, "the body could not be read")
 		case len(bytes.TrimSpace(text)) == 0:
@@ -61,8 +64,25 @@ func (f *jsonForm) NewDecoder(r io.Reader) runtime.Decoder {
 	})
 }
 
+// Marshal gives compact JSON: protojson varies its blanks from build to build, on
+// purpose.
+func (f *jsonForm) Marshal(v any) ([]byte, error) {
+	text, err := f.JSONPb.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := json.Compact(&out, text); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
 // position is how protojson says where: "(line 1:23): ".
 var position = regexp.MustCompile(`\(line (\d+):(\d+)\): `)
+
+// oneofSet is how protojson says that a oneof has a value already.
+var oneofSet = regexp.MustCompile(`oneof (\S+) is already set`)
 
 // jsonFault says what is wrong with a body, and in which field.
 func jsonFault(text []byte, err error) *fault.Error {
@@ -89,7 +109,29 @@ func jsonFault(text []byte, err error) *fault.Error {
 	if path == "" {
 		return fault.Wrap(fault.InvalidRequest, err, "the body is not the request's JSON: %s", problem)
 	}
+	if m := oneofSet.FindStringSubmatch(problem); m != nil {
+		return oneofFault(path, m[1], line, column)
+	}
 	return fault.Invalid(path, "%s", problem)
+}
+
+// oneofFault is that of a body with two fields of which there may be one, the
+// second at path. It names them all.
+func oneofFault(path, oneof string, line, column int) *fault.Error {
+	names := []string{path}
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(oneof))
+	if o, ok := d.(protoreflect.OneofDescriptor); ok && err == nil {
+		above := path[:strings.LastIndexByte(path, '.')+1]
+		names = names[:0]
+		for i := range o.Fields().Len() {
+			names = append(names, above+string(o.Fields().Get(i).Name()))
+		}
+	}
+	e := fault.New(fault.InvalidRequest, "only one of %s may be set; the second is at line %d, column %d", strings.Join(names, ", "), line, column)
+	for _, name := range names {
+		e.Fields = append(e.Fields, fault.Field{Path: name, Problem: "only one of " + strings.Join(names, ", ") + " may be set"})
+	}
+	return e
 }
 
 // offsetOf gives the byte at a line and column, both from 1, columns in runes.

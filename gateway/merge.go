@@ -53,13 +53,14 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (*me
 	key := shapeOf(placement)
 	plan := schedule.NewPlan(schedule.PlanConfig{
 		Request: s.request, Rules: s.rules, Seed: s.seed, Instances: instances,
-		Cells: len(m.cells), Alternates: s.alternates, Hint: s.g.hints.get(key),
+		Cells: len(m.cells), Alternates: s.planAlternates(), Hint: s.g.hints.get(key),
 	})
 	var consumers []string
 	if !s.req.GetDryRun() {
 		consumers = idTexts(instances)
 	}
 	versions := make([]string, len(m.cells))
+	elsewhere := s.heldElsewhere(ctx, pending, placement)
 	for asks := plan.Next(); len(asks) > 0; asks = plan.Next() {
 		queries := make([]*cellv1.Query, len(asks))
 		for i, a := range asks {
@@ -96,6 +97,7 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (*me
 				m.answers[k] = p
 			}
 		}
+		m.held = append(m.held, elsewhere()...)
 		if len(m.held) > 0 {
 			return m, nil
 		}

@@ -24,7 +24,7 @@ func (s *selecting) noHost(m *merged, pending []int) error {
 	}
 	if lost := s.lostReasons(); len(lost) > 0 {
 		return fault.New(fault.CellUnavailable, "no valid host was found%s in the cells that answered; these did not: %s",
-			which, strings.Join(lost, "; "))
+			which, strings.Join(lost, "; ")).With("cells", s.lostNames())
 	}
 	// What the failed instance saw, not what the first one did.
 	s.reports = nil
@@ -45,6 +45,17 @@ func (s *selecting) noHost(m *merged, pending []int) error {
 	e := fault.New(fault.NoValidHost, "%s", noHostMessage(detail, which))
 	e.Detail = detail
 	return e
+}
+
+// lostNames are the names of the lost cells, separated by commas.
+func (s *selecting) lostNames() string {
+	var names []string
+	for i, c := range s.g.cells {
+		if s.lost[i] != nil {
+			names = append(names, c.cfg.Name)
+		}
+	}
+	return strings.Join(names, ",")
 }
 
 func addReject(d *cellgatev1.NoValidHost, r *cellgatev1.RejectCount) {

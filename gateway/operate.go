@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -56,7 +57,8 @@ func (c *cell) operateOne(ctx context.Context, budget time.Duration, op *cellv1.
 		return nil, err
 	}
 	if r := outcomes[0].GetRefusal(); r != nil {
-		return nil, refusedBy(r.GetReason(), fmt.Sprintf("cell %s: %s", c.cfg.Name, r.GetMessage()))
+		return nil, refusedBy(r.GetReason(), fmt.Sprintf("cell %s: %s", c.cfg.Name, r.GetMessage())).
+			With("cell", c.cfg.Name).With("claim_id", cmp.Or(op.GetConfirm().GetClaimId(), op.GetRelease().GetClaimId()))
 	}
 	return outcomes[0], nil
 }

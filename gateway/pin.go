@@ -13,13 +13,9 @@ import (
 	"cellgate/schedule"
 )
 
-const (
-	// pinMargin is how much longer a pin holds than the claim it belongs to: by
-	// then the claim's end shows in the cell's table.
-	pinMargin = 10 * time.Second
-	// maxTTL is the longest lease a shard gives.
-	maxTTL = 3600 * time.Second
-)
+// pinMargin is how much longer a pin holds than the claim it belongs to: by then
+// the claim's end shows in the cell's table.
+const pinMargin = 10 * time.Second
 
 // hardAffinity reports whether all members of the request's group must be on one
 // host. Named hosts are not filtered, as in Nova.
@@ -63,7 +59,7 @@ func (s *selecting) pinGroup(ctx context.Context, orders []order) (bool, error) 
 	for _, o := range orders {
 		holders = append(holders, o.claim.GetClaimId())
 		ops = append(ops, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Pin{Pin: &cellv1.GroupPin{
-			GroupUuid: group, ServiceHost: o.host, ClaimId: o.claim.GetClaimId(), Ttl: durationpb.New(min(s.ttl+pinMargin, maxTTL)),
+			GroupUuid: group, ServiceHost: o.host, ClaimId: o.claim.GetClaimId(), Ttl: durationpb.New(s.ttl + pinMargin),
 		}}})
 	}
 	outcomes, _, err := arbiter.operate(ctx, share(ctx, s.g.cfg.ClaimBudget), ops)
@@ -78,7 +74,7 @@ func (s *selecting) pinGroup(ctx context.Context, orders []order) (bool, error) 
 			return false, ctx.Err()
 		}
 		return false, fault.Wrap(fault.CellUnavailable, err, "server group %s is arbitrated by cell %s, which could not pin it: %s",
-			group, arbiter.cfg.Name, reasonOf(err))
+			group, arbiter.cfg.Name, reasonOf(err)).With("cells", arbiter.cfg.Name)
 	}
 	for i, out := range outcomes {
 		to := out.GetPinnedServiceHost()

@@ -149,7 +149,7 @@ func (p *proposer) call(batch []*asking) {
 }
 
 // refusedBy makes the error that a cell named in an answer.
-func refusedBy(reason, message string) error {
+func refusedBy(reason, message string) *fault.Error {
 	kind := fault.Kind(reason)
 	if !slices.Contains(fault.Kinds(), kind) {
 		kind = fault.Internal

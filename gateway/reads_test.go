@@ -115,7 +115,8 @@ func TestListClaimsFiltersAndPages(t *testing.T) {
 
 func TestBadPageTokens(t *testing.T) {
 	w := start(t, fleet(2, 1), nil)
-	for _, token := range []string{"!", "bm9wZQ", token{Cell: "cell9"}.String()} {
+	list := listOf(&cellgatev1.ListHostsRequest{})
+	for _, token := range []string{"!", "bm9wZQ", token{List: list, Cell: "cell9"}.String(), token{Cell: "cell1"}.String()} {
 		resp, err := w.hosts.ListHosts(context.Background(), &cellgatev1.ListHostsRequest{PageToken: token})
 		if e := mustFail(t, resp, err, fault.InvalidRequest); e.Fields[0].Path != "page_token" {
 			t.Errorf("%v", e)

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -12,13 +11,6 @@ import (
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
-)
-
-// maxAttempts is how often an instance is planned before its lost races are
-// reported; jitter grows by this much an attempt.
-const (
-	maxAttempts = 5
-	jitter      = 5 * time.Millisecond
 )
 
 // selecting is one request on its way. It belongs to one goroutine.
@@ -46,6 +38,15 @@ type selecting struct {
 	final   []bool
 	lost    []error
 	reports []*cellgatev1.CellReport
+
+	// losses counts the attempts at which some claim lost a race, restarts how
+	// often everything was given back to start over.
+	losses   int
+	restarts int
+	// asked is the request as it was before a pin narrowed it.
+	asked *schedule.Request
+	// others: the cells left out were asked for claims the consumers hold.
+	others bool
 
 	// By instance; nil where it has no place yet.
 	places []*place
@@ -76,7 +77,8 @@ type place struct {
 //     hold already are kept when they are this request's own, else it ends here.
 //  5. Claim the picks, each in its cell; pin the group first when it has hard
 //     affinity. Instances that lost a race, or whose cell did not answer, go
-//     back to 4 alone.
+//     back to 4 alone, until the deadline; see contend.go for how they keep out
+//     of each other's way.
 //  6. Answer; or give everything back.
 func (g *Gateway) selectDestinations(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
 	// 1
@@ -122,14 +124,14 @@ func (g *Gateway) admit(ctx context.Context) (bounded context.Context, leave fun
 // place finds a place for every instance, or fails with what was claimed so far
 // still in s.places.
 func (s *selecting) place(ctx context.Context) error {
-	for attempt := 1; ; {
+	for {
 		pending := s.pending()
 		m, err := s.propose(ctx, pending)
 		if err != nil {
 			return err
 		}
 		if len(m.held) > 0 {
-			if err := s.keep(m.held); err != nil {
+			if err := s.keep(ctx, m.held); err != nil {
 				return err
 			}
 			if len(s.pending()) == 0 {
@@ -140,8 +142,16 @@ func (s *selecting) place(ctx context.Context) error {
 		}
 		s.report(m)
 		if m.result.Failed >= 0 {
+			again, err := s.startOver(ctx)
+			if err != nil {
+				return err
+			}
+			if again {
+				continue
+			}
 			return s.noHost(m, pending)
 		}
+		s.scatter(m)
 		if err := s.membersVisible(m); err != nil {
 			return err
 		}
@@ -158,10 +168,8 @@ func (s *selecting) place(ctx context.Context) error {
 		if len(s.lostReasons()) > lost {
 			continue // each cell is lost once
 		}
-		if attempt++; attempt > maxAttempts {
-			return fault.New(fault.Contended, "hosts pass, but %d attempts to claim them lost to other requests", maxAttempts)
-		}
-		if err := pause(ctx, time.Duration(attempt)*rand.N(jitter)); err != nil {
+		s.losses++
+		if err := s.rest(ctx); err != nil {
 			return err
 		}
 	}
@@ -209,7 +217,7 @@ func (s *selecting) membersVisible(m *merged) error {
 		}
 	}
 	return fault.New(fault.CellUnavailable, "members of server group %s may be in cells that do not answer: %s",
-		s.request.Group.UUID, strings.Join(s.lostReasons(), "; "))
+		s.request.Group.UUID, strings.Join(s.lostReasons(), "; ")).With("cells", s.lostNames())
 }
 
 // explain gives the error to answer with. A deadline that passed is reported as
@@ -217,18 +225,21 @@ func (s *selecting) membersVisible(m *merged) error {
 func (s *selecting) explain(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
+		if e := s.contended(); e != nil && len(s.lostReasons()) == 0 {
+			return e
+		}
 		message := "the request's deadline passed"
 		if lost := s.lostReasons(); len(lost) > 0 {
 			message += "; " + strings.Join(lost, "; ")
 		}
-		err = fault.Wrap(fault.CellUnavailable, err, "%s", message)
+		err = fault.Wrap(fault.CellUnavailable, err, "%s", message).With("cells", s.lostNames())
 	case errors.Is(err, context.Canceled):
 		return err
 	}
 	if fault.KindOf(err) == fault.CellUnavailable {
 		if unknown := s.stillUnknown(ctx); len(unknown) > 0 {
 			return fault.Wrap(fault.OutcomeUnknown, err, "a claim may have been made in %s, and could not be released there: %s",
-				strings.Join(unknown, ", "), reasonOf(err))
+				strings.Join(unknown, ", "), reasonOf(err)).With("cells", strings.Join(unknown, ","))
 		}
 	}
 	return err

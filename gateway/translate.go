@@ -47,6 +47,9 @@ func (g *Gateway) newSelecting(req *cellgatev1.SelectDestinationsRequest) (*sele
 	if req.GetClaimTtl() != nil {
 		s.ttl = req.GetClaimTtl().AsDuration()
 	}
+	if err := s.answerFits(); err != nil {
+		return nil, err
+	}
 	s.seed = rand.Uint64()
 	if id := req.GetRequestId(); id != "" {
 		h := fnv.New64a()
@@ -96,13 +99,13 @@ func (s *selecting) translate() error {
 		request, s.project, s.user, s.ignored = t.Request, t.ProjectID, t.UserID, t.Ignored
 	} else {
 		spec := s.req.GetRequestSpec()
-		r, ignored, err := nova.Compile(specOf(spec))
+		r, ignored, err := nova.Compile(SpecOf(spec))
 		if err != nil {
 			return err
 		}
 		request, s.project, s.user, s.ignored = r, spec.GetProjectId(), spec.GetUserId(), ignored
 	}
-	s.request = &request
+	s.request, s.asked = &request, &request
 	s.rules = rulesFor(s.g.cfg, s.req.GetRequestSpec().GetStrategy())
 	return s.g.resolveDestination(s.request, path)
 }
@@ -119,13 +122,14 @@ func (g *Gateway) resolveDestination(r *schedule.Request, path string) error {
 			r.Destination.Cell, strings.Join(g.cellNames(), ", "))
 	}
 	if r.Destination.Cell = c.uuid(); r.Destination.Cell == "" {
-		return fault.New(fault.CellUnavailable, "cell %s has not answered yet, so its uuid is not known", c.cfg.Name)
+		return fault.New(fault.CellUnavailable, "cell %s has not answered yet, so its uuid is not known", c.cfg.Name).With("cells", c.cfg.Name)
 	}
 	return nil
 }
 
-// specOf puts the typed form into the translator's.
-func specOf(r *cellgatev1.RequestSpec) nova.Spec {
+// SpecOf puts the typed form into the translator's. The destination's cell is as
+// the caller named it.
+func SpecOf(r *cellgatev1.RequestSpec) nova.Spec {
 	f := r.GetFlavor()
 	s := nova.Spec{
 		Path: "request_spec",

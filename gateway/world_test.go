@@ -37,9 +37,19 @@ type world struct {
 // until the cells have been asked once, and ends with the test.
 func start(t testing.TB, cells []*fakeCell, change func(*Config)) *world {
 	t.Helper()
+	return startLogged(t, cells, change, slog.New(slog.DiscardHandler))
+}
+
+// startLogged is start with the gateway's log. A replica with a port is dialled
+// over TCP.
+func startLogged(t testing.TB, cells []*fakeCell, change func(*Config), log *slog.Logger) *world {
+	t.Helper()
 	w := &world{t: t, cells: cells}
 	listeners := &sync.Map{}
 	dial := func(target string) (*grpc.ClientConn, error) {
+		if strings.Contains(target, ":") {
+			return rpc.Dial(target)
+		}
 		return rpc.Dial("passthrough:///"+target, grpc.WithContextDialer(func(ctx context.Context, name string) (net.Conn, error) {
 			l, ok := listeners.Load(name)
 			if !ok {
@@ -59,7 +69,7 @@ func start(t testing.TB, cells []*fakeCell, change func(*Config)) *world {
 	if change != nil {
 		change(&cfg)
 	}
-	g, err := New(cfg, Deps{Dial: dial})
+	g, err := New(cfg, Deps{Dial: dial, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	fleetCells = 3
-	fleetRacks = 12
+	fleetCells = MinCells
+	fleetRacks = MinHosts / 25
 )
 
 func cellUUID(n string) string { return fmt.Sprintf("c0000000-0000-4000-8000-%012s", n) }

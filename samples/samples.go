@@ -23,6 +23,13 @@ const (
 	Refused = "refused"
 )
 
+// The smallest fleet on which the samples come out as expected: README.md's with
+// fewer hosts in its cells.
+const (
+	MinCells = 3
+	MinHosts = 300
+)
+
 // Sample is one request of the sample.
 type Sample struct {
 	// Name is NNN-what-it-shows.

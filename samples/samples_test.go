@@ -6,6 +6,7 @@ import (
 
 	"buf.build/go/protovalidate"
 
+	"cellgate/gateway"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 	"cellgate/schedule/nova"
@@ -78,50 +79,12 @@ func compile(t *testing.T, s Sample, counts map[string]int) (schedule.Request, b
 	return tr.Request, true
 }
 
-// specOf takes a typed form over field by field.
+// specOf is the gateway's reading of a typed form, in the sample's fleet.
 func specOf(r *cellgatev1.RequestSpec) nova.Spec {
-	f := r.GetFlavor()
-	s := nova.Spec{
-		Path: "request_spec",
-		Flavor: nova.Flavor{
-			VCPUs: int64(f.GetVcpus()), MemoryMB: int64(f.GetMemoryMb()), RootGB: int64(f.GetRootGb()),
-			EphemeralGB: int64(f.GetEphemeralGb()), SwapMB: int64(f.GetSwapMb()), ExtraSpecs: f.GetExtraSpecs(),
-		},
-		ImageProperties:     r.GetImage().GetProperties(),
-		Resources:           map[string]int64{},
-		RequiredTraits:      r.GetRequiredTraits(),
-		ForbiddenTraits:     r.GetForbiddenTraits(),
-		ForbiddenAggregates: r.GetForbiddenAggregates(),
-		IgnoreHosts:         r.GetIgnoreHosts(),
-		ForceHosts:          r.GetForceHosts(),
-		ForceNodes:          r.GetForceNodes(),
-		AvailabilityZone:    r.GetAvailabilityZone(),
-		Hints:               map[string][]string{},
-	}
-	for name, values := range r.GetSchedulerHints() {
-		s.Hints[name] = values.GetValues()
-	}
-	if d := r.GetRequestedDestination(); d != nil {
-		s.Destination = &schedule.Destination{
-			Host: d.GetHost(), Node: d.GetNode(), Cell: d.GetCell(), AllowCrossCellMove: d.GetAllowCrossCellMove(),
-		}
-		if n, named := strings.CutPrefix(d.GetCell(), "cell"); named {
+	s := gateway.SpecOf(r)
+	if s.Destination != nil {
+		if n, named := strings.CutPrefix(s.Destination.Cell, "cell"); named {
 			s.Destination.Cell = cellUUID(n)
-		}
-	}
-	for class, n := range r.GetResources() {
-		s.Resources[class] = int64(n)
-	}
-	for _, set := range r.GetAnyTraits() {
-		s.AnyTraits = append(s.AnyTraits, set.GetTraits())
-	}
-	for _, set := range r.GetMemberOf() {
-		s.MemberOf = append(s.MemberOf, set.GetAggregates())
-	}
-	if g := r.GetInstanceGroup(); g != nil {
-		s.Group = &nova.Group{
-			UUID: g.GetUuid(), Policy: g.GetPolicy(), MaxPerHost: int64(g.GetMaxServerPerHost()),
-			Members: g.GetMembers(), Hosts: g.GetHosts(),
 		}
 	}
 	return s

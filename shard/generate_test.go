@@ -29,7 +29,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 		if rapid.SampledFrom(small).Draw(t, "stranger") == "7" {
 			of = consumer.Draw(t, "consumer")
 		}
-		ref := &ClaimRef{id, of}
+		ref := &ClaimRef{ClaimID: id, ConsumerUUID: of}
 		switch rapid.SampledFrom([]string{"claim", "claim", "claim", "claim", "claim", "expire", "expire", "confirm", "confirm", "release", "put", "pin", "unpin"}).Draw(t, "op") {
 		case "put":
 			h := host.Draw(t, "host")
@@ -69,6 +69,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 		case "confirm":
 			return Op{Confirm: ref}
 		case "release":
+			ref.PendingOnly = rapid.Bool().Draw(t, "pending only")
 			return Op{Release: ref}
 		case "expire":
 			return Op{Expire: ref}

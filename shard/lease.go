@@ -12,7 +12,8 @@ func (t *transaction) over(c *Claim) bool { return !t.now.Before(c.ExpiresAt) }
 // confirm ends the lease of a claim, which then stays until it is released. A
 // claim whose lease is over but that nobody expired yet still holds its
 // resources and is confirmed; an EXPIRED one takes the same allocation again if
-// it still fits.
+// it still fits, unless it is of a hard-affinity group: the group may have gone
+// to another cell, which no shard sees but its own.
 func (t *transaction) confirm(ref *ClaimRef) Outcome {
 	if r := ref.problem(); r != "" {
 		return refused(fault.InvalidRequest, "%s", r)
@@ -50,6 +51,9 @@ func (t *transaction) lost(c *Claim) string {
 	if h == nil {
 		return "its host is gone"
 	}
+	if c.Group != nil && c.Group.Policy == affinity {
+		return "its affinity group may be on another host by now"
+	}
 	if r := t.roomFor(h, c); r != nil {
 		return r.Message
 	}
@@ -75,6 +79,10 @@ func (t *transaction) release(ref *ClaimRef) Outcome {
 		return refused(fault.InvalidRequest, "consumer_uuid: claim %s is of another consumer", c.ClaimID)
 	case c.State == Released:
 		return Outcome{Claim: c}
+	case c.State == Confirmed && ref.PendingOnly:
+		o := refused(fault.AlreadyExists, "claim %s is confirmed", c.ClaimID)
+		o.Claim = c
+		return o
 	}
 	// An EXPIRED one too: released, it cannot come back by a late confirm.
 	return Outcome{Claim: t.become(c, Released)}

@@ -61,6 +61,8 @@ type NewClaim struct {
 type ClaimRef struct {
 	ClaimID      string
 	ConsumerUUID string
+	// PendingOnly, with Release: a CONFIRMED claim is refused, ALREADY_EXISTS.
+	PendingOnly bool
 }
 
 // NewPin pins an affinity group to a service host, or joins its pin.

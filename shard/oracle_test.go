@@ -80,7 +80,7 @@ func (o *oracle) step(now time.Time, op Op) answer {
 		if c == nil || c.ConsumerUUID != op.Confirm.ConsumerUUID {
 			return answer{kind: fault.NotFound}
 		}
-		if c.State == Released || c.State == Expired && (o.live(c.ConsumerUUID) != nil || o.refuses(c) != nil) {
+		if c.State == Released || c.State == Expired && (o.live(c.ConsumerUUID) != nil || o.refuses(c) != nil || c.Group != nil && c.Group.Policy == "affinity") {
 			a := of(c)
 			a.kind = fault.ClaimExpired
 			return a
@@ -95,6 +95,11 @@ func (o *oracle) step(now time.Time, op Op) answer {
 		}
 		if c.ConsumerUUID != op.Release.ConsumerUUID {
 			return answer{kind: fault.InvalidRequest}
+		}
+		if op.Release.PendingOnly && c.State == Confirmed {
+			a := of(c)
+			a.kind = fault.AlreadyExists
+			return a
 		}
 		c.State = Released
 		return of(c)

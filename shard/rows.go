@@ -127,6 +127,9 @@ const TombstoneTTL = 24 * time.Hour
 const (
 	DefaultClaimTTL = 300 * time.Second
 	MaxClaimTTL     = 3600 * time.Second
+	// MaxPinTTL bounds a hold of a pin: a little longer than the lease of the
+	// claim it belongs to.
+	MaxPinTTL = MaxClaimTTL + 60*time.Second
 )
 
 // Claim holds resources of one consumer on one host's providers.

@@ -36,9 +36,9 @@ func textProblem(path string, texts ...string) string {
 	return ""
 }
 
-func ttlProblem(ttl time.Duration) string {
-	if ttl <= 0 || ttl > MaxClaimTTL {
-		return fmt.Sprintf("ttl: is %v, must be above 0 and at most %v", ttl, MaxClaimTTL)
+func ttlProblem(ttl, most time.Duration) string {
+	if ttl <= 0 || ttl > most {
+		return fmt.Sprintf("ttl: is %v, must be above 0 and at most %v", ttl, most)
 	}
 	return ""
 }
@@ -79,7 +79,7 @@ func (n *NewClaim) problem() string {
 	if r := allocationsProblem("allocations", n.Allocations); r != "" {
 		return r
 	}
-	if r := ttlProblem(n.TTL); r != "" {
+	if r := ttlProblem(n.TTL, MaxClaimTTL); r != "" {
 		return r
 	}
 	if r := textProblem("project_id, user_id, request_id or decision_id", n.ProjectID, n.UserID, n.RequestID, n.DecisionID); r != "" {
@@ -130,7 +130,7 @@ func (n *NewPin) problem() string {
 	if r := textProblem("service_host", n.ServiceHost); r != "" {
 		return r
 	}
-	return ttlProblem(n.TTL)
+	return ttlProblem(n.TTL, MaxPinTTL)
 }
 
 func (n *Unpin) problem() string {

@@ -17,12 +17,12 @@ func newAgent(t terminal) *cobra.Command {
 		Long: `Run the agents of simulated hosts, each with its own stream to the cell. The same
 seed gives the same hosts. Each key of the configuration file's section "agent"
 is also a variable CELLGATE_AGENT_<KEY> and a flag; flags win.`,
-		Example: `  cellgate agent --config deploy/examples/agent.yaml
+		Example: `  cellgate agent --config deploy/examples/agent1.yaml
   cellgate agent --cell cell1 --replica 127.0.0.1:9101 --hosts 1000 --seed 7`,
 		Args: usageArgs(cobra.NoArgs),
 	}
 	load := bindKeys(cmd, "agent", t.env)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = serves(func(cmd *cobra.Command) error {
 		c, err := load()
 		if err != nil {
 			return err
@@ -42,7 +42,7 @@ is also a variable CELLGATE_AGENT_<KEY> and a flag; flags win.`,
 			return nil
 		}})
 		return a.run(cmd.Context())
-	}
+	})
 	return cmd
 }
 

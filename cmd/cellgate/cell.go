@@ -21,12 +21,12 @@ func newCell(t terminal) *cobra.Command {
 		Long: `Run one cell: its scheduler, the service its agents report to, and its shard in
 a directory. Each key of the configuration file's section "cell" is also a
 variable CELLGATE_CELL_<KEY> and a flag; flags win.`,
-		Example: `  cellgate cell --config deploy/examples/cell.yaml
+		Example: `  cellgate cell --config deploy/examples/cell1.yaml
   cellgate cell --name cell1 --uuid c0000000-0000-4000-8000-000000000001 --data ./cell1`,
 		Args: usageArgs(cobra.NoArgs),
 	}
 	load := bindKeys(cmd, "cell", t.env)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = serves(func(cmd *cobra.Command) error {
 		c, err := load()
 		if err != nil {
 			return err
@@ -41,8 +41,20 @@ variable CELLGATE_CELL_<KEY> and a flag; flags win.`,
 		}
 		a.log.Info("cell starts", "cell", c.Cell.Name, "grpc", l.Addr().String(), "data", c.Cell.Data)
 		return a.run(cmd.Context())
-	}
+	})
 	return cmd
+}
+
+func shardOptions(c config.Cell) pebbleshard.Options {
+	return pebbleshard.Options{
+		Cell: c.Name, CellUUID: c.UUID,
+		Holder: fmt.Sprintf("cellgate, cell %s, pid %d", c.Name, os.Getpid()),
+	}
+}
+
+// shardError says whose shard cannot be opened, and by which flag it is found.
+func shardError(c config.Cell, err error) error {
+	return fmt.Errorf("cell %s: %w (--data)", c.Name, err)
 }
 
 // addCell opens a cell's shard and adds the shard, the cell's server and the cell.
@@ -51,12 +63,9 @@ func (a *assembly) addCell(c config.Cell, l net.Listener) (*cell.Cell, error) {
 	if c.Replica == "" {
 		c.Replica = c.Name
 	}
-	store, err := pebbleshard.Open(c.Data, pebbleshard.Options{
-		Cell: c.Name, CellUUID: c.UUID,
-		Holder: fmt.Sprintf("cellgate, cell %s, pid %d", c.Name, os.Getpid()),
-	})
+	store, err := pebbleshard.Open(c.Data, shardOptions(c))
 	if err != nil {
-		return nil, err
+		return nil, shardError(c, err)
 	}
 	a.own("shard of "+c.Name, store)
 	s, err := cell.New(cell.Config{

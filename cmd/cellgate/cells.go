@@ -62,8 +62,13 @@ func showCells(w io.Writer, cells []*cellgatev1.Cell) error {
 
 func cellState(c *cellgatev1.Cell) string {
 	state := "available"
-	if !c.GetAvailable() {
+	switch {
+	case !c.GetAvailable():
 		state = "unavailable"
+	case c.GetHosts() == 0:
+		state = "no hosts"
+	case c.GetHostsUp() == 0:
+		state = "no hosts up"
 	}
 	if !c.GetEnabled() {
 		state = "disabled, " + state

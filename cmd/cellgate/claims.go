@@ -43,10 +43,13 @@ func newClaimsList(c *client) *cobra.Command {
 	f.StringVar(&req.Cell, "cell", "", "claims in this cell")
 	f.StringVar(&req.HostUuid, "host", "", "claims on this host, by uuid")
 	f.StringVar(&req.ProjectId, "project", "", "claims of this project")
-	limit := f.Int("limit", 100, "claims to show; 0 for all")
+	limit := limitFlag(cmd, "claims")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := limit.check(cmd); err != nil {
+			return err
+		}
 		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ListClaimsResponse, error) {
-			return listClaims(ctx, conn, &req, *limit)
+			return listClaims(ctx, conn, &req, limit.n)
 		}, showClaims)
 	}
 	return cmd
@@ -131,6 +134,9 @@ func newClaimsRelease(c *client) *cobra.Command {
 }
 
 func showClaims(w io.Writer, m *cellgatev1.ListClaimsResponse) error {
+	if len(m.GetClaims()) == 0 {
+		return nothing(w, "claims", m.GetUnavailableCells())
+	}
 	t := newTable(w, "INSTANCE", "STATE", "CELL", "HOST", "AMOUNTS", "EXPIRES", "CLAIM")
 	for _, c := range m.GetClaims() {
 		state := c.GetState().String()

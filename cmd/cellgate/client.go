@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/internal/config"
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
 )
@@ -62,6 +63,9 @@ func call[M proto.Message](c *client, cmd *cobra.Command, work func(context.Cont
 	if err != nil {
 		return err
 	}
+	if err := c.check(cmd); err != nil {
+		return err
+	}
 	conn, err := rpc.Dial(c.addr)
 	if err != nil {
 		return usage(cmd, fmt.Errorf("--addr %s: %w", c.addr, err))
@@ -82,11 +86,22 @@ func call[M proto.Message](c *client, cmd *cobra.Command, work func(context.Cont
 	return show(cmd.OutOrStdout(), m)
 }
 
+// check refuses an address or a timeout with which no call can be made.
+func (c *client) check(cmd *cobra.Command) error {
+	if err := config.CheckAddress(c.addr); err != nil {
+		return usage(cmd, fmt.Errorf("--addr (or CELLGATE_ADDR): %w", err))
+	}
+	if c.timeout <= 0 {
+		return usage(cmd, fmt.Errorf("--timeout: %v is not above 0", c.timeout))
+	}
+	return nil
+}
+
 // located names the address when it is the connection that failed.
 func (c *client) located(err error) error {
 	var e *fault.Error
 	if errors.As(err, &e) && e.Kind == fault.CellUnavailable && e.Cause != nil {
-		return fmt.Errorf("no answer from the gateway at %s: %w", c.addr, err)
+		return &unreachableError{c.addr, err}
 	}
 	return err
 }
@@ -113,14 +128,15 @@ func indent(w io.Writer, raw json.RawMessage) error {
 // printError prints an error of the gateway for programs.
 func printError(w io.Writer, err error) error {
 	out := struct {
-		Reason  fault.Kind      `json:"reason"`
-		Message string          `json:"message"`
-		Fields  []errorField    `json:"fields,omitempty"`
-		Detail  json.RawMessage `json:"detail,omitempty"`
+		Reason   fault.Kind        `json:"reason"`
+		Message  string            `json:"message"`
+		Metadata map[string]string `json:"metadata,omitempty"`
+		Fields   []errorField      `json:"fields,omitempty"`
+		Detail   json.RawMessage   `json:"detail,omitempty"`
 	}{Reason: fault.KindOf(err), Message: err.Error()}
 	var e *fault.Error
 	if errors.As(err, &e) {
-		out.Message = e.Message
+		out.Message, out.Metadata = e.Message, e.Metadata
 		for _, f := range e.Fields {
 			out.Fields = append(out.Fields, errorField{f.Path, f.Problem})
 		}

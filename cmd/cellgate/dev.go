@@ -15,6 +15,8 @@ import (
 	"cellgate/agent"
 	"cellgate/internal/config"
 	"cellgate/internal/lifecycle"
+	"cellgate/samples"
+	"cellgate/shard/pebbleshard"
 )
 
 // dev is everything in one process: the same parts as the other commands run,
@@ -42,22 +44,36 @@ section "dev" is also a variable CELLGATE_DEV_<KEY> and a flag; flags win.`,
 		Args: usageArgs(cobra.NoArgs),
 	}
 	load := bindKeys(cmd, "dev", t.env)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = serves(func(cmd *cobra.Command) error {
 		c, err := load()
 		if err != nil {
 			return err
+		}
+		if err := sampleFits(c.Dev); err != nil {
+			return usage(cmd, err)
 		}
 		d := &dev{assembly: assembly{log: newLog(c.Log, t)}, cfg: c, t: t, start: time.Now()}
 		if err := d.build(); err != nil {
 			return d.abandon(err)
 		}
 		return d.run(cmd.Context())
-	}
+	})
 	return cmd
 }
 
-// build opens all listeners before the first shard, so that a port in use
-// changes nothing, and adds the parts from the shards up.
+// sampleFits refuses to send the bundled requests to a fleet they are not
+// written for: what they expect would not come.
+func sampleFits(c config.Dev) error {
+	if c.Sample && (c.Cells < samples.MinCells || c.Hosts < samples.MinHosts) {
+		return fmt.Errorf("--sample: the bundled requests are for at least %d cells with at least %d hosts each, not for --cells %d --hosts %d; give more, or leave --sample out",
+			samples.MinCells, samples.MinHosts, c.Cells, c.Hosts)
+	}
+	return nil
+}
+
+// build opens all listeners and looks at every shard before it opens the first
+// one, so that a port in use, or a directory that is not as it should be, changes
+// nothing; then it adds the parts from the shards up.
 func (d *dev) build() error {
 	c := d.cfg.Dev
 	api, err := d.listen(c.GRPC, "grpc")
@@ -78,10 +94,18 @@ func (d *dev) build() error {
 			return err
 		}
 	}
+	for i := range doors {
+		cell := d.devCell(i + 1)
+		if err := pebbleshard.Check(cell.Data, shardOptions(cell)); err != nil {
+			return shardError(cell, err)
+		}
+	}
 	for i, l := range doors {
-		if err := d.addDevCell(i+1, l); err != nil {
+		cell := d.devCell(i + 1)
+		if _, err := d.addCell(cell, l); err != nil {
 			return err
 		}
+		d.cells = append(d.cells, config.GatewayCell{Name: cell.Name, UUID: cell.UUID, Replicas: []string{l.Addr().String()}})
 	}
 	if err := d.addFleets(); err != nil {
 		return err
@@ -97,17 +121,13 @@ func (d *dev) build() error {
 	return nil
 }
 
-// addDevCell adds cell number n, with its shard under the data directory.
-func (d *dev) addDevCell(n int, l net.Listener) error {
+// devCell is cell number n, with its shard under the data directory.
+func (d *dev) devCell(n int) config.Cell {
 	c := config.Default().Cell
 	c.Name = fmt.Sprintf("cell%d", n)
 	c.UUID = fmt.Sprintf("c0000000-0000-4000-8000-%012d", n)
 	c.Data = filepath.Join(d.cfg.Dev.Data, c.Name)
-	if _, err := d.addCell(c, l); err != nil {
-		return err
-	}
-	d.cells = append(d.cells, config.GatewayCell{Name: c.Name, UUID: c.UUID, Replicas: []string{l.Addr().String()}})
-	return nil
+	return c
 }
 
 // addFleets adds the agents of every cell, and waits for their hosts before

@@ -3,5 +3,5 @@
 // package chooses stores and wires gateways, cells and agents together.
 //
 // Exit status: 0 done, 1 refused by the system (no valid host), 2 wrong usage,
-// 3 unreachable.
+// 3 no answer from the gateway.
 package main

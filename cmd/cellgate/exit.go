@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
@@ -35,6 +33,44 @@ func (e *usageError) Unwrap() error { return e.err }
 
 func usage(cmd *cobra.Command, err error) error {
 	return &usageError{command: cmd.CommandPath(), err: err}
+}
+
+// unreachableError: no answer came from a gateway.
+type unreachableError struct {
+	addr string
+	err  error
+}
+
+func (e *unreachableError) Error() string {
+	return fmt.Sprintf("no answer from the gateway at %s: %v", e.addr, e.err)
+}
+
+func (e *unreachableError) Unwrap() error { return e.err }
+
+// serverError kept a process that serves from starting, or ended it: whoever
+// runs it must see every cause.
+type serverError struct{ err error }
+
+func (e *serverError) Error() string { return e.err.Error() }
+func (e *serverError) Unwrap() error { return e.err }
+
+// serves makes the errors of a command that serves serverErrors, except those of
+// its configuration and its flags.
+func serves(work func(*cobra.Command) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		err := work(cmd)
+		if err == nil || isUsage(err) {
+			return err
+		}
+		return &serverError{err}
+	}
+}
+
+// isUsage reports whether who typed the command must change it.
+func isUsage(err error) bool {
+	var asked *usageError
+	var problems *config.Problems
+	return errors.As(err, &asked) || errors.As(err, &problems)
 }
 
 // usageArgs makes the errors of a check of arguments, and those of flags that
@@ -66,34 +102,31 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 
 // exitStatus says how a command ended.
 func exitStatus(err error) int {
-	var asked *usageError
-	var problems *config.Problems
+	var silent *unreachableError
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.As(err, &asked), errors.As(err, &problems):
+	case isUsage(err), fault.KindOf(err) == fault.InvalidRequest:
 		return exitUsage
-	}
-	switch fault.KindOf(err) {
-	case fault.InvalidRequest:
-		return exitUsage
-	case fault.CellUnavailable, fault.OutcomeUnknown:
+	case errors.As(err, &silent):
 		return exitUnreachable
 	}
 	return exitRefused
 }
 
 // wording is an error as a person reads it: without its kind, with every field
-// that is wrong.
+// that is wrong, and with its causes when it is a process that serves that ends.
 func wording(err error) string {
 	var e *fault.Error
-	if !errors.As(err, &e) {
+	var server *serverError
+	found := errors.As(err, &e)
+	switch {
+	case found && len(e.Fields) > 1:
+	case errors.As(err, &server):
+		return chain(err)
+	case !found:
 		return err.Error()
-	}
-	if s, ok := status.FromError(e.Cause); ok && e.Cause != nil && s.Code() != codes.OK {
-		return err.Error() // not from cellgate: the text of gRPC says the most
-	}
-	if len(e.Fields) < 2 {
+	default:
 		return strings.Replace(err.Error(), e.Error(), e.Message, 1)
 	}
 	var b strings.Builder
@@ -102,4 +135,13 @@ func wording(err error) string {
 		fmt.Fprintf(&b, "\n  %s: %s", f.Path, f.Problem)
 	}
 	return b.String()
+}
+
+// chain is an error with all its causes on one line, without their kinds.
+func chain(err error) string {
+	text := err.Error()
+	for _, k := range fault.Kinds() {
+		text = strings.ReplaceAll(text, string(k)+": ", "")
+	}
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }

@@ -26,7 +26,7 @@ flags win.`,
 		Args: usageArgs(cobra.NoArgs),
 	}
 	load := bindKeys(cmd, "gateway", t.env)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = serves(func(cmd *cobra.Command) error {
 		c, err := load()
 		if err != nil {
 			return err
@@ -45,7 +45,7 @@ flags win.`,
 		}
 		a.log.Info("gateway starts", "grpc", api.Addr().String(), "http", web.Addr().String(), "cells", len(c.Gateway.Cells))
 		return a.run(cmd.Context())
-	}
+	})
 	return cmd
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,9 +11,6 @@ import (
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
-
-// maxPage is the most that one page of a list may hold.
-const maxPage = 1000
 
 func newHosts(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
@@ -31,15 +27,18 @@ func newHosts(t terminal) *cobra.Command {
 	f.StringVar(&req.AvailabilityZone, "zone", "", "hosts in this availability zone")
 	f.StringVar(&req.NameContains, "name", "", "hosts with this in their name")
 	f.StringVar(&req.Trait, "trait", "", "hosts with this trait")
-	limit := f.Int("limit", 100, "hosts to show; 0 for all")
+	limit := limitFlag(cmd, "hosts")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := limit.check(cmd); err != nil {
+			return err
+		}
 		if len(args) == 1 {
 			return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.GetHostResponse, error) {
 				return cellgatev1.NewHostsClient(conn).GetHost(ctx, &cellgatev1.GetHostRequest{HostUuid: args[0]})
 			}, showHost)
 		}
 		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ListHostsResponse, error) {
-			return listHosts(ctx, conn, &req, *limit)
+			return listHosts(ctx, conn, &req, limit.n)
 		}, showHosts)
 	}
 	return cmd
@@ -64,24 +63,10 @@ func listHosts(ctx context.Context, conn *grpc.ClientConn, req *cellgatev1.ListH
 	}
 }
 
-// pageSize gives how many to ask for when have are there of limit (0: all).
-func pageSize(limit, have int) int32 {
-	if limit <= 0 {
-		return maxPage
-	}
-	return int32(min(limit-have, maxPage))
-}
-
-func union(a, b []string) []string {
-	for _, s := range b {
-		if !slices.Contains(a, s) {
-			a = append(a, s)
-		}
-	}
-	return a
-}
-
 func showHosts(w io.Writer, m *cellgatev1.ListHostsResponse) error {
+	if len(m.GetHosts()) == 0 {
+		return nothing(w, "hosts", m.GetUnavailableCells())
+	}
 	t := newTable(w, "HOST", "CELL", "ZONE", "STATE", "INSTANCES", "VCPU", "MEMORY GIB", "DISK GIB", "OTHER", "AGGREGATES", "UUID")
 	for _, h := range m.GetHosts() {
 		cpu, memory, disk, other := "", "", "", []string(nil)
@@ -108,20 +93,6 @@ func showHosts(w io.Writer, m *cellgatev1.ListHostsResponse) error {
 		return err
 	}
 	return footer(w, "hosts", len(m.GetHosts()), m.GetNextPageToken() != "", m.GetUnavailableCells())
-}
-
-// footer says what a list lacks.
-func footer(w io.Writer, what string, shown int, more bool, missing []string) error {
-	if more {
-		if _, err := fmt.Fprintf(w, "%d %s shown; there are more: --limit 0 shows all\n", shown, what); err != nil {
-			return err
-		}
-	}
-	if len(missing) > 0 {
-		_, err := fmt.Fprintf(w, "without those of %s: no answer\n", strings.Join(missing, ", "))
-		return err
-	}
-	return nil
 }
 
 // capacity is Placement's: (total - reserved) * allocation_ratio, rounded down.

@@ -26,7 +26,7 @@ func newRoot(t terminal) *cobra.Command {
 would over one, and claims it.
 
 Exit status: 0 done, 1 refused by the system (no valid host), 2 wrong usage,
-3 unreachable.`,
+3 no answer from the gateway.`,
 		Example:           "  cellgate dev --cells 3 --hosts 1000 --data ./data --sample",
 		SilenceErrors:     true,
 		SilenceUsage:      true,

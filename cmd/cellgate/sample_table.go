@@ -41,8 +41,12 @@ func showSample(w io.Writer, outcomes []outcome, took time.Duration) error {
 	if err := t.end(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%d requests in %v: %d placed (%d instances), %d refused for want of a host, %d unexpected\n",
-		len(outcomes), took.Round(time.Millisecond), count[samples.Placed], instances, count[samples.Refused], unexpected)
+	failed := ""
+	if n := len(outcomes) - count[samples.Placed] - count[samples.Refused]; n > 0 {
+		failed = fmt.Sprintf(", %d failed", n)
+	}
+	_, err := fmt.Fprintf(w, "\n%d requests in %v: %d placed (%d instances), %d refused for want of a host%s; %d unexpected\n",
+		len(outcomes), took.Round(time.Millisecond), count[samples.Placed], instances, count[samples.Refused], failed, unexpected)
 	return err
 }
 

@@ -60,11 +60,11 @@ func TestSampleTableAndVerdict(t *testing.T) {
                               cell1  h3                1.5000  other
                               cell1  h4                1.5000  other
                                      and 2 more
-3  full      REST  1          -      refused           -       0 of 9 hosts: ResourceFilter VCPU: 4, TraitFilter: 3, A: 1, and 1 more
+3  full      REST  1          -      refused           -       0 of 9 hosts: 4 ResourceFilter(VCPU), 3 TraitFilter, 1 A, and 1 more
 4  surprise  gRPC  1          cell1  h7                1.5000  UNEXPECTED (refused was): other
 5  broken    REST  1          -      CELL_UNAVAILABLE  -       UNEXPECTED (refused was): cell2 did not answer
 
-5 requests in 1.5s: 3 placed (8 instances), 1 refused for want of a host, 2 unexpected
+5 requests in 1.5s: 3 placed (8 instances), 1 refused for want of a host, 1 failed; 2 unexpected
 `
 	if got := trimLines(out.String()); got != want {
 		t.Errorf("table:\n%s\nwant:\n%s", got, want)
@@ -112,5 +112,23 @@ func TestBundledSampleGoesAsExpectedTwice(t *testing.T) {
 	}
 	if len(tables[0]) < 5000 || tables[0] != tables[1] {
 		t.Errorf("the second run differs:\n%s\nfirst:\n%s", tables[1], tables[0])
+	}
+}
+
+// The table tells what did not come as expected, and so does the status.
+func TestSampleThatGoesWrongEndsWith1(t *testing.T) {
+	if testing.Short() {
+		t.Skip("3 cells of 300 hosts")
+	}
+	args := append([]string{"dev", "--cells", "3", "--hosts", "300", "--data", t.TempDir(), "--log-level", "error"}, freePorts...)
+	p := launch(t, false, args...)
+	api := p.await(`gRPC +(\S+)`)[1]
+	p.follow()
+	// Every FPGA card there is, which the sample wants.
+	cellgate(t, api, exitDone, nil, "select", "--count", "36", "--resource", "CUSTOM_FPGA_CARD=4", "--confirm")
+	p.stop()
+	out, stderr, status := typed(t.Context(), "", append(args, "--sample", "--once")...)
+	if status != exitRefused || !strings.Contains(out, "UNEXPECTED (placed was): 0 of 900 hosts") || !strings.Contains(stderr, "another outcome than expected") {
+		t.Errorf("status %d, %s\n%s", status, stderr, out)
 	}
 }

@@ -115,7 +115,8 @@ func showCellReports(w io.Writer, reports []*cellgatev1.CellReport) error {
 	return t.end()
 }
 
-// rejectCounts lists at most most rejects.
+// rejectCounts lists at most most rejects, as the message of NO_VALID_HOST does:
+// 1800 ResourceFilter(MEMORY_MB), 1200 ComputeFilter.
 func rejectCounts(rejects []*cellgatev1.RejectCount, most int) string {
 	var all []string
 	for i, r := range rejects {
@@ -125,9 +126,9 @@ func rejectCounts(rejects []*cellgatev1.RejectCount, most int) string {
 		}
 		name := r.GetFilter()
 		if r.GetDetail() != "" {
-			name += " " + r.GetDetail()
+			name += "(" + r.GetDetail() + ")"
 		}
-		all = append(all, fmt.Sprintf("%s: %d", name, r.GetHosts()))
+		all = append(all, fmt.Sprintf("%d %s", r.GetHosts(), name))
 	}
 	return strings.Join(all, ", ")
 }

@@ -6,8 +6,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -180,10 +178,33 @@ func TestClientCommandsAgainstARunningSystem(t *testing.T) {
 		t.Errorf("select --dry-run: status %d\n%s", status, out)
 	}
 
+	// A list of nothing says so; for programs it is empty.
+	for _, args := range []string{"hosts --zone nozone", "hosts --trait CUSTOM_NOPE", "claims list --project nobody"} {
+		what := strings.Fields(args)[0]
+		out, _, status = typed(t.Context(), "", append(strings.Fields(args), "--addr", api)...)
+		if status != exitDone || out != "no "+what+" match\n" {
+			t.Errorf("%s: status %d, %q", args, status, out)
+		}
+	}
+	var none cellgatev1.ListHostsResponse
+	cellgate(t, api, exitDone, &none, "hosts", "--zone", "nozone")
+	if len(none.GetHosts()) != 0 {
+		t.Errorf("hosts of no zone: %v", &none)
+	}
+
 	// Refusals: status 1, with the counts.
 	out, stderr, status := typed(t.Context(), "", "select", "--memory-mb", "999999999", "--addr", api)
 	if status != exitRefused || !strings.Contains(stderr, "No valid host was found") || !strings.Contains(out, "REJECTED BY") {
 		t.Errorf("select of too much: status %d\n%s%s", status, out, stderr)
+	}
+	// The message counts in the form of the table.
+	for _, text := range []string{"0 of 40 hosts: 40 ResourceFilter(MEMORY_MB)", "\n"} {
+		if !strings.Contains(stderr, text) {
+			t.Errorf("the message %q does not say %q", stderr, text)
+		}
+	}
+	if strings.Count(out, " 20 ResourceFilter(MEMORY_MB) ") != 2 {
+		t.Errorf("the table does not count as the message does:\n%s", out)
 	}
 	var refused struct {
 		Error struct {
@@ -238,43 +259,4 @@ func TestSeparateProcessesMakeASystem(t *testing.T) {
 	gw.stop()
 	fleet.stop()
 	cell.stop()
-}
-
-func TestDataDirectoryHeldByAnotherIsRefused(t *testing.T) {
-	data := t.TempDir()
-	launchDev(t, data)
-	_, stderr, status := typed(t.Context(), "", "dev", "--cells", "2", "--hosts", "1", "--data", data,
-		"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cell-base-port", "0")
-	if status == exitDone || !strings.Contains(stderr, "cell1") || !strings.Contains(stderr, "pid") {
-		t.Errorf("status %d, stderr %q, want the holder", status, stderr)
-	}
-}
-
-func TestDataDirectoryOfAnotherFormatIsRefused(t *testing.T) {
-	data := t.TempDir()
-	args := []string{
-		"dev", "--cells", "1", "--hosts", "1", "--data", data, "--sample", "--once",
-		"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cell-base-port", "0", "--log-level", "error",
-	}
-	// One host cannot hold the sample: the table tells, and so does the status.
-	out, stderr, status := typed(t.Context(), "", args...)
-	if status != exitRefused || !strings.Contains(out, "UNEXPECTED") || !strings.Contains(stderr, "another outcome than expected") {
-		t.Fatalf("the sample on one host: status %d, %s", status, stderr)
-	}
-	file := filepath.Join(data, "cell1", "FORMAT")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed := strings.Replace(string(text), "format 1\n", "format 99\n", 1)
-	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, stderr, status = typed(t.Context(), "", args...)
-	if status == exitDone || out != "" || !strings.Contains(stderr, filepath.Join(data, "cell1")) || !strings.Contains(stderr, "99") {
-		t.Errorf("status %d, %q, %q; want a refusal that names the directory and format 99", status, out, stderr)
-	}
-	if text, err := os.ReadFile(file); err != nil || string(text) != changed {
-		t.Errorf("the format file was changed to %q, %v", text, err)
-	}
 }

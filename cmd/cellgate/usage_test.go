@@ -77,6 +77,15 @@ func TestWrongUsageEndsWith2AndSaysWhatIsWrong(t *testing.T) {
 		"select --resource VGPU=9999999999":  "--resource: VGPU=9999999999 is too much",
 		"select --instance a --count 2":      "[instance count]",
 		"hosts --timeout soon":               `invalid argument "soon"`,
+		"cells --timeout 0s":                 "--timeout: 0s is not above 0",
+		"select --timeout -1s":               "--timeout: -1s is not above 0",
+		"cells --addr=":                      `--addr (or CELLGATE_ADDR): "" is not an address; write it as host:port`,
+		"hosts --addr bad_host:xx":           `"bad_host:xx" has no port between 1 and 65535`,
+		"claims list --addr h:0":             `"h:0" has no port between 1 and 65535`,
+		"hosts --limit -1":                   "--limit: -1 is below 0",
+		"claims list --limit -5":             "--limit: -5 is below 0",
+		"dev --data d --sample --cells 2":    "--sample: the bundled requests are for at least 3 cells with at least 300 hosts each, not for --cells 2 --hosts 1000",
+		"dev --data d --sample --hosts 10":   "not for --cells 3 --hosts 10",
 		"select -f -":                        "standard input: syntax error",
 	} {
 		out, stderr, status := typed(t.Context(), "{not json", strings.Fields(args)...)
@@ -157,11 +166,8 @@ func TestUnreachableGatewayEndsWith3AndNamesIt(t *testing.T) {
 func TestExitStatusOfEveryKind(t *testing.T) {
 	for _, k := range fault.Kinds() {
 		want := exitRefused
-		switch k {
-		case fault.InvalidRequest:
+		if k == fault.InvalidRequest {
 			want = exitUsage
-		case fault.CellUnavailable, fault.OutcomeUnknown:
-			want = exitUnreachable
 		}
 		if got := exitStatus(fmt.Errorf("wrapped: %w", fault.New(k, "x"))); got != want {
 			t.Errorf("%s: status %d, want %d", k, got, want)
@@ -171,6 +177,10 @@ func TestExitStatusOfEveryKind(t *testing.T) {
 		nil:                  exitDone,
 		errors.New("broken"): exitRefused,
 		&config.Problems{}:   exitUsage,
+		// Who is silent counts, not what the silence is called.
+		&unreachableError{"h:1", fault.New(fault.CellUnavailable, "x")}: exitUnreachable,
+		&serverError{fault.New(fault.CellUnavailable, "x")}:             exitRefused,
+		&serverError{fault.Invalid("a", "x")}:                           exitUsage,
 	} {
 		if got := exitStatus(err); got != want {
 			t.Errorf("%v: status %d, want %d", err, got, want)
@@ -184,6 +194,15 @@ func TestWordingShowsEveryField(t *testing.T) {
 		t.Errorf("wording = %q, want %q", got, want)
 	}
 	if got, want := wording(fmt.Errorf("x: %w", fault.New(fault.NotFound, "no claim"))), "x: no claim"; got != want {
+		t.Errorf("wording = %q, want %q", got, want)
+	}
+	// Of a gateway's answer the message is for the caller, of one's own process
+	// every cause is.
+	failed := fault.Wrap(fault.CellUnavailable, fmt.Errorf("reading: %w", fault.Wrap(fault.Internal, errors.New("disk\non fire"), "row 7")), "shard")
+	if got, want := wording(fmt.Errorf("x: %w", failed)), "x: shard"; got != want {
+		t.Errorf("wording = %q, want %q", got, want)
+	}
+	if got, want := wording(&serverError{fmt.Errorf("x: %w", failed)}), "x: shard: reading: row 7: disk; on fire"; got != want {
 		t.Errorf("wording = %q, want %q", got, want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/google/uuid"
 )
@@ -154,24 +155,42 @@ func (l *loader) unlike(path, value string, i int, seen map[string]int) {
 	seen[value] = i
 }
 
-// address checks host:port.
-func (l *loader) address(path, value string) (host string, ok bool) {
-	host, port, err := net.SplitHostPort(value)
-	if err != nil {
-		l.bad(path, "%q is not an address; write it as host:port", value)
-		return "", false
+// CheckAddress checks an address to connect to.
+func CheckAddress(value string) error {
+	host, port, err := splitAddress(value, 1)
+	if err == nil && host == "" {
+		err = fmt.Errorf("%q has no host; write it as host:%d", value, port)
 	}
-	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		l.bad(path, "%q has no port between 0 and 65535", value)
-		return "", false
+	return err
+}
+
+// splitAddress reads host:port.
+func splitAddress(value string, leastPort int) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(value)
+	if err != nil || strings.ContainsFunc(host, unicode.IsSpace) {
+		return "", 0, fmt.Errorf("%q is not an address; write it as host:port", value)
 	}
-	return host, true
+	if port, err = strconv.Atoi(text); err != nil || port < leastPort || port > 65535 {
+		return "", 0, fmt.Errorf("%q has no port between %d and 65535", value, leastPort)
+	}
+	return host, port, nil
+}
+
+// address checks an address to connect to.
+func (l *loader) address(path, value string) {
+	if err := CheckAddress(value); err != nil {
+		l.bad(path, "%v", err)
+	}
 }
 
 // listen checks an address to listen on.
 func (l *loader) listen(path, value string, insecure bool) {
-	host, ok := l.address(path, value)
-	if !ok || insecure || IsLoopback(host) {
+	host, _, err := splitAddress(value, 0)
+	if err != nil {
+		l.bad(path, "%v", err)
+		return
+	}
+	if insecure || IsLoopback(host) {
 		return
 	}
 	l.bad(path, "%s is not a loopback address and there is no TLS yet: anyone who reaches it may place and release; give --insecure to listen there all the same", value)

@@ -2,9 +2,11 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,31 +21,100 @@ func write(t *testing.T, text string) string {
 	return file
 }
 
-func TestShippedExamplesLoad(t *testing.T) {
-	for _, section := range []string{"gateway", "cell", "agent"} {
-		file := filepath.Join("..", "..", "deploy", "examples", section+".yaml")
-		c, err := Load(section, Source{File: file})
-		if err != nil {
-			t.Errorf("%s: %v", file, err)
-			continue
-		}
-		text, err := os.ReadFile(file)
+// example loads one of the shipped files.
+func example(t *testing.T, name string) Config {
+	t.Helper()
+	c, err := Load(strings.TrimRight(name, "0123456789"), Source{File: exampleFile(name)})
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return c
+}
+
+func exampleFile(name string) string {
+	return filepath.Join("..", "..", "deploy", "examples", name+".yaml")
+}
+
+// exampleNames are all shipped files.
+func exampleNames(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(exampleFile("*"))
+	if err != nil || len(files) != 7 {
+		t.Fatalf("%v, %v: want a gateway, three cells and an agent for each", files, err)
+	}
+	for i, f := range files {
+		files[i] = strings.TrimSuffix(filepath.Base(f), ".yaml")
+	}
+	return files
+}
+
+func TestShippedExamplesShowTheDefaults(t *testing.T) {
+	for _, name := range exampleNames(t) {
+		c := example(t, name)
+		text, err := os.ReadFile(exampleFile(name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		// What the examples show are the defaults, except what has none.
+		// What the examples show are the defaults, except what has none and what
+		// must differ between cells.
 		d := Default()
 		d.Gateway.Cells, d.Gateway.Filters, d.Gateway.Weighers = c.Gateway.Cells, c.Gateway.Filters, c.Gateway.Weighers
-		d.Cell.Name, d.Cell.UUID, d.Cell.Data = c.Cell.Name, c.Cell.UUID, c.Cell.Data
+		d.Cell.Name, d.Cell.UUID, d.Cell.Data, d.Cell.GRPC = c.Cell.Name, c.Cell.UUID, c.Cell.Data, c.Cell.GRPC
 		d.Agent.Cell, d.Agent.Replicas = c.Agent.Cell, c.Agent.Replicas
 		if !reflect.DeepEqual(c, d) {
-			t.Errorf("%s differs from the defaults:\n got %+v\nwant %+v", file, c, d)
+			t.Errorf("%s differs from the defaults:\n got %+v\nwant %+v", name, c, d)
 		}
+		section := strings.TrimRight(name, "0123456789")
 		for _, k := range Keys(section) {
-			name := strings.TrimPrefix(k.Path, section+".")
-			if name != "insecure" && name != "replica" && !strings.Contains(string(text), name+":") {
-				t.Errorf("%s does not show %s", file, k.Path)
+			key := strings.TrimPrefix(k.Path, section+".")
+			if key != "insecure" && key != "replica" && !strings.Contains(string(text), key+":") {
+				t.Errorf("%s does not show %s", name, k.Path)
 			}
+		}
+		if run := "bin/cellgate " + section + " --config deploy/examples/" + name + ".yaml"; !strings.Contains(string(text), run+"\n") {
+			t.Errorf("%s does not say how to run it: %s", name, run)
+		}
+	}
+}
+
+// The files are one system: the gateway's cells are the cells' files, and each has
+// its agents.
+func TestShippedExamplesAreOneSystem(t *testing.T) {
+	g := example(t, "gateway").Gateway
+	if len(g.Cells) != 3 {
+		t.Fatalf("the gateway has %d cells, want 3", len(g.Cells))
+	}
+	taken := map[string]string{g.HTTP: "gateway.http", g.GRPC: "gateway.grpc"}
+	for i, want := range g.Cells {
+		c, a := example(t, fmt.Sprintf("cell%d", i+1)).Cell, example(t, fmt.Sprintf("agent%d", i+1)).Agent
+		got := GatewayCell{Name: c.Name, UUID: c.UUID, Replicas: []string{c.GRPC}}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("the gateway's cell is %+v, the cell's file says %+v", want, got)
+		}
+		if a.Cell != c.Name || !slices.Equal(a.Replicas, want.Replicas) {
+			t.Errorf("the agents of %s report to %s at %v", c.Name, a.Cell, a.Replicas)
+		}
+		for _, unique := range []string{c.GRPC, c.Data} {
+			if other, twice := taken[unique]; twice {
+				t.Errorf("%s of %s is that of %s too", unique, c.Name, other)
+			}
+			taken[unique] = c.Name
+		}
+		if filepath.IsAbs(c.Data) {
+			t.Errorf("%s needs %s, which is not everybody's to write", c.Name, c.Data)
+		}
+	}
+}
+
+func TestCheckAddress(t *testing.T) {
+	for addr, says := range map[string]string{
+		"127.0.0.1:9090": "", "localhost:1": "", "[::1]:65535": "", "gw.example.org:9090": "",
+		"": "write it as host:port", "host": "write it as host:port", "bad host:1": "write it as host:port", ":9090": "has no host",
+		"h:xx": "no port between 1 and 65535", "h:": "no port", "h:0": "no port", "h:70000": "no port", "h:-1": "no port",
+	} {
+		err := CheckAddress(addr)
+		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, want %q", addr, err, says)
 		}
 	}
 }

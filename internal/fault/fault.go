@@ -71,6 +71,9 @@ type Error struct {
 	Fields []Field
 	// RetryAfter is set with Overloaded.
 	RetryAfter time.Duration
+	// Metadata says for programs what Message names: cells (names, separated by
+	// commas), cell, claim_id, consumer_uuid. Nil for none.
+	Metadata map[string]string
 	// Detail is a typed detail for the wire, a proto.Message; nil for none.
 	Detail any
 	Cause  error
@@ -91,6 +94,18 @@ func Wrap(kind Kind, cause error, format string, args ...any) *Error {
 func Invalid(path, format string, args ...any) *Error {
 	f := Field{Path: path, Problem: fmt.Sprintf(format, args...)}
 	return &Error{Kind: InvalidRequest, Message: f.Path + ": " + f.Problem, Fields: []Field{f}}
+}
+
+// With adds an entry of Metadata and gives e back; an empty value adds nothing.
+func (e *Error) With(key, value string) *Error {
+	if value == "" {
+		return e
+	}
+	if e.Metadata == nil {
+		e.Metadata = map[string]string{}
+	}
+	e.Metadata[key] = value
+	return e
 }
 
 // InvalidFields makes an InvalidRequest error about several fields; nil when

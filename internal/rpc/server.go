@@ -13,7 +13,6 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/fault"
@@ -77,11 +76,8 @@ func leave(ctx context.Context, log *slog.Logger, method string, err error, pani
 		return nil
 	}
 	s := ToStatus(err)
-	if s.Code() == codes.Internal || s.Code() == codes.Unknown {
+	if s.Code() == codes.Internal {
 		log.ErrorContext(ctx, "request failed", "method", method, "error", err)
-	}
-	if s.Code() == codes.Unknown {
-		return status.Error(codes.Internal, internalMessage)
 	}
 	return s.Err()
 }

@@ -18,9 +18,11 @@ import (
 // internalMessage is all a caller sees of a defect of ours.
 const internalMessage = "internal error; the server's log has the details"
 
-// ToStatus gives the wire form of an error; nil for nil. Context ends keep
-// their codes. A status error passes through. An error without a kind is shown
-// as INTERNAL, without its text; so are the causes of kinds.
+// ToStatus gives the wire form of an error; nil for nil. Context ends keep their
+// codes, without ErrorInfo: it is the caller who ended the call. A status of ours
+// passes through; a foreign one goes the way FromStatus takes it, without its
+// text. An error without a kind is shown as INTERNAL, without its text; so are
+// the causes of kinds.
 func ToStatus(err error) *status.Status {
 	if err == nil {
 		return nil
@@ -33,18 +35,27 @@ func ToStatus(err error) *status.Status {
 		case errors.Is(err, context.Canceled):
 			return status.New(codes.Canceled, "the caller gave up")
 		}
-		if s, ok := status.FromError(err); ok {
+		s, ok := status.FromError(err)
+		switch {
+		case !ok:
+			e = &fault.Error{Kind: fault.Internal, Message: internalMessage}
+		case s.Code() == codes.OK:
 			return s
+		case s.Code() == codes.Unimplemented:
+			return status.New(codes.Unimplemented, "this server does not serve the method")
+		default:
+			if e, ok = readOurs(s); ok {
+				return s
+			}
+			e = foreign(s, err)
 		}
-		e = &fault.Error{Kind: fault.Internal, Message: internalMessage}
 	}
 	message := e.Message
 	if e.Kind == fault.Internal {
 		message = internalMessage
 	}
 	details := []protoadapt.MessageV1{protoadapt.MessageV1Of(&errdetails.ErrorInfo{
-		Reason: string(e.Kind),
-		Domain: Domain,
+		Reason: string(e.Kind), Domain: Domain, Metadata: e.Metadata,
 	})}
 	if len(e.Fields) > 0 {
 		bad := &errdetails.BadRequest{}
@@ -71,26 +82,35 @@ func ToStatus(err error) *status.Status {
 }
 
 // FromStatus gives the *fault.Error a status stands for; nil for nil and OK. An
-// error that is no status is returned as it is. A status without our ErrorInfo
-// gets the kind nearest to its code, and the status as its cause.
+// error that is no status, or has its kind already, is returned as it is. A foreign status, one without our
+// ErrorInfo, gets the kind nearest to its code and a message of ours; the status
+// itself is only its cause.
 func FromStatus(err error) error {
 	if err == nil {
 		return nil
 	}
+	var e *fault.Error
 	s, ok := status.FromError(err)
-	if !ok {
+	if !ok || errors.As(err, &e) {
 		return err
 	}
 	if s.Code() == codes.OK {
 		return nil
 	}
-	e := &fault.Error{Kind: kindOf(s.Code()), Message: s.Message()}
-	ours := false
+	if e, ok := readOurs(s); ok {
+		return e
+	}
+	return foreign(s, err)
+}
+
+// readOurs decodes a status with our ErrorInfo.
+func readOurs(s *status.Status) (e *fault.Error, ours bool) {
+	e = &fault.Error{Message: s.Message()}
 	for _, d := range s.Details() {
 		switch d := d.(type) {
 		case *errdetails.ErrorInfo:
 			if d.GetDomain() == Domain && slices.Contains(fault.Kinds(), fault.Kind(d.GetReason())) {
-				e.Kind, ours = fault.Kind(d.GetReason()), true
+				e.Kind, e.Metadata, ours = fault.Kind(d.GetReason()), d.GetMetadata(), true
 			}
 		case *errdetails.BadRequest:
 			for _, v := range d.GetFieldViolations() {
@@ -102,8 +122,5 @@ func FromStatus(err error) error {
 			e.Detail = d
 		}
 	}
-	if !ours {
-		e.Cause = err
-	}
-	return e
+	return e, ours
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -65,6 +66,7 @@ func TestFaultSurvivesTheWire(t *testing.T) {
 			Kind: k, Message: "what happened",
 			Fields:     []fault.Field{{Path: "request_spec.flavor.vcpus", Problem: "must be at least 0"}},
 			RetryAfter: 1500 * time.Millisecond,
+			Metadata:   map[string]string{"cells": "cell1,cell2"},
 			Detail:     &cellgatev1.NoValidHost{Hosts: 3},
 			Cause:      errors.New("password=hunter2"),
 		}
@@ -78,7 +80,7 @@ func TestFaultSurvivesTheWire(t *testing.T) {
 			wantMessage = internalMessage
 		}
 		detail, _ := out.Detail.(*cellgatev1.NoValidHost)
-		if out.Kind != k || out.Message != wantMessage || !reflect.DeepEqual(out.Fields, in.Fields) ||
+		if out.Kind != k || out.Message != wantMessage || !reflect.DeepEqual(out.Fields, in.Fields) || !reflect.DeepEqual(out.Metadata, in.Metadata) ||
 			out.RetryAfter != in.RetryAfter || !proto.Equal(detail, in.Detail.(*cellgatev1.NoValidHost)) || out.Cause != nil {
 			t.Errorf("%s came back as %+v", k, out)
 		}
@@ -119,5 +121,51 @@ func TestErrorsWithoutAKind(t *testing.T) {
 	foreign := FromStatus(status.Error(codes.Unavailable, "connection refused"))
 	if errors.Unwrap(foreign) == nil {
 		t.Error("a foreign status is not kept as the cause")
+	}
+}
+
+// The text of a status that is not ours is a driver's: it stays in the cause.
+func TestForeignStatusesKeepTheirTextToThemselves(t *testing.T) {
+	const secret = `connection error: desc = "transport: Error while dialing: dial tcp 10.0.0.1:9: connect: connection refused"`
+	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
+		in := status.Error(c, secret)
+		var e *fault.Error
+		if !errors.As(FromStatus(in), &e) {
+			t.Fatalf("%s came back as %v", c, FromStatus(in))
+		}
+		if strings.Contains(e.Message, "desc") || e.Message == "" || !strings.Contains(e.Error(), "dial tcp") {
+			t.Errorf("%s: message %q, for the log %q", c, e.Message, e.Error())
+		}
+		if out := ToStatus(fmt.Errorf("asking: %w", in)); strings.Contains(out.Message(), "desc") || out.Code() == codes.OK || out.Code() == codes.Unknown {
+			t.Errorf("%s left as %v", c, out)
+		}
+	}
+	wrapped := fault.Wrap(fault.NotFound, status.Error(codes.Unavailable, secret), "no claim")
+	if got := FromStatus(wrapped); got != error(wrapped) { //nolint:errorlint // identity is the contract.
+		t.Errorf("an error with a kind became that of its cause: %v", got)
+	}
+	for text, want := range map[string]string{
+		secret:                              "could not be reached",
+		"error reading from server: EOF":    "closed the connection",
+		"the connection is draining":        "closed the connection",
+		"name resolver error: no such host": "could not be reached",
+	} {
+		var e *fault.Error
+		if !errors.As(FromStatus(status.Error(codes.Unavailable, text)), &e) || e.Message != want {
+			t.Errorf("%q became %v, want %q", text, e, want)
+		}
+	}
+}
+
+// A client can set the fields of a oneof, not the oneof.
+func TestValidateNamesTheFieldsOfAOneof(t *testing.T) {
+	err := Validate(&cellgatev1.SelectDestinationsRequest{InstanceUuids: []string{instance}})
+	var e *fault.Error
+	if !errors.As(err, &e) || len(e.Fields) != 2 || e.Fields[0].Path != "request_spec" || e.Fields[1].Path != "nova_request_spec" {
+		t.Errorf("no spec: %v", err)
+	}
+	err = Validate(&cellv1.ClaimBatchRequest{Ops: []*cellv1.ClaimOp{{}}})
+	if !errors.As(err, &e) || len(e.Fields) != 5 || e.Fields[0].Path != "ops[0].claim" {
+		t.Errorf("no op: %v", err)
 	}
 }

@@ -54,28 +54,3 @@ func entry(k fault.Kind) mapping {
 	}
 	return table[fault.Internal]
 }
-
-// kindOf is the kind of a status that carries no ErrorInfo of ours: it comes
-// from gRPC itself or from something in between.
-func kindOf(c codes.Code) fault.Kind {
-	switch c {
-	case codes.InvalidArgument, codes.OutOfRange:
-		return fault.InvalidRequest
-	case codes.NotFound:
-		return fault.NotFound
-	case codes.AlreadyExists:
-		return fault.AlreadyExists
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Unimplemented:
-		return fault.CellUnavailable
-	case codes.ResourceExhausted:
-		return fault.Overloaded
-	case codes.Aborted:
-		return fault.Contended
-	case codes.Unauthenticated:
-		return fault.Unauthenticated
-	case codes.PermissionDenied:
-		return fault.PermissionDenied
-	default:
-		return fault.Internal
-	}
-}

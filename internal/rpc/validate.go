@@ -2,10 +2,13 @@ package rpc
 
 import (
 	"errors"
+	"strings"
 	"sync"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"cellgate/internal/fault"
 )
@@ -29,6 +32,12 @@ func Validate(m proto.Message) error {
 	}
 	fields := make([]fault.Field, 0, len(bad.Violations))
 	for _, violation := range bad.Violations {
+		if members := oneofMembers(m, violation.Proto.GetField()); len(members) > 0 {
+			for _, path := range members {
+				fields = append(fields, fault.Field{Path: path, Problem: "one of " + strings.Join(members, ", ") + " is needed"})
+			}
+			continue
+		}
 		path := protovalidate.FieldPathString(violation.Proto.GetField())
 		if path == "" {
 			path = "request"
@@ -40,4 +49,34 @@ func Validate(m proto.Message) error {
 		fields = append(fields, fault.Field{Path: path, Problem: problem})
 	}
 	return fault.InvalidFields(fields)
+}
+
+// oneofMembers gives the paths of a oneof's fields when that is what a path leads
+// to: no client can set the oneof itself.
+func oneofMembers(m proto.Message, path *validate.FieldPath) []string {
+	at := m.ProtoReflect().Descriptor()
+	elements := path.GetElements()
+	for i, e := range elements {
+		name := protoreflect.Name(e.GetFieldName())
+		if field := at.Fields().ByName(name); field != nil {
+			if field.IsMap() {
+				field = field.MapValue()
+			}
+			if at = field.Message(); at == nil {
+				return nil
+			}
+			continue
+		}
+		oneof := at.Oneofs().ByName(name)
+		if oneof == nil || i != len(elements)-1 {
+			return nil
+		}
+		above := strings.TrimSuffix(protovalidate.FieldPathString(path), string(name))
+		var members []string
+		for k := range oneof.Fields().Len() {
+			members = append(members, above+string(oneof.Fields().Get(k).Name()))
+		}
+		return members
+	}
+	return nil
 }

@@ -7,17 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"cellgate/internal/fault"
 )
-
-// FormatVersion is the version of the layout in doc.go and keys.go and of the
-// rows in storagev1 that this package reads and writes.
-const FormatVersion = 1
 
 const (
 	formatFile = "FORMAT"
@@ -45,12 +39,8 @@ func holdDirectory(fs vfs.FS, path string, opts Options) (*directory, error) {
 	if err := d.checkFiles(); err != nil {
 		return nil, err
 	}
-	if d.lock, err = fs.Lock(d.in(lockFile)); err != nil {
-		holder := "another process"
-		if text, rerr := d.read(holderFile); rerr == nil && strings.TrimSpace(text) != "" {
-			holder = strings.TrimSpace(text)
-		}
-		return nil, fault.Wrap(fault.CellUnavailable, err, "data directory %s is held by: %s", path, holder)
+	if d.lock, err = d.hold(); err != nil {
+		return nil, err
 	}
 	if err := d.claimFor(opts); err != nil {
 		return nil, errors.Join(err, d.lock.Close())
@@ -58,8 +48,64 @@ func holdDirectory(fs vfs.FS, path string, opts Options) (*directory, error) {
 	return d, nil
 }
 
-// makeDirectory gives the directory's one name, by which locks of this process
-// are known.
+// checkDirectory gives the error holdDirectory would, and makes and writes
+// nothing.
+func checkDirectory(fs vfs.FS, path string, opts Options) error {
+	if _, err := fs.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return nil // it would be made
+	}
+	path, err := oneName(fs, path)
+	if err != nil {
+		return err
+	}
+	d := &directory{fs: fs, path: path}
+	if err := d.checkFiles(); err != nil {
+		return err
+	}
+	if _, err := fs.Stat(d.in(lockFile)); err == nil {
+		lock, err := d.hold()
+		if err != nil {
+			return err
+		}
+		if err := lock.Close(); err != nil {
+			return fmt.Errorf("data directory %s: %s cannot be given up: %w", path, lockFile, err)
+		}
+	}
+	_, err = d.checkShard(opts)
+	return err
+}
+
+// hold locks the directory.
+func (d *directory) hold() (io.Closer, error) {
+	lock, err := d.fs.Lock(d.in(lockFile))
+	switch {
+	case err == nil:
+		return lock, nil
+	case !isHeld(err):
+		return nil, fmt.Errorf("data directory %s cannot be locked: %w; give one that this user may write to", d.path, err)
+	}
+	holder := "another process"
+	if text, rerr := d.read(holderFile); rerr == nil && strings.TrimSpace(text) != "" {
+		holder = strings.TrimSpace(text)
+	}
+	return nil, fmt.Errorf("data directory %s is held by: %s (%w); stop it, or give another directory", d.path, holder, err)
+}
+
+// isHeld reports whether a lock failed because it is taken: by another process
+// (POSIX leaves the number open) or by this one (Pebble's own text).
+func isHeld(err error) bool {
+	var file *os.PathError
+	var number syscall.Errno
+	switch {
+	case errors.As(err, &file):
+		return false // LOCK itself cannot be made or opened
+	case errors.As(err, &number):
+		return number == syscall.EAGAIN || number == syscall.EACCES
+	}
+	return true
+}
+
+// makeDirectory gives the directory's one name.
 func makeDirectory(fs vfs.FS, path string) (string, error) {
 	var missing []string
 	for p := path; p != fs.PathDir(p); p = fs.PathDir(p) {
@@ -75,8 +121,13 @@ func makeDirectory(fs vfs.FS, path string) (string, error) {
 		}
 	}
 	if err != nil {
-		return "", fault.Wrap(fault.CellUnavailable, err, "data directory %s cannot be made", path)
+		return "", fmt.Errorf("data directory %s cannot be made: %w; give a place this user may write to", path, err)
 	}
+	return oneName(fs, path)
+}
+
+// oneName gives the name by which locks of this process are known.
+func oneName(fs vfs.FS, path string) (string, error) {
 	if fs != vfs.Default {
 		return path, nil
 	}
@@ -85,7 +136,7 @@ func makeDirectory(fs vfs.FS, path string) (string, error) {
 		abs, err = filepath.EvalSymlinks(abs)
 	}
 	if err != nil {
-		return "", fault.Wrap(fault.CellUnavailable, err, "data directory %s cannot be found", path)
+		return "", fmt.Errorf("data directory %s cannot be found: %w", path, err)
 	}
 	return abs, nil
 }
@@ -106,7 +157,7 @@ func (d *directory) in(name string) string { return d.fs.PathJoin(d.path, name) 
 func (d *directory) checkFiles() error {
 	names, err := d.fs.List(d.path)
 	if err != nil {
-		return fault.Wrap(fault.CellUnavailable, err, "data directory %s cannot be read", d.path)
+		return fmt.Errorf("data directory %s cannot be read: %w; give a directory that this user may read and write", d.path, err)
 	}
 	if slices.Contains(names, formatFile) {
 		return nil
@@ -118,69 +169,53 @@ func (d *directory) checkFiles() error {
 		}
 		inside, err := d.fs.List(d.in(n))
 		if n != pebbleDir || err != nil || len(inside) > 0 {
-			return fault.New(fault.InvalidRequest, "data directory %s is not a cellgate shard: it has %s and no %s file", d.path, n, formatFile)
+			return fmt.Errorf("data directory %s is not a cellgate shard: it has %s and no %s file; give an empty or a new one", d.path, n, formatFile)
 		}
 	}
 	return nil
 }
 
-// claimFor checks FORMAT against what is wanted, or writes it, and writes HOLDER.
-func (d *directory) claimFor(opts Options) error {
+// checkShard checks FORMAT against what is wanted, and that the rows are there;
+// fresh: there is no FORMAT yet.
+func (d *directory) checkShard(opts Options) (fresh bool, err error) {
 	text, err := d.read(formatFile)
 	switch {
-	case err == nil:
-		if err := d.checkFormat(text, opts); err != nil {
-			return err
-		}
-		if _, err := d.fs.Stat(d.in(pebbleDir)); err != nil {
-			return fault.Wrap(fault.InvalidRequest, err, "data directory %s has lost its rows: it has a %s file and no %s directory", d.path, formatFile, pebbleDir)
-		}
 	case errors.Is(err, os.ErrNotExist):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("data directory %s: %s cannot be read: %w", d.path, formatFile, err)
+	}
+	if err := checkFormat(text, opts); err != nil {
+		return false, fmt.Errorf("data directory %s %w", d.path, err)
+	}
+	if _, err := d.fs.Stat(d.in(pebbleDir)); err != nil {
+		return false, fmt.Errorf("data directory %s has lost its rows: it has a %s file and no %s directory (%w); bring that back, or give a new directory", d.path, formatFile, pebbleDir, err)
+	}
+	return false, nil
+}
+
+// claimFor checks FORMAT, or writes it, and writes HOLDER.
+func (d *directory) claimFor(opts Options) error {
+	fresh, err := d.checkShard(opts)
+	if err != nil {
+		return err
+	}
+	if fresh {
 		// The directory of the rows is there before FORMAT says that it is.
 		err := d.fs.MkdirAll(d.in(pebbleDir), 0o750)
 		if err == nil {
 			err = d.write(formatFile, formatText(opts))
 		}
 		if err != nil {
-			return fault.Wrap(fault.CellUnavailable, err, "data directory %s: %s cannot be written", d.path, formatFile)
+			return fmt.Errorf("data directory %s: %s cannot be written: %w", d.path, formatFile, err)
 		}
-	default:
-		return fault.Wrap(fault.CellUnavailable, err, "data directory %s: %s cannot be read", d.path, formatFile)
 	}
 	holder := opts.Holder
 	if holder == "" {
 		holder = fmt.Sprintf("pid %d", os.Getpid())
 	}
 	if err := d.write(holderFile, holder+"\n"); err != nil {
-		return fault.Wrap(fault.CellUnavailable, err, "data directory %s: %s cannot be written", d.path, holderFile)
-	}
-	return nil
-}
-
-func formatText(opts Options) string {
-	return fmt.Sprintf("cellgate shard\nformat %d\ncell %s\nuuid %s\n", FormatVersion, opts.Cell, opts.CellUUID)
-}
-
-func (d *directory) checkFormat(text string, opts Options) error {
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	version := 0
-	if len(lines) >= 2 && lines[0] == "cellgate shard" {
-		if v, ok := strings.CutPrefix(lines[1], "format "); ok {
-			version, _ = strconv.Atoi(v) // 0, not a version, when it is no number
-		}
-	}
-	if version == 0 {
-		return fault.New(fault.InvalidRequest, "data directory %s is not a cellgate shard: its %s file begins with %q", d.path, formatFile, lines[0])
-	}
-	if version != FormatVersion {
-		return fault.New(fault.InvalidRequest, "data directory %s has format version %d, this program reads and writes version %d", d.path, version, FormatVersion)
-	}
-	if text != formatText(opts) {
-		var cell, uuid string
-		if len(lines) == 4 {
-			cell, uuid = strings.TrimPrefix(lines[2], "cell "), strings.TrimPrefix(lines[3], "uuid ")
-		}
-		return fault.New(fault.InvalidRequest, "data directory %s is of cell %q (uuid %q), not of cell %q (uuid %q)", d.path, cell, uuid, opts.Cell, opts.CellUUID)
+		return fmt.Errorf("data directory %s: %s cannot be written: %w", d.path, holderFile, err)
 	}
 	return nil
 }

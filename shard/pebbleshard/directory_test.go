@@ -2,6 +2,7 @@ package pebbleshard
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,25 +11,47 @@ import (
 	"strings"
 	"testing"
 
-	"cellgate/internal/fault"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
 )
 
-func openErr(t *testing.T, dir string, opts Options, kind fault.Kind, says ...string) {
+func openErr(t *testing.T, dir string, opts Options, says ...string) {
 	t.Helper()
 	s, err := Open(dir, opts)
 	if err == nil {
 		mustClose(t, s)
 		t.Fatalf("opened %s", dir)
 	}
-	if fault.KindOf(err) != kind {
-		t.Errorf("error is %v, want %s", err, kind)
-	}
 	for _, text := range says {
 		if !strings.Contains(err.Error(), text) {
 			t.Errorf("error %q does not name %q", err, text)
 		}
+	}
+}
+
+// checkErr demands that Check refuses a directory as Open does, and that neither
+// changes its files.
+func checkErr(t *testing.T, dir string, opts Options, says ...string) {
+	t.Helper()
+	before := files(t, dir)
+	_, err := Open(dir, opts)
+	if err == nil {
+		t.Fatalf("opened %s", dir)
+	}
+	if checked := Check(dir, opts); checked == nil || checked.Error() != err.Error() {
+		t.Errorf("Check says %v, Open says %v", checked, err)
+	}
+	for _, text := range append(says, dir) {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("error %q does not name %q", err, text)
+		}
+	}
+	// Open locks before it reads FORMAT.
+	if err := os.Remove(filepath.Join(dir, lockFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	if after := files(t, dir); after != before {
+		t.Errorf("files were\n%s\nare\n%s", before, after)
 	}
 }
 
@@ -55,13 +78,13 @@ func TestASecondOpenerIsToldTheHolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	openErr(t, dir, Options{Cell: "cell1", Holder: "another"}, fault.CellUnavailable, dir, "cellgate cell cell1, pid 4711")
+	openErr(t, dir, Options{Cell: "cell1", Holder: "another"}, dir, "cellgate cell cell1, pid 4711")
 
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	openErr(t, link, Options{Cell: "cell1"}, fault.CellUnavailable, "pid 4711")
+	openErr(t, link, Options{Cell: "cell1"}, "pid 4711")
 
 	mustClose(t, s)
 	s, err = Open(dir, Options{Cell: "cell1"})
@@ -104,7 +127,7 @@ func TestASecondProcessIsToldTheHolder(t *testing.T) {
 	for lines.Scan() && lines.Text() != "holding" {
 		t.Log(lines.Text())
 	}
-	openErr(t, dir, Options{Cell: "cell1"}, fault.CellUnavailable, dir, "the other process")
+	openErr(t, dir, Options{Cell: "cell1"}, dir, "the other process")
 	if err := in.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +150,7 @@ func TestADirectoryOfSomethingElseIsLeftAsItIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := files(t, dir)
-		openErr(t, dir, Options{Cell: "cell1"}, fault.InvalidRequest, dir, "thesis.tex")
+		openErr(t, dir, Options{Cell: "cell1"}, dir, "thesis.tex")
 		if after := files(t, dir); after != before {
 			t.Errorf("files were\n%s\nare\n%s", before, after)
 		}
@@ -137,15 +160,114 @@ func TestADirectoryOfSomethingElseIsLeftAsItIs(t *testing.T) {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		openErr(t, file, Options{Cell: "cell1"}, fault.CellUnavailable, file)
+		openErr(t, file, Options{Cell: "cell1"}, file)
 	})
-	t.Run("a foreign FORMAT", func(t *testing.T) {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, formatFile), []byte("PNG, 24 bit\n"), 0o600); err != nil {
+}
+
+// What FORMAT says wrongly is named with its line: the message must not refuse
+// what it asks for.
+func TestADamagedFormatIsToldByItsLine(t *testing.T) {
+	for name, c := range map[string]struct{ text, says string }{
+		"foreign":         {"PNG, 24 bit\n", `line 1 of its FORMAT file is "PNG, 24 bit", not "cellgate shard"`},
+		"empty":           {"", "has an empty FORMAT file"},
+		"blank":           {"\n\n", "has an empty FORMAT file"},
+		"only the title":  {"cellgate shard\n", "line 2 is missing"},
+		"version 0":       {"cellgate shard\nformat 0\ncell cell1\nuuid u\n", `line 2 is "format 0", must be a format version`},
+		"version abc":     {"cellgate shard\nformat abc\ncell cell1\nuuid u\n", `line 2 is "format abc", must be a format version`},
+		"version +1":      {"cellgate shard\nformat +1\ncell cell1\nuuid u\n", `line 2 is "format +1"`},
+		"no version":      {"cellgate shard\nversion 1\ncell cell1\nuuid u\n", `line 2 is "version 1", must be "format "`},
+		"later version":   {"cellgate shard\nformat 2\nanything\n", "has format version 2, this program reads and writes version 1"},
+		"no cell":         {"cellgate shard\nformat 1\n", "line 3 is missing"},
+		"no uuid":         {"cellgate shard\nformat 1\ncell cell1\nu\n", `line 4 is "u", must be "uuid "`},
+		"a fifth line":    {"cellgate shard\nformat 1\ncell cell1\nuuid u\nmore\n", `line 5 is "more"`},
+		"another cell":    {"cellgate shard\nformat 1\ncell cell2\nuuid u\n", `is of cell "cell2" (uuid "u"), not of cell "cell1" (uuid "u")`},
+		"carriage return": {"cellgate shard\r\nformat 1\r\n", `line 1 of its FORMAT file is "cellgate shard\r"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.Mkdir(filepath.Join(dir, pebbleDir), 0o750); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, formatFile), []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			checkErr(t, dir, Options{Cell: "cell1", CellUUID: "u"}, c.says)
+		})
+	}
+}
+
+// Every error has what the operating system or Pebble said, on one line, and
+// what to do.
+func TestErrorsOfOpenHaveTheirCause(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	openErr(t, filepath.Join(file, "below"), Options{Cell: "cell1"}, filepath.Join(file, "below"), "cannot be made: ", "not a directory; give a place")
+
+	dir := t.TempDir()
+	s, err := Open(dir, Options{Cell: "cell1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	openErr(t, dir, Options{Cell: "cell1"}, dir, "lock held by current process", "; stop it, or give another directory")
+	mustClose(t, s)
+	manifests, err := filepath.Glob(filepath.Join(dir, pebbleDir, "MANIFEST-*"))
+	if err != nil || len(manifests) == 0 {
+		t.Fatalf("no manifest in %s: %v", dir, err)
+	}
+	for _, m := range manifests {
+		if err := os.Truncate(m, 3); err != nil {
 			t.Fatal(err)
 		}
-		openErr(t, dir, Options{Cell: "cell1"}, fault.InvalidRequest, dir, "PNG, 24 bit")
-	})
+	}
+	openErr(t, dir, Options{Cell: "cell1"}, dir, "its rows cannot be opened: ", "MANIFEST", "; bring back a copy")
+
+	// A LOCK that cannot be made is not one that is held.
+	dir = t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, lockFile), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	openErr(t, dir, Options{Cell: "cell1"}, dir, "cannot be locked: ", "is a directory")
+}
+
+func TestCheckOfWhatOpenWouldTakeMakesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	if err := Check(dir, Options{Cell: "cell1"}); err != nil {
+		t.Errorf("a new directory: %v", err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Check made the directory: %v", err)
+	}
+	if err := os.Mkdir(dir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(dir, Options{Cell: "cell1"}); err != nil {
+		t.Errorf("an empty directory: %v", err)
+	}
+	if got := files(t, dir); got != "" {
+		t.Errorf("Check made %s", got)
+	}
+	s, err := Open(dir, Options{Cell: "cell1", Holder: "the first"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(dir, Options{Cell: "cell1"}); err == nil || !strings.Contains(err.Error(), "is held by: the first") {
+		t.Errorf("a held directory: %v", err)
+	}
+	mustClose(t, s)
+	before := files(t, dir)
+	if err := Check(dir, Options{Cell: "cell1"}); err != nil {
+		t.Errorf("a shard: %v", err)
+	}
+	if after := files(t, dir); after != before {
+		t.Errorf("files were\n%s\nare\n%s", before, after)
+	}
+	s, err = Open(dir, Options{Cell: "cell1"})
+	if err != nil {
+		t.Fatalf("opening after Check: %v", err)
+	}
+	mustClose(t, s)
 }
 
 func TestLostRowsAreAnError(t *testing.T) {
@@ -158,7 +280,7 @@ func TestLostRowsAreAnError(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, pebbleDir)); err != nil {
 		t.Fatal(err)
 	}
-	openErr(t, dir, Options{Cell: "cell1"}, fault.InvalidRequest, dir, pebbleDir)
+	openErr(t, dir, Options{Cell: "cell1"}, dir, pebbleDir)
 }
 
 func TestAnotherFormatVersionIsRefused(t *testing.T) {
@@ -177,7 +299,7 @@ func TestAnotherFormatVersionIsRefused(t *testing.T) {
 	if err := os.WriteFile(file, []byte(other), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	openErr(t, dir, Options{Cell: "cell1"}, fault.InvalidRequest, dir, "99", fmt.Sprint(FormatVersion))
+	openErr(t, dir, Options{Cell: "cell1"}, dir, "99", fmt.Sprint(FormatVersion))
 	if now, err := os.ReadFile(file); err != nil || string(now) != other {
 		t.Errorf("FORMAT is %q now (%v)", now, err)
 	}
@@ -190,9 +312,9 @@ func TestAnotherCellIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustClose(t, s)
-	openErr(t, dir, Options{Cell: "cell1", CellUUID: "uuid-2"}, fault.InvalidRequest, dir, `"cell1"`, `"cell2"`)
-	openErr(t, dir, Options{Cell: "cell2", CellUUID: "uuid-3"}, fault.InvalidRequest, "uuid-2", "uuid-3")
-	openErr(t, dir, Options{}, fault.InvalidRequest, "cell")
+	openErr(t, dir, Options{Cell: "cell1", CellUUID: "uuid-2"}, dir, `"cell1"`, `"cell2"`)
+	openErr(t, dir, Options{Cell: "cell2", CellUUID: "uuid-3"}, "uuid-2", "uuid-3")
+	openErr(t, dir, Options{}, "cell")
 	s, err = Open(dir, Options{Cell: "cell2", CellUUID: "uuid-2"})
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +345,7 @@ func TestRowsThatCannotBeReadAreAnError(t *testing.T) {
 	}
 	s.mu.Unlock()
 	mustClose(t, s)
-	openErr(t, dir, Options{Cell: "cell1"}, fault.Internal, dir, shardtest.HostID(1))
+	openErr(t, dir, Options{Cell: "cell1"}, dir, shardtest.HostID(1))
 	// The directory is free again.
-	openErr(t, dir, Options{Cell: "cell1"}, fault.Internal)
+	openErr(t, dir, Options{Cell: "cell1"}, "cannot be read")
 }

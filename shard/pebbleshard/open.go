@@ -13,7 +13,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"google.golang.org/protobuf/proto"
 
-	"cellgate/internal/fault"
 	storagev1 "cellgate/proto/cellgate/storage/v1"
 	"cellgate/shard"
 )
@@ -26,21 +25,43 @@ const pebbleFormat = pebble.FormatValueSeparation
 // which Pebble allocates ahead and keeps a few of.
 const memTable = 8 << 20
 
-// Open opens the shard in a directory, or makes one there.
+// Open opens the shard in a directory, or makes one there. Its errors are for who
+// starts the process: they name the directory, have every cause in their text and
+// say what to do; no caller of the API sees them, so they have no kind.
 func Open(dir string, opts Options) (*Store, error) { return open(vfs.Default, dir, opts) }
 
 // OpenMem makes a shard in memory, for tests: it is gone when it is closed.
 func OpenMem(opts Options) (*Store, error) { return open(vfs.NewMem(), "/shard", opts) }
 
+// Check gives the error that Open would, as far as files of something else,
+// another format or cell, and another holder go, and changes nothing: for a
+// process that opens several shards or none. It does not read rows.
+func Check(dir string, opts Options) error {
+	opts, err := opts.complete()
+	if err != nil {
+		return err
+	}
+	return checkDirectory(vfs.Default, dir, opts)
+}
+
+// complete checks the options and fills in the defaults.
+func (o Options) complete() (Options, error) {
+	if o.Cell == "" || strings.ContainsAny(o.Cell+o.CellUUID, "\r\n") {
+		return o, fmt.Errorf("the name of a shard's cell is %q (uuid %q), must be one line and not empty", o.Cell, o.CellUUID)
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return o, nil
+}
+
 func open(fs vfs.FS, path string, opts Options) (*Store, error) {
-	if opts.Cell == "" || strings.ContainsAny(opts.Cell+opts.CellUUID, "\r\n") {
-		return nil, fault.Invalid("cell", "is %q (uuid %q), must be one line and not empty", opts.Cell, opts.CellUUID)
-	}
-	if opts.Clock == nil {
-		opts.Clock = time.Now
-	}
-	if opts.Log == nil {
-		opts.Log = slog.Default()
+	opts, err := opts.complete()
+	if err != nil {
+		return nil, err
 	}
 	dir, err := holdDirectory(fs, path, opts)
 	if err != nil {
@@ -51,11 +72,11 @@ func open(fs vfs.FS, path string, opts Options) (*Store, error) {
 		clock: clock{machine: opts.Clock},
 	}
 	if s.db, err = openPebble(s); err != nil {
-		err = fault.Wrap(fault.CellUnavailable, err, "data directory %s cannot be opened", dir.path)
+		err = fmt.Errorf("data directory %s: its rows cannot be opened: %w; bring back a copy of the directory, or give a new one and lose its claims", dir.path, err)
 		return nil, errors.Join(err, dir.release())
 	}
 	if err := s.load(); err != nil {
-		err = fault.Wrap(fault.Internal, err, "data directory %s has rows that cannot be read", dir.path)
+		err = fmt.Errorf("data directory %s has rows that cannot be read: %w; bring back a copy of the directory, or give a new one and lose its claims", dir.path, err)
 		return nil, errors.Join(err, s.db.Close(), dir.release())
 	}
 	s.syncer.start()

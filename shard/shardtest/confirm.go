@@ -85,6 +85,14 @@ func confirmClauses() []clause {
 			s.do(release(*Ref(2)))
 			s.do(confirm(*Ref(1)))
 		}},
+		{name: "I9_AnExpiredClaimOfAnAffinityGroupIsLost", needs: advance, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(grouped(1, 1, "affinity", 1))
+			s.Advance(2 * time.Minute)
+			s.do(expire(*Ref(1)))
+			s.refused(confirm(*Ref(1)), fault.ClaimExpired)
+			s.used(1, 0)
+		}},
 		{name: "I9_AnExpiredClaimIsLostToAMemberKnownFromElsewhere", needs: advance, test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			c := grouped(1, 1, "anti-affinity", 1)

@@ -43,6 +43,24 @@ func releaseClauses() []clause {
 			s.state(1, shard.Pending)
 			s.used(1, 3)
 		}},
+		{name: "OfPendingOnlyLeavesAConfirmedClaim", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 3))
+			s.do(NewClaim(2, 1, 2))
+			s.do(confirm(*Ref(1)))
+			for n, kind := range map[int]fault.Kind{1: fault.AlreadyExists, 2: ""} {
+				ref := *Ref(n)
+				ref.PendingOnly = true
+				if kind != "" {
+					s.refused(release(ref), kind)
+				} else {
+					s.do(release(ref))
+				}
+			}
+			s.state(1, shard.Confirmed)
+			s.state(2, shard.Released)
+			s.used(1, 3)
+		}},
 		{name: "AnExpiredClaimCannotComeBackAfterIt", needs: []string{"advance"}, test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.expired(1, 1, 3)

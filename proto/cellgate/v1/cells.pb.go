@@ -36,11 +36,12 @@ type Cell struct {
 	Replicas []string `protobuf:"bytes,6,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	Hosts    int32    `protobuf:"varint,7,opt,name=hosts,proto3" json:"hosts,omitempty"`
 	// Hosts that are enabled and heard of.
-	HostsUp           int32             `protobuf:"varint,8,opt,name=hosts_up,json=hostsUp,proto3" json:"hosts_up,omitempty"`
-	ClaimsPending     int32             `protobuf:"varint,9,opt,name=claims_pending,json=claimsPending,proto3" json:"claims_pending,omitempty"`
-	ClaimsConfirmed   int32             `protobuf:"varint,10,opt,name=claims_confirmed,json=claimsConfirmed,proto3" json:"claims_confirmed,omitempty"`
-	Resources         []*ResourceTotals `protobuf:"bytes,11,rep,name=resources,proto3" json:"resources,omitempty"`
-	AvailabilityZones []string          `protobuf:"bytes,12,rep,name=availability_zones,json=availabilityZones,proto3" json:"availability_zones,omitempty"`
+	HostsUp         int32             `protobuf:"varint,8,opt,name=hosts_up,json=hostsUp,proto3" json:"hosts_up,omitempty"`
+	ClaimsPending   int32             `protobuf:"varint,9,opt,name=claims_pending,json=claimsPending,proto3" json:"claims_pending,omitempty"`
+	ClaimsConfirmed int32             `protobuf:"varint,10,opt,name=claims_confirmed,json=claimsConfirmed,proto3" json:"claims_confirmed,omitempty"`
+	Resources       []*ResourceTotals `protobuf:"bytes,11,rep,name=resources,proto3" json:"resources,omitempty"`
+	// With the gateway's default zone when a host is in none.
+	AvailabilityZones []string `protobuf:"bytes,12,rep,name=availability_zones,json=availabilityZones,proto3" json:"availability_zones,omitempty"`
 	// The version of the host table that answered.
 	TableVersion  string `protobuf:"bytes,13,opt,name=table_version,json=tableVersion,proto3" json:"table_version,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -34,7 +34,9 @@ type Host struct {
 	Enabled        bool   `protobuf:"varint,5,opt,name=enabled,proto3" json:"enabled,omitempty"`
 	DisabledReason string `protobuf:"bytes,6,opt,name=disabled_reason,json=disabledReason,proto3" json:"disabled_reason,omitempty"`
 	// Heard of within the cell's service_down_time.
-	Up               bool             `protobuf:"varint,7,opt,name=up,proto3" json:"up,omitempty"`
+	Up bool `protobuf:"varint,7,opt,name=up,proto3" json:"up,omitempty"`
+	// The first by name of those its aggregates name; the gateway's default zone
+	// when they name none, as in selections.
 	AvailabilityZone string           `protobuf:"bytes,8,opt,name=availability_zone,json=availabilityZone,proto3" json:"availability_zone,omitempty"`
 	Traits           []string         `protobuf:"bytes,9,rep,name=traits,proto3" json:"traits,omitempty"`
 	Aggregates       []*HostAggregate `protobuf:"bytes,10,rep,name=aggregates,proto3" json:"aggregates,omitempty"`
@@ -353,15 +355,17 @@ func (x *HostInventory) GetUsed() int32 {
 }
 
 type ListHostsRequest struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	Cell             string                 `protobuf:"bytes,1,opt,name=cell,proto3" json:"cell,omitempty"`
-	AvailabilityZone string                 `protobuf:"bytes,2,opt,name=availability_zone,json=availabilityZone,proto3" json:"availability_zone,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Cell  string                 `protobuf:"bytes,1,opt,name=cell,proto3" json:"cell,omitempty"`
+	// Hosts in this zone; the gateway's default zone has those that are in none.
+	AvailabilityZone string `protobuf:"bytes,2,opt,name=availability_zone,json=availabilityZone,proto3" json:"availability_zone,omitempty"`
 	// Part of the service host's name; case does not matter.
 	NameContains string `protobuf:"bytes,3,opt,name=name_contains,json=nameContains,proto3" json:"name_contains,omitempty"`
 	// Hosts with this trait.
 	Trait string `protobuf:"bytes,4,opt,name=trait,proto3" json:"trait,omitempty"`
 	// 0 means 100.
-	PageSize      int32  `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// A next_page_token of this list with the same filters.
 	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -442,8 +446,9 @@ func (x *ListHostsRequest) GetPageToken() string {
 type ListHostsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By cell, then by service host.
-	Hosts         []*Host `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
-	NextPageToken string  `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	Hosts []*Host `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	// Empty at the end of the list. A page may have fewer than page_size.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// Cells that did not answer: their hosts are missing here.
 	UnavailableCells []string `protobuf:"bytes,3,rep,name=unavailable_cells,json=unavailableCells,proto3" json:"unavailable_cells,omitempty"`
 	unknownFields    protoimpl.UnknownFields

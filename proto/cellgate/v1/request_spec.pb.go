@@ -239,7 +239,8 @@ type Flavor struct {
 	// MiB; rounded up to GiB of DISK_GB.
 	SwapMb int32 `protobuf:"varint,6,opt,name=swap_mb,json=swapMb,proto3" json:"swap_mb,omitempty"`
 	// `resources:CLASS` and `trait:NAME` (required|forbidden) are understood;
-	// what cannot be honoured yet is refused by name, never ignored in silence.
+	// what is known to bear on the choice of host and cannot be honoured is refused
+	// by name, the rest is listed in ignored_fields.
 	ExtraSpecs    map[string]string `protobuf:"bytes,7,rep,name=extra_specs,json=extraSpecs,proto3" json:"extra_specs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -176,8 +176,11 @@ func (CellOutcome) EnumDescriptor() ([]byte, []int) {
 
 type SelectDestinationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Idempotency key: the same id and the same request give the same answer.
-	// Empty means none.
+	// Idempotency key: while the claims that it made live, the same id and the
+	// same request give the same answer; an instance whose claim ended is placed
+	// anew. The same id with another request for the same instances is refused.
+	// The id is remembered with the claims alone: with other instances, or after a
+	// refusal, it is a new request. Empty means none.
 	RequestId string    `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Operation Operation `protobuf:"varint,2,opt,name=operation,proto3,enum=cellgate.v1.Operation" json:"operation,omitempty"`
 	// One claim each.
@@ -188,7 +191,9 @@ type SelectDestinationsRequest struct {
 	//	*SelectDestinationsRequest_NovaRequestSpec
 	Spec             isSelectDestinationsRequest_Spec `protobuf_oneof:"spec"`
 	ReturnAlternates bool                             `protobuf:"varint,6,opt,name=return_alternates,json=returnAlternates,proto3" json:"return_alternates,omitempty"`
-	// Alternates an instance; 0 means 2 (Nova's max_attempts - 1).
+	// Alternates an instance; 0 means 2 (Nova's max_attempts - 1). Refused, before
+	// anything is claimed, when the answer could pass 4 MiB: about 3,600 selections
+	// and alternates in all.
 	MaxAlternates int32 `protobuf:"varint,7,opt,name=max_alternates,json=maxAlternates,proto3" json:"max_alternates,omitempty"`
 	// The lease of the claims; 300 s by default, 3600 s at most.
 	ClaimTtl *durationpb.Duration `protobuf:"bytes,8,opt,name=claim_ttl,json=claimTtl,proto3" json:"claim_ttl,omitempty"`
@@ -322,7 +327,9 @@ func (*SelectDestinationsRequest_NovaRequestSpec) isSelectDestinationsRequest_Sp
 type SelectDestinationsResponse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	DecisionId string                 `protobuf:"bytes,1,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
-	// False only when the merge had to give up exactness.
+	// Every host is the best there was, as one scheduler over all hosts would
+	// choose. False when the merge had to give that up, or when, after lost races,
+	// one of the best was taken instead to get out of others' way.
 	Exact bool `protobuf:"varint,2,opt,name=exact,proto3" json:"exact,omitempty"`
 	// In the order of instance_uuids.
 	Destinations []*Destinations `protobuf:"bytes,3,rep,name=destinations,proto3" json:"destinations,omitempty"`
@@ -330,9 +337,11 @@ type SelectDestinationsResponse struct {
 	Cells []*CellReport `protobuf:"bytes,4,rep,name=cells,proto3" json:"cells,omitempty"`
 	// A cell that could have held the instances did not answer.
 	Partial bool `protobuf:"varint,5,opt,name=partial,proto3" json:"partial,omitempty"`
-	// Fields of the request that have no bearing on the choice here, by path:
-	// those only a hypervisor reads, and those Nova keeps for itself. What bears
-	// on it and is not understood is refused, never listed here.
+	// Fields of the request that were read over, by path: those only a hypervisor
+	// reads, those Nova keeps for itself, and those that this version does not
+	// know at all (of Nova's object, extra specs with a scope, image properties,
+	// hints). What is known to bear on the choice of host and is not supported is
+	// refused instead; of a field that is not known nobody can say whether it does.
 	IgnoredFields []string `protobuf:"bytes,6,rep,name=ignored_fields,json=ignoredFields,proto3" json:"ignored_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -722,6 +722,7 @@ type Aggregate struct {
 	Uuid  string                 `protobuf:"bytes,1,opt,name=uuid,proto3" json:"uuid,omitempty"`
 	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// availability_zone names the zone, as in Nova.
+	// Nova's limits; the key availability_zone names the aggregate's zone.
 	Metadata      map[string]string `protobuf:"bytes,3,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -970,11 +971,11 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\bmax_unit\x18\x05 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\amaxUnit\x12$\n" +
 	"\tstep_size\x18\x06 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bstepSize\x12D\n" +
 	"\x10allocation_ratio\x18\a \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00j\xf8@!\x00\x00\x00\x00\x00\x00\x00\x00R\x0fallocationRatio:V\xbaHS\x1aQ\n" +
-	"\x12inventory.reserved\x12\x1ereserved must not exceed total\x1a\x1bthis.reserved <= this.total\"\xd7\x01\n" +
+	"\x12inventory.reserved\x12\x1ereserved must not exceed total\x1a\x1bthis.reserved <= this.total\"\xe5\x01\n" +
 	"\tAggregate\x12\x1c\n" +
 	"\x04uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x04uuid\x12\x1c\n" +
-	"\x04name\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04name\x12Q\n" +
-	"\bmetadata\x18\x03 \x03(\v2*.cellgate.agent.v1.Aggregate.MetadataEntryB\t\xbaH\x06\x9a\x01\x03\x10\x80\x02R\bmetadata\x1a;\n" +
+	"\x04name\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04name\x12_\n" +
+	"\bmetadata\x18\x03 \x03(\v2*.cellgate.agent.v1.Aggregate.MetadataEntryB\x17\xbaH\x14\x9a\x01\x11\x10\x80\x02\"\x05r\x03\x18\xff\x01*\x05r\x03\x18\xff\x01R\bmetadata\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc2\x01\n" +

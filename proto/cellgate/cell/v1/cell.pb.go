@@ -1771,9 +1771,11 @@ func (x *ClaimGroup) GetMembers() []string {
 }
 
 type ClaimRef struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ClaimId       string                 `protobuf:"bytes,1,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
-	ConsumerUuid  string                 `protobuf:"bytes,2,opt,name=consumer_uuid,json=consumerUuid,proto3" json:"consumer_uuid,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	ClaimId      string                 `protobuf:"bytes,1,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	ConsumerUuid string                 `protobuf:"bytes,2,opt,name=consumer_uuid,json=consumerUuid,proto3" json:"consumer_uuid,omitempty"`
+	// With release: a confirmed claim is refused, ALREADY_EXISTS.
+	PendingOnly   bool `protobuf:"varint,3,opt,name=pending_only,json=pendingOnly,proto3" json:"pending_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1820,6 +1822,13 @@ func (x *ClaimRef) GetConsumerUuid() string {
 		return x.ConsumerUuid
 	}
 	return ""
+}
+
+func (x *ClaimRef) GetPendingOnly() bool {
+	if x != nil {
+		return x.PendingOnly
+	}
+	return false
 }
 
 // GroupPin binds a hard-affinity group to a service host while nobody else's
@@ -2275,8 +2284,11 @@ type ListHostsRequest struct {
 	// The service host and host uuid after which to go on.
 	AfterServiceHost string `protobuf:"bytes,6,opt,name=after_service_host,json=afterServiceHost,proto3" json:"after_service_host,omitempty"`
 	AfterHostUuid    string `protobuf:"bytes,7,opt,name=after_host_uuid,json=afterHostUuid,proto3" json:"after_host_uuid,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The zone of a host that is in none: it is found by it and shown in it. The
+	// gateway's configuration, as in Rules.
+	DefaultAvailabilityZone string `protobuf:"bytes,8,opt,name=default_availability_zone,json=defaultAvailabilityZone,proto3" json:"default_availability_zone,omitempty"`
+	unknownFields           protoimpl.UnknownFields
+	sizeCache               protoimpl.SizeCache
 }
 
 func (x *ListHostsRequest) Reset() {
@@ -2354,6 +2366,13 @@ func (x *ListHostsRequest) GetAfterServiceHost() string {
 func (x *ListHostsRequest) GetAfterHostUuid() string {
 	if x != nil {
 		return x.AfterHostUuid
+	}
+	return ""
+}
+
+func (x *ListHostsRequest) GetDefaultAvailabilityZone() string {
+	if x != nil {
+		return x.DefaultAvailabilityZone
 	}
 	return ""
 }
@@ -2760,10 +2779,11 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12-\n" +
 	"\x13max_server_per_host\x18\x03 \x01(\x05R\x10maxServerPerHost\x12\x18\n" +
-	"\amembers\x18\x04 \x03(\tR\amembers\"_\n" +
+	"\amembers\x18\x04 \x03(\tR\amembers\"\x82\x01\n" +
 	"\bClaimRef\x12$\n" +
 	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12-\n" +
-	"\rconsumer_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\"\xb8\x01\n" +
+	"\rconsumer_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12!\n" +
+	"\fpending_only\x18\x03 \x01(\bR\vpendingOnly\"\xb8\x01\n" +
 	"\bGroupPin\x12'\n" +
 	"\n" +
 	"group_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tgroupUuid\x12*\n" +
@@ -2797,7 +2817,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x05after\x18\x05 \x01(\tR\x05after\"T\n" +
 	"\x12ListClaimsResponse\x12*\n" +
 	"\x06claims\x18\x01 \x03(\v2\x12.cellgate.v1.ClaimR\x06claims\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"\x96\x02\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\xd2\x02\n" +
 	"\x10ListHostsRequest\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12+\n" +
 	"\x11availability_zone\x18\x02 \x01(\tR\x10availabilityZone\x12#\n" +
@@ -2806,7 +2826,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\tpage_size\x18\x05 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12,\n" +
 	"\x12after_service_host\x18\x06 \x01(\tR\x10afterServiceHost\x12&\n" +
-	"\x0fafter_host_uuid\x18\a \x01(\tR\rafterHostUuid\"P\n" +
+	"\x0fafter_host_uuid\x18\a \x01(\tR\rafterHostUuid\x12:\n" +
+	"\x19default_availability_zone\x18\b \x01(\tR\x17defaultAvailabilityZone\"P\n" +
 	"\x11ListHostsResponse\x12'\n" +
 	"\x05hosts\x18\x01 \x03(\v2\x11.cellgate.v1.HostR\x05hosts\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\"\x13\n" +

@@ -1,0 +1,82 @@
+package cell
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// tellEvery is the least time between two lines about hosts that went down
+	// or came back: what happens meanwhile is told together.
+	tellEvery = 10 * time.Second
+	// toldNames is how many hosts such a line names.
+	toldNames = 3
+)
+
+// outages tells the log which hosts went down or came back since it last did. A
+// host that did both in between is not told of.
+type outages struct {
+	live *liveness
+	// name gives a host's service host.
+	name func(uuid string) string
+	log  *slog.Logger
+
+	last time.Time
+	down map[string]struct{}
+}
+
+func newOutages(l *liveness, name func(uuid string) string, log *slog.Logger) *outages {
+	return &outages{live: l, name: name, log: log}
+}
+
+// tell writes at most one line: an error when no host is up any more, a warning
+// when hosts went down, else the news that they came back. One goroutine calls it.
+func (o *outages) tell(ctx context.Context) {
+	now := o.live.now()
+	if !o.last.IsZero() && now.Sub(o.last) < tellEvery {
+		return
+	}
+	down, hosts := o.live.downHosts()
+	went, back := without(down, o.down), without(o.down, down)
+	if len(went) == 0 && len(back) == 0 {
+		return
+	}
+	o.last, o.down = now, down
+	level, message, named := slog.LevelInfo, "hosts came back", back
+	if len(went) > 0 {
+		level, message, named = slog.LevelWarn, "hosts went down", went
+	}
+	up := hosts - len(down)
+	if up == 0 {
+		level, message = slog.LevelError, "no host of the cell is up: nothing can be placed in it until agents report again"
+	}
+	o.log.Log(ctx, level, message, "went_down", len(went), "came_back", len(back), "up", up, "hosts", hosts, "names", o.few(named))
+}
+
+// few names some hosts, in the order of their names.
+func (o *outages) few(uuids []string) string {
+	names := make([]string, len(uuids))
+	for i, uuid := range uuids {
+		names[i] = o.name(uuid)
+	}
+	slices.Sort(names)
+	if more := len(names) - toldNames; more > 0 {
+		names = append(names[:toldNames], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// without gives the elements of a that are not in b.
+func without(a, b map[string]struct{}) []string {
+	var out []string
+	for k := range a {
+		if _, both := b[k]; !both {
+			out = append(out, k)
+		}
+	}
+	return out
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// The shipped files, with free ports and data of the test's in place of theirs
+// and fewer hosts, make a system.
+func TestShippedExamplesRunAsASet(t *testing.T) {
+	dir := t.TempDir()
+	replace := []string{"127.0.0.1:8080", "127.0.0.1:0", "127.0.0.1:9090", "127.0.0.1:0", "hosts: 1000", "hosts: 20", ".cellgate/", dir + "/"}
+	// example writes a changed copy of a file and gives its path.
+	example := func(name string, more ...string) string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "examples", name+".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := strings.NewReplacer(append(more, replace...)...).Replace(string(text))
+		file := filepath.Join(dir, name+".yaml")
+		if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	var doors []string
+	for n := 1; n <= 3; n++ {
+		shipped := fmt.Sprintf("127.0.0.1:910%d", n)
+		cell := launch(t, true, "cell", "--config", example(fmt.Sprintf("cell%d", n), shipped, "127.0.0.1:0"))
+		door := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
+		cell.follow()
+		doors = append(doors, shipped, door)
+	}
+	for n := 1; n <= 3; n++ {
+		fleet := launch(t, true, "agent", "--config", example(fmt.Sprintf("agent%d", n), doors...))
+		fleet.await(`msg="every host is registered"`)
+		fleet.follow()
+	}
+	gw := launch(t, true, "gateway", "--config", example("gateway", doors...))
+	api := gw.await(`msg="gateway starts".* grpc=(\S+)`)[1]
+	gw.follow()
+
+	var cells cellgatev1.ListCellsResponse
+	cellgate(t, api, exitDone, &cells, "cells")
+	for i, c := range cells.GetCells() {
+		if !c.GetAvailable() || !c.GetEnabled() || c.GetHostsUp() < 19 || c.GetCell() != fmt.Sprintf("cell%d", i+1) {
+			t.Errorf("cell %d is %v", i, c)
+		}
+	}
+	var placed cellgatev1.SelectDestinationsResponse
+	cellgate(t, api, exitDone, &placed, "select", "--cell", "cell3")
+	if len(cells.GetCells()) != 3 || placed.GetDestinations()[0].GetSelected().GetCell() != "cell3" {
+		t.Errorf("%d cells, placed %v", len(cells.GetCells()), &placed)
+	}
+	// The shards are where the files say.
+	for n := 1; n <= 3; n++ {
+		if _, err := os.Stat(filepath.Join(dir, "examples", fmt.Sprintf("cell%d", n), "FORMAT")); err != nil {
+			t.Error(err)
+		}
+	}
+}

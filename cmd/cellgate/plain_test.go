@@ -1,0 +1,68 @@
+package main
+
+import (
+	"net"
+	"strings"
+	"testing"
+)
+
+// deadAddress is one where nobody listens.
+func deadAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return l.Addr().String()
+}
+
+// plain fails when a text speaks as a driver does.
+func plain(t *testing.T, command, text string) {
+	t.Helper()
+	for _, bad := range []string{"desc =", "dial tcp", "rpc error", "transport", "connection refused", "context deadline"} {
+		if strings.Contains(text, bad) {
+			t.Errorf("%s: %q in\n%s", command, bad, text)
+		}
+	}
+}
+
+var reading = [][]string{{"cells"}, {"hosts"}, {"claims", "list"}, {"select"}, {"select", "--dry-run"}}
+
+func TestNoGatewayIsSaidPlainly(t *testing.T) {
+	dead := deadAddress(t)
+	hung, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = hung.Close() }()
+	for addr, says := range map[string]string{dead: "could not be reached", hung.Addr().String(): "did not answer in time"} {
+		for _, args := range reading {
+			for _, form := range []string{"table", "json"} {
+				out, stderr, status := typed(t.Context(), "", append(args, "--addr", addr, "--timeout", "200ms", "-o", form)...)
+				plain(t, strings.Join(args, " "), out+stderr)
+				if status != exitUnreachable || !strings.Contains(stderr, addr) || strings.Count(stderr, says) != 1 {
+					t.Errorf("%v: status %d, %q, want %q once", args, status, stderr, says)
+				}
+			}
+		}
+	}
+}
+
+func TestNoCellIsSaidPlainly(t *testing.T) {
+	gw := launch(t, true, "gateway", "--cell", "cell1="+deadAddress(t), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	api := gw.await(`msg="gateway starts".* grpc=(\S+)`)[1]
+	gw.follow()
+	for _, args := range reading {
+		for _, form := range []string{"table", "json"} {
+			out, stderr, _ := typed(t.Context(), "", append(args, "--addr", api, "-o", form)...)
+			plain(t, strings.Join(args, " "), out+stderr)
+			if args[0] == "cells" && !strings.Contains(out, "could not be reached") {
+				t.Errorf("cells: %s", out)
+			}
+		}
+	}
+	gw.stop()
+}

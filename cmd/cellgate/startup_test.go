@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// freePorts are the flags with which a system takes any free ports.
+var freePorts = []string{"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cell-base-port", "0"}
+
+// fails runs a command that serves and demands that it ends with 1 and one line
+// that has all of says.
+func fails(t *testing.T, args []string, says ...string) {
+	t.Helper()
+	out, stderr, status := typed(t.Context(), "", args...)
+	line := stderr[strings.LastIndex(strings.TrimSuffix(stderr, "\n"), "\n")+1:]
+	if status != exitRefused || out != "" || !strings.HasPrefix(line, "cellgate: ") {
+		t.Errorf("cellgate %v: status %d, want %d and a line of cellgate's\n%s%s", args, status, exitRefused, out, stderr)
+	}
+	for _, text := range says {
+		if !strings.Contains(line, text) {
+			t.Errorf("cellgate %v: %q is not in %q", args, text, line)
+		}
+	}
+}
+
+func cellArgs(data string) []string {
+	return []string{"cell", "--name", "cell1", "--uuid", "c0000000-0000-4000-8000-000000000001", "--grpc", "127.0.0.1:0", "--data", data}
+}
+
+func TestStartupErrorsHaveTheirCauseAndEndWith1(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	below := filepath.Join(file, "below")
+	fails(t, cellArgs(below), "cell cell1: data directory "+below+" cannot be made: ", "not a directory", "give a place this user may write to (--data)")
+
+	data := t.TempDir()
+	launchDev(t, data)
+	held := append([]string{"dev", "--cells", "2", "--hosts", "1", "--data", data}, freePorts...)
+	fails(t, held, filepath.Join(data, "cell1"), fmt.Sprintf("is held by: cellgate, cell cell1, pid %d", os.Getpid()), "stop it, or give another directory (--data)")
+	fails(t, cellArgs(filepath.Join(data, "cell1")), "is held by: cellgate, cell cell1, pid")
+}
+
+func TestDamagedShardIsToldWithPebblesWords(t *testing.T) {
+	data := t.TempDir()
+	cell := launch(t, true, cellArgs(data)...)
+	cell.await(`msg="cell is ready"`)
+	cell.follow()
+	cell.stop()
+	manifests, err := filepath.Glob(filepath.Join(data, "pebble", "MANIFEST-*"))
+	if err != nil || len(manifests) == 0 {
+		t.Fatalf("no manifest: %v", err)
+	}
+	for _, m := range manifests {
+		if err := os.Truncate(m, 3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fails(t, cellArgs(data), "data directory "+data+": its rows cannot be opened: ", filepath.Base(manifests[0]), "bring back a copy")
+}
+
+// snapshot has the content of every file below a directory.
+func snapshot(t *testing.T, dir string) string {
+	t.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			var text []byte
+			text, err = os.ReadFile(path)
+			fmt.Fprintf(&all, "%s %x\n", path, text)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
+}
+
+// One directory that is not as it should be keeps all of them as they are.
+func TestNoShardIsOpenedWhileOneIsWrong(t *testing.T) {
+	data := t.TempDir()
+	p, _, _ := launchDev(t, data)
+	p.stop()
+	again := append([]string{"dev", "--cells", "2", "--hosts", "20", "--data", data}, freePorts...)
+	file := filepath.Join(data, "cell2", "FORMAT")
+	good, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for change, says := range map[string]string{
+		"format 99\n": "has format version 99, this program reads and writes version 1",
+		"format 0\n":  `line 2 is "format 0"`,
+		"format 1 \n": `line 2 is "format 1 "`,
+	} {
+		if err := os.WriteFile(file, []byte(strings.Replace(string(good), "format 1\n", change, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before := snapshot(t, data)
+		fails(t, again, "cell cell2: data directory "+filepath.Join(data, "cell2"), says)
+		if snapshot(t, data) != before {
+			t.Errorf("%q in cell2: files were changed", change)
+		}
+	}
+	if err := os.WriteFile(file, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	launchDev(t, data)
+}

@@ -1,0 +1,119 @@
+package gateway
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+const (
+	// maxAnswerBytes is the most that an answer may become: what a gRPC client
+	// takes when nothing else is said.
+	maxAnswerBytes = rpc.MaxMessageBytes
+	// maxName is the longest name of a host, a node or a zone, which a cell takes
+	// up to 255 characters. Names of nothing but multi-byte characters can be
+	// longer in bytes; three such names at once, on every host, are not reckoned
+	// with.
+	maxName = 255
+)
+
+// answerFits refuses a request whose answer could be more than a client takes: by
+// then its claims would be made, and each repetition would have the same answer.
+// Of a host it assumes the longest names there may be.
+func (s *selecting) answerFits() error {
+	cells, ignored := s.reportBytes(), 0
+	for _, path := range s.ignored {
+		ignored += len(path) + fieldBytes
+	}
+	one := s.selectionBytes()
+	left := maxAnswerBytes - cells - ignored
+	perInstance := left / len(s.instances)
+	switch fits := perInstance/one - 1; {
+	case s.alternates > 0 && s.alternates > fits && fits >= 0:
+		return fault.Invalid("max_alternates",
+			"is %d; with %d instances the answer could pass %d bytes, the most a client takes: at most %d then, or fewer instances",
+			s.alternates, len(s.instances), maxAnswerBytes, fits)
+	case fits < 0 && left/one > 0:
+		return fault.Invalid("instance_uuids", "has %d; with as many resource classes the answer could pass %d bytes, the most a client takes: at most %d then",
+			len(s.instances), maxAnswerBytes, left/one)
+	case fits < 0:
+		return fault.Invalid(s.form(), "has so many fields that bear on nothing, or so many names, that the answer could pass %d bytes, the most a client takes",
+			maxAnswerBytes)
+	}
+	return nil
+}
+
+// form is the field that the request's needs are in.
+func (s *selecting) form() string {
+	if s.req.GetNovaRequestSpec() != nil {
+		return "nova_request_spec"
+	}
+	return "request_spec"
+}
+
+// fieldBytes is more than the tag and the length of a field take.
+const fieldBytes = 8
+
+// selectionBytes is the most that a selection or an alternate takes, with its part
+// of what is around it.
+func (s *selecting) selectionBytes() int {
+	name := strings.Repeat("n", maxName)
+	cell := ""
+	for _, c := range s.g.cells {
+		if len(c.cfg.Name) > len(cell) {
+			cell = c.cfg.Name
+		}
+	}
+	id := schedule.ID{}.String()
+	d := &cellgatev1.Destinations{InstanceUuid: id, Selected: &cellgatev1.Selection{
+		ComputeNodeUuid: id, ServiceHost: name, Nodename: name, CellUuid: id, Limits: &structpb.Struct{},
+		AllocationRequest: s.allocationRequest(schedule.ID{}), AllocationRequestVersion: allocationVersion,
+		AvailabilityZone: name, Cell: cell, Weight: 1, Claimed: true, ClaimId: id,
+		ClaimState: cellgatev1.ClaimState_RELEASED, ClaimExpiresAt: timestamppb.New(s.g.now()),
+	}}
+	return proto.Size(d) + fieldBytes
+}
+
+// reportBytes is the most that the reports of all cells take: each names what it
+// rejected by, or why it was left out, in the request's names.
+func (s *selecting) reportBytes() int {
+	names := 0
+	count := func(more ...string) {
+		for _, name := range more {
+			names += len(name) + rejectBytes
+		}
+	}
+	for _, a := range s.request.Resources {
+		count(a.Class)
+	}
+	count(s.request.Required...)
+	count(s.request.Forbidden...)
+	for _, set := range s.request.AnyOf {
+		count(set...)
+	}
+	for _, set := range s.request.MemberOf {
+		count(set...)
+	}
+	count(s.g.cfg.Filters...)
+	total := 0
+	for _, c := range s.g.cells {
+		total += reportBytes + len(c.cfg.Name) + names
+	}
+	return total
+}
+
+const (
+	// reportBytes is what a report takes without names: counts, and a reason of
+	// ours.
+	reportBytes = 1024
+	// rejectBytes is what a reject takes without its detail: the longest filter's
+	// name and a count.
+	rejectBytes = 64
+)

@@ -1,0 +1,98 @@
+package gateway
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/schedule"
+)
+
+const (
+	// maxSpread is among how many of the best hosts a request chooses at most,
+	// to get out of others' way.
+	maxSpread = 32
+	// pauseStep is how much the longest pause grows with each lost race, up to
+	// maxPause.
+	pauseStep = 2 * time.Millisecond
+	maxPause  = 50 * time.Millisecond
+	// maxRestarts is how often a request gives back what it holds to start over.
+	maxRestarts = 8
+)
+
+// spread is among how many of the best hosts each pick is chosen: one, as Nova
+// does, until a race is lost; then 2, 4, 8 and so on. Everybody who lost the
+// same race sees the same next best host, so without it one request wins a round
+// and all the others meet again.
+func (s *selecting) spread() int {
+	if s.losses == 0 || s.g.hardAffinity(s.request) {
+		return 1
+	}
+	return min(1<<min(s.losses, 6), maxSpread)
+}
+
+// planAlternates is how many alternates the merge is to find.
+func (s *selecting) planAlternates() int { return max(s.alternates, s.spread()-1) }
+
+// scatter replaces each pick by one of the first n of its cell's list, chosen by
+// the request's seed, and leaves the alternates that the caller asked for. A host
+// is not chosen twice.
+func (s *selecting) scatter(m *merged) {
+	n := s.spread()
+	random := rand.New(rand.NewPCG(s.seed, uint64(s.losses)))
+	taken := map[schedule.ID]bool{}
+	for _, p := range m.result.Picks {
+		taken[p.Candidate.Host] = true
+	}
+	for i := range m.result.Picks {
+		p := &m.result.Picks[i]
+		list := append([]schedule.Candidate{p.Candidate}, p.Alternates...)
+		if k := random.IntN(min(n, len(list))); k > 0 && !taken[list[k].Host] {
+			p.Candidate = list[k]
+			list = append(list[:k:k], list[k+1:]...)
+			taken[p.Candidate.Host] = true
+			s.exact = false
+		} else {
+			list = list[1:]
+		}
+		p.Alternates = list[:min(s.alternates, len(list))]
+	}
+}
+
+// rest waits a little after a lost race, longer the more were lost.
+func (s *selecting) rest(ctx context.Context) error {
+	return pause(ctx, rand.N(min(time.Duration(s.losses)*pauseStep, maxPause)))
+}
+
+// startOver gives back what this call claimed, when it found no host for the
+// rest: of several requests that hold a part each and wait for the other's, one
+// then gets all. It reports false when there is nothing to give back, or it was
+// done often enough.
+func (s *selecting) startOver(ctx context.Context) (bool, error) {
+	own := false
+	for _, p := range s.places {
+		own = own || p != nil && !p.kept && p.claim != nil
+	}
+	if !own || s.restarts == maxRestarts {
+		return false, nil
+	}
+	s.undo(ctx)
+	for i, p := range s.places {
+		if p != nil && !p.kept {
+			s.places[i] = nil
+		}
+	}
+	s.restarts++
+	s.request = s.asked
+	return true, pause(ctx, rand.N(time.Duration(s.restarts)*maxPause))
+}
+
+// contended says that hosts pass but the time was over before one could be
+// claimed; nil when no race was lost.
+func (s *selecting) contended() error {
+	if s.losses == 0 {
+		return nil
+	}
+	return fault.New(fault.Contended, "hosts pass, but all %d attempts to claim them in the time there was lost to other requests", s.losses)
+}

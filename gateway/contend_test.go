@@ -1,0 +1,212 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// While hosts pass, a request goes on until its deadline; only then is it told
+// that it lost.
+func TestContendedOnlyAtTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, func(c *Config) { c.MaxDeadline = 5 * time.Second })
+		// The shard refuses what the table still shows as free.
+		w.cells[0].hook(func(_ context.Context, method string, req any) error {
+			if method == "ClaimBatch" {
+				for _, c := range claimsIn(req) {
+					c.Allocations[0].Amount = 100000
+				}
+			}
+			return nil
+		}, nil)
+		began := time.Now()
+		e := w.refused(ask(1, 1), fault.Contended)
+		if took := time.Since(began); took < 4*time.Second || took > 5*time.Second {
+			t.Errorf("gave up after %v of 5 s", took)
+		}
+		if n := len(w.cells[0].did()); n < 50 || !strings.Contains(e.Message, "lost to other requests") {
+			t.Errorf("%v after %d attempts", e, n)
+		}
+	})
+}
+
+// many sends requests at once and gives their errors, nil for placed.
+func (w *world) many(reqs []*cellgatev1.SelectDestinationsRequest) []error {
+	errs := make([]error, len(reqs))
+	var all sync.WaitGroup
+	for i, r := range reqs {
+		all.Go(func() { _, errs[i] = w.scheduler.SelectDestinations(context.Background(), r) })
+	}
+	all.Wait()
+	return errs
+}
+
+// cellsOf builds cells of hosts that hold exactly one instance of 16 VCPU each.
+func cellsOf(cells, hosts int) []*fakeCell {
+	var out []*fakeCell
+	for c := range cells {
+		var hs []schedule.Host
+		for h := range hosts {
+			hs = append(hs, testHost(1+c*hosts+h, 1))
+		}
+		out = append(out, newFakeCell(1+c, hs...))
+	}
+	return out
+}
+
+func whole(first, n int) *cellgatev1.SelectDestinationsRequest {
+	r := ask(first, n)
+	r.GetRequestSpec().Flavor.Vcpus = 16
+	return r
+}
+
+// A caller is never refused what fits: as many requests as there is room for, all
+// at once, all want the same best host.
+func TestNobodyIsRefusedWhatFits(t *testing.T) {
+	w := start(t, cellsOf(3, 40), nil)
+	var reqs []*cellgatev1.SelectDestinationsRequest
+	for i := range 120 {
+		reqs = append(reqs, whole(1+i, 1))
+	}
+	for i, err := range w.many(reqs) {
+		if err != nil {
+			t.Errorf("request %d: %v", i, err)
+		}
+	}
+	if n := w.liveClaims(); n != 120 {
+		t.Errorf("%d claims on 120 hosts", n)
+	}
+}
+
+func TestAntiAffinityGroupPlacedAllAtOnce(t *testing.T) {
+	w := start(t, cellsOf(3, 40), nil)
+	var reqs []*cellgatev1.SelectDestinationsRequest
+	for i := range 100 {
+		r := ask(1+i, 1)
+		r.GetRequestSpec().InstanceGroup = &cellgatev1.InstanceGroup{Uuid: testUUID(0x9, 1), Policy: "anti-affinity"}
+		reqs = append(reqs, r)
+	}
+	for i, err := range w.many(reqs) {
+		if err != nil {
+			t.Errorf("request %d: %v", i, err)
+		}
+	}
+	if n := w.liveClaims(); n != 100 {
+		t.Errorf("%d claims of 100", n)
+	}
+}
+
+// Requests for two instances each, twice as many as there is room for: those that
+// hold one half and wait for the other give it back, so pairs are placed, nothing
+// is held by halves, and nobody is told CONTENDED.
+func TestPairsDoNotStarveEachOther(t *testing.T) {
+	w := start(t, cellsOf(2, 20), nil)
+	var reqs []*cellgatev1.SelectDestinationsRequest
+	for i := range 40 {
+		reqs = append(reqs, whole(1+2*i, 2))
+	}
+	placed := 0
+	for i, err := range w.many(reqs) {
+		switch {
+		case err == nil:
+			placed++
+		case fault.KindOf(err) != fault.NoValidHost:
+			t.Errorf("request %d: %v", i, err)
+		}
+	}
+	if n := w.liveClaims(); n != 2*placed {
+		t.Errorf("%d claims for %d pairs", n, placed)
+	}
+	if placed < 15 {
+		t.Errorf("%d pairs of 20 that fit were placed", placed)
+	}
+	// What is left is found by whoever comes next.
+	for i := range 20 - placed {
+		w.choose(whole(1000+2*i, 2))
+	}
+	w.refused(whole(2000, 1), fault.NoValidHost)
+}
+
+// An idle system takes the best host; the first losses spread the choice.
+func TestSpreadGrowsWithLostRaces(t *testing.T) {
+	s := &selecting{g: &Gateway{}, request: &schedule.Request{}, exact: true, alternates: 1}
+	var got []string
+	for _, losses := range []int{0, 1, 2, 3, 5, 60} {
+		s.losses = losses
+		got = append(got, fmt.Sprint(s.spread()))
+	}
+	if want := "1 2 4 8 32 32"; strings.Join(got, " ") != want {
+		t.Errorf("spread is %v, want %s", got, want)
+	}
+	s.losses = 0
+	pick := func() schedule.Pick {
+		p := schedule.Pick{Candidate: schedule.Candidate{Host: testID(0xa, 0)}}
+		for i := range 31 {
+			p.Alternates = append(p.Alternates, schedule.Candidate{Host: testID(0xa, 1+i)})
+		}
+		return p
+	}
+	m := &merged{result: &schedule.Result{Picks: []schedule.Pick{pick(), pick()}}}
+	s.scatter(m)
+	for _, p := range m.result.Picks {
+		if p.Candidate.Host != testID(0xa, 0) || len(p.Alternates) != 1 || p.Alternates[0].Host != testID(0xa, 1) || !s.exact {
+			t.Errorf("without a loss the pick became %v", p)
+		}
+	}
+	s.losses = 9
+	hosts := map[schedule.ID]int{}
+	for seed := range uint64(200) {
+		s.seed = seed
+		m := &merged{result: &schedule.Result{Picks: []schedule.Pick{pick()}}}
+		s.scatter(m)
+		p := m.result.Picks[0]
+		hosts[p.Candidate.Host]++
+		if slices.ContainsFunc(p.Alternates, func(c schedule.Candidate) bool { return c.Host == p.Candidate.Host }) {
+			t.Fatalf("the pick is among its alternates: %v", p)
+		}
+	}
+	if len(hosts) < 24 {
+		t.Errorf("200 requests chose %d of 32 hosts", len(hosts))
+	}
+}
+
+// A lost race of one of two instances of a hard-affinity group does not end the
+// request while another host holds both.
+func TestAffinityPairStartsOverOnAnotherHost(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 4), testHost(2, 3))}, nil)
+	claims := 0
+	w.cells[0].hook(func(_ context.Context, method string, req any) error {
+		if method == "ClaimBatch" && len(claimsIn(req)) > 0 {
+			if claims++; claims == 1 {
+				// Room for one of the two is left on the better host.
+				w.cells[0].edit(func(e *schedule.Edit) {
+					h := testHost(1, 4)
+					v := h.View
+					v.VCPUsUsed = 62
+					e.SetUsage(h.UUID, []schedule.Amount{{Class: "VCPU", N: 62}}, v)
+				})
+			}
+		}
+		return nil
+	}, nil)
+	r := ask(1, 2)
+	r.GetRequestSpec().InstanceGroup = &cellgatev1.InstanceGroup{Uuid: testUUID(0x9, 1), Policy: "affinity"}
+	for _, d := range w.choose(r).GetDestinations() {
+		if h := d.GetSelected().GetServiceHost(); h != "host002" {
+			t.Errorf("placed on %s", h)
+		}
+	}
+	if n := w.liveClaims(); n != 2 {
+		t.Errorf("%d claims", n)
+	}
+}

@@ -1,0 +1,115 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// heldElsewhere asks the enabled cells that routing left out for live claims of
+// the consumers: a cell that cannot hold the request may hold an earlier claim.
+// It asks once a request; the function it gives waits for the answers, and gives
+// them once. A cell that does not answer is passed over: see docs/adr/0005.
+func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement *cellv1.Placement) func() []held {
+	if s.others || s.req.GetDryRun() {
+		return func() []held { return nil }
+	}
+	s.others = true
+	instances := make([]schedule.ID, 0, len(pending))
+	for _, i := range pending {
+		instances = append(instances, s.instances[i])
+	}
+	query := &cellv1.Query{Placement: placement, Limit: 1, ConsumerUuids: idTexts(instances)}
+	budget := share(ctx, s.g.cfg.ProposeBudget)
+	var lock sync.Mutex
+	var found []held
+	var all sync.WaitGroup
+	for i, c := range s.g.cells {
+		if s.skip[i] == "" || c.cfg.Disabled {
+			continue
+		}
+		all.Go(func() {
+			p, err := c.proposer.propose(ctx, budget, query)
+			if err != nil {
+				s.g.log.DebugContext(ctx, "a cell was not asked for earlier claims", "cell", c.cfg.Name, "error", err)
+				return
+			}
+			lock.Lock()
+			defer lock.Unlock()
+			found = append(found, heldIn(i, p)...)
+		})
+	}
+	return func() []held {
+		all.Wait()
+		out := found
+		found = nil
+		return out
+	}
+}
+
+// better reports whether a stands rather than b, of two claims of one consumer:
+// a confirmed one, else the one made later.
+func better(a, b *cellgatev1.Claim) bool {
+	confirmed := cellgatev1.ClaimState_CONFIRMED
+	if (a.GetState() == confirmed) != (b.GetState() == confirmed) {
+		return a.GetState() == confirmed
+	}
+	return a.GetCreatedAt().AsTime().After(b.GetCreatedAt().AsTime())
+}
+
+// soleClaim makes sure that a consumer has no claim besides the one that is
+// about to be confirmed, in the enabled cells that answer in time: a confirmed
+// one elsewhere is an error, a pending one is released. found is the cell that
+// has the live claim; nil when none that answered has it.
+//
+// Two confirms at once, of two claims of one consumer, may release each other's;
+// both are then refused. They never both succeed.
+func (g *Gateway) soleClaim(ctx context.Context, consumer, claimID string) (found *cell, err error) {
+	var enabled []*cell
+	for _, c := range g.cells {
+		if !c.cfg.Disabled {
+			enabled = append(enabled, c)
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, g.cfg.ProposeBudget)
+	defer cancel()
+	var pending []reply[*cellgatev1.Claim]
+	for _, r := range g.findClaims(bounded, enabled, consumer) {
+		for _, c := range r.got {
+			switch {
+			case c.GetClaimId() == claimID:
+				found = r.cell
+			case c.GetState() == cellgatev1.ClaimState_CONFIRMED:
+				return nil, duplicate(consumer, c)
+			default:
+				pending = append(pending, reply[*cellgatev1.Claim]{cell: r.cell, got: c})
+			}
+		}
+	}
+	if found == nil && len(pending) > 0 {
+		// Ended, and the consumer went on without it.
+		return nil, fault.New(fault.ClaimExpired, "claim %s has ended, and instance %s has claim %s in cell %s now",
+			claimID, consumer, pending[0].got.GetClaimId(), pending[0].cell.cfg.Name).
+			With("claim_id", pending[0].got.GetClaimId()).With("cell", pending[0].cell.cfg.Name)
+	}
+	for _, p := range pending {
+		ref := &cellv1.ClaimRef{ClaimId: p.got.GetClaimId(), ConsumerUuid: canonical(consumer), PendingOnly: true}
+		switch _, err := p.cell.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}}); {
+		case fault.KindOf(err) == fault.AlreadyExists:
+			return nil, duplicate(consumer, p.got)
+		case err != nil:
+			return nil, err
+		}
+		g.log.InfoContext(ctx, "released the other claim of a confirmed instance", "cell", p.cell.cfg.Name, "claim", p.got.GetClaimId())
+	}
+	return found, nil
+}
+
+func duplicate(consumer string, c *cellgatev1.Claim) error {
+	return fault.New(fault.AlreadyExists, "instance %s has a confirmed claim already: %s in cell %s", consumer, c.GetClaimId(), c.GetCell()).
+		With("consumer_uuid", consumer).With("claim_id", c.GetClaimId()).With("cell", c.GetCell())
+}

@@ -1,0 +1,156 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
+)
+
+// restCalls are the calls of the REST API.
+type restCalls []restCall
+
+type restCall struct {
+	method, path string
+	// paths matches the paths of the call.
+	paths *regexp.Regexp
+	// query are the parameters it takes, by name: the fields of its request that
+	// are not in the path; none when there is a body.
+	query map[string]protoreflect.FieldDescriptor
+}
+
+// pathParameter is {name} in a path.
+var pathParameter = regexp.MustCompile(`\\\{[^/]*?\\\}`)
+
+// restCallsOf reads the services of proto files.
+func restCallsOf(files ...protoreflect.FileDescriptor) restCalls {
+	var out restCalls
+	for _, file := range files {
+		for i := range file.Services().Len() {
+			methods := file.Services().Get(i).Methods()
+			for k := range methods.Len() {
+				rule, ok := proto.GetExtension(methods.Get(k).Options(), annotations.E_Http).(*annotations.HttpRule)
+				if !ok || rule == nil {
+					continue
+				}
+				c := restCall{query: map[string]protoreflect.FieldDescriptor{}}
+				c.method, c.path = verbOf(rule)
+				c.paths = regexp.MustCompile("^" + pathParameter.ReplaceAllLiteralString(regexp.QuoteMeta(c.path), "[^/]+") + "$")
+				fields := methods.Get(k).Input().Fields()
+				for f := range fields.Len() {
+					name := string(fields.Get(f).Name())
+					if rule.GetBody() == "" && !strings.Contains(c.path, "{"+name+"}") {
+						c.query[name] = fields.Get(f)
+					}
+				}
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+func verbOf(rule *annotations.HttpRule) (method, path string) {
+	switch {
+	case rule.GetGet() != "":
+		return http.MethodGet, rule.GetGet()
+	case rule.GetPost() != "":
+		return http.MethodPost, rule.GetPost()
+	case rule.GetPut() != "":
+		return http.MethodPut, rule.GetPut()
+	case rule.GetPatch() != "":
+		return http.MethodPatch, rule.GetPatch()
+	default:
+		return http.MethodDelete, rule.GetDelete()
+	}
+}
+
+// check refuses a call by the names and values of its parameters. grpc-gateway
+// would read over a name it does not know, so that a filter with a typing error
+// filters nothing, and answers a bad value in the words of a Go library.
+func (calls restCalls) check(next runtime.HandlerFunc) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+		pattern, _ := runtime.HTTPPattern(r.Context())
+		path := strings.ReplaceAll(pattern.String(), "=*}", "}")
+		i := slices.IndexFunc(calls, func(c restCall) bool { return c.method == r.Method && c.path == path })
+		if i < 0 {
+			next(w, r, params)
+			return
+		}
+		if err := fault.InvalidFields(calls[i].problems(r.URL.RawQuery, params)); err != nil {
+			writeFault(w, rpc.HTTPStatus(fault.InvalidRequest), err)
+			return
+		}
+		next(w, r, params)
+	}
+}
+
+// problems says what is wrong with the parameters in the query and the path.
+func (c restCall) problems(query string, path map[string]string) []fault.Field {
+	var bad []fault.Field
+	refuse := func(name, format string, args ...any) {
+		bad = append(bad, fault.Field{Path: name, Problem: fmt.Sprintf(format, args...)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(path)) {
+		if !utf8.ValidString(path[name]) {
+			refuse(name, "is not UTF-8")
+		}
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		refuse("query", "%q is not a query: a \"%%\" is not followed by two hexadecimal digits, or there is a \";\"", query)
+		return bad
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		field, ok := c.query[name]
+		switch {
+		case !ok && len(c.query) == 0:
+			refuse(name, "is unknown; there are no query parameters here")
+		case !ok:
+			refuse(name, "is unknown; the query parameters are %s", strings.Join(slices.Sorted(maps.Keys(c.query)), ", "))
+		case len(values[name]) > 1:
+			refuse(name, "is there %d times; it may be there once", len(values[name]))
+		case !utf8.ValidString(values[name][0]):
+			refuse(name, "is not UTF-8")
+		case field.Kind() == protoreflect.Int32Kind:
+			if _, err := strconv.ParseInt(values[name][0], 10, 32); err != nil {
+				refuse(name, "%q is not a whole number of 32 bits", values[name][0])
+			}
+		}
+	}
+	return bad
+}
+
+// handleRouting answers for what is at no path of the API.
+func (calls restCalls) handleRouting(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
+	switch code {
+	case http.StatusMethodNotAllowed:
+		var allowed []string
+		for _, c := range calls {
+			if c.paths.MatchString(r.URL.Path) {
+				allowed = append(allowed, c.method)
+			}
+		}
+		methods := strings.Join(slices.Compact(slices.Sorted(slices.Values(allowed))), ", ")
+		w.Header().Set("Allow", methods)
+		writeFault(w, code, fault.New(fault.InvalidRequest, "%s does not take %s; it takes %s", r.URL.Path, r.Method, methods))
+	case http.StatusBadRequest:
+		writeFault(w, code, fault.New(fault.InvalidRequest, "%q is not a path", r.URL.Path))
+	default:
+		writeFault(w, http.StatusNotFound, fault.New(fault.NotFound, "there is nothing at %s", r.URL.Path))
+	}
+}

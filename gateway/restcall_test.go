@@ -1,0 +1,63 @@
+package gateway
+
+import (
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"cellgate/internal/fault"
+)
+
+// Bad parameters are named, in words of ours.
+func TestBadParameters(t *testing.T) {
+	w := start(t, fleet(1, 1), nil)
+	for _, tt := range []struct{ path, field string }{
+		{"/v1/hosts?page_size=abc", "page_size"},
+		{"/v1/hosts?page_size=", "page_size"},
+		{"/v1/hosts?page_size=99999999999", "page_size"},
+		{"/v1/hosts?page_size=1.5", "page_size"},
+		{"/v1/hosts?page_size=-1", "page_size"},
+		{"/v1/hosts?cell=a&cell=b", "cell"},
+		{"/v1/hosts?cell.name=a", "cell.name"},
+		{"/v1/hosts?zone=az1", "zone"},
+		{"/v1/hosts?name_contains=%ff", "name_contains"},
+		{"/v1/hosts?name_contains=%zz", "query"},
+		{"/v1/hosts?cell=a;b", "query"},
+		{"/v1/cells?cell=a", "cell"},
+		{"/v1/cells/%ff", "cell"},
+		{"/v1/claims/x", "consumer_uuid"},
+	} {
+		rec := w.send("GET", tt.path, "")
+		p := problemOf(t, rec)
+		if rec.Code != 400 || p.Reason != fault.InvalidRequest || !slices.Contains(p.fields(), tt.field) {
+			t.Errorf("%s: %d %s", tt.path, rec.Code, rec.Body)
+		}
+		for _, bad := range []string{"strconv", "parsing", "invalid URL", "too many values", "proto:"} {
+			if strings.Contains(rec.Body.String(), bad) {
+				t.Errorf("%s: %q in %s", tt.path, bad, rec.Body)
+			}
+		}
+	}
+	r := httptest.NewRequest("GET", "/v1/cells", nil)
+	r.Header.Set("Grpc-Timeout", "soon")
+	rec := httptest.NewRecorder()
+	w.rest.ServeHTTP(rec, r)
+	if p := problemOf(t, rec); rec.Code != 400 || !slices.Contains(p.fields(), "Grpc-Timeout") {
+		t.Errorf("timeout: %d %s", rec.Code, rec.Body)
+	}
+}
+
+func TestMethodsThatThereAre(t *testing.T) {
+	w := start(t, fleet(1, 1), nil)
+	for _, tt := range []struct{ method, path, allow string }{
+		{"GET", "/v1/select_destinations", "POST"},
+		{"PUT", "/v1/claims/" + testUUID(1, 1), "DELETE, GET"},
+		{"POST", "/v1/hosts", "GET"},
+	} {
+		rec := w.send(tt.method, tt.path, "")
+		if p := problemOf(t, rec); rec.Code != 405 || p.Reason != fault.InvalidRequest || rec.Header().Get("Allow") != tt.allow {
+			t.Errorf("%s %s: %d, Allow %q, %s", tt.method, tt.path, rec.Code, rec.Header().Get("Allow"), rec.Body)
+		}
+	}
+}

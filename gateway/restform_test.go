@@ -1,0 +1,70 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// The same answer is the same bytes in every build: protojson alone varies its
+// blanks.
+func TestJSONIsCompact(t *testing.T) {
+	form := jsonForm{runtime.JSONPb{MarshalOptions: protojson.MarshalOptions{UseProtoNames: true, Multiline: true}}}
+	got, err := form.Marshal(&cellgatev1.Cell{Cell: "a, b: c", Hosts: 3})
+	if err != nil || string(got) != `{"cell":"a, b: c","hosts":3}` {
+		t.Errorf("%s, %v", got, err)
+	}
+	w := start(t, fleet(1, 1), nil)
+	for _, path := range []string{"/v1/cells", "/v1/cells/nope"} {
+		body := w.send("GET", path, "").Body.Bytes()
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, body); err != nil || !bytes.Equal(compact.Bytes(), body) {
+			t.Errorf("%s: %s, %v", path, body, err)
+		}
+	}
+}
+
+// The description has the error that is sent, for every call.
+func TestOpenAPIDescribesTheErrors(t *testing.T) {
+	w := start(t, fleet(1, 1), nil)
+	var doc struct {
+		Paths map[string]map[string]struct {
+			Responses map[string]struct {
+				Schema map[string]string `json:"schema"`
+			} `json:"responses"`
+		} `json:"paths"`
+		Definitions map[string]struct {
+			Properties map[string]any `json:"properties"`
+		} `json:"definitions"`
+	}
+	if err := json.Unmarshal(w.send("GET", "/openapi.json", "").Body.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	for path, methods := range doc.Paths {
+		for method, call := range methods {
+			calls++
+			if ref := call.Responses["default"].Schema["$ref"]; ref != "#/definitions/Error" {
+				t.Errorf("%s %s: errors are %q", method, path, ref)
+			}
+		}
+	}
+	if calls != 9 {
+		t.Errorf("%d calls", calls)
+	}
+	var sent map[string]any
+	if err := json.Unmarshal(w.send("GET", "/v1/cells/nope", "").Body.Bytes(), &sent); err != nil {
+		t.Fatal(err)
+	}
+	is, says := slices.Sorted(maps.Keys(sent)), slices.Sorted(maps.Keys(doc.Definitions["Error"].Properties))
+	if !slices.Equal(is, says) {
+		t.Errorf("an error has %v, the description %v", is, says)
+	}
+}
