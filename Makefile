@@ -28,7 +28,7 @@ build: ## Build bin/cellgate.
 
 .PHONY: test
 test: needs $(TOOLS)/.stamp ## Run all tests with the race detector; what did not run is counted and listed at the end.
-	$(TOOLS)/gotestsum --format pkgname --hide-summary=output -- -race -count=1 -timeout 10m ./...
+	$(TOOLS)/gotestsum --format pkgname -- -race -count=1 -timeout 10m ./...
 
 .PHONY: test-long
 test-long: needs $(TOOLS)/.stamp ## Run the property and crash tests with many more seeds (about 30 minutes).

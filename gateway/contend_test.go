@@ -51,6 +51,11 @@ func (w *world) many(reqs []*cellgatev1.SelectDestinationsRequest) []error {
 	return errs
 }
 
+// patient gives a gateway budgets that a busy machine does not exceed.
+func patient(c *Config) {
+	c.ProposeBudget, c.ClaimBudget, c.MaxDeadline = 20*time.Second, 20*time.Second, 120*time.Second
+}
+
 // cellsOf builds cells of hosts that hold exactly one instance of 16 VCPU each.
 func cellsOf(cells, hosts int) []*fakeCell {
 	var out []*fakeCell
@@ -73,7 +78,7 @@ func whole(first, n int) *cellgatev1.SelectDestinationsRequest {
 // A caller is never refused what fits: as many requests as there is room for, all
 // at once, all want the same best host.
 func TestNobodyIsRefusedWhatFits(t *testing.T) {
-	w := start(t, cellsOf(3, 40), nil)
+	w := start(t, cellsOf(3, 40), patient)
 	var reqs []*cellgatev1.SelectDestinationsRequest
 	for i := range 120 {
 		reqs = append(reqs, whole(1+i, 1))
@@ -89,7 +94,7 @@ func TestNobodyIsRefusedWhatFits(t *testing.T) {
 }
 
 func TestAntiAffinityGroupPlacedAllAtOnce(t *testing.T) {
-	w := start(t, cellsOf(3, 40), nil)
+	w := start(t, cellsOf(3, 40), patient)
 	var reqs []*cellgatev1.SelectDestinationsRequest
 	for i := range 100 {
 		r := ask(1+i, 1)
@@ -110,7 +115,7 @@ func TestAntiAffinityGroupPlacedAllAtOnce(t *testing.T) {
 // hold one half and wait for the other give it back, so pairs are placed, nothing
 // is held by halves, and nobody is told CONTENDED.
 func TestPairsDoNotStarveEachOther(t *testing.T) {
-	w := start(t, cellsOf(2, 20), nil)
+	w := start(t, cellsOf(2, 20), patient)
 	var reqs []*cellgatev1.SelectDestinationsRequest
 	for i := range 40 {
 		reqs = append(reqs, whole(1+2*i, 2))
