@@ -29,6 +29,10 @@ func (g *Gateway) getClaim(ctx context.Context, req *cellgatev1.GetClaimRequest)
 	var best *cellgatev1.Claim
 	for _, r := range replies {
 		for _, c := range r.got {
+			if c.GetState() == cellgatev1.ClaimState_CONFIRMED && best.GetState() == cellgatev1.ClaimState_CONFIRMED {
+				g.log.WarnContext(ctx, "an instance has two confirmed claims", "instance", c.GetConsumerUuid(),
+					"claim", best.GetClaimId(), "cell", best.GetCell(), "other_claim", c.GetClaimId(), "other_cell", c.GetCell())
+			}
 			if best == nil || better(c, best) {
 				best = c
 			}

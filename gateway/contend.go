@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"cellgate/internal/fault"
@@ -17,7 +18,8 @@ const (
 	// maxPause.
 	pauseStep = 2 * time.Millisecond
 	maxPause  = 50 * time.Millisecond
-	// maxRestarts is how often a request gives back what it holds to start over.
+	// maxRestarts is how often a request that was narrowed to a pinned host is
+	// planned again without, and bounds the pauses of all that start over.
 	maxRestarts = 8
 )
 
@@ -56,7 +58,13 @@ func (s *selecting) scatter(m *merged) {
 		} else {
 			list = list[1:]
 		}
-		p.Alternates = list[:min(s.alternates, len(list))]
+		p.Alternates = list
+	}
+	// Only now is it known what every instance got: no alternate is a pick.
+	for i := range m.result.Picks {
+		p := &m.result.Picks[i]
+		free := slices.DeleteFunc(slices.Clone(p.Alternates), func(c schedule.Candidate) bool { return taken[c.Host] && s.losses > 0 })
+		p.Alternates = free[:min(s.alternates, len(free))]
 	}
 }
 
@@ -67,17 +75,22 @@ func (s *selecting) rest(ctx context.Context) error {
 
 // startOver gives back what this call claimed, when it found no host for the
 // rest: of several requests that hold a part each and wait for the other's, one
-// then gets all. It reports false when there is nothing to give back, or it was
-// done often enough.
+// then gets all. Hosts passed for everything before it claimed that part, so it
+// may go on until the deadline. A request that holds nothing but was narrowed to
+// the host that another one pinned is planned again some times: the other may
+// lose its race there and let go. It reports false when neither is so.
 func (s *selecting) startOver(ctx context.Context) (bool, error) {
 	own := false
 	for _, p := range s.places {
 		own = own || p != nil && !p.kept && p.claim != nil
 	}
-	if !own || s.restarts == maxRestarts {
+	narrowed := s.request != s.asked && s.restarts < maxRestarts
+	if !own && !narrowed {
 		return false, nil
 	}
-	s.undo(ctx)
+	if err := s.undo(ctx); err != nil {
+		return false, err
+	}
 	for i, p := range s.places {
 		if p != nil && !p.kept {
 			s.places[i] = nil
@@ -85,7 +98,15 @@ func (s *selecting) startOver(ctx context.Context) (bool, error) {
 	}
 	s.restarts++
 	s.request = s.asked
-	return true, pause(ctx, rand.N(time.Duration(s.restarts)*maxPause))
+	return true, pause(ctx, rand.N(time.Duration(min(s.restarts, maxRestarts))*maxPause))
+}
+
+// outOfTime reports whether what is left of the request's time is too little for
+// another attempt that takes as long as the last one did: a step may take half
+// of the time left (share), and a cell that is cut off by that is not at fault.
+func (s *selecting) outOfTime(ctx context.Context, last time.Duration) bool {
+	until, ok := ctx.Deadline()
+	return ok && s.losses > 0 && time.Until(until) < 4*last
 }
 
 // contended says that hosts pass but the time was over before one could be

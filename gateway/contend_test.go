@@ -106,8 +106,14 @@ func TestAntiAffinityGroupPlacedAllAtOnce(t *testing.T) {
 			t.Errorf("request %d: %v", i, err)
 		}
 	}
-	if n := w.liveClaims(); n != 100 {
-		t.Errorf("%d claims of 100", n)
+	hosts := map[string]bool{}
+	for _, c := range w.cells {
+		for _, claim := range c.live() {
+			hosts[claim.GetServiceHost()] = true
+		}
+	}
+	if n := w.liveClaims(); n != 100 || len(hosts) != 100 {
+		t.Errorf("%d claims of 100 on %d hosts", n, len(hosts))
 	}
 }
 

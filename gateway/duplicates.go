@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync"
 
 	"cellgate/internal/fault"
@@ -62,23 +64,19 @@ func better(a, b *cellgatev1.Claim) bool {
 }
 
 // soleClaim makes sure that a consumer has no claim besides the one that is
-// about to be confirmed, in the enabled cells that answer in time: a confirmed
-// one elsewhere is an error, a pending one is released. found is the cell that
-// has the live claim; nil when none that answered has it.
+// about to be confirmed, in the cells that answer in time; disabled ones too, for
+// what they hold still stands. A confirmed one elsewhere is an error, a pending
+// one is released. found is the cell that has the live claim; nil when none that
+// answered has it.
 //
 // Two confirms at once, of two claims of one consumer, may release each other's;
 // both are then refused. They never both succeed.
 func (g *Gateway) soleClaim(ctx context.Context, consumer, claimID string) (found *cell, err error) {
-	var enabled []*cell
-	for _, c := range g.cells {
-		if !c.cfg.Disabled {
-			enabled = append(enabled, c)
-		}
-	}
 	bounded, cancel := context.WithTimeout(ctx, g.cfg.ProposeBudget)
 	defer cancel()
 	var pending []reply[*cellgatev1.Claim]
-	for _, r := range g.findClaims(bounded, enabled, consumer) {
+	replies := g.findClaims(bounded, g.cells, consumer)
+	for _, r := range replies {
 		for _, c := range r.got {
 			switch {
 			case c.GetClaimId() == claimID:
@@ -89,6 +87,10 @@ func (g *Gateway) soleClaim(ctx context.Context, consumer, claimID string) (foun
 				pending = append(pending, reply[*cellgatev1.Claim]{cell: r.cell, got: c})
 			}
 		}
+	}
+	if found == nil && len(pending) > 0 && slices.ContainsFunc(replies, func(r reply[[]*cellgatev1.Claim]) bool { return r.err != nil }) {
+		// It may be alive in a cell that did not answer: nothing is released for it.
+		return nil, notFound(replies, fmt.Sprintf("claim %s of consumer %s", claimID, consumer))
 	}
 	if found == nil && len(pending) > 0 {
 		// Ended, and the consumer went on without it.

@@ -280,6 +280,14 @@ func (f *fakeCell) claim(n *cellv1.NewClaim) *cellv1.ClaimOutcome {
 		}
 		r.Resources = append(r.Resources, schedule.Amount{Class: a.GetResourceClass(), N: amount})
 	}
+	if g := n.GetGroup(); g.GetPolicy() == string(schedule.AntiAffinity) {
+		there := f.liveOf(func(c *cellgatev1.Claim) bool {
+			return c.GetGroupUuid() == g.GetUuid() && c.GetHostUuid() == n.GetHostUuid()
+		})
+		if len(there) >= int(g.GetMaxServerPerHost()) {
+			return refuse(fault.NoValidHost, "the group has enough members there")
+		}
+	}
 	r.Consume = consumed(r.Resources)
 	if g := n.GetGroup(); g != nil {
 		id, _ := schedule.ParseID(g.GetUuid())

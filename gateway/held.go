@@ -37,11 +37,17 @@ func heldIn(cell int, p *cellv1.Proposal) []held {
 func fingerprintOf(req *cellgatev1.SelectDestinationsRequest) ([]byte, error) {
 	r := proto.CloneOf(req)
 	r.RequestId = ""
-	for i, id := range r.GetInstanceUuids() {
-		r.InstanceUuids[i] = canonical(id)
-	}
-	if g := r.GetRequestSpec().GetInstanceGroup(); g != nil {
+	spellAlike(r.GetInstanceUuids())
+	spec := r.GetRequestSpec()
+	if g := spec.GetInstanceGroup(); g != nil {
 		g.Uuid = canonical(g.GetUuid())
+	}
+	for _, set := range spec.GetMemberOf() {
+		spellAlike(set.GetAggregates())
+	}
+	spellAlike(spec.GetForbiddenAggregates())
+	if d := spec.GetRequestedDestination(); d != nil {
+		d.Cell = canonical(d.GetCell())
 	}
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
 	if err != nil {
@@ -49,6 +55,13 @@ func fingerprintOf(req *cellgatev1.SelectDestinationsRequest) ([]byte, error) {
 	}
 	sum := sha256.Sum256(text)
 	return sum[:], nil
+}
+
+// spellAlike writes each uuid in the canonical form; other texts stay.
+func spellAlike(texts []string) {
+	for i, t := range texts {
+		texts[i] = canonical(t)
+	}
 }
 
 // keep takes over the claims that this very request made before. Any other

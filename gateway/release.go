@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
@@ -81,7 +82,10 @@ func (g *Gateway) release(ctx context.Context, c *cell, refs []*cellv1.ClaimRef)
 
 // undo gives back what the request claimed. It outlives the request's context,
 // which only bounds how long the caller waits for it.
-func (s *selecting) undo(ctx context.Context) {
+//
+// It fails when a cell did not take the release in time: what it holds then ends
+// with its lease.
+func (s *selecting) undo(ctx context.Context) error {
 	refs := map[int][]*cellv1.ClaimRef{}
 	var holders []string
 	for i, p := range s.places {
@@ -92,30 +96,39 @@ func (s *selecting) undo(ctx context.Context) {
 		holders = append(holders, p.claim.GetClaimId())
 	}
 	if len(refs) == 0 {
-		return
+		return nil
 	}
 	// The task may outlive the request, which s belongs to.
 	g, group := s.g, ""
 	if g.hardAffinity(s.request) {
 		group = s.request.Group.UUID.String()
 	}
-	done := make(chan struct{})
+	done := make(chan error, 1)
 	g.background(ctx, func(ctx context.Context) {
-		defer close(done)
 		var all sync.WaitGroup
+		var lock sync.Mutex
+		var failed error
 		for cell, refs := range refs {
 			all.Go(func() {
 				// Logged there; the leases catch what is left.
-				_ = g.release(ctx, g.cells[cell], refs)
+				if err := g.release(ctx, g.cells[cell], refs); err != nil {
+					lock.Lock()
+					defer lock.Unlock()
+					failed = fault.Wrap(fault.CellUnavailable, err, "claims of this request could not be given back in %s: %s",
+						g.cells[cell].cfg.Name, reasonOf(err)).With("cells", g.cells[cell].cfg.Name)
+				}
 			})
 		}
 		all.Wait()
+		defer func() { done <- failed }()
 		if group != "" {
 			g.unpin(ctx, group, holders)
 		}
 	})
 	select {
-	case <-done:
+	case err := <-done:
+		return err
 	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

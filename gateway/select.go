@@ -101,7 +101,8 @@ func (g *Gateway) selectDestinations(ctx context.Context, req *cellgatev1.Select
 	}
 	// 4, 5
 	if err := s.place(ctx); err != nil {
-		s.undo(ctx)
+		// Logged there; what is left ends with its lease.
+		_ = s.undo(ctx)
 		return nil, s.explain(ctx, err)
 	}
 	// 6
@@ -125,6 +126,7 @@ func (g *Gateway) admit(ctx context.Context) (bounded context.Context, leave fun
 // still in s.places.
 func (s *selecting) place(ctx context.Context) error {
 	for {
+		began := time.Now()
 		pending := s.pending()
 		m, err := s.propose(ctx, pending)
 		if err != nil {
@@ -169,6 +171,9 @@ func (s *selecting) place(ctx context.Context) error {
 			continue // each cell is lost once
 		}
 		s.losses++
+		if s.outOfTime(ctx, time.Since(began)) {
+			return s.contended()
+		}
 		if err := s.rest(ctx); err != nil {
 			return err
 		}

@@ -1,0 +1,148 @@
+package gateway
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// As many instances as there is room for, in requests of several, all at once:
+// what a request is refused is not left over.
+func TestSeveralInstancesEachFillWhatThereIs(t *testing.T) {
+	for _, c := range []struct{ cells, hosts, requests, instances int }{
+		{3, 40, 60, 2}, {2, 20, 40, 2}, {3, 40, 40, 3}, {3, 40, 12, 10},
+	} {
+		w := start(t, cellsOf(c.cells, c.hosts), patient)
+		var reqs []*cellgatev1.SelectDestinationsRequest
+		for i := range c.requests {
+			reqs = append(reqs, whole(1+c.instances*i, c.instances))
+		}
+		for i, err := range w.many(reqs) {
+			if err != nil && fault.KindOf(err) != fault.NoValidHost {
+				t.Errorf("%v: request %d: %v", c, i, err)
+			}
+		}
+		if left := c.cells*c.hosts - w.liveClaims(); left%c.instances != 0 || left > c.cells*c.hosts/4 {
+			t.Errorf("%v: %d of %d hosts are left", c, left, c.cells*c.hosts)
+		}
+	}
+}
+
+// An alternate is nobody's pick, after scattering too.
+func TestScatteredAlternatesAreNobodysPick(t *testing.T) {
+	bad := 0
+	for seed := range uint64(200) {
+		s := &selecting{g: &Gateway{}, request: &schedule.Request{}, exact: true, alternates: 3, losses: 2, seed: seed}
+		list := func() []schedule.Candidate {
+			var l []schedule.Candidate
+			for i := range 8 {
+				l = append(l, schedule.Candidate{Host: testID(0xa, 10+i)})
+			}
+			return l
+		}
+		m := &merged{result: &schedule.Result{Picks: []schedule.Pick{
+			{Candidate: schedule.Candidate{Host: testID(0xa, 1)}, Alternates: list()},
+			{Candidate: schedule.Candidate{Host: testID(0xa, 1)}, Alternates: list()},
+			{Candidate: schedule.Candidate{Host: testID(0xa, 2)}, Alternates: list()},
+		}}}
+		s.scatter(m)
+		picked := map[schedule.ID]bool{}
+		for _, p := range m.result.Picks {
+			picked[p.Candidate.Host] = true
+		}
+		for _, p := range m.result.Picks {
+			for _, a := range p.Alternates {
+				if picked[a.Host] {
+					bad++
+				}
+			}
+		}
+	}
+	if bad > 0 {
+		t.Errorf("%d alternates of 200 requests are another instance's pick", bad)
+	}
+}
+
+// The release before a new start fails once; the request must not meet its own claim.
+func TestAFailedReleaseIsNotMetAsAnothersClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1), testHost(2, 1))}, nil)
+		var claims, releases atomic.Int32
+		w.cells[0].hook(func(_ context.Context, method string, req any) error {
+			b, ok := req.(*cellv1.ClaimBatchRequest)
+			if !ok {
+				return nil
+			}
+			if len(claimsIn(req)) > 0 && claims.Add(1) == 1 {
+				w.cells[0].fill(2, 1)
+			}
+			if b.GetOps()[0].GetRelease() != nil && releases.Add(1) == 1 {
+				return fault.New(fault.Overloaded, "busy")
+			}
+			return nil
+		}, nil)
+		_, err := w.scheduler.SelectDestinations(context.Background(), whole(1, 2))
+		if k := fault.KindOf(err); k != fault.CellUnavailable {
+			t.Errorf("got %v, want CELL_UNAVAILABLE", err)
+		}
+	})
+}
+
+// Contention until a short deadline, over cells that need a while.
+func TestContendedAtAShortDeadlineBlamesNoCell(t *testing.T) {
+	kinds := map[fault.Kind]int{}
+	for n := range 40 {
+		synctest.Test(t, func(t *testing.T) {
+			w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
+			w.cells[0].hook(func(ctx context.Context, method string, req any) error {
+				if method == "ClaimBatch" {
+					for _, c := range claimsIn(req) {
+						c.Allocations[0].Amount = 100000
+					}
+				}
+				select {
+				case <-time.After(5 * time.Millisecond):
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				return nil
+			}, nil)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(200+n)*time.Millisecond)
+			defer cancel()
+			_, err := w.g.selectDestinations(ctx, ask(1, 1))
+			kinds[fault.KindOf(err)]++
+		})
+	}
+	if kinds[fault.Contended] != 40 {
+		t.Errorf("kinds %v", kinds)
+	}
+}
+
+// Pinned by another to a host that is full; that other then lets go.
+func TestPinOfAnotherThatLetsGo(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1), testHost(2, 1))}, nil)
+	w.cells[0].fill(1, 1)
+	group := testUUID(0xe, 1)
+	w.cells[0].pins[group] = &fakePin{host: "host001", holders: map[string]bool{"other": true}}
+	var pins atomic.Int32
+	w.cells[0].hook(func(_ context.Context, method string, req any) error {
+		if b, ok := req.(*cellv1.ClaimBatchRequest); ok && b.GetOps()[0].GetPin() != nil && pins.Add(1) == 1 {
+			go func() {
+				w.cells[0].mu.Lock()
+				delete(w.cells[0].pins[group].holders, "other")
+				w.cells[0].mu.Unlock()
+			}()
+		}
+		return nil
+	}, nil)
+	if _, err := w.scheduler.SelectDestinations(context.Background(), askGroup(1, 1, "affinity")); err != nil {
+		t.Errorf("host002 fits: %v", err)
+	}
+}

@@ -1,0 +1,169 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// The claim's own cell hangs, another pending one is elsewhere.
+func TestConfirmWhileItsOwnCellHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, twoCells(), nil)
+		id := testUUID(0x1, 1)
+		one := w.choose(to(ask(1, 1), "cell1")).GetDestinations()[0].GetSelected()
+		back := w.cells[0].hang()
+		w.choose(to(ask(1, 1), "cell2"))
+		err := w.confirm(one, id)
+		if k := fault.KindOf(err); k != fault.CellUnavailable {
+			t.Errorf("a claim whose cell does not answer: %v", err)
+		}
+		back()
+	})
+}
+
+// Of two claims GetClaim gives the one that stands; two confirmed ones it reports.
+func TestTwoClaimsOfAConsumerAreReported(t *testing.T) {
+	for _, state := range []cellgatev1.ClaimState{cellgatev1.ClaimState_PENDING, cellgatev1.ClaimState_CONFIRMED} {
+		var logged bytes.Buffer
+		var mu sync.Mutex
+		w := startLogged(t, twoCells(), nil, slog.New(slog.NewTextHandler(&lockedBuf{b: &logged, mu: &mu}, nil)))
+		req := ask(1, 1)
+		req.RequestId = "r1"
+		one := w.choose(req).GetDestinations()[0].GetSelected()
+		a, b := w.cells[0], w.cells[1]
+		if one.GetCell() != a.name {
+			a, b = b, a
+		}
+		// The same claim, made later in the other cell.
+		a.mu.Lock()
+		c := a.claims[one.GetClaimId()]
+		a.mu.Unlock()
+		later := &fakeClaim{claim: proto.CloneOf(c.claim), origin: c.origin}
+		later.claim.ClaimId, later.claim.Cell = "later", b.name
+		later.claim.CreatedAt.Seconds += 5
+		c.claim.State, later.claim.State = state, state
+		b.mu.Lock()
+		b.claims["later"] = later
+		b.mu.Unlock()
+		for _, swap := range []bool{false, true} {
+			if swap {
+				c.claim.CreatedAt.Seconds += 10
+			}
+			got, err := w.claims.GetClaim(context.Background(), &cellgatev1.GetClaimRequest{ConsumerUuid: testUUID(0x1, 1)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			best := later.claim
+			if swap {
+				best = c.claim
+			}
+			if got.GetClaim().GetClaimId() != best.GetClaimId() {
+				t.Errorf("%s swap %v: GetClaim gives %s, the one that stands is %s", state, swap, got.GetClaim().GetClaimId(), best.GetClaimId())
+			}
+		}
+		mu.Lock()
+		if state == cellgatev1.ClaimState_CONFIRMED && !bytes.Contains(logged.Bytes(), []byte("level=WARN")) {
+			t.Errorf("GetClaim saw two confirmed claims and logged %q", logged.String())
+		}
+		mu.Unlock()
+	}
+}
+
+type lockedBuf struct {
+	b  *bytes.Buffer
+	mu *sync.Mutex
+}
+
+func (l *lockedBuf) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// Of two confirms at once one at most succeeds.
+func TestI2_ConfirmsAtOnce(t *testing.T) {
+	for n := range 50 {
+		w := start(t, twoCells(), nil)
+		one := w.choose(to(ask(1, 1), "cell1")).GetDestinations()[0].GetSelected()
+		w.cells[0].mu.Lock()
+		c := w.cells[0].claims[one.GetClaimId()]
+		later := &fakeClaim{claim: proto.CloneOf(c.claim), origin: c.origin}
+		w.cells[0].mu.Unlock()
+		later.claim.ClaimId, later.claim.Cell = "later", "cell2"
+		w.cells[1].mu.Lock()
+		w.cells[1].claims["later"] = later
+		w.cells[1].mu.Unlock()
+		var all sync.WaitGroup
+		var ok atomic.Int32
+		for _, id := range []string{one.GetClaimId(), "later"} {
+			all.Go(func() {
+				if w.confirm(&cellgatev1.Selection{ClaimId: id}, testUUID(0x1, 1)) == nil {
+					ok.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if ok.Load() > 1 {
+			t.Errorf("round %d: both confirmed", n)
+		}
+	}
+}
+
+// Confirmed in a cell that is disabled since; every cell answers.
+func TestI2_ConfirmedInACellDisabledSince(t *testing.T) {
+	w := start(t, twoCells(), func(c *Config) { c.Cells[1].Disabled = true })
+	w.cells[1].mu.Lock()
+	w.cells[1].claims["old"] = &fakeClaim{
+		claim:  &cellgatev1.Claim{ClaimId: "old", ConsumerUuid: testUUID(0x1, 1), State: cellgatev1.ClaimState_CONFIRMED, Cell: "cell2"},
+		origin: &cellv1.ClaimOrigin{},
+	}
+	w.cells[1].mu.Unlock()
+	s := w.choose(ask(1, 1)).GetDestinations()[0].GetSelected()
+	if k := fault.KindOf(w.confirm(s, testUUID(0x1, 1))); k != fault.AlreadyExists {
+		t.Errorf("the confirm gave %q: two CONFIRMED claims, all cells healthy", k)
+	}
+}
+
+// The spelling of a uuid does not make another request.
+func TestFingerprintIgnoresTheSpellingOfGroupsAndAggregates(t *testing.T) {
+	for name, set := range map[string]func(*cellgatev1.RequestSpec, bool){
+		"group": func(r *cellgatev1.RequestSpec, up bool) {
+			r.InstanceGroup = &cellgatev1.InstanceGroup{Uuid: spell("abcdef01-0000-4000-8000-00000000000e", up), Policy: "soft-affinity"}
+		},
+		"aggregate": func(r *cellgatev1.RequestSpec, up bool) {
+			r.ForbiddenAggregates = []string{spell("abcdef01-0000-4000-8000-00000000000d", up)}
+		},
+	} {
+		w := start(t, twoCells(), nil)
+		req := ask(1, 1)
+		req.RequestId = "r"
+		set(req.GetRequestSpec(), true)
+		if _, err := w.scheduler.SelectDestinations(context.Background(), req); err != nil {
+			t.Errorf("%s upper: %v", name, err)
+			continue
+		}
+		set(req.GetRequestSpec(), false)
+		if _, err := w.scheduler.SelectDestinations(context.Background(), req); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func spell(s string, up bool) string {
+	if up {
+		return strings.ToUpper(s)
+	}
+	return s
+}
