@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -93,6 +94,7 @@ func TestI7_SickCellsLeakNoDriverText(t *testing.T) {
 			var log safeBuffer
 			addr := tt.cell(t)
 			w := startLogged(t, fleet(1, 2), func(c *Config) {
+				c.ProposeBudget, c.ClaimBudget = 250*time.Millisecond, 2*time.Second
 				c.Cells = append(c.Cells, CellConfig{Name: "cell2", UUID: testUUID(0xc, 2), Replicas: []string{addr}})
 			}, slog.New(slog.NewTextHandler(&log, nil)))
 			ctx := context.Background()

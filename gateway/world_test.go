@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/test/bufconn"
@@ -65,6 +66,10 @@ func startLogged(t testing.TB, cells []*fakeCell, change func(*Config), log *slo
 		w.servers = append(w.servers, s)
 		w.serve(s, c.name, listeners)
 		cfg.Cells = append(cfg.Cells, CellConfig{Name: c.name, UUID: c.uuid, Replicas: []string{c.name}})
+	}
+	// A bubble's clock starts in 2000, and stands while there is work to do.
+	if time.Now().Year() > 2000 {
+		patient(&cfg)
 	}
 	if change != nil {
 		change(&cfg)

@@ -175,8 +175,9 @@ func TestProposeAllocatesNothingPerHost(t *testing.T) {
 		}
 		few, many := allocs(1000), allocs(10_000)
 		t.Logf("%s: %.0f allocations for 1,000 hosts, %.0f for 10,000", name, few, many)
-		// The pool may be emptied by a collection in between.
-		if many > few+1 || many > 100 {
+		// The pool may be emptied by a collection in between; the race detector
+		// empties it on purpose now and then.
+		if many > few+8 || many > 100 {
 			t.Errorf("%s: %.0f allocations for 1,000 hosts, %.0f for 10,000", name, few, many)
 		}
 	}
