@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"sync"
@@ -25,6 +26,8 @@ type fakeCell struct {
 	// refuse gives the problems of a state; nil accepts it. mute answers nothing.
 	refuse func(*agentv1.FullState) []string
 	mute   bool
+	// reason of refusals; empty means a bad state.
+	reason string
 
 	mu       sync.Mutex
 	listener *bufconn.Listener
@@ -66,7 +69,7 @@ func (c *fakeCell) hear(m *agentv1.ReportRequest) *agentv1.ReportResponse {
 	if c.refuse != nil {
 		if p := c.refuse(state); p != nil {
 			return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Refused{Refused: &agentv1.Refused{
-				BootId: state.GetBootId(), Version: state.GetVersion(), Reason: "bad state", Problems: p,
+				BootId: state.GetBootId(), Version: state.GetVersion(), Reason: cmp.Or(c.reason, "INVALID_REQUEST"), Problems: p,
 			}}}
 		}
 	}

@@ -105,6 +105,32 @@ func TestReporterTellsRefusalOnceAndWaitsForChange(t *testing.T) {
 	})
 }
 
+// A cell that is too busy is asked again within seconds, and nobody is alarmed.
+func TestReporterOffersAgainSoonToABusyCell(t *testing.T) {
+	for _, reason := range []string{"OVERLOADED", "OUTCOME_UNKNOWN"} {
+		synctest.Test(t, func(t *testing.T) {
+			asked := 0
+			c := &fakeCell{reason: reason, refuse: func(*agentv1.FullState) []string {
+				if asked++; asked <= 2 {
+					return []string{"too many operations wait"}
+				}
+				return nil
+			}}
+			c.start()
+			var out bytes.Buffer
+			reporting(t, c, ReporterConfig{RefusedRetry: 10 * time.Minute}, ReporterDeps{Log: slog.New(slog.NewTextHandler(&out, nil))})
+			time.Sleep(2*2*busyRetry + time.Second)
+			synctest.Wait()
+			if states, _, streams := c.heard(); len(states) != 3 || streams != 1 {
+				t.Errorf("%s: %d states over %d streams, want 3 over 1", reason, len(states), streams)
+			}
+			if out.Len() > 0 {
+				t.Errorf("%s was logged: %s", reason, out.String())
+			}
+		})
+	}
+}
+
 func TestReporterGivesUpSilentCell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{mute: true}

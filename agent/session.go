@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
@@ -18,6 +19,9 @@ import (
 const (
 	heartbeatDefault = 10 * time.Second
 	heartbeatLeast   = 50 * time.Millisecond
+	// busyRetry, up to twice, is when a state is offered again that the cell was
+	// too busy to take.
+	busyRetry = 2 * time.Second
 )
 
 // session is one life of a reporter's stream:
@@ -137,6 +141,11 @@ func (s *session) take(m *agentv1.ReportResponse) {
 		s.deps.Accepted()
 	case m.GetRefused() != nil && m.GetRefused().GetVersion() == s.sent:
 		s.rest()
+		if r := fault.Kind(m.GetRefused().GetReason()); r == fault.Overloaded || r == fault.OutcomeUnknown {
+			// Nothing is wrong with the state: the cell is busy.
+			s.retry.Reset(busyRetry + rand.N(busyRetry))
+			return
+		}
 		s.refused = true
 		s.reportRefused(m.GetRefused())
 		s.retry.Reset(s.cfg.RefusedRetry)

@@ -157,7 +157,11 @@ func (a *agentSession) holds(h *shard.Host) bool {
 func (a *agentSession) refuse(in *agentv1.FullState, err error) (*agentv1.ReportResponse, error) {
 	switch fault.KindOf(err) {
 	case fault.InvalidRequest, fault.Overloaded, fault.OutcomeUnknown:
-		a.log.Warn("a host's state was refused", "host", in.GetServiceHost(), "host_uuid", in.GetHostUuid(), "err", err)
+		tell := a.log.Warn
+		if fault.KindOf(err) != fault.InvalidRequest {
+			tell = a.log.Debug // the agent tries again within seconds
+		}
+		tell("a host's state was refused", "host", in.GetServiceHost(), "host_uuid", in.GetHostUuid(), "err", err)
 		return refused(in.GetBootId(), in.GetVersion(), err), nil
 	}
 	return nil, err

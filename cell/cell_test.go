@@ -95,3 +95,26 @@ func TestAStoreThatBreaksItsContractEndsTheReplica(t *testing.T) {
 		t.Errorf("Run gave %v", err)
 	}
 }
+
+// TestABrokenStoreEndsTheReplica: whoever runs it must open the store again, and
+// gateways must not go on planning on it.
+func TestABrokenStoreEndsTheReplica(t *testing.T) {
+	store := newStore(t)
+	c, err := New(Config{Name: "a", UUID: cellUUID, Replica: "r"}, Deps{Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := make(chan error, 1)
+	go func() { ran <- c.Run(context.Background()) }()
+	<-c.Ready()
+	store.hook(func([]shard.Op, func() (shard.Applied, error)) (shard.Applied, error) {
+		return shard.Applied{}, fault.Wrap(fault.CellUnavailable, shard.ErrBroken, "no space left")
+	})
+	_, err = (&scheduler{Cell: c}).ClaimBatch(context.Background(), &cellv1.ClaimBatchRequest{Ops: []*cellv1.ClaimOp{newClaim("k", 1, 1, 1)}})
+	if fault.KindOf(err) != fault.CellUnavailable {
+		t.Errorf("the caller got %v", err)
+	}
+	if err := <-ran; !errors.Is(err, shard.ErrBroken) {
+		t.Errorf("Run gave %v", err)
+	}
+}

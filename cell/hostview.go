@@ -7,9 +7,6 @@ import (
 	"cellgate/shard"
 )
 
-// zoneKey is the aggregate metadata key that names a zone, as in Nova.
-const zoneKey = "availability_zone"
-
 // hostOf is a host as the core takes it in. Resources and traits are the root
 // provider's: what child providers have is claimed by name, not ranked.
 func hostOf(cellUUID string, row *hostRow, down bool) schedule.Host {
@@ -103,9 +100,7 @@ func rootOf(h *shard.Host) *shard.Provider {
 func zonesOf(h *shard.Host) []string {
 	var out []string
 	for _, a := range h.Aggregates {
-		if zone := a.Metadata[zoneKey]; zone != "" {
-			out = append(out, zone)
-		}
+		out = append(out, schedule.ZonesOf(a.Metadata)...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

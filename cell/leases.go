@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -84,6 +85,9 @@ func (k *keeper) repeat(ctx context.Context, every time.Duration, failure string
 		err := task(ctx)
 		if ctx.Err() != nil {
 			return nil
+		}
+		if errors.Is(err, shard.ErrBroken) {
+			return err
 		}
 		if err != nil && (!failing || fault.KindOf(err) == fault.Internal) {
 			k.log.Warn(failure, "err", err)

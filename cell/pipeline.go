@@ -70,7 +70,8 @@ func (p *pipeline) run(ctx context.Context) error {
 	}
 }
 
-// commit applies one batch. Its error is a defect that ends the replica.
+// commit applies one batch. Its error, a defect or a store that cannot go on, ends
+// the replica.
 func (p *pipeline) commit(ctx context.Context, items []item) error {
 	batch := items[:0]
 	for _, i := range items {
@@ -99,6 +100,9 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 		err = storeFault(err)
 		p.log.Warn("a transaction failed", "ops", len(ops), "err", err)
 		p.settle(batch, func(int) answer { return answer{err: err} }, nil)
+		if errors.Is(err, shard.ErrBroken) {
+			return err
+		}
 		if fault.KindOf(err) == fault.OutcomeUnknown {
 			p.unknown()
 		}

@@ -1,9 +1,33 @@
 package schedule
 
-import "math"
+import (
+	"math"
+	"strings"
+)
 
 // availabilityZone is the metadata key of an aggregate that makes it a zone.
 const availabilityZone = "availability_zone"
+
+// ZonesOf gives the zones that an aggregate's metadata names: one, or several
+// separated by commas, as Nova's AvailabilityZoneFilter reads them
+// (nova/scheduler/filters/utils.py, aggregate_metadata_get_by_host). Empty parts
+// name none.
+func ZonesOf(metadata map[string]string) []string {
+	value := metadata[availabilityZone]
+	if !strings.Contains(value, ",") {
+		if value = strings.TrimSpace(value); value == "" {
+			return nil
+		}
+		return []string{value}
+	}
+	var zones []string
+	for part := range strings.SplitSeq(value, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			zones = append(zones, part)
+		}
+	}
+	return zones
+}
 
 // write fills a slot's columns from a row.
 func (e *Edit) write(at number, r *row) {
@@ -31,14 +55,12 @@ func (e *Edit) write(at number, r *row) {
 	for i := range h.Aggregates {
 		a := &h.Aggregates[i]
 		l.aggregates = mark(l.aggregates, t.names.aggregates.intern(a.UUID, owner), bit)
-		zone := a.Metadata[availabilityZone]
-		if zone == "" {
-			continue
-		}
-		l.zones = mark(l.zones, t.names.zones.intern(zone, owner), bit)
-		l.zoned |= bit
-		if r.zone == "" || zone < r.zone {
-			r.zone = zone
+		for _, zone := range ZonesOf(a.Metadata) {
+			l.zones = mark(l.zones, t.names.zones.intern(zone, owner), bit)
+			l.zoned |= bit
+			if r.zone == "" || zone < r.zone {
+				r.zone = zone
+			}
 		}
 	}
 	l.cells = mark(l.cells, t.names.cells.intern(h.Cell, owner), bit)

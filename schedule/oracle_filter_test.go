@@ -137,8 +137,10 @@ func naiveFits(x Resource, a Amount) bool {
 func naiveZones(h *Host, rules *Rules) []string {
 	var zones []string
 	for _, a := range h.Aggregates {
-		if z := a.Metadata["availability_zone"]; z != "" {
-			zones = append(zones, z)
+		for _, z := range strings.Split(a.Metadata["availability_zone"], ",") {
+			if z = strings.TrimSpace(z); z != "" {
+				zones = append(zones, z)
+			}
 		}
 	}
 	if len(zones) == 0 {

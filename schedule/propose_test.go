@@ -169,3 +169,23 @@ func TestProposeRefusesBadQueries(t *testing.T) {
 		}
 	}
 }
+
+// An aggregate may name several zones, as Nova's AvailabilityZoneFilter reads it.
+func TestZonesOfAnAggregate(t *testing.T) {
+	for value, want := range map[string][]string{
+		"az1": {"az1"}, " az1 , az2 ": {"az1", "az2"}, "az1,,az2,": {"az1", "az2"}, "": nil, " , ": nil,
+	} {
+		if got := ZonesOf(map[string]string{"availability_zone": value}); !slices.Equal(got, want) {
+			t.Errorf("%q names %q, want %q", value, got, want)
+		}
+	}
+	e := NewTable().Edit()
+	e.PutHost(Host{UUID: testID('h', 1), ServiceHost: "h1", Aggregates: []Aggregate{{UUID: "a", Metadata: map[string]string{"availability_zone": "az1, az2"}}}})
+	table := e.Table()
+	for zone, passed := range map[string]int{"az1": 1, "az2": 1, "az1, az2": 0, "nova": 0} {
+		p, err := table.Propose(&Query{Request: &Request{AvailabilityZone: zone}, Rules: &Rules{DefaultAvailabilityZone: "nova"}, Limit: 1})
+		if err != nil || p.Passed != passed {
+			t.Errorf("zone %q: %v passed, %v; want %d", zone, p, err, passed)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -20,6 +21,10 @@ type Store interface {
 	// Close releases the store. Later calls fail with CellUnavailable.
 	Close() error
 }
+
+// ErrBroken is in the chain of the errors of a store that failed to write and
+// cannot go on: it has to be opened again.
+var ErrBroken = errors.New("the store is broken")
 
 // Reader reads rows outside of claims.
 type Reader interface {

@@ -113,8 +113,8 @@ func TestAFailedSyncEndsTheStore(t *testing.T) {
 		"Tail":        func() error { _, _, err := s.Tail(t.Context(), nil, 1); return err },
 		"Trim":        func() error { return s.Trim(t.Context(), time.Now()) },
 	} {
-		if err := call(); fault.KindOf(err) != fault.CellUnavailable {
-			t.Errorf("%s after a failed sync: %v, want %s", what, err, fault.CellUnavailable)
+		if err := call(); fault.KindOf(err) != fault.CellUnavailable || !errors.Is(err, shard.ErrBroken) {
+			t.Errorf("%s after a failed sync: %v, want %s and %v", what, err, fault.CellUnavailable, shard.ErrBroken)
 		}
 	}
 	if err := s.Close(); fault.KindOf(err) != fault.CellUnavailable {

@@ -50,7 +50,7 @@ func (o Options) complete() (Options, error) {
 		return o, fmt.Errorf("the name of a shard's cell is %q (uuid %q), must be one line and not empty", o.Cell, o.CellUUID)
 	}
 	if o.Clock == nil {
-		o.Clock = time.Now
+		o.Clock = steady()
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()

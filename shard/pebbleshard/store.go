@@ -2,6 +2,7 @@ package pebbleshard
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -92,7 +93,7 @@ func (s *Store) usable() error {
 // broken says that a sync failed.
 func (s *Store) broken() error {
 	if err := s.syncer.failure(); err != nil {
-		return fault.Wrap(fault.CellUnavailable, err, "the shard of cell %s failed to write and must be opened again", s.opts.Cell)
+		return fault.Wrap(fault.CellUnavailable, errors.Join(shard.ErrBroken, err), "the shard of cell %s failed to write and must be opened again", s.opts.Cell)
 	}
 	return nil
 }
