@@ -42,6 +42,15 @@ test-store: needs $(TOOLS)/.stamp ## Run the conformance suite of the shard on e
 bench: $(TOOLS)/.stamp ## Run the benchmarks (6 times each) and print their medians.
 	./bench.sh
 
+.PHONY: load
+load: build $(TOOLS)/.k6 proto/third_party/buf/validate/validate.proto ## Load a system of its own through REST and gRPC with k6 (40 s); fails when a threshold does. SCENARIO=smoke|steady|all, RATE=, STEADY=.
+	loadtest/run.sh $(BIN)/cellgate $(TOOLS)/k6
+
+.PHONY: bench-system
+bench-system: build ## Measure selections with durable claims a second on 3 and 10 cells x 1,000 hosts, with a CPU profile by stage.
+	$(BIN)/cellgate bench --self --cells 3 --hosts 1000 --callers 1,8,64 --release end
+	$(BIN)/cellgate bench --self --cells 10 --hosts 1000 --callers 1,8,64 --release end --cpu-profile .cellgate/bench
+
 .PHONY: lint
 lint: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Check formatting, go vet, staticcheck and the protos.
 	@out=$$($(TOOLS)/gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.')); if [ -n "$$out" ]; then echo "not formatted (make fmt): $$out"; exit 1; fi
@@ -76,6 +85,13 @@ $(TOOLS)/.stamp: tools.mod tools.sum
 	@echo "building the pinned tools (once, a minute or two) ..."
 	@mkdir -p $(TOOLS)
 	GOBIN=$(TOOLS) go install -modfile=tools.mod tool
+	@touch $@
+
+# k6 has its own versions of everything: it stays apart from the other tools.
+$(TOOLS)/.k6: loadtest/k6.mod loadtest/k6.sum
+	@echo "building k6 (once, a minute or two) ..."
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) go install -modfile=loadtest/k6.mod tool
 	@touch $@
 
 # The rules' own schema comes from its Go module, at the pinned version.

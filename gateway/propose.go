@@ -15,9 +15,9 @@ import (
 
 const (
 	// maxBatches is how many ProposeBatch calls to one cell run at once: one
-	// that is slow does not hold up the next, and many small ones do not pile
-	// up.
-	maxBatches = 4
+	// that is slow does not hold up the next. Each more makes the batches
+	// smaller, and the fixed cost of a call is that of several queries.
+	maxBatches = 2
 	// maxBatchQueries and maxBatchBytes bound one call.
 	maxBatchQueries = 256
 	maxBatchBytes   = rpc.MaxMessageBytes / 2

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -256,7 +257,7 @@ func TestQueuedQueriesGoAsOneBatch(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		want := append(make([]int, 0, maxBatches+1), 1, 1, 1, 1, 20)
+		want := append(slices.Repeat([]int{1}, maxBatches), 20)
 		if len(sizes) != len(want) || sizes[len(sizes)-1] != 20 {
 			t.Errorf("batches of %v, want %v", sizes, want)
 		}

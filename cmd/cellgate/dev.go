@@ -28,6 +28,8 @@ type dev struct {
 	start  time.Time
 	cells  []config.GatewayCell
 	fleets []*agent.Fleet
+	// debug serves profiles; nil for none.
+	debug net.Listener
 }
 
 func newDev(t terminal) *cobra.Command {
@@ -83,6 +85,12 @@ func (d *dev) build() error {
 	web, err := d.listen(c.HTTP, "http")
 	if err != nil {
 		return err
+	}
+	if c.Pprof != "" {
+		if d.debug, err = d.listen(c.Pprof, "pprof"); err != nil {
+			return err
+		}
+		d.add(lifecycle.HTTP("profiles", profiles(), d.debug, d.log))
 	}
 	doors := make([]net.Listener, c.Cells)
 	for i := range doors {
@@ -211,7 +219,11 @@ func (d *dev) announce(w io.Writer, api, web string) error {
 	for _, c := range d.cells {
 		doors = append(doors, c.Name+" "+c.Replicas[0])
 	}
+	data := d.cfg.Dev.Data
+	if d.debug != nil {
+		data += "\n  pprof  http://" + d.debug.Addr().String()
+	}
 	_, err := fmt.Fprintf(w, "%d cells with %d hosts each are registered, after %v.\n  REST   http://%s\n  gRPC   %s\n  cells  %s\n  data   %s\n",
-		len(d.cells), d.cfg.Dev.Hosts, time.Since(d.start).Round(10*time.Millisecond), web, api, strings.Join(doors, ", "), d.cfg.Dev.Data)
+		len(d.cells), d.cfg.Dev.Hosts, time.Since(d.start).Round(10*time.Millisecond), web, api, strings.Join(doors, ", "), data)
 	return err
 }

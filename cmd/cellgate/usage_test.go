@@ -41,8 +41,8 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 		}
 	}
 	visit(newRoot(terminal{in: strings.NewReader(""), out: io.Discard, err: io.Discard}))
-	if n != 14 {
-		t.Errorf("%d commands, want 14: the root, dev, gateway, cell, agent, select, cells, hosts, claims and its 4, version", n)
+	if n != 15 {
+		t.Errorf("%d commands, want 15: the root, dev, gateway, cell, agent, select, cells, hosts, claims and its 4, bench, version", n)
 	}
 }
 

@@ -98,6 +98,14 @@ func (l *loader) checkDev(d Dev) {
 	if last := d.CellBasePort + d.Cells - 1; d.CellBasePort < 0 || last > 65535 {
 		l.bad("dev.cell_base_port", "ports %d to %d are not all between 0 and 65535", d.CellBasePort, last)
 	}
+	if d.Pprof != "" {
+		switch host, _, err := splitAddress(d.Pprof, 0); {
+		case err != nil:
+			l.bad("dev.pprof", "%v", err)
+		case !IsLoopback(host):
+			l.bad("dev.pprof", "%s is not a loopback address: profiles tell too much to be served elsewhere", d.Pprof)
+		}
+	}
 	if d.Once && !d.Sample {
 		l.bad("dev.once", "is of use with sample only")
 	}

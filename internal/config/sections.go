@@ -86,6 +86,7 @@ type Dev struct {
 	Insecure     bool   `yaml:"insecure" help:"allow addresses that are not loopback: there is no TLS yet"`
 	Sample       bool   `yaml:"sample" help:"send the bundled requests when the hosts are registered and print the destinations"`
 	Once         bool   `yaml:"once" help:"end after the sample's table instead of serving"`
+	Pprof        string `yaml:"pprof" help:"loopback address of /debug/pprof; empty for none"`
 }
 
 // Default is the one place of the defaults.

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	"cellgate/internal/bench"
+	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// benchFlags are what to measure.
+type benchFlags struct {
+	self               bool
+	cells, hosts       int
+	data               string
+	callers            []int
+	ramp               bool
+	duration, warmup   time.Duration
+	shape, release     string
+	conns              int
+	seed               uint64
+	profileDir, pprofs string
+}
+
+func newBench(t terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure selections with durable claims a second",
+		Long: `Select through gRPC with many callers, each waiting for its answer before it
+selects again, and print how many selections a second were answered, each with
+a durable claim, and how long they took. What is claimed is released.
+
+With --self it starts a system of its own, as "cellgate dev" does, in a child
+process, and ends it afterwards. --cpu-profile takes CPU profiles of the server
+and of this client meanwhile, keeps them in a directory for "go tool pprof", and
+prints where the server's time went, stage by stage.`,
+		Example: `  cellgate bench --self --cells 10 --hosts 1000 --callers 1,8,64
+  cellgate bench --addr 127.0.0.1:9090 --callers 64 --duration 10s
+  cellgate bench --self --cells 10 --cpu-profile ./profiles -o json`,
+		Args: usageArgs(cobra.NoArgs),
+	}
+	var b benchFlags
+	b.add(cmd)
+	c := newClient(cmd, t)
+	cmd.MarkFlagsMutuallyExclusive("self", "addr")
+	cmd.MarkFlagsMutuallyExclusive("self", "pprof")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		asJSON, err := c.output(cmd)
+		if err != nil {
+			return err
+		}
+		if err := b.check(cmd); err != nil {
+			return usage(cmd, err)
+		}
+		report, err := b.run(cmd.Context(), c, t)
+		if err != nil {
+			return err
+		}
+		if err := report.print(t.out, asJSON); err != nil {
+			return err
+		}
+		return report.verdict()
+	}
+	return cmd
+}
+
+func (b *benchFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.BoolVar(&b.self, "self", false, "start a system for it, and end it afterwards")
+	f.IntVar(&b.cells, "cells", 3, "with --self: cells to run")
+	f.IntVar(&b.hosts, "hosts", 1000, "with --self: hosts to simulate in each cell")
+	f.StringVar(&b.data, "data", "", "with --self: an empty or new directory for the shards (default: a temporary one); else: the directory whose disk is measured")
+	f.IntSliceVar(&b.callers, "callers", []int{64}, "callers at once; several numbers are measured one after another")
+	f.BoolVar(&b.ramp, "ramp", false, "measure 1, 2, 4, ... callers up to the largest of --callers")
+	f.DurationVar(&b.duration, "duration", 10*time.Second, "how long to measure each number of callers")
+	f.DurationVar(&b.warmup, "warmup", 2*time.Second, "how long to load before that")
+	f.StringVar(&b.shape, "shape", string(bench.Mix), "requests: mix, or same for one flavor")
+	f.StringVar(&b.release, "release", string(bench.ReleaseEach), "give claims back: each after its answer, all at the end, or none (leases of an hour)")
+	f.IntVar(&b.conns, "conns", 2, "connections the callers share")
+	f.Uint64Var(&b.seed, "seed", 1, "decides what the requests are like")
+	f.StringVar(&b.profileDir, "cpu-profile", "", "keep CPU profiles in this directory and print the server's stages")
+	f.StringVar(&b.pprofs, "pprof", "", "address of the server's --pprof; with --self it is known")
+}
+
+func (b *benchFlags) check(cmd *cobra.Command) error {
+	for name, n := range map[string]int{"cells": b.cells, "hosts": b.hosts, "conns": b.conns, "callers": slices.Min(append(b.callers, 1<<20))} {
+		if n < 1 {
+			return fmt.Errorf("--%s: %d is below 1", name, n)
+		}
+	}
+	for _, name := range []string{"cells", "hosts"} {
+		if cmd.Flags().Changed(name) && !b.self {
+			return fmt.Errorf("--%s is of use with --self only", name)
+		}
+	}
+	switch {
+	case len(b.callers) == 0:
+		return errors.New("--callers: name at least one number")
+	case b.duration <= 0 || b.warmup < 0:
+		return errors.New("--duration must be above 0 and --warmup not below")
+	case !slices.Contains([]bench.Shape{bench.Mix, bench.Same}, bench.Shape(b.shape)):
+		return fmt.Errorf("--shape: %q is neither mix nor same", b.shape)
+	case !slices.Contains([]bench.Release{bench.ReleaseEach, bench.ReleaseEnd, bench.ReleaseNone}, bench.Release(b.release)):
+		return fmt.Errorf("--release: %q is none of each, end, none", b.release)
+	case b.profileDir != "" && !b.self && b.pprofs == "":
+		return errors.New("--cpu-profile needs --pprof, the server's debug address, or --self")
+	case b.profileDir != "" && b.duration > maxProfiled:
+		return fmt.Errorf("--duration: at most %v with --cpu-profile", maxProfiled)
+	}
+	if b.ramp {
+		most := slices.Max(b.callers)
+		b.callers = nil
+		for n := 1; n < most; n *= 2 {
+			b.callers = append(b.callers, n)
+		}
+		b.callers = append(b.callers, most)
+	}
+	return nil
+}
+
+// run measures each number of callers.
+func (b *benchFlags) run(ctx context.Context, c *client, t terminal) (report *benchReport, err error) {
+	target := benchTarget{addr: c.addr, pprof: b.pprofs, data: b.data}
+	if b.self {
+		var s *ownSystem
+		if s, err = startOwn(ctx, b, t); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, s.stop()) }()
+		target = s.target
+	}
+	conns, err := dialSome(func(addr string) (*grpc.ClientConn, error) { return rpc.Dial(addr) }, target.addr, b.conns)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(conns)
+	report, err = describe(ctx, b, target, conns[0])
+	if err != nil {
+		return nil, c.located(err)
+	}
+	for _, n := range b.callers {
+		_, _ = fmt.Fprintf(t.err, "measuring %d callers for %v\n", n, b.duration)
+		step, err := b.step(ctx, c, n, target, conns)
+		if err != nil {
+			return nil, err
+		}
+		report.Steps = append(report.Steps, *step)
+	}
+	return report, nil
+}
+
+// step measures one number of callers.
+func (b *benchFlags) step(ctx context.Context, c *client, callers int, target benchTarget, conns []*grpc.ClientConn) (*benchStep, error) {
+	var links []grpc.ClientConnInterface
+	for _, c := range conns {
+		links = append(links, c)
+	}
+	var cpu, after cpuTimes
+	profiles := make(chan profiled, 1)
+	result := bench.Run(ctx, links, bench.Load{
+		Callers: callers, Warmup: b.warmup, Duration: b.duration, CallWithin: c.timeout,
+		Shape: bench.Shape(b.shape), Release: bench.Release(b.release), Seed: b.seed,
+		Begin: func() {
+			cpu = cpuOf(target.pid)
+			go func() { profiles <- b.profile(ctx, target.pprof) }()
+		},
+		End: func() { after = cpuOf(target.pid) },
+	})
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	step := &benchStep{Result: result, CPU: after.since(cpu)}
+	got := <-profiles
+	if got.err != nil || b.profileDir == "" {
+		return step, got.err
+	}
+	for name, content := range map[string][]byte{"server": got.server, "client": got.client} {
+		path := filepath.Join(b.profileDir, fmt.Sprintf("%s-%d-callers.pprof", name, callers))
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			return nil, err
+		}
+		step.Profiles = append(step.Profiles, path)
+	}
+	slices.Sort(step.Profiles)
+	var err error
+	step.Stages, err = bench.StagesOf(got.server)
+	return step, err
+}
+
+// profiled are the profiles of the measured time, or why there are none.
+type profiled struct {
+	server, client []byte
+	err            error
+}
+
+// profile takes a profile of the server and, meanwhile, of this process; nothing
+// when none is asked for.
+func (b *benchFlags) profile(ctx context.Context, addr string) profiled {
+	if b.profileDir == "" {
+		return profiled{}
+	}
+	if err := os.MkdirAll(b.profileDir, 0o755); err != nil {
+		return profiled{err: err}
+	}
+	var own bytes.Buffer
+	if err := pprof.StartCPUProfile(&own); err != nil {
+		return profiled{err: err}
+	}
+	server, err := fetchProfile(ctx, addr, b.duration)
+	pprof.StopCPUProfile()
+	return profiled{server: server, client: own.Bytes(), err: err}
+}
+
+func dialSome(dial func(string) (*grpc.ClientConn, error), addr string, n int) ([]*grpc.ClientConn, error) {
+	var conns []*grpc.ClientConn
+	for range n {
+		c, err := dial(addr)
+		if err != nil {
+			closeAll(conns)
+			return nil, err
+		}
+		conns = append(conns, c)
+	}
+	return conns, nil
+}
+
+func closeAll(conns []*grpc.ClientConn) {
+	for _, c := range conns {
+		_ = c.Close() // its calls are over
+	}
+}
+
+// describe asks what is measured and measures the disk.
+func describe(ctx context.Context, b *benchFlags, target benchTarget, conn *grpc.ClientConn) (*benchReport, error) {
+	within, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	cells, err := cellgatev1.NewCellsClient(conn).ListCells(within, &cellgatev1.ListCellsRequest{})
+	if err != nil {
+		return nil, err
+	}
+	r := newBenchReport(b, target)
+	for _, c := range cells.GetCells() {
+		if !c.GetAvailable() {
+			return nil, fault.New(fault.CellUnavailable, "cell %s does not answer: %s", c.GetCell(), c.GetReason())
+		}
+		r.Cells++
+		r.Hosts += int(c.GetHosts())
+	}
+	if target.data != "" {
+		d, err := bench.SyncMedian(target.data, 200)
+		if err != nil {
+			return nil, fmt.Errorf("--data: %w", err)
+		}
+		r.SyncMS = float64(d) / float64(time.Millisecond)
+	}
+	return r, nil
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"cellgate/internal/bench"
+)
+
+// benchReport is what was measured, and where.
+type benchReport struct {
+	Build   build  `json:"build"`
+	CPUs    int    `json:"cpus"`
+	LoadAvg string `json:"load_average,omitempty"`
+	Target  string `json:"target"`
+	Cells   int    `json:"cells"`
+	Hosts   int    `json:"hosts"`
+	Conns   int    `json:"connections"`
+	Release string `json:"release"`
+	// SyncMS is the disk's median time to make 4 KiB durable; 0: not measured.
+	SyncMS float64     `json:"sync_median_ms,omitempty"`
+	Steps  []benchStep `json:"steps"`
+}
+
+// benchStep is one number of callers.
+type benchStep struct {
+	bench.Result
+	CPU      cpuTimes      `json:"cpu"`
+	Profiles []string      `json:"profiles,omitempty"`
+	Stages   *bench.Stages `json:"stages,omitempty"`
+}
+
+func newBenchReport(b *benchFlags, target benchTarget) *benchReport {
+	r := &benchReport{
+		Build: buildOf(), CPUs: runtime.NumCPU(), Target: target.addr, Conns: b.conns, Release: b.release, Steps: []benchStep{},
+	}
+	if b.self {
+		r.Target += " (started for it)"
+	}
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil { // Linux only
+		r.LoadAvg = strings.Join(strings.Fields(string(text))[:3], " ")
+	}
+	return r
+}
+
+// verdict is an error when an answer was not the expected one.
+func (r *benchReport) verdict() error {
+	n := 0
+	for i := range r.Steps {
+		n += r.Steps[i].Failed()
+		if rel := r.Steps[i].Release; rel != nil {
+			for _, k := range rel.Errors {
+				n += k
+			}
+		}
+	}
+	if n > 0 {
+		return fmt.Errorf("%d answers were not as expected", n)
+	}
+	return nil
+}
+
+func (r *benchReport) print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
+	if _, err := fmt.Fprintf(w, "%d cells with %d hosts in all at %s; %d connections, release %s\n%d CPUs, load average before %s; 4 KiB durable in %s\n\n",
+		r.Cells, r.Hosts, r.Target, r.Conns, r.Release, r.CPUs, orDash(r.LoadAvg), syncText(r.SyncMS)); err != nil {
+		return err
+	}
+	t := newTable(w, "CALLERS", "SHAPE", "REQUESTS/S", "SELECTIONS/S", "P50 MS", "P95 MS", "P99 MS", "MAX MS", "REFUSED", "INEXACT", "PARTIAL", "ERRORS", "SERVER CPU", "CLIENT CPU")
+	for _, s := range r.Steps {
+		t.row(s.Callers, s.Shape, fmt.Sprintf("%.0f", s.RequestsPerSecond), fmt.Sprintf("%.0f", s.SelectionsPerSecond),
+			ms(s.Latency.P50), ms(s.Latency.P95), ms(s.Latency.P99), ms(s.Latency.Max),
+			s.Refused, s.Inexact, s.Partial, counts(s.Errors), cores(s.CPU.Server, s.Seconds), cores(s.CPU.Client, s.Seconds))
+	}
+	if err := t.end(); err != nil {
+		return err
+	}
+	if err := r.printReleases(w); err != nil {
+		return err
+	}
+	if err := r.printCells(w); err != nil {
+		return err
+	}
+	for i := range r.Steps {
+		if err := r.Steps[i].printStages(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *benchReport) printReleases(w io.Writer) error {
+	if r.Release == string(bench.ReleaseNone) {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	t := newTable(w, "CALLERS", "RELEASES/S", "P50 MS", "P95 MS", "P99 MS", "MAX MS", "ERRORS")
+	for _, s := range r.Steps {
+		if c := s.Release; c != nil {
+			t.row(s.Callers, fmt.Sprintf("%.0f", c.PerSecond), ms(c.Latency.P50), ms(c.Latency.P95), ms(c.Latency.P99), ms(c.Latency.Max), counts(c.Errors))
+		}
+	}
+	return t.end()
+}
+
+// printCells shows which share of the selections each cell had.
+func (r *benchReport) printCells(w io.Writer) error {
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	for _, s := range r.Steps {
+		for c := range s.Cells {
+			names[c] = true
+		}
+	}
+	headers := []any{"CALLERS"}
+	sorted := slices.SortedFunc(maps.Keys(names), byLengthThenName)
+	for _, n := range sorted {
+		headers = append(headers, n)
+	}
+	t := newTable(w, headers...)
+	for _, s := range r.Steps {
+		row := []any{s.Callers}
+		for _, n := range sorted {
+			row = append(row, fmt.Sprintf("%.1f %%", 100*float64(s.Cells[n])/float64(max(s.Selections, 1))))
+		}
+		t.row(row...)
+	}
+	return t.end()
+}
+
+func byLengthThenName(a, b string) int {
+	if len(a) != len(b) {
+		return len(a) - len(b)
+	}
+	return strings.Compare(a, b)
+}
+
+func (s *benchStep) printStages(w io.Writer) error {
+	if s.Stages == nil {
+		return nil
+	}
+	if _, err := fmt.Fprintf(w, "\nServer CPU by stage, %d callers: %.2f s in %.1f s. %s\n", s.Callers, s.Stages.CPU, s.Stages.Seconds, strings.Join(s.Profiles, ", ")); err != nil {
+		return err
+	}
+	each := 1e6 / float64(max(s.Requests, 1))
+	t := newTable(w, "STAGE", "SHARE", "US A REQUEST", "OF IT ALLOCATING")
+	for _, st := range s.Stages.Stages {
+		t.row(st.Name, fmt.Sprintf("%.1f %%", 100*st.Share), fmt.Sprintf("%.0f", st.CPU*each), fmt.Sprintf("%.0f", st.Allocating*each))
+	}
+	if err := t.end(); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	t = newTable(w, "FUNCTION", "OWN SHARE", "US A REQUEST")
+	for _, f := range s.Stages.Heavy {
+		t.row(f.Name, fmt.Sprintf("%.1f %%", 100*f.Share), fmt.Sprintf("%.0f", f.CPU*each))
+	}
+	return t.end()
+}
+
+func ms(x float64) string { return fmt.Sprintf("%.1f", x) }
+
+// cores is how many CPUs were busy.
+func cores(cpu, seconds float64) string {
+	if cpu < 0 || seconds <= 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", cpu/seconds)
+}
+
+func counts(m map[string]int) string {
+	var all []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		all = append(all, fmt.Sprintf("%s %d", k, m[k]))
+	}
+	return strings.Join(all, ", ")
+}
+
+func syncText(ms float64) string {
+	if ms == 0 {
+		return "- (disk not known)"
+	}
+	return fmt.Sprintf("%.2f ms (median)", ms)
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

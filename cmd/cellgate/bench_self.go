@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// benchTarget is what is measured. Pid is 0 and pprof, data are "" when they are
+// not known.
+type benchTarget struct {
+	addr, pprof, data string
+	pid               int
+}
+
+// ownSystem is a system of bench's own, in a child process, so that its CPU time
+// and profile are apart from the client's.
+type ownSystem struct {
+	target benchTarget
+	cmd    *exec.Cmd
+	// printed ends when the child has printed its last.
+	printed chan struct{}
+	// remove is the temporary directory; "" when the caller named one.
+	remove string
+}
+
+// startOwn starts `cellgate dev` and waits until its hosts are registered.
+func startOwn(ctx context.Context, b *benchFlags, t terminal) (s *ownSystem, err error) {
+	s = &ownSystem{printed: make(chan struct{})}
+	data := b.data
+	if data == "" {
+		if data, err = os.MkdirTemp("", "cellgate-bench-"); err != nil {
+			return nil, err
+		}
+		s.remove = data
+	} else if data, err = filepath.Abs(data); err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, errors.Join(err, s.clean())
+	}
+	// The child ends when it is told to, not with ctx nor by a signal to the
+	// terminal's group, so that claims can be released first.
+	s.cmd = exec.Command(self, "dev", "--cells", strconv.Itoa(b.cells), "--hosts", strconv.Itoa(b.hosts), "--data", data,
+		"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cell-base-port", "0", "--pprof", "127.0.0.1:0", "--log-level", "warn")
+	s.cmd.Env = t.env
+	s.cmd.Stderr = t.err
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := s.cmd.StdoutPipe()
+	if err == nil {
+		err = s.cmd.Start()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.clean())
+	}
+	s.target = benchTarget{data: data, pid: s.cmd.Process.Pid}
+	serving := make(chan struct{})
+	go s.read(out, serving)
+	select {
+	case <-serving:
+	case <-s.printed:
+		err = errors.New("the system ended while it started")
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	return s, nil
+}
+
+// read takes the addresses from what the child prints. serving is closed once
+// they are known.
+func (s *ownSystem) read(out io.Reader, serving chan<- struct{}) {
+	defer close(s.printed)
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		f := strings.Fields(lines.Text())
+		switch {
+		case len(f) == 2 && f[0] == "gRPC":
+			s.target.addr = f[1]
+		case len(f) == 2 && f[0] == "pprof":
+			s.target.pprof = strings.TrimPrefix(f[1], "http://")
+		case len(f) > 0 && f[0] == "Serving":
+			close(serving)
+		}
+	}
+}
+
+// stop ends the child, waits for it and removes its data.
+func (s *ownSystem) stop() error {
+	err := s.cmd.Process.Signal(os.Interrupt)
+	if errors.Is(err, os.ErrProcessDone) {
+		err = nil
+	}
+	hard := time.AfterFunc(shutdownWithin+5*time.Second, func() { _ = s.cmd.Process.Kill() })
+	defer hard.Stop()
+	<-s.printed
+	if ended := s.cmd.Wait(); ended != nil {
+		err = errors.Join(err, fmt.Errorf("the system of the measurement: %w", ended))
+	}
+	return errors.Join(err, s.clean())
+}
+
+func (s *ownSystem) clean() error {
+	if s.remove == "" {
+		return nil
+	}
+	return os.RemoveAll(s.remove)
+}
+
+// maxProfiled is the longest profile a server gives: below the time it has to
+// write an answer.
+const maxProfiled = 50 * time.Second
+
+// fetchProfile takes a CPU profile of the server at addr.
+func fetchProfile(ctx context.Context, addr string, over time.Duration) ([]byte, error) {
+	seconds := max(int(over.Seconds()), 1)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", addr, seconds), nil)
+	if err != nil {
+		return nil, err
+	}
+	web := &http.Client{Transport: &http.Transport{}, Timeout: over + 15*time.Second}
+	defer web.CloseIdleConnections()
+	resp, err := web.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("no profile from %s: %w", addr, err)
+	}
+	defer func() { _ = resp.Body.Close() }() // read to its end or given up
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("the profile from %s broke off: %w", addr, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("no profile from %s: %s: %.200s", addr, resp.Status, text)
+	}
+	return text, nil
+}
+
+// cpuTimes are CPU seconds used; Server is negative when it is not known.
+type cpuTimes struct {
+	Client float64 `json:"client_cpu_seconds"`
+	Server float64 `json:"server_cpu_seconds"`
+}
+
+func (c cpuTimes) since(before cpuTimes) cpuTimes {
+	d := cpuTimes{Client: c.Client - before.Client, Server: -1}
+	if c.Server >= 0 && before.Server >= 0 {
+		d.Server = c.Server - before.Server
+	}
+	return d
+}
+
+// cpuOf gives what this process and the one of that pid have used.
+func cpuOf(pid int) cpuTimes {
+	t := cpuTimes{Server: -1}
+	var own syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err == nil {
+		t.Client = time.Duration(own.Utime.Nano() + own.Stime.Nano()).Seconds()
+	}
+	if pid == 0 {
+		return t
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return t // not Linux
+	}
+	// Fields 14 and 15, in ticks of 10 ms; the second field ends with the last ")".
+	f := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(f) < 13 {
+		return t
+	}
+	user, errUser := strconv.ParseFloat(f[11], 64)
+	system, errSystem := strconv.ParseFloat(f[12], 64)
+	if errUser == nil && errSystem == nil {
+		t.Server = (user + system) / 100
+	}
+	return t
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+// benchJSON measures a small system of its own.
+func benchJSON(t *testing.T, args ...string) *benchReport {
+	t.Helper()
+	var out, log bytes.Buffer
+	status := run(t.Context(), append([]string{"bench", "--self", "--cells", "2", "--hosts", "75", "-o", "json"}, args...),
+		terminal{in: strings.NewReader(""), out: &out, err: &log, env: append(os.Environ(), asCellgate+"=1")})
+	if status != exitDone {
+		t.Fatalf("status %d\n%s%s", status, out.String(), log.String())
+	}
+	r := &benchReport{}
+	if err := json.Unmarshal(out.Bytes(), r); err != nil {
+		t.Fatalf("%v in\n%s", err, out.String())
+	}
+	return r
+}
+
+func TestBenchMeasuresASystemOfItsOwn(t *testing.T) {
+	profiles := t.TempDir()
+	r := benchJSON(t, "--callers", "1,4", "--duration", "1s", "--warmup", "100ms", "--cpu-profile", profiles)
+	if r.Cells != 2 || r.Hosts != 150 || len(r.Steps) != 2 || r.SyncMS <= 0 {
+		t.Fatalf("report = %+v, want 2 cells, 150 hosts, 2 steps and the disk", r)
+	}
+	for i, s := range r.Steps {
+		if want := []int{1, 4}[i]; s.Callers != want || s.Requests == 0 || s.Selections < s.Requests || s.Latency.P50 <= 0 || s.Latency.P99 < s.Latency.P50 {
+			t.Errorf("step %d = %+v, want %d callers and what they measured", i, s, want)
+		}
+		n := 0
+		for _, k := range s.Cells {
+			n += k
+		}
+		if n != s.Selections || s.Release == nil || s.Release.Count == 0 {
+			t.Errorf("step %d: %d selections by cell of %d, releases %+v", i, n, s.Selections, s.Release)
+		}
+		if s.CPU.Client <= 0 || len(s.Profiles) != 2 {
+			t.Errorf("step %d: CPU %+v, profiles %v", i, s.CPU, s.Profiles)
+		}
+		if s.Stages == nil || s.Stages.CPU <= 0 || len(s.Stages.Stages) < 3 {
+			t.Fatalf("step %d: stages %+v", i, s.Stages)
+		}
+		share := 0.0
+		for _, st := range s.Stages.Stages {
+			share += st.Share
+		}
+		if share < 0.999 || share > 1.001 {
+			t.Errorf("step %d: the stages' shares add up to %v", i, share)
+		}
+		for _, p := range s.Profiles {
+			if info, err := os.Stat(p); err != nil || info.Size() == 0 {
+				t.Errorf("profile %s: %v", p, err)
+			}
+		}
+	}
+}
+
+func TestBenchGivesEverythingBackAtTheEnd(t *testing.T) {
+	_, _, api := launchDev(t, t.TempDir())
+	before := len(claimsOf(t, api))
+	out, stderr, status := typed(t.Context(), "", "bench", "--addr", api, "--callers", "2", "--duration", "200ms", "--warmup", "0s", "--release", "end", "--shape", "same")
+	if status != exitDone || !strings.Contains(out, "SELECTIONS/S") || !strings.Contains(out, "RELEASES/S") || !strings.Contains(out, "cell2") {
+		t.Fatalf("status %d\n%s%s", status, out, stderr)
+	}
+	if after := len(claimsOf(t, api)); after != before {
+		t.Errorf("%d claims before, %d after", before, after)
+	}
+}
+
+func TestBenchTellsWhatCannotBeMeasured(t *testing.T) {
+	for args, want := range map[string]string{
+		"--callers 0":                          "--callers: 0 is below 1",
+		"--cells 2":                            "--cells is of use with --self only",
+		"--shape odd":                          `--shape: "odd" is neither mix nor same`,
+		"--release never":                      `--release: "never" is none of`,
+		"--duration 0s":                        "--duration must be above 0",
+		"--cpu-profile x":                      "--cpu-profile needs --pprof",
+		"--self --addr h:1":                    "[addr self]",
+		"--self --cpu-profile x --duration 2m": "--duration: at most 50s",
+	} {
+		_, stderr, status := typed(t.Context(), "", append([]string{"bench"}, strings.Fields(args)...)...)
+		if status != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("bench %s: status %d, stderr %q, want %q", args, status, stderr, want)
+		}
+	}
+	_, stderr, status := typed(t.Context(), "", "dev", "--data", "d", "--pprof", "0.0.0.0:6060")
+	if status != exitUsage || !strings.Contains(stderr, "dev.pprof: 0.0.0.0:6060 is not a loopback address") {
+		t.Errorf("dev: status %d, stderr %q", status, stderr)
+	}
+}
