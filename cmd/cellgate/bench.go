@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime/pprof"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -133,6 +135,8 @@ func (b *benchFlags) check(cmd *cobra.Command) error {
 
 // run measures each number of callers.
 func (b *benchFlags) run(ctx context.Context, c *client, t terminal) (report *benchReport, err error) {
+	// A system of its own writes there too, from a goroutine of its own.
+	t.err = &sharedWriter{to: t.err}
 	target := benchTarget{addr: c.addr, pprof: b.pprofs, data: b.data}
 	if b.self {
 		var s *ownSystem
@@ -267,4 +271,16 @@ func describe(ctx context.Context, b *benchFlags, target benchTarget, conn *grpc
 		r.SyncMS = float64(d) / float64(time.Millisecond)
 	}
 	return r, nil
+}
+
+// sharedWriter is a writer for several goroutines.
+type sharedWriter struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (w *sharedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
 }
