@@ -56,7 +56,7 @@ func TestOpenAPIDescribesTheErrors(t *testing.T) {
 			}
 		}
 	}
-	if calls != 9 {
+	if calls != 13 {
 		t.Errorf("%d calls", calls)
 	}
 	var sent map[string]any

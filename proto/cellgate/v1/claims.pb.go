@@ -11,6 +11,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -101,9 +102,14 @@ type Claim struct {
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// Made from an instance the host reported, not by a request.
-	Adopted       bool `protobuf:"varint,16,opt,name=adopted,proto3" json:"adopted,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Adopted bool `protobuf:"varint,16,opt,name=adopted,proto3" json:"adopted,omitempty"`
+	// The claim that this one takes over from when it is confirmed (MOVE, EVACUATE,
+	// LIVE_MIGRATE); empty for none.
+	MovesClaimId string `protobuf:"bytes,17,opt,name=moves_claim_id,json=movesClaimId,proto3" json:"moves_claim_id,omitempty"`
+	// The instance, when the claim was transferred to another consumer.
+	TransferredFrom string `protobuf:"bytes,18,opt,name=transferred_from,json=transferredFrom,proto3" json:"transferred_from,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Claim) Reset() {
@@ -246,6 +252,20 @@ func (x *Claim) GetAdopted() bool {
 		return x.Adopted
 	}
 	return false
+}
+
+func (x *Claim) GetMovesClaimId() string {
+	if x != nil {
+		return x.MovesClaimId
+	}
+	return ""
+}
+
+func (x *Claim) GetTransferredFrom() string {
+	if x != nil {
+		return x.TransferredFrom
+	}
+	return ""
 }
 
 type Allocation struct {
@@ -650,6 +670,240 @@ func (x *ConfirmClaimResponse) GetClaim() *Claim {
 	return nil
 }
 
+type ClaimAlternateRequest struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	ConsumerUuid string                 `protobuf:"bytes,1,opt,name=consumer_uuid,json=consumerUuid,proto3" json:"consumer_uuid,omitempty"`
+	ClaimId      string                 `protobuf:"bytes,2,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	// An alternate's compute_node_uuid.
+	HostUuid string `protobuf:"bytes,3,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	Cell     string `protobuf:"bytes,4,opt,name=cell,proto3" json:"cell,omitempty"`
+	// The new lease; 300 s by default, 3600 s at most.
+	ClaimTtl      *durationpb.Duration `protobuf:"bytes,5,opt,name=claim_ttl,json=claimTtl,proto3" json:"claim_ttl,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimAlternateRequest) Reset() {
+	*x = ClaimAlternateRequest{}
+	mi := &file_cellgate_v1_claims_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimAlternateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimAlternateRequest) ProtoMessage() {}
+
+func (x *ClaimAlternateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_claims_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimAlternateRequest.ProtoReflect.Descriptor instead.
+func (*ClaimAlternateRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ClaimAlternateRequest) GetConsumerUuid() string {
+	if x != nil {
+		return x.ConsumerUuid
+	}
+	return ""
+}
+
+func (x *ClaimAlternateRequest) GetClaimId() string {
+	if x != nil {
+		return x.ClaimId
+	}
+	return ""
+}
+
+func (x *ClaimAlternateRequest) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *ClaimAlternateRequest) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+func (x *ClaimAlternateRequest) GetClaimTtl() *durationpb.Duration {
+	if x != nil {
+		return x.ClaimTtl
+	}
+	return nil
+}
+
+type ClaimAlternateResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Claim         *Claim                 `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimAlternateResponse) Reset() {
+	*x = ClaimAlternateResponse{}
+	mi := &file_cellgate_v1_claims_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimAlternateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimAlternateResponse) ProtoMessage() {}
+
+func (x *ClaimAlternateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_claims_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimAlternateResponse.ProtoReflect.Descriptor instead.
+func (*ClaimAlternateResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ClaimAlternateResponse) GetClaim() *Claim {
+	if x != nil {
+		return x.Claim
+	}
+	return nil
+}
+
+type TransferClaimRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ConsumerUuid  string                 `protobuf:"bytes,1,opt,name=consumer_uuid,json=consumerUuid,proto3" json:"consumer_uuid,omitempty"`
+	ClaimId       string                 `protobuf:"bytes,2,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	ToConsumer    string                 `protobuf:"bytes,3,opt,name=to_consumer,json=toConsumer,proto3" json:"to_consumer,omitempty"`
+	Cell          string                 `protobuf:"bytes,4,opt,name=cell,proto3" json:"cell,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TransferClaimRequest) Reset() {
+	*x = TransferClaimRequest{}
+	mi := &file_cellgate_v1_claims_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransferClaimRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransferClaimRequest) ProtoMessage() {}
+
+func (x *TransferClaimRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_claims_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransferClaimRequest.ProtoReflect.Descriptor instead.
+func (*TransferClaimRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *TransferClaimRequest) GetConsumerUuid() string {
+	if x != nil {
+		return x.ConsumerUuid
+	}
+	return ""
+}
+
+func (x *TransferClaimRequest) GetClaimId() string {
+	if x != nil {
+		return x.ClaimId
+	}
+	return ""
+}
+
+func (x *TransferClaimRequest) GetToConsumer() string {
+	if x != nil {
+		return x.ToConsumer
+	}
+	return ""
+}
+
+func (x *TransferClaimRequest) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+type TransferClaimResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Claim         *Claim                 `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TransferClaimResponse) Reset() {
+	*x = TransferClaimResponse{}
+	mi := &file_cellgate_v1_claims_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransferClaimResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransferClaimResponse) ProtoMessage() {}
+
+func (x *TransferClaimResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_claims_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransferClaimResponse.ProtoReflect.Descriptor instead.
+func (*TransferClaimResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *TransferClaimResponse) GetClaim() *Claim {
+	if x != nil {
+		return x.Claim
+	}
+	return nil
+}
+
 type ReleaseClaimRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ConsumerUuid  string                 `protobuf:"bytes,1,opt,name=consumer_uuid,json=consumerUuid,proto3" json:"consumer_uuid,omitempty"`
@@ -661,7 +915,7 @@ type ReleaseClaimRequest struct {
 
 func (x *ReleaseClaimRequest) Reset() {
 	*x = ReleaseClaimRequest{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[8]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -673,7 +927,7 @@ func (x *ReleaseClaimRequest) String() string {
 func (*ReleaseClaimRequest) ProtoMessage() {}
 
 func (x *ReleaseClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[8]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -686,7 +940,7 @@ func (x *ReleaseClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseClaimRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseClaimRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReleaseClaimRequest) GetConsumerUuid() string {
@@ -718,7 +972,7 @@ type ReleaseClaimResponse struct {
 
 func (x *ReleaseClaimResponse) Reset() {
 	*x = ReleaseClaimResponse{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[9]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -730,7 +984,7 @@ func (x *ReleaseClaimResponse) String() string {
 func (*ReleaseClaimResponse) ProtoMessage() {}
 
 func (x *ReleaseClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[9]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -743,14 +997,14 @@ func (x *ReleaseClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseClaimResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseClaimResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{13}
 }
 
 var File_cellgate_v1_claims_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_claims_proto_rawDesc = "" +
 	"\n" +
-	"\x18cellgate/v1/claims.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x04\n" +
+	"\x18cellgate/v1/claims.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb8\x05\n" +
 	"\x05Claim\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tR\fconsumerUuid\x12-\n" +
@@ -775,7 +1029,9 @@ const file_cellgate_v1_claims_proto_rawDesc = "" +
 	"created_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"updated_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x18\n" +
-	"\aadopted\x18\x10 \x01(\bR\aadopted\"p\n" +
+	"\aadopted\x18\x10 \x01(\bR\aadopted\x12$\n" +
+	"\x0emoves_claim_id\x18\x11 \x01(\tR\fmovesClaimId\x12)\n" +
+	"\x10transferred_from\x18\x12 \x01(\tR\x0ftransferredFrom\"p\n" +
 	"\n" +
 	"Allocation\x12#\n" +
 	"\rprovider_uuid\x18\x01 \x01(\tR\fproviderUuid\x12%\n" +
@@ -804,6 +1060,22 @@ const file_cellgate_v1_claims_proto_rawDesc = "" +
 	"\bclaim_id\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12\x1c\n" +
 	"\x04cell\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\"@\n" +
 	"\x14ConfirmClaimResponse\x12(\n" +
+	"\x05claim\x18\x01 \x01(\v2\x12.cellgate.v1.ClaimR\x05claim\"\xfa\x01\n" +
+	"\x15ClaimAlternateRequest\x12-\n" +
+	"\rconsumer_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12$\n" +
+	"\bclaim_id\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12%\n" +
+	"\thost_uuid\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x12\x1c\n" +
+	"\x04cell\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x12G\n" +
+	"\tclaim_ttl\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\x90\x1c2\x02\b\x01R\bclaimTtl\"B\n" +
+	"\x16ClaimAlternateResponse\x12(\n" +
+	"\x05claim\x18\x01 \x01(\v2\x12.cellgate.v1.ClaimR\x05claim\"\xb4\x01\n" +
+	"\x14TransferClaimRequest\x12-\n" +
+	"\rconsumer_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12$\n" +
+	"\bclaim_id\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12)\n" +
+	"\vto_consumer\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\n" +
+	"toConsumer\x12\x1c\n" +
+	"\x04cell\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\"A\n" +
+	"\x15TransferClaimResponse\x12(\n" +
 	"\x05claim\x18\x01 \x01(\v2\x12.cellgate.v1.ClaimR\x05claim\"\x88\x01\n" +
 	"\x13ReleaseClaimRequest\x12-\n" +
 	"\rconsumer_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12$\n" +
@@ -816,13 +1088,15 @@ const file_cellgate_v1_claims_proto_rawDesc = "" +
 	"\aPENDING\x10\x01\x12\r\n" +
 	"\tCONFIRMED\x10\x02\x12\v\n" +
 	"\aEXPIRED\x10\x03\x12\f\n" +
-	"\bRELEASED\x10\x042\xd6\x03\n" +
+	"\bRELEASED\x10\x042\xf2\x05\n" +
 	"\x06Claims\x12k\n" +
 	"\bGetClaim\x12\x1c.cellgate.v1.GetClaimRequest\x1a\x1d.cellgate.v1.GetClaimResponse\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/v1/claims/{consumer_uuid}\x12a\n" +
 	"\n" +
 	"ListClaims\x12\x1e.cellgate.v1.ListClaimsRequest\x1a\x1f.cellgate.v1.ListClaimsResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/v1/claims\x12\x82\x01\n" +
-	"\fConfirmClaim\x12 .cellgate.v1.ConfirmClaimRequest\x1a!.cellgate.v1.ConfirmClaimResponse\"-\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/claims/{consumer_uuid}:confirm\x12w\n" +
+	"\fConfirmClaim\x12 .cellgate.v1.ConfirmClaimRequest\x1a!.cellgate.v1.ConfirmClaimResponse\"-\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/claims/{consumer_uuid}:confirm\x12\x90\x01\n" +
+	"\x0eClaimAlternate\x12\".cellgate.v1.ClaimAlternateRequest\x1a#.cellgate.v1.ClaimAlternateResponse\"5\x82\xd3\xe4\x93\x02/:\x01*\"*/v1/claims/{consumer_uuid}:claim_alternate\x12\x86\x01\n" +
+	"\rTransferClaim\x12!.cellgate.v1.TransferClaimRequest\x1a\".cellgate.v1.TransferClaimResponse\".\x82\xd3\xe4\x93\x02(:\x01*\"#/v1/claims/{consumer_uuid}:transfer\x12w\n" +
 	"\fReleaseClaim\x12 .cellgate.v1.ReleaseClaimRequest\x1a!.cellgate.v1.ReleaseClaimResponse\"\"\x82\xd3\xe4\x93\x02\x1c*\x1a/v1/claims/{consumer_uuid}B'Z%cellgate/proto/cellgate/v1;cellgatev1b\x06proto3"
 
 var (
@@ -838,43 +1112,55 @@ func file_cellgate_v1_claims_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_v1_claims_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cellgate_v1_claims_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_cellgate_v1_claims_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_cellgate_v1_claims_proto_goTypes = []any{
-	(ClaimState)(0),               // 0: cellgate.v1.ClaimState
-	(*Claim)(nil),                 // 1: cellgate.v1.Claim
-	(*Allocation)(nil),            // 2: cellgate.v1.Allocation
-	(*GetClaimRequest)(nil),       // 3: cellgate.v1.GetClaimRequest
-	(*GetClaimResponse)(nil),      // 4: cellgate.v1.GetClaimResponse
-	(*ListClaimsRequest)(nil),     // 5: cellgate.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),    // 6: cellgate.v1.ListClaimsResponse
-	(*ConfirmClaimRequest)(nil),   // 7: cellgate.v1.ConfirmClaimRequest
-	(*ConfirmClaimResponse)(nil),  // 8: cellgate.v1.ConfirmClaimResponse
-	(*ReleaseClaimRequest)(nil),   // 9: cellgate.v1.ReleaseClaimRequest
-	(*ReleaseClaimResponse)(nil),  // 10: cellgate.v1.ReleaseClaimResponse
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(ClaimState)(0),                // 0: cellgate.v1.ClaimState
+	(*Claim)(nil),                  // 1: cellgate.v1.Claim
+	(*Allocation)(nil),             // 2: cellgate.v1.Allocation
+	(*GetClaimRequest)(nil),        // 3: cellgate.v1.GetClaimRequest
+	(*GetClaimResponse)(nil),       // 4: cellgate.v1.GetClaimResponse
+	(*ListClaimsRequest)(nil),      // 5: cellgate.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),     // 6: cellgate.v1.ListClaimsResponse
+	(*ConfirmClaimRequest)(nil),    // 7: cellgate.v1.ConfirmClaimRequest
+	(*ConfirmClaimResponse)(nil),   // 8: cellgate.v1.ConfirmClaimResponse
+	(*ClaimAlternateRequest)(nil),  // 9: cellgate.v1.ClaimAlternateRequest
+	(*ClaimAlternateResponse)(nil), // 10: cellgate.v1.ClaimAlternateResponse
+	(*TransferClaimRequest)(nil),   // 11: cellgate.v1.TransferClaimRequest
+	(*TransferClaimResponse)(nil),  // 12: cellgate.v1.TransferClaimResponse
+	(*ReleaseClaimRequest)(nil),    // 13: cellgate.v1.ReleaseClaimRequest
+	(*ReleaseClaimResponse)(nil),   // 14: cellgate.v1.ReleaseClaimResponse
+	(*timestamppb.Timestamp)(nil),  // 15: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 16: google.protobuf.Duration
 }
 var file_cellgate_v1_claims_proto_depIdxs = []int32{
 	0,  // 0: cellgate.v1.Claim.state:type_name -> cellgate.v1.ClaimState
 	2,  // 1: cellgate.v1.Claim.allocations:type_name -> cellgate.v1.Allocation
-	11, // 2: cellgate.v1.Claim.expires_at:type_name -> google.protobuf.Timestamp
-	11, // 3: cellgate.v1.Claim.created_at:type_name -> google.protobuf.Timestamp
-	11, // 4: cellgate.v1.Claim.updated_at:type_name -> google.protobuf.Timestamp
+	15, // 2: cellgate.v1.Claim.expires_at:type_name -> google.protobuf.Timestamp
+	15, // 3: cellgate.v1.Claim.created_at:type_name -> google.protobuf.Timestamp
+	15, // 4: cellgate.v1.Claim.updated_at:type_name -> google.protobuf.Timestamp
 	1,  // 5: cellgate.v1.GetClaimResponse.claim:type_name -> cellgate.v1.Claim
 	1,  // 6: cellgate.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
 	1,  // 7: cellgate.v1.ConfirmClaimResponse.claim:type_name -> cellgate.v1.Claim
-	3,  // 8: cellgate.v1.Claims.GetClaim:input_type -> cellgate.v1.GetClaimRequest
-	5,  // 9: cellgate.v1.Claims.ListClaims:input_type -> cellgate.v1.ListClaimsRequest
-	7,  // 10: cellgate.v1.Claims.ConfirmClaim:input_type -> cellgate.v1.ConfirmClaimRequest
-	9,  // 11: cellgate.v1.Claims.ReleaseClaim:input_type -> cellgate.v1.ReleaseClaimRequest
-	4,  // 12: cellgate.v1.Claims.GetClaim:output_type -> cellgate.v1.GetClaimResponse
-	6,  // 13: cellgate.v1.Claims.ListClaims:output_type -> cellgate.v1.ListClaimsResponse
-	8,  // 14: cellgate.v1.Claims.ConfirmClaim:output_type -> cellgate.v1.ConfirmClaimResponse
-	10, // 15: cellgate.v1.Claims.ReleaseClaim:output_type -> cellgate.v1.ReleaseClaimResponse
-	12, // [12:16] is the sub-list for method output_type
-	8,  // [8:12] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	16, // 8: cellgate.v1.ClaimAlternateRequest.claim_ttl:type_name -> google.protobuf.Duration
+	1,  // 9: cellgate.v1.ClaimAlternateResponse.claim:type_name -> cellgate.v1.Claim
+	1,  // 10: cellgate.v1.TransferClaimResponse.claim:type_name -> cellgate.v1.Claim
+	3,  // 11: cellgate.v1.Claims.GetClaim:input_type -> cellgate.v1.GetClaimRequest
+	5,  // 12: cellgate.v1.Claims.ListClaims:input_type -> cellgate.v1.ListClaimsRequest
+	7,  // 13: cellgate.v1.Claims.ConfirmClaim:input_type -> cellgate.v1.ConfirmClaimRequest
+	9,  // 14: cellgate.v1.Claims.ClaimAlternate:input_type -> cellgate.v1.ClaimAlternateRequest
+	11, // 15: cellgate.v1.Claims.TransferClaim:input_type -> cellgate.v1.TransferClaimRequest
+	13, // 16: cellgate.v1.Claims.ReleaseClaim:input_type -> cellgate.v1.ReleaseClaimRequest
+	4,  // 17: cellgate.v1.Claims.GetClaim:output_type -> cellgate.v1.GetClaimResponse
+	6,  // 18: cellgate.v1.Claims.ListClaims:output_type -> cellgate.v1.ListClaimsResponse
+	8,  // 19: cellgate.v1.Claims.ConfirmClaim:output_type -> cellgate.v1.ConfirmClaimResponse
+	10, // 20: cellgate.v1.Claims.ClaimAlternate:output_type -> cellgate.v1.ClaimAlternateResponse
+	12, // 21: cellgate.v1.Claims.TransferClaim:output_type -> cellgate.v1.TransferClaimResponse
+	14, // 22: cellgate.v1.Claims.ReleaseClaim:output_type -> cellgate.v1.ReleaseClaimResponse
+	17, // [17:23] is the sub-list for method output_type
+	11, // [11:17] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_claims_proto_init() }
@@ -888,7 +1174,7 @@ func file_cellgate_v1_claims_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_claims_proto_rawDesc), len(file_cellgate_v1_claims_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   10,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

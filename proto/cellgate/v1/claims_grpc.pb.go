@@ -19,10 +19,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Claims_GetClaim_FullMethodName     = "/cellgate.v1.Claims/GetClaim"
-	Claims_ListClaims_FullMethodName   = "/cellgate.v1.Claims/ListClaims"
-	Claims_ConfirmClaim_FullMethodName = "/cellgate.v1.Claims/ConfirmClaim"
-	Claims_ReleaseClaim_FullMethodName = "/cellgate.v1.Claims/ReleaseClaim"
+	Claims_GetClaim_FullMethodName       = "/cellgate.v1.Claims/GetClaim"
+	Claims_ListClaims_FullMethodName     = "/cellgate.v1.Claims/ListClaims"
+	Claims_ConfirmClaim_FullMethodName   = "/cellgate.v1.Claims/ConfirmClaim"
+	Claims_ClaimAlternate_FullMethodName = "/cellgate.v1.Claims/ClaimAlternate"
+	Claims_TransferClaim_FullMethodName  = "/cellgate.v1.Claims/TransferClaim"
+	Claims_ReleaseClaim_FullMethodName   = "/cellgate.v1.Claims/ReleaseClaim"
 )
 
 // ClaimsClient is the client API for Claims service.
@@ -37,6 +39,15 @@ type ClaimsClient interface {
 	// ConfirmClaim ends the lease: the claim stays until it is released.
 	// Idempotent.
 	ConfirmClaim(ctx context.Context, in *ConfirmClaimRequest, opts ...grpc.CallOption) (*ConfirmClaimResponse, error)
+	// ClaimAlternate puts a claim on one of the alternates that it was answered
+	// with, at once: the old host's resources are given back in the transaction that
+	// takes the new one's. The claim keeps its claim_id and is PENDING anew. When
+	// the alternate does not fit, NO_VALID_HOST, and the claim stays where it is.
+	// Idempotent.
+	ClaimAlternate(ctx context.Context, in *ClaimAlternateRequest, opts ...grpc.CallOption) (*ClaimAlternateResponse, error)
+	// TransferClaim makes a live claim another consumer's, as it is: the way of
+	// Nova's migrations, whose record holds the source's resources. Idempotent.
+	TransferClaim(ctx context.Context, in *TransferClaimRequest, opts ...grpc.CallOption) (*TransferClaimResponse, error)
 	// ReleaseClaim gives the resources back. Idempotent, also before the claim
 	// arrives: a claim that comes later under the same claim_id is refused.
 	ReleaseClaim(ctx context.Context, in *ReleaseClaimRequest, opts ...grpc.CallOption) (*ReleaseClaimResponse, error)
@@ -80,6 +91,26 @@ func (c *claimsClient) ConfirmClaim(ctx context.Context, in *ConfirmClaimRequest
 	return out, nil
 }
 
+func (c *claimsClient) ClaimAlternate(ctx context.Context, in *ClaimAlternateRequest, opts ...grpc.CallOption) (*ClaimAlternateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ClaimAlternateResponse)
+	err := c.cc.Invoke(ctx, Claims_ClaimAlternate_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *claimsClient) TransferClaim(ctx context.Context, in *TransferClaimRequest, opts ...grpc.CallOption) (*TransferClaimResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TransferClaimResponse)
+	err := c.cc.Invoke(ctx, Claims_TransferClaim_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *claimsClient) ReleaseClaim(ctx context.Context, in *ReleaseClaimRequest, opts ...grpc.CallOption) (*ReleaseClaimResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReleaseClaimResponse)
@@ -102,6 +133,15 @@ type ClaimsServer interface {
 	// ConfirmClaim ends the lease: the claim stays until it is released.
 	// Idempotent.
 	ConfirmClaim(context.Context, *ConfirmClaimRequest) (*ConfirmClaimResponse, error)
+	// ClaimAlternate puts a claim on one of the alternates that it was answered
+	// with, at once: the old host's resources are given back in the transaction that
+	// takes the new one's. The claim keeps its claim_id and is PENDING anew. When
+	// the alternate does not fit, NO_VALID_HOST, and the claim stays where it is.
+	// Idempotent.
+	ClaimAlternate(context.Context, *ClaimAlternateRequest) (*ClaimAlternateResponse, error)
+	// TransferClaim makes a live claim another consumer's, as it is: the way of
+	// Nova's migrations, whose record holds the source's resources. Idempotent.
+	TransferClaim(context.Context, *TransferClaimRequest) (*TransferClaimResponse, error)
 	// ReleaseClaim gives the resources back. Idempotent, also before the claim
 	// arrives: a claim that comes later under the same claim_id is refused.
 	ReleaseClaim(context.Context, *ReleaseClaimRequest) (*ReleaseClaimResponse, error)
@@ -123,6 +163,12 @@ func (UnimplementedClaimsServer) ListClaims(context.Context, *ListClaimsRequest)
 }
 func (UnimplementedClaimsServer) ConfirmClaim(context.Context, *ConfirmClaimRequest) (*ConfirmClaimResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ConfirmClaim not implemented")
+}
+func (UnimplementedClaimsServer) ClaimAlternate(context.Context, *ClaimAlternateRequest) (*ClaimAlternateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ClaimAlternate not implemented")
+}
+func (UnimplementedClaimsServer) TransferClaim(context.Context, *TransferClaimRequest) (*TransferClaimResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method TransferClaim not implemented")
 }
 func (UnimplementedClaimsServer) ReleaseClaim(context.Context, *ReleaseClaimRequest) (*ReleaseClaimResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReleaseClaim not implemented")
@@ -202,6 +248,42 @@ func _Claims_ConfirmClaim_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Claims_ClaimAlternate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ClaimAlternateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClaimsServer).ClaimAlternate(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Claims_ClaimAlternate_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClaimsServer).ClaimAlternate(ctx, req.(*ClaimAlternateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Claims_TransferClaim_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TransferClaimRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClaimsServer).TransferClaim(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Claims_TransferClaim_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClaimsServer).TransferClaim(ctx, req.(*TransferClaimRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Claims_ReleaseClaim_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReleaseClaimRequest)
 	if err := dec(in); err != nil {
@@ -238,6 +320,14 @@ var Claims_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ConfirmClaim",
 			Handler:    _Claims_ConfirmClaim_Handler,
+		},
+		{
+			MethodName: "ClaimAlternate",
+			Handler:    _Claims_ClaimAlternate_Handler,
+		},
+		{
+			MethodName: "TransferClaim",
+			Handler:    _Claims_TransferClaim_Handler,
 		},
 		{
 			MethodName: "ReleaseClaim",

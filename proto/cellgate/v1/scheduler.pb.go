@@ -26,12 +26,28 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Operation says why hosts are chosen, as Nova's conductor has it. All but BUILD
+// and UNSHELVE are for exactly one instance.
 type Operation int32
 
 const (
 	// BUILD.
 	Operation_OPERATION_UNSPECIFIED Operation = 0
-	Operation_BUILD                 Operation = 1
+	// A new instance: one that has a claim already is refused, ALREADY_EXISTS.
+	Operation_BUILD Operation = 1
+	// Resize or cold migration. A claim that the instance has stays beside the new
+	// one (the allocation is doubled) until the new one is confirmed, which
+	// releases it, or released.
+	Operation_MOVE Operation = 2
+	// As MOVE; never to the host that the instance is on, which may be down.
+	Operation_EVACUATE Operation = 3
+	// As BUILD: a shelved instance holds nothing.
+	Operation_UNSHELVE Operation = 4
+	// As MOVE; never to the host that the instance is on.
+	Operation_LIVE_MIGRATE Operation = 5
+	// Checks, with the filters that Nova runs on a rebuild, that the instance's own
+	// host still passes. Claims nothing.
+	Operation_REBUILD Operation = 6
 )
 
 // Enum value maps for Operation.
@@ -39,10 +55,20 @@ var (
 	Operation_name = map[int32]string{
 		0: "OPERATION_UNSPECIFIED",
 		1: "BUILD",
+		2: "MOVE",
+		3: "EVACUATE",
+		4: "UNSHELVE",
+		5: "LIVE_MIGRATE",
+		6: "REBUILD",
 	}
 	Operation_value = map[string]int32{
 		"OPERATION_UNSPECIFIED": 0,
 		"BUILD":                 1,
+		"MOVE":                  2,
+		"EVACUATE":              3,
+		"UNSHELVE":              4,
+		"LIVE_MIGRATE":          5,
+		"REBUILD":               6,
 	}
 )
 
@@ -788,6 +814,452 @@ func (x *RejectCount) GetHosts() int32 {
 	return 0
 }
 
+// Decision is what a gateway decided on one SelectDestinations request.
+type Decision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// <cell>.<ulid>: ids of one cell sort by time.
+	DecisionId    string                 `protobuf:"bytes,1,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
+	DecidedAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=decided_at,json=decidedAt,proto3" json:"decided_at,omitempty"`
+	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Operation     Operation              `protobuf:"varint,4,opt,name=operation,proto3,enum=cellgate.v1.Operation" json:"operation,omitempty"`
+	InstanceUuids []string               `protobuf:"bytes,5,rep,name=instance_uuids,json=instanceUuids,proto3" json:"instance_uuids,omitempty"`
+	ProjectId     string                 `protobuf:"bytes,6,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	UserId        string                 `protobuf:"bytes,7,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Empty when hosts were chosen; else the kind of the error that was answered:
+	// NO_VALID_HOST, CELL_UNAVAILABLE, CONTENDED, ...
+	Refusal string `protobuf:"bytes,8,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// Of the refusal, for people.
+	Message string `protobuf:"bytes,9,opt,name=message,proto3" json:"message,omitempty"`
+	// As answered; empty with a refusal.
+	Destinations []*Destinations `protobuf:"bytes,10,rep,name=destinations,proto3" json:"destinations,omitempty"`
+	Cells        []*CellReport   `protobuf:"bytes,11,rep,name=cells,proto3" json:"cells,omitempty"`
+	Exact        bool            `protobuf:"varint,12,opt,name=exact,proto3" json:"exact,omitempty"`
+	Partial      bool            `protobuf:"varint,13,opt,name=partial,proto3" json:"partial,omitempty"`
+	DryRun       bool            `protobuf:"varint,14,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Set with NO_VALID_HOST.
+	NoValidHost *NoValidHost `protobuf:"bytes,15,opt,name=no_valid_host,json=noValidHost,proto3" json:"no_valid_host,omitempty"`
+	// From the request's arrival to its answer.
+	Took *durationpb.Duration `protobuf:"bytes,16,opt,name=took,proto3" json:"took,omitempty"`
+	// Rounds of proposals over all attempts, and attempts at which a claim lost a
+	// race.
+	Rounds        int32    `protobuf:"varint,17,opt,name=rounds,proto3" json:"rounds,omitempty"`
+	LostRaces     int32    `protobuf:"varint,18,opt,name=lost_races,json=lostRaces,proto3" json:"lost_races,omitempty"`
+	IgnoredFields []string `protobuf:"bytes,19,rep,name=ignored_fields,json=ignoredFields,proto3" json:"ignored_fields,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Decision) Reset() {
+	*x = Decision{}
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Decision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Decision) ProtoMessage() {}
+
+func (x *Decision) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Decision.ProtoReflect.Descriptor instead.
+func (*Decision) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Decision) GetDecisionId() string {
+	if x != nil {
+		return x.DecisionId
+	}
+	return ""
+}
+
+func (x *Decision) GetDecidedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DecidedAt
+	}
+	return nil
+}
+
+func (x *Decision) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *Decision) GetOperation() Operation {
+	if x != nil {
+		return x.Operation
+	}
+	return Operation_OPERATION_UNSPECIFIED
+}
+
+func (x *Decision) GetInstanceUuids() []string {
+	if x != nil {
+		return x.InstanceUuids
+	}
+	return nil
+}
+
+func (x *Decision) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *Decision) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *Decision) GetRefusal() string {
+	if x != nil {
+		return x.Refusal
+	}
+	return ""
+}
+
+func (x *Decision) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Decision) GetDestinations() []*Destinations {
+	if x != nil {
+		return x.Destinations
+	}
+	return nil
+}
+
+func (x *Decision) GetCells() []*CellReport {
+	if x != nil {
+		return x.Cells
+	}
+	return nil
+}
+
+func (x *Decision) GetExact() bool {
+	if x != nil {
+		return x.Exact
+	}
+	return false
+}
+
+func (x *Decision) GetPartial() bool {
+	if x != nil {
+		return x.Partial
+	}
+	return false
+}
+
+func (x *Decision) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *Decision) GetNoValidHost() *NoValidHost {
+	if x != nil {
+		return x.NoValidHost
+	}
+	return nil
+}
+
+func (x *Decision) GetTook() *durationpb.Duration {
+	if x != nil {
+		return x.Took
+	}
+	return nil
+}
+
+func (x *Decision) GetRounds() int32 {
+	if x != nil {
+		return x.Rounds
+	}
+	return 0
+}
+
+func (x *Decision) GetLostRaces() int32 {
+	if x != nil {
+		return x.LostRaces
+	}
+	return 0
+}
+
+func (x *Decision) GetIgnoredFields() []string {
+	if x != nil {
+		return x.IgnoredFields
+	}
+	return nil
+}
+
+type GetDecisionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DecisionId    string                 `protobuf:"bytes,1,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDecisionRequest) Reset() {
+	*x = GetDecisionRequest{}
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDecisionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDecisionRequest) ProtoMessage() {}
+
+func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
+func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *GetDecisionRequest) GetDecisionId() string {
+	if x != nil {
+		return x.DecisionId
+	}
+	return ""
+}
+
+type GetDecisionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Decision      *Decision              `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDecisionResponse) Reset() {
+	*x = GetDecisionResponse{}
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDecisionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDecisionResponse) ProtoMessage() {}
+
+func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
+func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *GetDecisionResponse) GetDecision() *Decision {
+	if x != nil {
+		return x.Decision
+	}
+	return nil
+}
+
+type ListDecisionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The cell that keeps them.
+	Cell string `protobuf:"bytes,1,opt,name=cell,proto3" json:"cell,omitempty"`
+	// Decisions on this instance.
+	InstanceUuid string `protobuf:"bytes,2,opt,name=instance_uuid,json=instanceUuid,proto3" json:"instance_uuid,omitempty"`
+	ProjectId    string `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	RequestId    string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Refusals only.
+	Refused bool `protobuf:"varint,5,opt,name=refused,proto3" json:"refused,omitempty"`
+	// 0 means 100.
+	PageSize int32 `protobuf:"varint,6,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// A next_page_token of this list with the same filters.
+	PageToken     string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDecisionsRequest) Reset() {
+	*x = ListDecisionsRequest{}
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDecisionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDecisionsRequest) ProtoMessage() {}
+
+func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
+func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListDecisionsRequest) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetInstanceUuid() string {
+	if x != nil {
+		return x.InstanceUuid
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetRefused() bool {
+	if x != nil {
+		return x.Refused
+	}
+	return false
+}
+
+func (x *ListDecisionsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListDecisionsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListDecisionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The newest first, over all cells.
+	Decisions []*Decision `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	// Empty at the end of the list. A page may have fewer than page_size.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Cells that did not answer: their decisions are missing here.
+	UnavailableCells []string `protobuf:"bytes,3,rep,name=unavailable_cells,json=unavailableCells,proto3" json:"unavailable_cells,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ListDecisionsResponse) Reset() {
+	*x = ListDecisionsResponse{}
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDecisionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDecisionsResponse) ProtoMessage() {}
+
+func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
+func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListDecisionsResponse) GetDecisions() []*Decision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+func (x *ListDecisionsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListDecisionsResponse) GetUnavailableCells() []string {
+	if x != nil {
+		return x.UnavailableCells
+	}
+	return nil
+}
+
 // NoValidHost is the detail of a NO_VALID_HOST error.
 type NoValidHost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -804,7 +1276,7 @@ type NoValidHost struct {
 
 func (x *NoValidHost) Reset() {
 	*x = NoValidHost{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[6]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +1288,7 @@ func (x *NoValidHost) String() string {
 func (*NoValidHost) ProtoMessage() {}
 
 func (x *NoValidHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[6]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +1301,7 @@ func (x *NoValidHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoValidHost.ProtoReflect.Descriptor instead.
 func (*NoValidHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *NoValidHost) GetHosts() int32 {
@@ -920,15 +1392,68 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\vRejectCount\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
-	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\"\xad\x01\n" +
+	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\"\xd0\x05\n" +
+	"\bDecision\x12\x1f\n" +
+	"\vdecision_id\x18\x01 \x01(\tR\n" +
+	"decisionId\x129\n" +
+	"\n" +
+	"decided_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tdecidedAt\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\x124\n" +
+	"\toperation\x18\x04 \x01(\x0e2\x16.cellgate.v1.OperationR\toperation\x12%\n" +
+	"\x0einstance_uuids\x18\x05 \x03(\tR\rinstanceUuids\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x06 \x01(\tR\tprojectId\x12\x17\n" +
+	"\auser_id\x18\a \x01(\tR\x06userId\x12\x18\n" +
+	"\arefusal\x18\b \x01(\tR\arefusal\x12\x18\n" +
+	"\amessage\x18\t \x01(\tR\amessage\x12=\n" +
+	"\fdestinations\x18\n" +
+	" \x03(\v2\x19.cellgate.v1.DestinationsR\fdestinations\x12-\n" +
+	"\x05cells\x18\v \x03(\v2\x17.cellgate.v1.CellReportR\x05cells\x12\x14\n" +
+	"\x05exact\x18\f \x01(\bR\x05exact\x12\x18\n" +
+	"\apartial\x18\r \x01(\bR\apartial\x12\x17\n" +
+	"\adry_run\x18\x0e \x01(\bR\x06dryRun\x12<\n" +
+	"\rno_valid_host\x18\x0f \x01(\v2\x18.cellgate.v1.NoValidHostR\vnoValidHost\x12-\n" +
+	"\x04took\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\x04took\x12\x16\n" +
+	"\x06rounds\x18\x11 \x01(\x05R\x06rounds\x12\x1d\n" +
+	"\n" +
+	"lost_races\x18\x12 \x01(\x05R\tlostRaces\x12%\n" +
+	"\x0eignored_fields\x18\x13 \x03(\tR\rignoredFields\"A\n" +
+	"\x12GetDecisionRequest\x12+\n" +
+	"\vdecision_id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x04R\n" +
+	"decisionId\"H\n" +
+	"\x13GetDecisionResponse\x121\n" +
+	"\bdecision\x18\x01 \x01(\v2\x15.cellgate.v1.DecisionR\bdecision\"\xa4\x02\n" +
+	"\x14ListDecisionsRequest\x12\x1c\n" +
+	"\x04cell\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x120\n" +
+	"\rinstance_uuid\x18\x02 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\finstanceUuid\x12'\n" +
+	"\n" +
+	"project_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\tprojectId\x12'\n" +
+	"\n" +
+	"request_id\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\trequestId\x12\x18\n" +
+	"\arefused\x18\x05 \x01(\bR\arefused\x12'\n" +
+	"\tpage_size\x18\x06 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\xa1\x01\n" +
+	"\x15ListDecisionsResponse\x123\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionR\tdecisions\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12+\n" +
+	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\"\xad\x01\n" +
 	"\vNoValidHost\x12\x14\n" +
 	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x122\n" +
 	"\arejects\x18\x02 \x03(\v2\x18.cellgate.v1.RejectCountR\arejects\x12-\n" +
 	"\x05cells\x18\x03 \x03(\v2\x17.cellgate.v1.CellReportR\x05cells\x12%\n" +
-	"\x0einstance_index\x18\x04 \x01(\x05R\rinstanceIndex*1\n" +
+	"\x0einstance_index\x18\x04 \x01(\x05R\rinstanceIndex*v\n" +
 	"\tOperation\x12\x19\n" +
 	"\x15OPERATION_UNSPECIFIED\x10\x00\x12\t\n" +
-	"\x05BUILD\x10\x01*5\n" +
+	"\x05BUILD\x10\x01\x12\b\n" +
+	"\x04MOVE\x10\x02\x12\f\n" +
+	"\bEVACUATE\x10\x03\x12\f\n" +
+	"\bUNSHELVE\x10\x04\x12\x10\n" +
+	"\fLIVE_MIGRATE\x10\x05\x12\v\n" +
+	"\aREBUILD\x10\x06*5\n" +
 	"\n" +
 	"CellSource\x12\x1b\n" +
 	"\x17CELL_SOURCE_UNSPECIFIED\x10\x00\x12\n" +
@@ -938,9 +1463,11 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x18CELL_OUTCOME_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bSEARCHED\x10\x01\x12\v\n" +
 	"\aSKIPPED\x10\x02\x12\x0f\n" +
-	"\vUNAVAILABLE\x10\x032\x97\x01\n" +
+	"\vUNAVAILABLE\x10\x032\xfd\x02\n" +
 	"\tScheduler\x12\x89\x01\n" +
-	"\x12SelectDestinations\x12&.cellgate.v1.SelectDestinationsRequest\x1a'.cellgate.v1.SelectDestinationsResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/select_destinationsB'Z%cellgate/proto/cellgate/v1;cellgatev1b\x06proto3"
+	"\x12SelectDestinations\x12&.cellgate.v1.SelectDestinationsRequest\x1a'.cellgate.v1.SelectDestinationsResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/select_destinations\x12u\n" +
+	"\vGetDecision\x12\x1f.cellgate.v1.GetDecisionRequest\x1a .cellgate.v1.GetDecisionResponse\"#\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/decisions/{decision_id}\x12m\n" +
+	"\rListDecisions\x12!.cellgate.v1.ListDecisionsRequest\x1a\".cellgate.v1.ListDecisionsResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/decisionsB'Z%cellgate/proto/cellgate/v1;cellgatev1b\x06proto3"
 
 var (
 	file_cellgate_v1_scheduler_proto_rawDescOnce sync.Once
@@ -955,7 +1482,7 @@ func file_cellgate_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_cellgate_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_cellgate_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_cellgate_v1_scheduler_proto_goTypes = []any{
 	(Operation)(0),                     // 0: cellgate.v1.Operation
 	(CellSource)(0),                    // 1: cellgate.v1.CellSource
@@ -966,37 +1493,54 @@ var file_cellgate_v1_scheduler_proto_goTypes = []any{
 	(*Selection)(nil),                  // 6: cellgate.v1.Selection
 	(*CellReport)(nil),                 // 7: cellgate.v1.CellReport
 	(*RejectCount)(nil),                // 8: cellgate.v1.RejectCount
-	(*NoValidHost)(nil),                // 9: cellgate.v1.NoValidHost
-	(*RequestSpec)(nil),                // 10: cellgate.v1.RequestSpec
-	(*structpb.Struct)(nil),            // 11: google.protobuf.Struct
-	(*durationpb.Duration)(nil),        // 12: google.protobuf.Duration
-	(ClaimState)(0),                    // 13: cellgate.v1.ClaimState
-	(*timestamppb.Timestamp)(nil),      // 14: google.protobuf.Timestamp
+	(*Decision)(nil),                   // 9: cellgate.v1.Decision
+	(*GetDecisionRequest)(nil),         // 10: cellgate.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),        // 11: cellgate.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),       // 12: cellgate.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),      // 13: cellgate.v1.ListDecisionsResponse
+	(*NoValidHost)(nil),                // 14: cellgate.v1.NoValidHost
+	(*RequestSpec)(nil),                // 15: cellgate.v1.RequestSpec
+	(*structpb.Struct)(nil),            // 16: google.protobuf.Struct
+	(*durationpb.Duration)(nil),        // 17: google.protobuf.Duration
+	(ClaimState)(0),                    // 18: cellgate.v1.ClaimState
+	(*timestamppb.Timestamp)(nil),      // 19: google.protobuf.Timestamp
 }
 var file_cellgate_v1_scheduler_proto_depIdxs = []int32{
 	0,  // 0: cellgate.v1.SelectDestinationsRequest.operation:type_name -> cellgate.v1.Operation
-	10, // 1: cellgate.v1.SelectDestinationsRequest.request_spec:type_name -> cellgate.v1.RequestSpec
-	11, // 2: cellgate.v1.SelectDestinationsRequest.nova_request_spec:type_name -> google.protobuf.Struct
-	12, // 3: cellgate.v1.SelectDestinationsRequest.claim_ttl:type_name -> google.protobuf.Duration
+	15, // 1: cellgate.v1.SelectDestinationsRequest.request_spec:type_name -> cellgate.v1.RequestSpec
+	16, // 2: cellgate.v1.SelectDestinationsRequest.nova_request_spec:type_name -> google.protobuf.Struct
+	17, // 3: cellgate.v1.SelectDestinationsRequest.claim_ttl:type_name -> google.protobuf.Duration
 	5,  // 4: cellgate.v1.SelectDestinationsResponse.destinations:type_name -> cellgate.v1.Destinations
 	7,  // 5: cellgate.v1.SelectDestinationsResponse.cells:type_name -> cellgate.v1.CellReport
 	6,  // 6: cellgate.v1.Destinations.selected:type_name -> cellgate.v1.Selection
 	6,  // 7: cellgate.v1.Destinations.alternates:type_name -> cellgate.v1.Selection
-	11, // 8: cellgate.v1.Selection.limits:type_name -> google.protobuf.Struct
-	13, // 9: cellgate.v1.Selection.claim_state:type_name -> cellgate.v1.ClaimState
-	14, // 10: cellgate.v1.Selection.claim_expires_at:type_name -> google.protobuf.Timestamp
+	16, // 8: cellgate.v1.Selection.limits:type_name -> google.protobuf.Struct
+	18, // 9: cellgate.v1.Selection.claim_state:type_name -> cellgate.v1.ClaimState
+	19, // 10: cellgate.v1.Selection.claim_expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 11: cellgate.v1.CellReport.source:type_name -> cellgate.v1.CellSource
 	2,  // 12: cellgate.v1.CellReport.outcome:type_name -> cellgate.v1.CellOutcome
 	8,  // 13: cellgate.v1.CellReport.rejects:type_name -> cellgate.v1.RejectCount
-	8,  // 14: cellgate.v1.NoValidHost.rejects:type_name -> cellgate.v1.RejectCount
-	7,  // 15: cellgate.v1.NoValidHost.cells:type_name -> cellgate.v1.CellReport
-	3,  // 16: cellgate.v1.Scheduler.SelectDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
-	4,  // 17: cellgate.v1.Scheduler.SelectDestinations:output_type -> cellgate.v1.SelectDestinationsResponse
-	17, // [17:18] is the sub-list for method output_type
-	16, // [16:17] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	19, // 14: cellgate.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
+	0,  // 15: cellgate.v1.Decision.operation:type_name -> cellgate.v1.Operation
+	5,  // 16: cellgate.v1.Decision.destinations:type_name -> cellgate.v1.Destinations
+	7,  // 17: cellgate.v1.Decision.cells:type_name -> cellgate.v1.CellReport
+	14, // 18: cellgate.v1.Decision.no_valid_host:type_name -> cellgate.v1.NoValidHost
+	17, // 19: cellgate.v1.Decision.took:type_name -> google.protobuf.Duration
+	9,  // 20: cellgate.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	9,  // 21: cellgate.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	8,  // 22: cellgate.v1.NoValidHost.rejects:type_name -> cellgate.v1.RejectCount
+	7,  // 23: cellgate.v1.NoValidHost.cells:type_name -> cellgate.v1.CellReport
+	3,  // 24: cellgate.v1.Scheduler.SelectDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
+	10, // 25: cellgate.v1.Scheduler.GetDecision:input_type -> cellgate.v1.GetDecisionRequest
+	12, // 26: cellgate.v1.Scheduler.ListDecisions:input_type -> cellgate.v1.ListDecisionsRequest
+	4,  // 27: cellgate.v1.Scheduler.SelectDestinations:output_type -> cellgate.v1.SelectDestinationsResponse
+	11, // 28: cellgate.v1.Scheduler.GetDecision:output_type -> cellgate.v1.GetDecisionResponse
+	13, // 29: cellgate.v1.Scheduler.ListDecisions:output_type -> cellgate.v1.ListDecisionsResponse
+	27, // [27:30] is the sub-list for method output_type
+	24, // [24:27] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_scheduler_proto_init() }
@@ -1016,7 +1560,7 @@ func file_cellgate_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_scheduler_proto_rawDesc), len(file_cellgate_v1_scheduler_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   7,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,6 +20,8 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	Scheduler_SelectDestinations_FullMethodName = "/cellgate.v1.Scheduler/SelectDestinations"
+	Scheduler_GetDecision_FullMethodName        = "/cellgate.v1.Scheduler/GetDecision"
+	Scheduler_ListDecisions_FullMethodName      = "/cellgate.v1.Scheduler/ListDecisions"
 )
 
 // SchedulerClient is the client API for Scheduler service.
@@ -31,6 +33,12 @@ type SchedulerClient interface {
 	// SelectDestinations chooses one host an instance over all cells, claims it,
 	// and answers with the selections and their alternates: all instances or none.
 	SelectDestinations(ctx context.Context, in *SelectDestinationsRequest, opts ...grpc.CallOption) (*SelectDestinationsResponse, error)
+	// GetDecision gives what was decided under a decision_id, and why; NOT_FOUND
+	// when it was never written (they are written after the answer, best effort) or
+	// is no longer kept.
+	GetDecision(ctx context.Context, in *GetDecisionRequest, opts ...grpc.CallOption) (*GetDecisionResponse, error)
+	// ListDecisions lists decisions of all cells, the newest first.
+	ListDecisions(ctx context.Context, in *ListDecisionsRequest, opts ...grpc.CallOption) (*ListDecisionsResponse, error)
 }
 
 type schedulerClient struct {
@@ -51,6 +59,26 @@ func (c *schedulerClient) SelectDestinations(ctx context.Context, in *SelectDest
 	return out, nil
 }
 
+func (c *schedulerClient) GetDecision(ctx context.Context, in *GetDecisionRequest, opts ...grpc.CallOption) (*GetDecisionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetDecisionResponse)
+	err := c.cc.Invoke(ctx, Scheduler_GetDecision_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *schedulerClient) ListDecisions(ctx context.Context, in *ListDecisionsRequest, opts ...grpc.CallOption) (*ListDecisionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListDecisionsResponse)
+	err := c.cc.Invoke(ctx, Scheduler_ListDecisions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SchedulerServer is the server API for Scheduler service.
 // All implementations must embed UnimplementedSchedulerServer
 // for forward compatibility.
@@ -60,6 +88,12 @@ type SchedulerServer interface {
 	// SelectDestinations chooses one host an instance over all cells, claims it,
 	// and answers with the selections and their alternates: all instances or none.
 	SelectDestinations(context.Context, *SelectDestinationsRequest) (*SelectDestinationsResponse, error)
+	// GetDecision gives what was decided under a decision_id, and why; NOT_FOUND
+	// when it was never written (they are written after the answer, best effort) or
+	// is no longer kept.
+	GetDecision(context.Context, *GetDecisionRequest) (*GetDecisionResponse, error)
+	// ListDecisions lists decisions of all cells, the newest first.
+	ListDecisions(context.Context, *ListDecisionsRequest) (*ListDecisionsResponse, error)
 	mustEmbedUnimplementedSchedulerServer()
 }
 
@@ -72,6 +106,12 @@ type UnimplementedSchedulerServer struct{}
 
 func (UnimplementedSchedulerServer) SelectDestinations(context.Context, *SelectDestinationsRequest) (*SelectDestinationsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SelectDestinations not implemented")
+}
+func (UnimplementedSchedulerServer) GetDecision(context.Context, *GetDecisionRequest) (*GetDecisionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetDecision not implemented")
+}
+func (UnimplementedSchedulerServer) ListDecisions(context.Context, *ListDecisionsRequest) (*ListDecisionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListDecisions not implemented")
 }
 func (UnimplementedSchedulerServer) mustEmbedUnimplementedSchedulerServer() {}
 func (UnimplementedSchedulerServer) testEmbeddedByValue()                   {}
@@ -112,6 +152,42 @@ func _Scheduler_SelectDestinations_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Scheduler_GetDecision_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetDecisionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServer).GetDecision(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Scheduler_GetDecision_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServer).GetDecision(ctx, req.(*GetDecisionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Scheduler_ListDecisions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListDecisionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServer).ListDecisions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Scheduler_ListDecisions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServer).ListDecisions(ctx, req.(*ListDecisionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Scheduler_ServiceDesc is the grpc.ServiceDesc for Scheduler service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -122,6 +198,14 @@ var Scheduler_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SelectDestinations",
 			Handler:    _Scheduler_SelectDestinations_Handler,
+		},
+		{
+			MethodName: "GetDecision",
+			Handler:    _Scheduler_GetDecision_Handler,
+		},
+		{
+			MethodName: "ListDecisions",
+			Handler:    _Scheduler_ListDecisions_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

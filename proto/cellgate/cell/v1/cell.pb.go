@@ -49,10 +49,14 @@ type Placement struct {
 	// Filters run on forced hosts too.
 	CheckForced bool `protobuf:"varint,16,opt,name=check_forced,json=checkForced,proto3" json:"check_forced,omitempty"`
 	// What one instance takes from the Nova view of a host.
-	Consume       *Consumption `protobuf:"bytes,17,opt,name=consume,proto3" json:"consume,omitempty"`
-	Rules         *Rules       `protobuf:"bytes,18,opt,name=rules,proto3" json:"rules,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Consume *Consumption `protobuf:"bytes,17,opt,name=consume,proto3" json:"consume,omitempty"`
+	Rules   *Rules       `protobuf:"bytes,18,opt,name=rules,proto3" json:"rules,omitempty"`
+	// The instance that is being moved: the places it has do not count as members of
+	// the group under affinity, and a host that it is on passes anti-affinity, as in
+	// Nova. Empty for none.
+	MovingInstance string `protobuf:"bytes,19,opt,name=moving_instance,json=movingInstance,proto3" json:"moving_instance,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Placement) Reset() {
@@ -209,6 +213,13 @@ func (x *Placement) GetRules() *Rules {
 		return x.Rules
 	}
 	return nil
+}
+
+func (x *Placement) GetMovingInstance() string {
+	if x != nil {
+		return x.MovingInstance
+	}
+	return ""
 }
 
 type Amount struct {
@@ -1064,6 +1075,8 @@ type ClaimOrigin struct {
 	Fingerprint   []byte                 `protobuf:"bytes,1,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
 	Answer        []byte                 `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
 	InstanceIndex int32                  `protobuf:"varint,3,opt,name=instance_index,json=instanceIndex,proto3" json:"instance_index,omitempty"`
+	// The cell of the claim's moves_claim_id.
+	MovesCell     string `protobuf:"bytes,4,opt,name=moves_cell,json=movesCell,proto3" json:"moves_cell,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1117,6 +1130,13 @@ func (x *ClaimOrigin) GetInstanceIndex() int32 {
 		return x.InstanceIndex
 	}
 	return 0
+}
+
+func (x *ClaimOrigin) GetMovesCell() string {
+	if x != nil {
+		return x.MovesCell
+	}
+	return ""
 }
 
 type Reject struct {
@@ -1438,6 +1458,8 @@ type ClaimOp struct {
 	//	*ClaimOp_Release
 	//	*ClaimOp_Pin
 	//	*ClaimOp_Unpin
+	//	*ClaimOp_Swap
+	//	*ClaimOp_Transfer
 	Op            isClaimOp_Op `protobuf_oneof:"op"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1525,6 +1547,24 @@ func (x *ClaimOp) GetUnpin() *GroupUnpin {
 	return nil
 }
 
+func (x *ClaimOp) GetSwap() *SwapClaim {
+	if x != nil {
+		if x, ok := x.Op.(*ClaimOp_Swap); ok {
+			return x.Swap
+		}
+	}
+	return nil
+}
+
+func (x *ClaimOp) GetTransfer() *TransferClaim {
+	if x != nil {
+		if x, ok := x.Op.(*ClaimOp_Transfer); ok {
+			return x.Transfer
+		}
+	}
+	return nil
+}
+
 type isClaimOp_Op interface {
 	isClaimOp_Op()
 }
@@ -1549,6 +1589,14 @@ type ClaimOp_Unpin struct {
 	Unpin *GroupUnpin `protobuf:"bytes,5,opt,name=unpin,proto3,oneof"`
 }
 
+type ClaimOp_Swap struct {
+	Swap *SwapClaim `protobuf:"bytes,6,opt,name=swap,proto3,oneof"`
+}
+
+type ClaimOp_Transfer struct {
+	Transfer *TransferClaim `protobuf:"bytes,7,opt,name=transfer,proto3,oneof"`
+}
+
 func (*ClaimOp_Claim) isClaimOp_Op() {}
 
 func (*ClaimOp_Confirm) isClaimOp_Op() {}
@@ -1558,6 +1606,10 @@ func (*ClaimOp_Release) isClaimOp_Op() {}
 func (*ClaimOp_Pin) isClaimOp_Op() {}
 
 func (*ClaimOp_Unpin) isClaimOp_Op() {}
+
+func (*ClaimOp_Swap) isClaimOp_Op() {}
+
+func (*ClaimOp_Transfer) isClaimOp_Op() {}
 
 type NewClaim struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -1576,7 +1628,14 @@ type NewClaim struct {
 	Group         *ClaimGroup `protobuf:"bytes,12,opt,name=group,proto3" json:"group,omitempty"`
 	// The answer to give again to the same request: a serialized
 	// cellgate.v1.Destinations.
-	Answer        []byte `protobuf:"bytes,13,opt,name=answer,proto3" json:"answer,omitempty"`
+	Answer []byte `protobuf:"bytes,13,opt,name=answer,proto3" json:"answer,omitempty"`
+	// The consumer's live claim, in this cell or another one, that this claim is
+	// beside until it is confirmed. When it is in this cell, confirming this one
+	// releases it in the same transaction. Any other live claim of the consumer is
+	// in the way as ever.
+	MovesClaimId string `protobuf:"bytes,14,opt,name=moves_claim_id,json=movesClaimId,proto3" json:"moves_claim_id,omitempty"`
+	// The cell of moves_claim_id, by name.
+	MovesCell     string `protobuf:"bytes,15,opt,name=moves_cell,json=movesCell,proto3" json:"moves_cell,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1702,6 +1761,168 @@ func (x *NewClaim) GetAnswer() []byte {
 	return nil
 }
 
+func (x *NewClaim) GetMovesClaimId() string {
+	if x != nil {
+		return x.MovesClaimId
+	}
+	return ""
+}
+
+func (x *NewClaim) GetMovesCell() string {
+	if x != nil {
+		return x.MovesCell
+	}
+	return ""
+}
+
+// SwapClaim puts a live or EXPIRED claim on another host of the cell. A claim
+// that is there already is answered as it is.
+type SwapClaim struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	ClaimId      string                 `protobuf:"bytes,1,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	ConsumerUuid string                 `protobuf:"bytes,2,opt,name=consumer_uuid,json=consumerUuid,proto3" json:"consumer_uuid,omitempty"`
+	HostUuid     string                 `protobuf:"bytes,3,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	Allocations  []*v1.Allocation       `protobuf:"bytes,4,rep,name=allocations,proto3" json:"allocations,omitempty"`
+	Ttl          *durationpb.Duration   `protobuf:"bytes,5,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	// Replaces the claim's.
+	Answer        []byte `protobuf:"bytes,6,opt,name=answer,proto3" json:"answer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SwapClaim) Reset() {
+	*x = SwapClaim{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SwapClaim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SwapClaim) ProtoMessage() {}
+
+func (x *SwapClaim) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SwapClaim.ProtoReflect.Descriptor instead.
+func (*SwapClaim) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *SwapClaim) GetClaimId() string {
+	if x != nil {
+		return x.ClaimId
+	}
+	return ""
+}
+
+func (x *SwapClaim) GetConsumerUuid() string {
+	if x != nil {
+		return x.ConsumerUuid
+	}
+	return ""
+}
+
+func (x *SwapClaim) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *SwapClaim) GetAllocations() []*v1.Allocation {
+	if x != nil {
+		return x.Allocations
+	}
+	return nil
+}
+
+func (x *SwapClaim) GetTtl() *durationpb.Duration {
+	if x != nil {
+		return x.Ttl
+	}
+	return nil
+}
+
+func (x *SwapClaim) GetAnswer() []byte {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+// TransferClaim makes a live claim another consumer's.
+type TransferClaim struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ClaimId       string                 `protobuf:"bytes,1,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	ConsumerUuid  string                 `protobuf:"bytes,2,opt,name=consumer_uuid,json=consumerUuid,proto3" json:"consumer_uuid,omitempty"`
+	ToConsumer    string                 `protobuf:"bytes,3,opt,name=to_consumer,json=toConsumer,proto3" json:"to_consumer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TransferClaim) Reset() {
+	*x = TransferClaim{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransferClaim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransferClaim) ProtoMessage() {}
+
+func (x *TransferClaim) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransferClaim.ProtoReflect.Descriptor instead.
+func (*TransferClaim) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *TransferClaim) GetClaimId() string {
+	if x != nil {
+		return x.ClaimId
+	}
+	return ""
+}
+
+func (x *TransferClaim) GetConsumerUuid() string {
+	if x != nil {
+		return x.ConsumerUuid
+	}
+	return ""
+}
+
+func (x *TransferClaim) GetToConsumer() string {
+	if x != nil {
+		return x.ToConsumer
+	}
+	return ""
+}
+
 type ClaimGroup struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Uuid             string                 `protobuf:"bytes,1,opt,name=uuid,proto3" json:"uuid,omitempty"`
@@ -1714,7 +1935,7 @@ type ClaimGroup struct {
 
 func (x *ClaimGroup) Reset() {
 	*x = ClaimGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1726,7 +1947,7 @@ func (x *ClaimGroup) String() string {
 func (*ClaimGroup) ProtoMessage() {}
 
 func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1739,7 +1960,7 @@ func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimGroup.ProtoReflect.Descriptor instead.
 func (*ClaimGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{22}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ClaimGroup) GetUuid() string {
@@ -1782,7 +2003,7 @@ type ClaimRef struct {
 
 func (x *ClaimRef) Reset() {
 	*x = ClaimRef{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1794,7 +2015,7 @@ func (x *ClaimRef) String() string {
 func (*ClaimRef) ProtoMessage() {}
 
 func (x *ClaimRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1807,7 +2028,7 @@ func (x *ClaimRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRef.ProtoReflect.Descriptor instead.
 func (*ClaimRef) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{23}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ClaimRef) GetClaimId() string {
@@ -1845,7 +2066,7 @@ type GroupPin struct {
 
 func (x *GroupPin) Reset() {
 	*x = GroupPin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1857,7 +2078,7 @@ func (x *GroupPin) String() string {
 func (*GroupPin) ProtoMessage() {}
 
 func (x *GroupPin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1870,7 +2091,7 @@ func (x *GroupPin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPin.ProtoReflect.Descriptor instead.
 func (*GroupPin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{24}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GroupPin) GetGroupUuid() string {
@@ -1911,7 +2132,7 @@ type GroupUnpin struct {
 
 func (x *GroupUnpin) Reset() {
 	*x = GroupUnpin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1923,7 +2144,7 @@ func (x *GroupUnpin) String() string {
 func (*GroupUnpin) ProtoMessage() {}
 
 func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1936,7 +2157,7 @@ func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupUnpin.ProtoReflect.Descriptor instead.
 func (*GroupUnpin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{25}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GroupUnpin) GetGroupUuid() string {
@@ -1963,7 +2184,7 @@ type ClaimBatchResponse struct {
 
 func (x *ClaimBatchResponse) Reset() {
 	*x = ClaimBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1975,7 +2196,7 @@ func (x *ClaimBatchResponse) String() string {
 func (*ClaimBatchResponse) ProtoMessage() {}
 
 func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1988,7 +2209,7 @@ func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchResponse.ProtoReflect.Descriptor instead.
 func (*ClaimBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{26}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ClaimBatchResponse) GetOutcomes() []*ClaimOutcome {
@@ -2015,7 +2236,7 @@ type ClaimOutcome struct {
 
 func (x *ClaimOutcome) Reset() {
 	*x = ClaimOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2027,7 +2248,7 @@ func (x *ClaimOutcome) String() string {
 func (*ClaimOutcome) ProtoMessage() {}
 
 func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2040,7 +2261,7 @@ func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOutcome.ProtoReflect.Descriptor instead.
 func (*ClaimOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{27}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ClaimOutcome) GetClaim() *v1.Claim {
@@ -2086,7 +2307,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2098,7 +2319,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2111,7 +2332,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{28}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Refusal) GetReason() string {
@@ -2157,7 +2378,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2169,7 +2390,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2182,7 +2403,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{29}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListClaimsRequest) GetConsumerUuids() []string {
@@ -2231,7 +2452,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2243,7 +2464,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2256,7 +2477,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{30}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*v1.Claim {
@@ -2293,7 +2514,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2305,7 +2526,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2318,7 +2539,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{31}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListHostsRequest) GetHostUuid() string {
@@ -2388,7 +2609,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2400,7 +2621,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2413,7 +2634,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{32}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListHostsResponse) GetHosts() []*v1.Host {
@@ -2430,6 +2651,313 @@ func (x *ListHostsResponse) GetMore() bool {
 	return false
 }
 
+type PutDecisionsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Decisions     []*v1.Decision         `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutDecisionsRequest) Reset() {
+	*x = PutDecisionsRequest{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutDecisionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutDecisionsRequest) ProtoMessage() {}
+
+func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutDecisionsRequest.ProtoReflect.Descriptor instead.
+func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *PutDecisionsRequest) GetDecisions() []*v1.Decision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+type PutDecisionsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutDecisionsResponse) Reset() {
+	*x = PutDecisionsResponse{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutDecisionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutDecisionsResponse) ProtoMessage() {}
+
+func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
+func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+}
+
+type GetDecisionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DecisionId    string                 `protobuf:"bytes,1,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDecisionRequest) Reset() {
+	*x = GetDecisionRequest{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDecisionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDecisionRequest) ProtoMessage() {}
+
+func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
+func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *GetDecisionRequest) GetDecisionId() string {
+	if x != nil {
+		return x.DecisionId
+	}
+	return ""
+}
+
+type GetDecisionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Decision      *v1.Decision           `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDecisionResponse) Reset() {
+	*x = GetDecisionResponse{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDecisionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDecisionResponse) ProtoMessage() {}
+
+func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
+func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *GetDecisionResponse) GetDecision() *v1.Decision {
+	if x != nil {
+		return x.Decision
+	}
+	return nil
+}
+
+type ListDecisionsRequest struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	InstanceUuid string                 `protobuf:"bytes,1,opt,name=instance_uuid,json=instanceUuid,proto3" json:"instance_uuid,omitempty"`
+	ProjectId    string                 `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	RequestId    string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Refused      bool                   `protobuf:"varint,4,opt,name=refused,proto3" json:"refused,omitempty"`
+	PageSize     int32                  `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Only decisions older than this one, by the ulid of its id (cells' lists merge
+	// by it); empty means from the newest.
+	Before        string `protobuf:"bytes,6,opt,name=before,proto3" json:"before,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDecisionsRequest) Reset() {
+	*x = ListDecisionsRequest{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDecisionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDecisionsRequest) ProtoMessage() {}
+
+func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
+func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ListDecisionsRequest) GetInstanceUuid() string {
+	if x != nil {
+		return x.InstanceUuid
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetRefused() bool {
+	if x != nil {
+		return x.Refused
+	}
+	return false
+}
+
+func (x *ListDecisionsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListDecisionsRequest) GetBefore() string {
+	if x != nil {
+		return x.Before
+	}
+	return ""
+}
+
+type ListDecisionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The newest first.
+	Decisions     []*v1.Decision `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	More          bool           `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDecisionsResponse) Reset() {
+	*x = ListDecisionsResponse{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDecisionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDecisionsResponse) ProtoMessage() {}
+
+func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
+func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+func (x *ListDecisionsResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
 type GetSummaryRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2438,7 +2966,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2450,7 +2978,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2463,7 +2991,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{33}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
 }
 
 type GetSummaryResponse struct {
@@ -2487,7 +3015,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2499,7 +3027,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2512,7 +3040,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{34}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -2590,7 +3118,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +3130,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +3143,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{35}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -2636,7 +3164,7 @@ var File_cellgate_cell_v1_cell_proto protoreflect.FileDescriptor
 
 const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1egoogle/protobuf/duration.proto\"\xbc\x06\n" +
+	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\"\xe5\x06\n" +
 	"\tPlacement\x126\n" +
 	"\tresources\x18\x01 \x03(\v2\x18.cellgate.cell.v1.AmountR\tresources\x12'\n" +
 	"\x0frequired_traits\x18\x02 \x03(\tR\x0erequiredTraits\x12)\n" +
@@ -2659,7 +3187,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x05group\x18\x0f \x01(\v2\x17.cellgate.cell.v1.GroupR\x05group\x12!\n" +
 	"\fcheck_forced\x18\x10 \x01(\bR\vcheckForced\x127\n" +
 	"\aconsume\x18\x11 \x01(\v2\x1d.cellgate.cell.v1.ConsumptionR\aconsume\x12-\n" +
-	"\x05rules\x18\x12 \x01(\v2\x17.cellgate.cell.v1.RulesR\x05rules\"G\n" +
+	"\x05rules\x18\x12 \x01(\v2\x17.cellgate.cell.v1.RulesR\x05rules\x12'\n" +
+	"\x0fmoving_instance\x18\x13 \x01(\tR\x0emovingInstance\"G\n" +
 	"\x06Amount\x12%\n" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x16\n" +
 	"\x06amount\x18\x02 \x01(\x05R\x06amount\"\x1f\n" +
@@ -2723,11 +3252,13 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06claims\x18\b \x03(\v2\x12.cellgate.v1.ClaimR\x06claims\x123\n" +
 	"\afailure\x18\t \x01(\v2\x19.cellgate.cell.v1.FailureR\afailure\x12B\n" +
 	"\rclaim_origins\x18\n" +
-	" \x03(\v2\x1d.cellgate.cell.v1.ClaimOriginR\fclaimOrigins\"n\n" +
+	" \x03(\v2\x1d.cellgate.cell.v1.ClaimOriginR\fclaimOrigins\"\x8d\x01\n" +
 	"\vClaimOrigin\x12 \n" +
 	"\vfingerprint\x18\x01 \x01(\fR\vfingerprint\x12\x16\n" +
 	"\x06answer\x18\x02 \x01(\fR\x06answer\x12%\n" +
-	"\x0einstance_index\x18\x03 \x01(\x05R\rinstanceIndex\"N\n" +
+	"\x0einstance_index\x18\x03 \x01(\x05R\rinstanceIndex\x12\x1d\n" +
+	"\n" +
+	"moves_cell\x18\x04 \x01(\tR\tmovesCell\"N\n" +
 	"\x06Reject\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
@@ -2748,14 +3279,16 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"M\n" +
 	"\x11ClaimBatchRequest\x128\n" +
-	"\x03ops\x18\x01 \x03(\v2\x19.cellgate.cell.v1.ClaimOpB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80 R\x03ops\"\xa0\x02\n" +
+	"\x03ops\x18\x01 \x03(\v2\x19.cellgate.cell.v1.ClaimOpB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80 R\x03ops\"\x92\x03\n" +
 	"\aClaimOp\x122\n" +
 	"\x05claim\x18\x01 \x01(\v2\x1a.cellgate.cell.v1.NewClaimH\x00R\x05claim\x126\n" +
 	"\aconfirm\x18\x02 \x01(\v2\x1a.cellgate.cell.v1.ClaimRefH\x00R\aconfirm\x126\n" +
 	"\arelease\x18\x03 \x01(\v2\x1a.cellgate.cell.v1.ClaimRefH\x00R\arelease\x12.\n" +
 	"\x03pin\x18\x04 \x01(\v2\x1a.cellgate.cell.v1.GroupPinH\x00R\x03pin\x124\n" +
-	"\x05unpin\x18\x05 \x01(\v2\x1c.cellgate.cell.v1.GroupUnpinH\x00R\x05unpinB\v\n" +
-	"\x02op\x12\x05\xbaH\x02\b\x01\"\x8e\x04\n" +
+	"\x05unpin\x18\x05 \x01(\v2\x1c.cellgate.cell.v1.GroupUnpinH\x00R\x05unpin\x121\n" +
+	"\x04swap\x18\x06 \x01(\v2\x1b.cellgate.cell.v1.SwapClaimH\x00R\x04swap\x12=\n" +
+	"\btransfer\x18\a \x01(\v2\x1f.cellgate.cell.v1.TransferClaimH\x00R\btransferB\v\n" +
+	"\x02op\x12\x05\xbaH\x02\b\x01\"\xe6\x04\n" +
 	"\bNewClaim\x12$\n" +
 	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12-\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12%\n" +
@@ -2773,7 +3306,22 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"decisionId\x12%\n" +
 	"\x0einstance_index\x18\v \x01(\x05R\rinstanceIndex\x122\n" +
 	"\x05group\x18\f \x01(\v2\x1c.cellgate.cell.v1.ClaimGroupR\x05group\x12\x16\n" +
-	"\x06answer\x18\r \x01(\fR\x06answer\"\x81\x01\n" +
+	"\x06answer\x18\r \x01(\fR\x06answer\x12-\n" +
+	"\x0emoves_claim_id\x18\x0e \x01(\tB\a\xbaH\x04r\x02\x18@R\fmovesClaimId\x12'\n" +
+	"\n" +
+	"moves_cell\x18\x0f \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\tmovesCell\"\x9c\x02\n" +
+	"\tSwapClaim\x12$\n" +
+	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12-\n" +
+	"\rconsumer_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12%\n" +
+	"\thost_uuid\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x12F\n" +
+	"\vallocations\x18\x04 \x03(\v2\x17.cellgate.v1.AllocationB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80\x02R\vallocations\x123\n" +
+	"\x03ttl\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x06\xbaH\x03\xc8\x01\x01R\x03ttl\x12\x16\n" +
+	"\x06answer\x18\x06 \x01(\fR\x06answer\"\x8f\x01\n" +
+	"\rTransferClaim\x12$\n" +
+	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12-\n" +
+	"\rconsumer_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12)\n" +
+	"\vto_consumer\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\n" +
+	"toConsumer\"\x81\x01\n" +
 	"\n" +
 	"ClaimGroup\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x16\n" +
@@ -2830,6 +3378,28 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x19default_availability_zone\x18\b \x01(\tR\x17defaultAvailabilityZone\"P\n" +
 	"\x11ListHostsResponse\x12'\n" +
 	"\x05hosts\x18\x01 \x03(\v2\x11.cellgate.v1.HostR\x05hosts\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"W\n" +
+	"\x13PutDecisionsRequest\x12@\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\tdecisions\"\x16\n" +
+	"\x14PutDecisionsResponse\"A\n" +
+	"\x12GetDecisionRequest\x12+\n" +
+	"\vdecision_id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x04R\n" +
+	"decisionId\"H\n" +
+	"\x13GetDecisionResponse\x121\n" +
+	"\bdecision\x18\x01 \x01(\v2\x15.cellgate.v1.DecisionR\bdecision\"\xdd\x01\n" +
+	"\x14ListDecisionsRequest\x12#\n" +
+	"\rinstance_uuid\x18\x01 \x01(\tR\finstanceUuid\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x02 \x01(\tR\tprojectId\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\x12\x18\n" +
+	"\arefused\x18\x04 \x01(\bR\arefused\x12'\n" +
+	"\tpage_size\x18\x05 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12\x1f\n" +
+	"\x06before\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06before\"`\n" +
+	"\x15ListDecisionsResponse\x123\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionR\tdecisions\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\"\x13\n" +
 	"\x11GetSummaryRequest\"\xd2\x02\n" +
 	"\x12GetSummaryResponse\x12\x12\n" +
@@ -2846,14 +3416,17 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x11has_unzoned_hosts\x18\t \x01(\bR\x0fhasUnzonedHosts\"H\n" +
 	"\aMaxUnit\x12%\n" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x16\n" +
-	"\x06amount\x18\x02 \x01(\x03R\x06amount2\xcf\x03\n" +
+	"\x06amount\x18\x02 \x01(\x03R\x06amount2\xec\x05\n" +
 	"\rCellScheduler\x12]\n" +
 	"\fProposeBatch\x12%.cellgate.cell.v1.ProposeBatchRequest\x1a&.cellgate.cell.v1.ProposeBatchResponse\x12W\n" +
 	"\n" +
 	"ClaimBatch\x12#.cellgate.cell.v1.ClaimBatchRequest\x1a$.cellgate.cell.v1.ClaimBatchResponse\x12W\n" +
 	"\n" +
 	"ListClaims\x12#.cellgate.cell.v1.ListClaimsRequest\x1a$.cellgate.cell.v1.ListClaimsResponse\x12T\n" +
-	"\tListHosts\x12\".cellgate.cell.v1.ListHostsRequest\x1a#.cellgate.cell.v1.ListHostsResponse\x12W\n" +
+	"\tListHosts\x12\".cellgate.cell.v1.ListHostsRequest\x1a#.cellgate.cell.v1.ListHostsResponse\x12]\n" +
+	"\fPutDecisions\x12%.cellgate.cell.v1.PutDecisionsRequest\x1a&.cellgate.cell.v1.PutDecisionsResponse\x12Z\n" +
+	"\vGetDecision\x12$.cellgate.cell.v1.GetDecisionRequest\x1a%.cellgate.cell.v1.GetDecisionResponse\x12`\n" +
+	"\rListDecisions\x12&.cellgate.cell.v1.ListDecisionsRequest\x1a'.cellgate.cell.v1.ListDecisionsResponse\x12W\n" +
 	"\n" +
 	"GetSummary\x12#.cellgate.cell.v1.GetSummaryRequest\x1a$.cellgate.cell.v1.GetSummaryResponseB(Z&cellgate/proto/cellgate/cell/v1;cellv1b\x06proto3"
 
@@ -2869,49 +3442,58 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
-	(*Placement)(nil),            // 0: cellgate.cell.v1.Placement
-	(*Amount)(nil),               // 1: cellgate.cell.v1.Amount
-	(*NameSet)(nil),              // 2: cellgate.cell.v1.NameSet
-	(*Group)(nil),                // 3: cellgate.cell.v1.Group
-	(*Consumption)(nil),          // 4: cellgate.cell.v1.Consumption
-	(*Rules)(nil),                // 5: cellgate.cell.v1.Rules
-	(*Weigher)(nil),              // 6: cellgate.cell.v1.Weigher
-	(*Query)(nil),                // 7: cellgate.cell.v1.Query
-	(*Take)(nil),                 // 8: cellgate.cell.v1.Take
-	(*Knowledge)(nil),            // 9: cellgate.cell.v1.Knowledge
-	(*Bounds)(nil),               // 10: cellgate.cell.v1.Bounds
-	(*ProposeBatchRequest)(nil),  // 11: cellgate.cell.v1.ProposeBatchRequest
-	(*ProposeBatchResponse)(nil), // 12: cellgate.cell.v1.ProposeBatchResponse
-	(*Proposal)(nil),             // 13: cellgate.cell.v1.Proposal
-	(*ClaimOrigin)(nil),          // 14: cellgate.cell.v1.ClaimOrigin
-	(*Reject)(nil),               // 15: cellgate.cell.v1.Reject
-	(*GroupHost)(nil),            // 16: cellgate.cell.v1.GroupHost
-	(*Candidate)(nil),            // 17: cellgate.cell.v1.Candidate
-	(*Failure)(nil),              // 18: cellgate.cell.v1.Failure
-	(*ClaimBatchRequest)(nil),    // 19: cellgate.cell.v1.ClaimBatchRequest
-	(*ClaimOp)(nil),              // 20: cellgate.cell.v1.ClaimOp
-	(*NewClaim)(nil),             // 21: cellgate.cell.v1.NewClaim
-	(*ClaimGroup)(nil),           // 22: cellgate.cell.v1.ClaimGroup
-	(*ClaimRef)(nil),             // 23: cellgate.cell.v1.ClaimRef
-	(*GroupPin)(nil),             // 24: cellgate.cell.v1.GroupPin
-	(*GroupUnpin)(nil),           // 25: cellgate.cell.v1.GroupUnpin
-	(*ClaimBatchResponse)(nil),   // 26: cellgate.cell.v1.ClaimBatchResponse
-	(*ClaimOutcome)(nil),         // 27: cellgate.cell.v1.ClaimOutcome
-	(*Refusal)(nil),              // 28: cellgate.cell.v1.Refusal
-	(*ListClaimsRequest)(nil),    // 29: cellgate.cell.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),   // 30: cellgate.cell.v1.ListClaimsResponse
-	(*ListHostsRequest)(nil),     // 31: cellgate.cell.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),    // 32: cellgate.cell.v1.ListHostsResponse
-	(*GetSummaryRequest)(nil),    // 33: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),   // 34: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),              // 35: cellgate.cell.v1.MaxUnit
-	(*v1.Claim)(nil),             // 36: cellgate.v1.Claim
-	(*v1.Allocation)(nil),        // 37: cellgate.v1.Allocation
-	(*durationpb.Duration)(nil),  // 38: google.protobuf.Duration
-	(*v1.Host)(nil),              // 39: cellgate.v1.Host
-	(*v1.Cell)(nil),              // 40: cellgate.v1.Cell
+	(*Placement)(nil),             // 0: cellgate.cell.v1.Placement
+	(*Amount)(nil),                // 1: cellgate.cell.v1.Amount
+	(*NameSet)(nil),               // 2: cellgate.cell.v1.NameSet
+	(*Group)(nil),                 // 3: cellgate.cell.v1.Group
+	(*Consumption)(nil),           // 4: cellgate.cell.v1.Consumption
+	(*Rules)(nil),                 // 5: cellgate.cell.v1.Rules
+	(*Weigher)(nil),               // 6: cellgate.cell.v1.Weigher
+	(*Query)(nil),                 // 7: cellgate.cell.v1.Query
+	(*Take)(nil),                  // 8: cellgate.cell.v1.Take
+	(*Knowledge)(nil),             // 9: cellgate.cell.v1.Knowledge
+	(*Bounds)(nil),                // 10: cellgate.cell.v1.Bounds
+	(*ProposeBatchRequest)(nil),   // 11: cellgate.cell.v1.ProposeBatchRequest
+	(*ProposeBatchResponse)(nil),  // 12: cellgate.cell.v1.ProposeBatchResponse
+	(*Proposal)(nil),              // 13: cellgate.cell.v1.Proposal
+	(*ClaimOrigin)(nil),           // 14: cellgate.cell.v1.ClaimOrigin
+	(*Reject)(nil),                // 15: cellgate.cell.v1.Reject
+	(*GroupHost)(nil),             // 16: cellgate.cell.v1.GroupHost
+	(*Candidate)(nil),             // 17: cellgate.cell.v1.Candidate
+	(*Failure)(nil),               // 18: cellgate.cell.v1.Failure
+	(*ClaimBatchRequest)(nil),     // 19: cellgate.cell.v1.ClaimBatchRequest
+	(*ClaimOp)(nil),               // 20: cellgate.cell.v1.ClaimOp
+	(*NewClaim)(nil),              // 21: cellgate.cell.v1.NewClaim
+	(*SwapClaim)(nil),             // 22: cellgate.cell.v1.SwapClaim
+	(*TransferClaim)(nil),         // 23: cellgate.cell.v1.TransferClaim
+	(*ClaimGroup)(nil),            // 24: cellgate.cell.v1.ClaimGroup
+	(*ClaimRef)(nil),              // 25: cellgate.cell.v1.ClaimRef
+	(*GroupPin)(nil),              // 26: cellgate.cell.v1.GroupPin
+	(*GroupUnpin)(nil),            // 27: cellgate.cell.v1.GroupUnpin
+	(*ClaimBatchResponse)(nil),    // 28: cellgate.cell.v1.ClaimBatchResponse
+	(*ClaimOutcome)(nil),          // 29: cellgate.cell.v1.ClaimOutcome
+	(*Refusal)(nil),               // 30: cellgate.cell.v1.Refusal
+	(*ListClaimsRequest)(nil),     // 31: cellgate.cell.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),    // 32: cellgate.cell.v1.ListClaimsResponse
+	(*ListHostsRequest)(nil),      // 33: cellgate.cell.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),     // 34: cellgate.cell.v1.ListHostsResponse
+	(*PutDecisionsRequest)(nil),   // 35: cellgate.cell.v1.PutDecisionsRequest
+	(*PutDecisionsResponse)(nil),  // 36: cellgate.cell.v1.PutDecisionsResponse
+	(*GetDecisionRequest)(nil),    // 37: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),   // 38: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),  // 39: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil), // 40: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),     // 41: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 42: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),               // 43: cellgate.cell.v1.MaxUnit
+	(*v1.Claim)(nil),              // 44: cellgate.v1.Claim
+	(*v1.Allocation)(nil),         // 45: cellgate.v1.Allocation
+	(*durationpb.Duration)(nil),   // 46: google.protobuf.Duration
+	(*v1.Host)(nil),               // 47: cellgate.v1.Host
+	(*v1.Decision)(nil),           // 48: cellgate.v1.Decision
+	(*v1.Cell)(nil),               // 49: cellgate.v1.Cell
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	1,  // 0: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
@@ -2931,42 +3513,55 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	10, // 14: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
 	16, // 15: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
 	17, // 16: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	36, // 17: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	44, // 17: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
 	18, // 18: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
 	14, // 19: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
 	20, // 20: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
 	21, // 21: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	23, // 22: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	23, // 23: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	24, // 24: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	25, // 25: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	37, // 26: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	38, // 27: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	22, // 28: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	38, // 29: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	27, // 30: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	36, // 31: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	28, // 32: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	14, // 33: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	36, // 34: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	39, // 35: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	40, // 36: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	35, // 37: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	11, // 38: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	19, // 39: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	29, // 40: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	31, // 41: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	33, // 42: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	12, // 43: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	26, // 44: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	30, // 45: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	32, // 46: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	34, // 47: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	43, // [43:48] is the sub-list for method output_type
-	38, // [38:43] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	25, // 22: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	25, // 23: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	26, // 24: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	27, // 25: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	22, // 26: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	23, // 27: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	45, // 28: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	46, // 29: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	24, // 30: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	45, // 31: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	46, // 32: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	46, // 33: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	29, // 34: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	44, // 35: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	30, // 36: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	14, // 37: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	44, // 38: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	47, // 39: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	48, // 40: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	48, // 41: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	48, // 42: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	49, // 43: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	43, // 44: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	11, // 45: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	19, // 46: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	31, // 47: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	33, // 48: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	35, // 49: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	37, // 50: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	39, // 51: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	41, // 52: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	12, // 53: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	28, // 54: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	32, // 55: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	34, // 56: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	36, // 57: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	38, // 58: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	40, // 59: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	42, // 60: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	53, // [53:61] is the sub-list for method output_type
+	45, // [45:53] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -2980,6 +3575,8 @@ func file_cellgate_cell_v1_cell_proto_init() {
 		(*ClaimOp_Release)(nil),
 		(*ClaimOp_Pin)(nil),
 		(*ClaimOp_Unpin)(nil),
+		(*ClaimOp_Swap)(nil),
+		(*ClaimOp_Transfer)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2987,7 +3584,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   36,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

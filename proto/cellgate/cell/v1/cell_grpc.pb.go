@@ -21,11 +21,14 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	CellScheduler_ProposeBatch_FullMethodName = "/cellgate.cell.v1.CellScheduler/ProposeBatch"
-	CellScheduler_ClaimBatch_FullMethodName   = "/cellgate.cell.v1.CellScheduler/ClaimBatch"
-	CellScheduler_ListClaims_FullMethodName   = "/cellgate.cell.v1.CellScheduler/ListClaims"
-	CellScheduler_ListHosts_FullMethodName    = "/cellgate.cell.v1.CellScheduler/ListHosts"
-	CellScheduler_GetSummary_FullMethodName   = "/cellgate.cell.v1.CellScheduler/GetSummary"
+	CellScheduler_ProposeBatch_FullMethodName  = "/cellgate.cell.v1.CellScheduler/ProposeBatch"
+	CellScheduler_ClaimBatch_FullMethodName    = "/cellgate.cell.v1.CellScheduler/ClaimBatch"
+	CellScheduler_ListClaims_FullMethodName    = "/cellgate.cell.v1.CellScheduler/ListClaims"
+	CellScheduler_ListHosts_FullMethodName     = "/cellgate.cell.v1.CellScheduler/ListHosts"
+	CellScheduler_PutDecisions_FullMethodName  = "/cellgate.cell.v1.CellScheduler/PutDecisions"
+	CellScheduler_GetDecision_FullMethodName   = "/cellgate.cell.v1.CellScheduler/GetDecision"
+	CellScheduler_ListDecisions_FullMethodName = "/cellgate.cell.v1.CellScheduler/ListDecisions"
+	CellScheduler_GetSummary_FullMethodName    = "/cellgate.cell.v1.CellScheduler/GetSummary"
 )
 
 // CellSchedulerClient is the client API for CellScheduler service.
@@ -41,6 +44,11 @@ type CellSchedulerClient interface {
 	ClaimBatch(ctx context.Context, in *ClaimBatchRequest, opts ...grpc.CallOption) (*ClaimBatchResponse, error)
 	ListClaims(ctx context.Context, in *ListClaimsRequest, opts ...grpc.CallOption) (*ListClaimsResponse, error)
 	ListHosts(ctx context.Context, in *ListHostsRequest, opts ...grpc.CallOption) (*ListHostsResponse, error)
+	// PutDecisions keeps decisions in the cell's shard; one that is there already is
+	// replaced.
+	PutDecisions(ctx context.Context, in *PutDecisionsRequest, opts ...grpc.CallOption) (*PutDecisionsResponse, error)
+	GetDecision(ctx context.Context, in *GetDecisionRequest, opts ...grpc.CallOption) (*GetDecisionResponse, error)
+	ListDecisions(ctx context.Context, in *ListDecisionsRequest, opts ...grpc.CallOption) (*ListDecisionsResponse, error)
 	// GetSummary says what the cell could ever hold (routing) and what it holds
 	// now (display).
 	GetSummary(ctx context.Context, in *GetSummaryRequest, opts ...grpc.CallOption) (*GetSummaryResponse, error)
@@ -94,6 +102,36 @@ func (c *cellSchedulerClient) ListHosts(ctx context.Context, in *ListHostsReques
 	return out, nil
 }
 
+func (c *cellSchedulerClient) PutDecisions(ctx context.Context, in *PutDecisionsRequest, opts ...grpc.CallOption) (*PutDecisionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PutDecisionsResponse)
+	err := c.cc.Invoke(ctx, CellScheduler_PutDecisions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *cellSchedulerClient) GetDecision(ctx context.Context, in *GetDecisionRequest, opts ...grpc.CallOption) (*GetDecisionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetDecisionResponse)
+	err := c.cc.Invoke(ctx, CellScheduler_GetDecision_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *cellSchedulerClient) ListDecisions(ctx context.Context, in *ListDecisionsRequest, opts ...grpc.CallOption) (*ListDecisionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListDecisionsResponse)
+	err := c.cc.Invoke(ctx, CellScheduler_ListDecisions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *cellSchedulerClient) GetSummary(ctx context.Context, in *GetSummaryRequest, opts ...grpc.CallOption) (*GetSummaryResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetSummaryResponse)
@@ -117,6 +155,11 @@ type CellSchedulerServer interface {
 	ClaimBatch(context.Context, *ClaimBatchRequest) (*ClaimBatchResponse, error)
 	ListClaims(context.Context, *ListClaimsRequest) (*ListClaimsResponse, error)
 	ListHosts(context.Context, *ListHostsRequest) (*ListHostsResponse, error)
+	// PutDecisions keeps decisions in the cell's shard; one that is there already is
+	// replaced.
+	PutDecisions(context.Context, *PutDecisionsRequest) (*PutDecisionsResponse, error)
+	GetDecision(context.Context, *GetDecisionRequest) (*GetDecisionResponse, error)
+	ListDecisions(context.Context, *ListDecisionsRequest) (*ListDecisionsResponse, error)
 	// GetSummary says what the cell could ever hold (routing) and what it holds
 	// now (display).
 	GetSummary(context.Context, *GetSummaryRequest) (*GetSummaryResponse, error)
@@ -141,6 +184,15 @@ func (UnimplementedCellSchedulerServer) ListClaims(context.Context, *ListClaimsR
 }
 func (UnimplementedCellSchedulerServer) ListHosts(context.Context, *ListHostsRequest) (*ListHostsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListHosts not implemented")
+}
+func (UnimplementedCellSchedulerServer) PutDecisions(context.Context, *PutDecisionsRequest) (*PutDecisionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PutDecisions not implemented")
+}
+func (UnimplementedCellSchedulerServer) GetDecision(context.Context, *GetDecisionRequest) (*GetDecisionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetDecision not implemented")
+}
+func (UnimplementedCellSchedulerServer) ListDecisions(context.Context, *ListDecisionsRequest) (*ListDecisionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListDecisions not implemented")
 }
 func (UnimplementedCellSchedulerServer) GetSummary(context.Context, *GetSummaryRequest) (*GetSummaryResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSummary not implemented")
@@ -238,6 +290,60 @@ func _CellScheduler_ListHosts_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CellScheduler_PutDecisions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PutDecisionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CellSchedulerServer).PutDecisions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CellScheduler_PutDecisions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CellSchedulerServer).PutDecisions(ctx, req.(*PutDecisionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CellScheduler_GetDecision_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetDecisionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CellSchedulerServer).GetDecision(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CellScheduler_GetDecision_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CellSchedulerServer).GetDecision(ctx, req.(*GetDecisionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CellScheduler_ListDecisions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListDecisionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CellSchedulerServer).ListDecisions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CellScheduler_ListDecisions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CellSchedulerServer).ListDecisions(ctx, req.(*ListDecisionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _CellScheduler_GetSummary_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetSummaryRequest)
 	if err := dec(in); err != nil {
@@ -278,6 +384,18 @@ var CellScheduler_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListHosts",
 			Handler:    _CellScheduler_ListHosts_Handler,
+		},
+		{
+			MethodName: "PutDecisions",
+			Handler:    _CellScheduler_PutDecisions_Handler,
+		},
+		{
+			MethodName: "GetDecision",
+			Handler:    _CellScheduler_GetDecision_Handler,
+		},
+		{
+			MethodName: "ListDecisions",
+			Handler:    _CellScheduler_ListDecisions_Handler,
 		},
 		{
 			MethodName: "GetSummary",
