@@ -45,13 +45,13 @@ func fleet(b *testing.B, store shard.Store, n int, vcpus int32) *replica {
 
 // flavor is a usual query: three classes, a trait, ten candidates.
 func flavor(i int) *cellv1.Query {
-	return &cellv1.Query{Limit: 10, Seed: uint64(i), ConsumerUuids: []string{consumerUUID(i)}, Placement: &cellv1.Placement{
+	return &cellv1.Query{Limit: 10, Seed: uint64(i), ConsumerUuids: []string{consumerUUID(i)}, Placement: serialized(&cellv1.Placement{
 		Resources: []*cellv1.Amount{
 			{ResourceClass: "VCPU", Amount: 2}, {ResourceClass: "MEMORY_MB", Amount: 4096}, {ResourceClass: "DISK_GB", Amount: 20},
 		},
 		AvailabilityZone: "az1",
 		Consume:          &cellv1.Consumption{Vcpus: 2, MemoryMb: 4096, DiskMb: 20480},
-	}}
+	})}
 }
 
 // BenchmarkProposeBatch goes through gRPC over memory: encoding, validation and

@@ -29,6 +29,7 @@ type Cell struct {
 	live     *liveness
 	outages  *outages
 	versions *versions
+	shapes   *shapes
 	writer   *writer
 	follower *follower
 	pipeline *pipeline
@@ -66,7 +67,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	}
 	c := &Cell{
 		cfg: cfg, uuid: id.String(), store: deps.Store, log: log.With("cell", cfg.Name, "replica", cfg.Replica),
-		rows: newRows(), live: newLiveness(cfg.ServiceDownTime, now), versions: newVersions(cfg, now),
+		rows: newRows(), live: newLiveness(cfg.ServiceDownTime, now), versions: newVersions(cfg, now), shapes: newShapes(),
 		slots: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		ready: make(chan struct{}), stopping: make(chan struct{}),
 	}

@@ -219,7 +219,7 @@ func TestOneBadQueryFailsAlone(t *testing.T) {
 	bad := query(1)
 	bad.Takes = []*cellv1.Take{{HostUuid: "x", InstanceUuid: consumerUUID(1)}}
 	unknown := query(1)
-	unknown.Placement.Rules = &cellv1.Rules{Filters: []string{"NoSuchFilter"}}
+	unknown.Placement = serialized(&cellv1.Placement{Rules: &cellv1.Rules{Filters: []string{"NoSuchFilter"}}})
 	queries := []*cellv1.Query{query(1), bad, query(2), unknown}
 	for range 60 {
 		queries = append(queries, query(1))

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/internal/rpc"
@@ -155,10 +156,18 @@ func consumerUUID(n int) string { return fmt.Sprintf("cccccccc-0000-4000-8000-%0
 
 // query asks for hosts with a VCPU count.
 func query(vcpus int32) *cellv1.Query {
-	return &cellv1.Query{Limit: 10, Seed: 1, Placement: &cellv1.Placement{
+	return &cellv1.Query{Limit: 10, Seed: 1, Placement: serialized(&cellv1.Placement{
 		Resources: []*cellv1.Amount{{ResourceClass: "VCPU", Amount: vcpus}},
 		Consume:   &cellv1.Consumption{Vcpus: vcpus},
-	}}
+	})}
+}
+
+func serialized(p *cellv1.Placement) []byte {
+	text, err := proto.Marshal(p)
+	if err != nil {
+		panic(err)
+	}
+	return text
 }
 
 func (r *replica) propose(q *cellv1.Query) *cellv1.Proposal {

@@ -69,7 +69,7 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 // propose answers one query. The claims are the newest, whatever the version:
 // they say what a request has already.
 func (c *Cell) propose(table *schedule.Table, name string, in *cellv1.Query) (*cellv1.Proposal, error) {
-	q, consumers, err := queryOf(in)
+	q, consumers, err := c.shapes.queryOf(in)
 	if err != nil {
 		return nil, err
 	}

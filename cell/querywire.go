@@ -3,6 +3,7 @@ package cell
 import (
 	"fmt"
 	"math"
+	"strconv"
 
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -45,34 +46,9 @@ func (r *reader) finite(path string, x float64) float64 {
 	return x
 }
 
-// queryOf reads a query, and the consumers it asks about as canonical text. What
-// the table checks itself (names of filters and weighers) is left to it.
-func queryOf(in *cellv1.Query) (*schedule.Query, []string, error) {
-	var r reader
-	q := &schedule.Query{Seed: in.GetSeed(), Limit: int(in.GetLimit())}
-	if q.Limit < 1 {
-		r.problem("limit", "must be at least 1")
-	}
-	if in.GetPlacement() == nil {
-		r.problem("placement", "must be set")
-	}
-	q.Request = r.request(in.GetPlacement())
-	q.Rules = r.rules(in.GetPlacement().GetRules())
-	q.Known = r.known(in.GetKnown())
-	for i, t := range in.GetTakes() {
-		q.Takes = append(q.Takes, schedule.Take{
-			Host:     r.id(fmt.Sprintf("takes[%d].host_uuid", i), t.GetHostUuid()),
-			Instance: r.id(fmt.Sprintf("takes[%d].instance_uuid", i), t.GetInstanceUuid()),
-		})
-	}
-	consumers := make([]string, len(in.GetConsumerUuids()))
-	for i, s := range in.GetConsumerUuids() {
-		consumers[i] = r.uuid(fmt.Sprintf("consumer_uuids[%d]", i), s)
-	}
-	if err := fault.InvalidFields(r.bad); err != nil {
-		return nil, nil, err
-	}
-	return q, consumers, nil
+// itemPath is the path of a list's item.
+func itemPath(list string, i int, field string) string {
+	return list + "[" + strconv.Itoa(i) + "]" + field
 }
 
 func (r *reader) request(p *cellv1.Placement) *schedule.Request {

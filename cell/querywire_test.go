@@ -48,7 +48,7 @@ func wireQuery(q *schedule.Query, version string, consumers []string) *cellv1.Qu
 			p.Group.Members = append(p.Group.Members, m.String())
 		}
 	}
-	out := &cellv1.Query{Placement: p, Seed: q.Seed, Limit: int32(q.Limit), TableVersion: version, ConsumerUuids: consumers}
+	out := &cellv1.Query{Placement: serialized(p), Seed: q.Seed, Limit: int32(q.Limit), TableVersion: version, ConsumerUuids: consumers}
 	if k := q.Known; k != nil {
 		out.Known = &cellv1.Knowledge{Passed: k.Passed, GroupHosts: k.GroupHosts, GroupHostsKnown: k.GroupHostsKnown}
 		for _, b := range k.Bounds {
@@ -144,7 +144,7 @@ func TestQueryComesBackFromTheWire(t *testing.T) {
 		if err := proto.Unmarshal(raw, &in); err != nil {
 			t.Fatal(err)
 		}
-		got, gotConsumers, err := queryOf(&in)
+		got, gotConsumers, err := newShapes().queryOf(&in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,16 +159,16 @@ func TestQueryComesBackFromTheWire(t *testing.T) {
 
 func TestQueryNamesItsBadFields(t *testing.T) {
 	in := &cellv1.Query{
-		Placement: &cellv1.Placement{
+		Placement: serialized(&cellv1.Placement{
 			Resources: []*cellv1.Amount{{ResourceClass: "VCPU", Amount: 1}, {ResourceClass: "VCPU", Amount: -1}, {Amount: 1}},
 			Group:     &cellv1.Group{Uuid: "x", Policy: "sometimes", Members: []string{hostA, "y"}},
 			Rules:     &cellv1.Rules{Weighers: []*cellv1.Weigher{{Name: "RAMWeigher", Multiplier: math.NaN()}}},
-		},
+		}),
 		Known:         &cellv1.Knowledge{Bounds: []*cellv1.Bounds{{Min: math.NaN()}}},
 		Takes:         []*cellv1.Take{{HostUuid: hostA, InstanceUuid: "z"}},
 		ConsumerUuids: []string{hostA, ""},
 	}
-	_, _, err := queryOf(in)
+	_, _, err := newShapes().queryOf(in)
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Kind != fault.InvalidRequest {
 		t.Fatalf("got %v", err)
@@ -188,7 +188,7 @@ func TestQueryNamesItsBadFields(t *testing.T) {
 	if !slices.Equal(paths, want) {
 		t.Errorf("named %v\nwant  %v", paths, want)
 	}
-	if _, _, err := queryOf(&cellv1.Query{Limit: 1}); fault.KindOf(err) != fault.InvalidRequest {
+	if _, _, err := newShapes().queryOf(&cellv1.Query{Limit: 1}); fault.KindOf(err) != fault.InvalidRequest {
 		t.Errorf("without a placement: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // the consumers: a cell that cannot hold the request may hold an earlier claim.
 // It asks once a request; the function it gives waits for the answers, and gives
 // them once. A cell that does not answer is passed over: see docs/adr/0005.
-func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement *cellv1.Placement) func() []held {
+func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement []byte) func() []held {
 	if s.others || s.req.GetDryRun() {
 		return func() []held { return nil }
 	}

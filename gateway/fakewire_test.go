@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"google.golang.org/protobuf/proto"
+
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
@@ -8,7 +10,10 @@ import (
 // queryFrom and proposalTo are what a cell does with the wire forms; the
 // gateway's own conversions are the other way round.
 func queryFrom(q *cellv1.Query) *schedule.Query {
-	p := q.GetPlacement()
+	p := &cellv1.Placement{}
+	if err := proto.Unmarshal(q.GetPlacement(), p); err != nil {
+		panic(err)
+	}
 	r := &schedule.Request{
 		Required: p.GetRequiredTraits(), Forbidden: p.GetForbiddenTraits(), ForbiddenAggregates: p.GetForbiddenAggregates(),
 		AvailabilityZone: p.GetAvailabilityZone(), IgnoreHosts: p.GetIgnoreHosts(), ForceHosts: p.GetForceHosts(),

@@ -5,9 +5,6 @@ import (
 	"crypto/sha256"
 	"sync"
 
-	"google.golang.org/protobuf/proto"
-
-	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
 
@@ -17,14 +14,9 @@ const maxHints = 4096
 // shape names a placement: equal shapes have equal answers on equal tables.
 type shape [sha256.Size]byte
 
-// shapeOf hashes a placement. It may differ between two builds of this program,
-// never within one.
-func shapeOf(p *cellv1.Placement) shape {
-	// Marshalling fails only on invalid UTF-8, which has come in through
-	// proto or JSON and so is valid.
-	text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(p)
-	return sha256.Sum256(text)
-}
+// shapeOf hashes a serialized placement. It may differ between two builds of this
+// program, never within one.
+func shapeOf(placement []byte) shape { return sha256.Sum256(placement) }
 
 // hints remember the last bounds of the shapes used most recently. A hint that
 // is out of date costs a second round, never exactness.

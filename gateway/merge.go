@@ -49,7 +49,7 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (*me
 	for _, i := range pending {
 		instances = append(instances, s.instances[i])
 	}
-	placement := placementOf(s.request, s.rules)
+	placement := placementBytes(s.request, s.rules)
 	key := shapeOf(placement)
 	plan := schedule.NewPlan(schedule.PlanConfig{
 		Request: s.request, Rules: s.rules, Seed: s.seed, Instances: instances,

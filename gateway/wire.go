@@ -3,9 +3,20 @@ package gateway
 import (
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
+
+// placementBytes gives the serialized placement of a request and its rules, as
+// queries carry it.
+func placementBytes(r *schedule.Request, rules *schedule.Rules) []byte {
+	// Marshalling fails only on invalid UTF-8, which has come in through
+	// proto or JSON and so is valid.
+	text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(placementOf(r, rules))
+	return text
+}
 
 // placementOf gives the wire form of a request and its rules.
 func placementOf(r *schedule.Request, rules *schedule.Rules) *cellv1.Placement {
@@ -60,10 +71,10 @@ func idTexts(ids []schedule.ID) []string {
 	return out
 }
 
-// queryOf gives the wire form of a query of a placement that is translated
+// queryOf gives the wire form of a query of a placement that is serialized
 // already.
-func queryOf(q *schedule.Query, p *cellv1.Placement) *cellv1.Query {
-	out := &cellv1.Query{Placement: p, Seed: q.Seed, Limit: int32(q.Limit), Known: knowledgeOf(q.Known)}
+func queryOf(q *schedule.Query, placement []byte) *cellv1.Query {
+	out := &cellv1.Query{Placement: placement, Seed: q.Seed, Limit: int32(q.Limit), Known: knowledgeOf(q.Known)}
 	for _, t := range q.Takes {
 		out.Takes = append(out.Takes, &cellv1.Take{HostUuid: t.Host.String(), InstanceUuid: t.Instance.String()})
 	}

@@ -580,8 +580,10 @@ func (x *Weigher) GetMultiplier() float64 {
 
 // Query asks for the best hosts of a placement. It mirrors schedule.Query.
 type Query struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Placement *Placement             `protobuf:"bytes,1,opt,name=placement,proto3" json:"placement,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A serialized Placement: written once for all cells and rounds of a request. A
+	// cell keeps what it made of the bytes that it saw last.
+	Placement []byte `protobuf:"bytes,1,opt,name=placement,proto3" json:"placement,omitempty"`
 	// Decides among equal weights.
 	Seed uint64 `protobuf:"varint,2,opt,name=seed,proto3" json:"seed,omitempty"`
 	// Candidates wanted, at most.
@@ -628,7 +630,7 @@ func (*Query) Descriptor() ([]byte, []int) {
 	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{7}
 }
 
-func (x *Query) GetPlacement() *Placement {
+func (x *Query) GetPlacement() []byte {
 	if x != nil {
 		return x.Placement
 	}
@@ -3213,9 +3215,9 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"multiplier\x18\x02 \x01(\x01R\n" +
-	"multiplier\"\x99\x02\n" +
-	"\x05Query\x129\n" +
-	"\tplacement\x18\x01 \x01(\v2\x1b.cellgate.cell.v1.PlacementR\tplacement\x12\x12\n" +
+	"multiplier\"\x8a\x02\n" +
+	"\x05Query\x12*\n" +
+	"\tplacement\x18\x01 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80\x02R\tplacement\x12\x12\n" +
 	"\x04seed\x18\x02 \x01(\x04R\x04seed\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\x05R\x05limit\x121\n" +
 	"\x05known\x18\x04 \x01(\v2\x1b.cellgate.cell.v1.KnowledgeR\x05known\x12,\n" +
@@ -3503,65 +3505,64 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	4,  // 4: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
 	5,  // 5: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
 	6,  // 6: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
-	0,  // 7: cellgate.cell.v1.Query.placement:type_name -> cellgate.cell.v1.Placement
-	9,  // 8: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
-	8,  // 9: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
-	10, // 10: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
-	7,  // 11: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	13, // 12: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	15, // 13: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	10, // 14: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
-	16, // 15: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	17, // 16: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	44, // 17: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	18, // 18: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	14, // 19: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	20, // 20: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	21, // 21: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	25, // 22: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	25, // 23: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	26, // 24: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	27, // 25: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	22, // 26: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	23, // 27: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	45, // 28: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	46, // 29: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	24, // 30: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	45, // 31: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	46, // 32: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	46, // 33: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	29, // 34: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	44, // 35: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	30, // 36: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	14, // 37: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	44, // 38: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	47, // 39: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	48, // 40: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	48, // 41: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	48, // 42: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	49, // 43: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	43, // 44: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	11, // 45: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	19, // 46: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	31, // 47: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	33, // 48: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	35, // 49: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	37, // 50: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	39, // 51: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	41, // 52: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	12, // 53: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	28, // 54: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	32, // 55: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	34, // 56: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	36, // 57: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	38, // 58: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	40, // 59: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	42, // 60: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	53, // [53:61] is the sub-list for method output_type
-	45, // [45:53] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	9,  // 7: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
+	8,  // 8: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
+	10, // 9: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
+	7,  // 10: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
+	13, // 11: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	15, // 12: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	10, // 13: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
+	16, // 14: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	17, // 15: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
+	44, // 16: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	18, // 17: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	14, // 18: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	20, // 19: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	21, // 20: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	25, // 21: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	25, // 22: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	26, // 23: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	27, // 24: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	22, // 25: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	23, // 26: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	45, // 27: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	46, // 28: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	24, // 29: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	45, // 30: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	46, // 31: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	46, // 32: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	29, // 33: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	44, // 34: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	30, // 35: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	14, // 36: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	44, // 37: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	47, // 38: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	48, // 39: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	48, // 40: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	48, // 41: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	49, // 42: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	43, // 43: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	11, // 44: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	19, // 45: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	31, // 46: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	33, // 47: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	35, // 48: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	37, // 49: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	39, // 50: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	41, // 51: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	12, // 52: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	28, // 53: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	32, // 54: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	34, // 55: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	36, // 56: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	38, // 57: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	40, // 58: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	42, // 59: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	52, // [52:60] is the sub-list for method output_type
+	44, // [44:52] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
