@@ -41,6 +41,7 @@ var rules = []rule{
 	{folder: "internal/rpc", may: []string{"internal/fault"}, why: "transport knows no service"},
 	{folder: "internal/bench", may: []string{"internal/fault", "proto"}, why: "a load client knows the public API only"},
 	{folder: "internal/config", may: []string{"internal/fault"}, why: "configuration is plain data"},
+	{folder: "internal/health", stdOnly: true, why: "saying how one is knows nothing of what one does"},
 	{folder: "internal/lifecycle", may: []string{"internal/fault"}, why: "running things knows nothing of them"},
 	{folder: "cmd", may: []string{"agent", "cell", "gateway", "internal", "proto", "samples", "shard"}, why: "only cmd wires the parts and constructs backends; the core is reached through them"},
 }

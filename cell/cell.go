@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/health"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
@@ -34,6 +35,8 @@ type Cell struct {
 	follower *follower
 	pipeline *pipeline
 	keeper   *keeper
+	stored   *storeWatch
+	health   *health.Monitor
 	summary  summaryCache
 	order    hostOrder
 	// slots bounds the proposals computed at once.
@@ -71,15 +74,17 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 		slots: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		ready: make(chan struct{}), stopping: make(chan struct{}),
 	}
+	c.stored = &storeWatch{now: now}
+	c.health = health.New(c.aliveChecks, c.readyChecks)
 	c.outages = newOutages(c.live, c.rows.serviceHost, c.log)
 	c.writer = newWriter(c.uuid, c.rows, c.live, c.versions, c.log)
 	show := func(f feed) { c.writer.in <- f }
 	c.follower = newFollower(deps.Store, cfg.TailEvery, c.rows, show, c.log)
 	c.pipeline = &pipeline{
 		queue: newQueue(cfg.MaxQueue), batch: cfg.MaxBatch, show: show,
-		committed: c.follower.committed, unknown: c.follower.now, log: c.log,
+		committed: c.follower.committed, unknown: c.follower.now, stored: c.stored, log: c.log,
 	}
-	c.keeper = &keeper{store: deps.Store, every: cfg.LeaseScan, keep: cfg.JournalKeep, do: c.pipeline.do, log: c.log}
+	c.keeper = &keeper{store: deps.Store, every: cfg.LeaseScan, keep: cfg.JournalKeep, do: c.pipeline.do, stored: c.stored, log: c.log}
 	return c, nil
 }
 

@@ -23,8 +23,10 @@ type keeper struct {
 	every time.Duration
 	keep  time.Duration
 	// do commits operations; see pipeline.
-	do  func(ctx context.Context, ops []shard.Op, urgent bool) ([]answer, error)
-	log *slog.Logger
+	do func(ctx context.Context, ops []shard.Op, urgent bool) ([]answer, error)
+	// stored hears how each scan went.
+	stored *storeWatch
+	log    *slog.Logger
 }
 
 // leases ends leases until ctx ends. Several replicas may: Expire does nothing
@@ -48,6 +50,9 @@ func (k *keeper) journal(ctx context.Context) error {
 func (k *keeper) expire(ctx context.Context) error {
 	for {
 		due, err := k.store.Due(ctx, leaseLimit)
+		if ctx.Err() == nil {
+			k.stored.saw(err)
+		}
 		if err != nil || len(due) == 0 {
 			return err
 		}

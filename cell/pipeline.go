@@ -26,7 +26,9 @@ type pipeline struct {
 	// transaction whose fate is not known.
 	committed func(shard.Entry)
 	unknown   func()
-	log       *slog.Logger
+	// stored hears how each transaction went.
+	stored *storeWatch
+	log    *slog.Logger
 }
 
 // do queues operations and waits for their answers. It gives an error when
@@ -90,7 +92,10 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTimeout)
 	defer cancel()
+	end := p.stored.begin()
 	applied, err := p.lane.Apply(ctx, ops)
+	end()
+	p.stored.saw(err)
 	switch {
 	case err == nil && len(applied.Outcomes) != len(ops):
 		err = fault.New(fault.Internal, "the store answered %d of %d operations", len(applied.Outcomes), len(ops))

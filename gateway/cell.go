@@ -26,6 +26,9 @@ type cell struct {
 	// stranger says why the cell at the address is not the configured one; nil
 	// when it is, or is not known yet.
 	stranger atomic.Pointer[string]
+	// watched is when the directory last came around to the cell, in ns of the
+	// gateway's clock; 0 before the first time.
+	watched  atomic.Int64
 	proposer proposer
 }
 

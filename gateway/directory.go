@@ -44,6 +44,7 @@ func (g *Gateway) watch(ctx context.Context, c *cell, first func()) {
 	tick := time.NewTicker(summaryEvery)
 	defer tick.Stop()
 	for {
+		c.watched.Store(g.now().UnixNano())
 		_, err := g.readSummary(ctx, c, summaryBudget)
 		if (err == nil) != available && ctx.Err() == nil {
 			available = err == nil

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"cellgate/internal/health"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
@@ -67,12 +68,13 @@ type Deps struct {
 
 // Gateway serves the public API.
 type Gateway struct {
-	cfg   Config
-	log   *slog.Logger
-	now   func() time.Time
-	cells []*cell
-	hints *hints
-	ready chan struct{}
+	cfg    Config
+	log    *slog.Logger
+	now    func() time.Time
+	cells  []*cell
+	hints  *hints
+	ready  chan struct{}
+	health *health.Monitor
 	// inFlight counts the selections running.
 	inFlight atomic.Int64
 	// life ends with Run, after its tasks had their time; tasks are the
@@ -97,6 +99,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	if g.now == nil {
 		g.now = time.Now
 	}
+	g.health = health.New(g.aliveChecks, g.readyChecks)
 	g.life, g.end = context.WithCancel(context.Background())
 	for _, c := range cfg.Cells {
 		link, err := newCell(c, deps.Dial, g)

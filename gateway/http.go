@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
@@ -26,11 +25,12 @@ const maxBody = rpc.MaxMessageBytes
 // a field that is unknown, or has a value of a wrong type, is refused by name.
 //
 //	/v1/…          the API, as its protos say
-//	/healthz       200 while the process serves
-//	/readyz        200 when every cell has been asked and one has answered, 503 before
+//	/healthz       200 while the process is alive, else 503; see health.go
+//	/readyz        200 while new requests are welcome, else 503; see health.go
 //	/openapi.json  the API's description
 //
-// Every error, on any path, has the body that httpError describes.
+// Every error, on any path, has the body that httpError describes; those of
+// /healthz and /readyz are health.Reports, which say each check and why.
 func (g *Gateway) HTTPHandler(conn *grpc.ClientConn) (http.Handler, error) {
 	known := restCallsOf(
 		cellgatev1.File_cellgate_v1_scheduler_proto, cellgatev1.File_cellgate_v1_claims_proto,
@@ -62,10 +62,8 @@ func (g *Gateway) HTTPHandler(conn *grpc.ClientConn) (http.Handler, error) {
 		r.Body = &body{from: http.MaxBytesReader(w, r.Body, maxBody)}
 		mux.ServeHTTP(w, r)
 	}))
-	root.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, []byte(`{"status":"ok"}`))
-	})
-	root.HandleFunc("GET /readyz", g.serveReady)
+	root.HandleFunc("GET /healthz", g.health.ServeAlive)
+	root.HandleFunc("GET /readyz", g.health.ServeReady)
 	root.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, proto.OpenAPI)
 	})
@@ -73,23 +71,6 @@ func (g *Gateway) HTTPHandler(conn *grpc.ClientConn) (http.Handler, error) {
 		writeFault(w, http.StatusNotFound, fault.New(fault.NotFound, "there is nothing at %s", r.URL.Path))
 	})
 	return root, nil
-}
-
-func (g *Gateway) serveReady(w http.ResponseWriter, _ *http.Request) {
-	select {
-	case <-g.ready:
-	default:
-		writeFault(w, http.StatusServiceUnavailable, fault.New(fault.CellUnavailable, "the cells have not been asked yet"))
-		return
-	}
-	for _, c := range g.cells {
-		if c.summary.Load() != nil {
-			writeJSON(w, http.StatusOK, []byte(`{"status":"ready"}`))
-			return
-		}
-	}
-	writeFault(w, http.StatusServiceUnavailable, fault.New(fault.CellUnavailable, "no cell has answered yet").
-		With("cells", strings.Join(g.cellNames(), ",")))
 }
 
 // bounded refuses a request that the server would not take: JSON of few bytes

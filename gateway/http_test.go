@@ -237,14 +237,28 @@ func TestReadyOnlyWhenACellHasAnswered(t *testing.T) {
 			c.hook(down, nil)
 		}
 		w := start(t, cells, nil)
-		rec := w.send("GET", "/readyz", "")
-		if p := problemOf(t, rec); rec.Code != 503 || p.Reason != fault.CellUnavailable {
+		if rec := w.send("GET", "/readyz", ""); rec.Code != 503 || !strings.Contains(rec.Body.String(), `{"name":"cells","ok":false,"why":"no cell has answered in the last 10s: cell1 never, cell2 never"}`) {
 			t.Errorf("no cell answers: %d %s", rec.Code, rec.Body)
 		}
 		cells[1].hook(nil, nil)
 		time.Sleep(2 * summaryEvery) // virtual
 		if rec := w.send("GET", "/readyz", ""); rec.Code != 200 {
 			t.Errorf("one cell answers: %d %s", rec.Code, rec.Body)
+		}
+		// What was answered long ago does not count.
+		cells[1].hook(down, nil)
+		time.Sleep(summaryMaxAge + 2*summaryEvery) // virtual
+		if rec := w.send("GET", "/readyz", ""); rec.Code != 503 || !strings.Contains(rec.Body.String(), "cell1 never, cell2 1") {
+			t.Errorf("no cell answers any more: %d %s", rec.Code, rec.Body)
+		}
+		if rec := w.send("GET", "/healthz", ""); rec.Code != 200 {
+			t.Errorf("alive without cells: %d %s", rec.Code, rec.Body)
+		}
+		cells[1].hook(nil, nil)
+		time.Sleep(2 * summaryEvery) // virtual
+		w.g.Health().Drain()
+		if rec := w.send("GET", "/readyz", ""); rec.Code != 503 || !strings.Contains(rec.Body.String(), `{"name":"draining","ok":false,`) {
+			t.Errorf("draining: %d %s", rec.Code, rec.Body)
 		}
 	})
 }

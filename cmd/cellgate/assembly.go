@@ -8,16 +8,20 @@ import (
 	"net"
 	"time"
 
+	"cellgate/internal/health"
 	"cellgate/internal/lifecycle"
+	"cellgate/internal/rpc"
 )
 
-// shutdownWithin bounds how long a process takes to stop.
-const shutdownWithin = 15 * time.Second
+// shutdownWithin bounds how long a process takes to stop once it has drained.
+const shutdownWithin = 25 * time.Second
 
 // assembly collects the parts of a process, in the order in which they start,
 // and what is open before they run.
 type assembly struct {
-	log   *slog.Logger
+	log *slog.Logger
+	// drain is how long the process goes on after it was asked to stop.
+	drain time.Duration
 	parts []lifecycle.Part
 	open  []io.Closer
 }
@@ -54,9 +58,19 @@ func (a *assembly) forget(c io.Closer) {
 	}
 }
 
+// tell adds a part that keeps a server's health service to what the monitor
+// says, and, before anything else, says not ready when the process drains.
+func (a *assembly) tell(name string, m *health.Monitor, h *rpc.Health) {
+	a.add(lifecycle.Part{
+		Name:  "health of " + name,
+		Run:   func(ctx context.Context) error { return m.Run(ctx, h.Set) },
+		Drain: func() { m.Drain(); h.Drain() },
+	})
+}
+
 // run runs the parts until ctx ends or one of them does.
 func (a *assembly) run(ctx context.Context) error {
-	err := lifecycle.Run(ctx, a.log, shutdownWithin, a.parts...)
+	err := lifecycle.Run(ctx, a.log, lifecycle.Limits{Drain: a.drain, Grace: shutdownWithin}, a.parts...)
 	if errors.Is(err, lifecycle.ErrStuck) {
 		return err // what is stuck may still use what is open
 	}

@@ -31,7 +31,7 @@ variable CELLGATE_CELL_<KEY> and a flag; flags win.`,
 		if err != nil {
 			return err
 		}
-		a := &assembly{log: newLog(c.Log, t)}
+		a := &assembly{log: newLog(c.Log, t), drain: c.Cell.DrainDelay}
 		l, err := a.listen(c.Cell.GRPC, "grpc")
 		if err != nil {
 			return err
@@ -78,9 +78,11 @@ func (a *assembly) addCell(c config.Cell, l net.Listener) (*cell.Cell, error) {
 	}
 	server := rpc.NewServer(log)
 	s.Register(server)
+	told := rpc.ServeHealth(server)
 	// The cell stops before its server: it ends the agents' streams, and refuses
 	// what comes while it stops or loads.
 	a.add(lifecycle.GRPC("server of "+c.Name, server, l))
 	a.add(lifecycle.Part{Name: c.Name, Run: s.Run, Ready: s.Ready()})
+	a.tell(c.Name, s.Health(), told)
 	return s, nil
 }

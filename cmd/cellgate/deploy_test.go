@@ -98,8 +98,8 @@ func TestUnitsRunCommandsThereAreAndAreHardened(t *testing.T) {
 			}
 		}
 		stop, err := time.ParseDuration(strings.Join(u["Service.TimeoutStopSec"], ""))
-		if err != nil || stop <= shutdownWithin {
-			t.Errorf("%s: TimeoutStopSec %v (%v), want more than the %v a process takes to stop", file, stop, err, shutdownWithin)
+		if whole := shutdownWithin + config.Default().Gateway.DrainDelay; err != nil || stop <= whole {
+			t.Errorf("%s: TimeoutStopSec %v (%v), want more than the %v a process takes to stop", file, stop, err, whole)
 		}
 	}
 }

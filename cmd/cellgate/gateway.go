@@ -31,7 +31,7 @@ flags win.`,
 		if err != nil {
 			return err
 		}
-		a := &assembly{log: newLog(c.Log, t)}
+		a := &assembly{log: newLog(c.Log, t), drain: c.Gateway.DrainDelay}
 		api, err := a.listen(c.Gateway.GRPC, "grpc")
 		if err != nil {
 			return err
@@ -68,6 +68,7 @@ func (a *assembly) addGateway(c config.Gateway, api, web net.Listener) (*gateway
 	}
 	server := rpc.NewServer(a.log)
 	g.Register(server)
+	told := rpc.ServeHealth(server)
 	memory := bufconn.Listen(1 << 20)
 	conn, err := rpc.Dial("passthrough:///gateway", grpc.WithContextDialer(
 		func(ctx context.Context, _ string) (net.Conn, error) { return memory.DialContext(ctx) }))
@@ -82,6 +83,7 @@ func (a *assembly) addGateway(c config.Gateway, api, web net.Listener) (*gateway
 	a.add(lifecycle.GRPC("gRPC API", server, api, memory))
 	a.own("REST connection", conn)
 	a.add(lifecycle.HTTP("REST API", handler, web, a.log))
+	a.tell("the gateway", g.Health(), told)
 	return g, nil
 }
 

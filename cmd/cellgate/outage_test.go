@@ -10,7 +10,7 @@ func TestACellWithoutHostsSaysSo(t *testing.T) {
 	cell := launch(t, true, append(cellArgs(t.TempDir()), "--service-down-time", "1s", "--heartbeat-every", "200ms")...)
 	door := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
 	cell.await(`msg="cell is ready"`)
-	gw := launch(t, true, "gateway", "--cell", "cell1="+door, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--cell", "cell1="+door, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
 	api := gw.await(`msg="gateway starts".* grpc=(\S+)`)[1]
 	gw.follow()
 	// Until the cell has had the chance to show its newest version.

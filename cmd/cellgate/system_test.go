@@ -247,7 +247,7 @@ func TestSeparateProcessesMakeASystem(t *testing.T) {
 	fleet := launch(t, true, "agent", "--cell", "cell1", "--replica", door, "--hosts", "5")
 	fleet.await(`msg="every host is registered"`)
 	fleet.follow()
-	gw := launch(t, true, "gateway", "--cell", "cell1="+door, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--cell", "cell1="+door, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
 	api := gw.await(`msg="gateway starts".* grpc=(\S+)`)[1]
 	gw.follow()
 

@@ -36,6 +36,7 @@ func (l *loader) checkGateway(g Gateway) {
 	l.positive("gateway.claim_budget", g.ClaimBudget)
 	l.positive("gateway.max_deadline", g.MaxDeadline)
 	l.atLeast("gateway.max_in_flight", g.MaxInFlight, 1)
+	l.drainDelay("gateway.drain_delay", g.DrainDelay)
 	l.needed("gateway.default_availability_zone", g.DefaultAvailabilityZone)
 	if len(g.Cells) == 0 {
 		l.bad("gateway.cells", "a gateway needs at least one cell")
@@ -75,6 +76,7 @@ func (l *loader) checkCell(c Cell) {
 	l.positive("cell.lease_scan", c.LeaseScan)
 	l.atLeast("cell.max_batch", c.MaxBatch, 1)
 	l.atLeast("cell.max_queue", c.MaxQueue, 1)
+	l.drainDelay("cell.drain_delay", c.DrainDelay)
 }
 
 func (l *loader) checkAgent(a Agent) {
@@ -139,6 +141,13 @@ func (l *loader) oneOf(path, value string, allowed ...string) {
 func (l *loader) positive(path string, d time.Duration) {
 	if d <= 0 {
 		l.bad(path, "%v is not above 0", d)
+	}
+}
+
+// drainDelay: whoever stops a process waits for it, and kills it in the end.
+func (l *loader) drainDelay(path string, d time.Duration) {
+	if d < 0 || d > time.Minute {
+		l.bad(path, "%v is not between 0s and 1m", d)
 	}
 }
 

@@ -29,10 +29,11 @@ type Gateway struct {
 	ClaimBudget   time.Duration `yaml:"claim_budget" help:"how long a cell may take to claim"`
 	MaxDeadline   time.Duration `yaml:"max_deadline" help:"the longest a request may take"`
 	// Filters and Weighers, empty: all, in Nova's order and with its multipliers.
-	Filters                 []string  `yaml:"filters" help:"filters in order, separated by commas; empty means all"`
-	Weighers                []Weigher `yaml:"weighers" flag:"weigher" help:"a weigher, as name=multiplier; again for each; empty means all"`
-	DefaultAvailabilityZone string    `yaml:"default_availability_zone" help:"zone of hosts that are in none"`
-	MaxInFlight             int       `yaml:"max_in_flight" help:"requests worked on at once; more are refused as OVERLOADED"`
+	Filters                 []string      `yaml:"filters" help:"filters in order, separated by commas; empty means all"`
+	Weighers                []Weigher     `yaml:"weighers" flag:"weigher" help:"a weigher, as name=multiplier; again for each; empty means all"`
+	DefaultAvailabilityZone string        `yaml:"default_availability_zone" help:"zone of hosts that are in none"`
+	MaxInFlight             int           `yaml:"max_in_flight" help:"requests worked on at once; more are refused as OVERLOADED"`
+	DrainDelay              time.Duration `yaml:"drain_delay" help:"how long to go on serving, not ready, after being asked to stop"`
 }
 
 // GatewayCell is one cell a gateway asks. An empty UUID is learned from the cell.
@@ -63,6 +64,7 @@ type Cell struct {
 	LeaseScan       time.Duration `yaml:"lease_scan" help:"how often expired leases are looked for"`
 	MaxBatch        int           `yaml:"max_batch" help:"operations committed together, at most"`
 	MaxQueue        int           `yaml:"max_queue" help:"operations waiting to be committed, at most"`
+	DrainDelay      time.Duration `yaml:"drain_delay" help:"how long to go on serving, not ready, after being asked to stop"`
 }
 
 // Agent configures `cellgate agent`: a simulated fleet of one cell.
@@ -96,7 +98,7 @@ func Default() Config {
 		Gateway: Gateway{
 			HTTP: "127.0.0.1:8080", GRPC: "127.0.0.1:9090",
 			ProposeBudget: 250 * time.Millisecond, ClaimBudget: 2 * time.Second, MaxDeadline: 30 * time.Second,
-			DefaultAvailabilityZone: "nova", MaxInFlight: 1024,
+			DefaultAvailabilityZone: "nova", MaxInFlight: 1024, DrainDelay: 2 * time.Second,
 		},
 		Cell: Cell{
 			GRPC: "127.0.0.1:9101", ServiceDownTime: 60 * time.Second, HeartbeatEvery: 10 * time.Second,

@@ -59,7 +59,7 @@ func TestRunStopsInReverseOrder(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- Run(ctx, quiet, time.Second, j.part("store", nil), j.part("cell", nil), j.part("api", nil))
+			done <- Run(ctx, quiet, Limits{Grace: time.Second}, j.part("store", nil), j.part("cell", nil), j.part("api", nil))
 		}()
 		synctest.Wait()
 		cancel()
@@ -78,7 +78,7 @@ func TestRunEndsWithTheFirstPartAndNamesItsError(t *testing.T) {
 			var j journal
 			ends := make(chan error, 1)
 			ends <- fail
-			err := Run(t.Context(), quiet, time.Second, j.part("store", nil), j.part("cell", ends))
+			err := Run(t.Context(), quiet, Limits{Grace: time.Second}, j.part("store", nil), j.part("cell", ends))
 			if fail == nil && err != nil || fail != nil && (!errors.Is(err, fail) || !strings.Contains(err.Error(), "cell: broken")) {
 				t.Errorf("Run: %v", err)
 			}
@@ -92,7 +92,7 @@ func TestRunEndsWithTheFirstPartAndNamesItsError(t *testing.T) {
 func TestRunDoesNotStartWhatFollowsAFailure(t *testing.T) {
 	var j journal
 	bad := Part{Name: "bad", Ready: make(chan struct{}), Run: func(context.Context) error { return errors.New("broken") }}
-	if err := Run(t.Context(), quiet, time.Second, j.part("store", nil), bad, j.part("api", nil)); err == nil {
+	if err := Run(t.Context(), quiet, Limits{Grace: time.Second}, j.part("store", nil), bad, j.part("api", nil)); err == nil {
 		t.Error("no error")
 	}
 	if want := []string{"+store", "-store"}; !slices.Equal(j.log, want) {
@@ -107,7 +107,7 @@ func TestRunBoundsShutdownAndNamesWhatIsStuck(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		before := time.Now()
-		err := Run(ctx, quiet, 7*time.Second, stuck)
+		err := Run(ctx, quiet, Limits{Grace: 7 * time.Second}, stuck)
 		if d := time.Since(before); d != 8*time.Second {
 			t.Errorf("ended after %v, want 8s", d)
 		}
@@ -157,7 +157,7 @@ func TestServersServeAndStop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- Run(ctx, quiet, 10*time.Second, GRPC("api", grpc.NewServer(), api), HTTP("web", hello, web, quiet))
+		done <- Run(ctx, quiet, Limits{Grace: 10 * time.Second}, GRPC("api", grpc.NewServer(), api), HTTP("web", hello, web, quiet))
 	}()
 	resp, err := http.Get("http://" + web.Addr().String())
 	if err != nil {
@@ -186,7 +186,7 @@ func TestServerErrorEndsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = l.Close() // Accept fails at once
-	err = Run(t.Context(), quiet, time.Second, HTTP("web", http.NotFoundHandler(), l, quiet))
+	err = Run(t.Context(), quiet, Limits{Grace: time.Second}, HTTP("web", http.NotFoundHandler(), l, quiet))
 	if err == nil || !strings.HasPrefix(err.Error(), "web: ") {
 		t.Errorf("Run: %v, want an error named web", err)
 	}

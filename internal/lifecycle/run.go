@@ -19,6 +19,19 @@ type Part struct {
 	Run  func(ctx context.Context) error
 	// Ready, when set, is waited for before the next part is started.
 	Ready <-chan struct{}
+	// Drain, when set, is called once before any part is stopped: from then on
+	// the part says that it wants no new work, and goes on working. It must not
+	// wait.
+	Drain func()
+}
+
+// Limits bound how a process stops.
+type Limits struct {
+	// Drain is how long everything goes on after the parts were told to drain, so
+	// that those who balance load see it and go elsewhere.
+	Drain time.Duration
+	// Grace bounds the stopping of all parts together.
+	Grace time.Duration
 }
 
 // ErrStuck is in Run's error when parts had not ended after the grace.
@@ -42,11 +55,12 @@ type running struct {
 }
 
 // Run starts the parts in order and runs them until ctx ends or one of them
-// returns, with or without an error. Then it stops them one by one, the last
-// started first, each only when those after it have ended; grace bounds all of
-// that together. It returns the errors of the parts, named; nil when there are
-// none. The end of ctx is not an error.
-func Run(ctx context.Context, log *slog.Logger, grace time.Duration, parts ...Part) error {
+// returns, with or without an error. Then it tells all of them to drain and, when
+// it was ctx, goes on for limits.Drain; then it stops them one by one, the last
+// started first, each only when those after it have ended; limits.Grace bounds
+// all of that together. It returns the errors of the parts, named; nil when there
+// are none. The end of ctx is not an error.
+func Run(ctx context.Context, log *slog.Logger, limits Limits, parts ...Part) error {
 	first := make(chan *running, len(parts))
 	var started []*running
 	for _, p := range parts {
@@ -58,15 +72,38 @@ func Run(ctx context.Context, log *slog.Logger, grace time.Duration, parts ...Pa
 	}
 	select {
 	case <-ctx.Done():
-		log.Info("stopping", "because", "asked to")
+		log.Info("draining", "because", "asked to", "for", limits.Drain)
+		drain(started)
+		delay := time.NewTimer(limits.Drain)
+		defer delay.Stop()
+		select {
+		case <-delay.C:
+			log.Info("stopping", "because", "asked to")
+		case r := <-first:
+			ended(log, r)
+		}
 	case r := <-first:
-		if r.err != nil {
-			log.Error("stopping", "because", r.err)
-		} else {
-			log.Info("stopping", "because", r.Name+" ended")
+		drain(started)
+		ended(log, r)
+	}
+	return stop(started, limits.Grace)
+}
+
+// drain tells all parts, the last started first.
+func drain(started []*running) {
+	for i := len(started) - 1; i >= 0; i-- {
+		if d := started[i].Drain; d != nil {
+			d()
 		}
 	}
-	return stop(started, grace)
+}
+
+func ended(log *slog.Logger, r *running) {
+	if r.err != nil {
+		log.Error("stopping", "because", r.err)
+		return
+	}
+	log.Info("stopping", "because", r.Name+" ended")
 }
 
 // start runs a part under a context that does not end with ctx but when the part

@@ -6,14 +6,16 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 )
 
-// How long a server lets what it works on finish when it is stopped.
-const drainFor = 3 * time.Second
+// How long a server lets what it works on finish when it is stopped. A selection
+// takes longer only when its caller allowed that and cells are slow.
+const finishWithin = 10 * time.Second
 
 // GRPC serves s on all listeners. Stopping lets calls finish for a while, then
 // ends them.
@@ -25,7 +27,7 @@ func GRPC(name string, s *grpc.Server, listeners ...net.Listener) Part {
 		}
 		g.Go(func() error {
 			<-ctx.Done()
-			hard := time.AfterFunc(drainFor, s.Stop)
+			hard := time.AfterFunc(finishWithin, s.Stop)
 			defer hard.Stop()
 			s.GracefulStop()
 			return nil
@@ -34,11 +36,20 @@ func GRPC(name string, s *grpc.Server, listeners ...net.Listener) Part {
 	}}
 }
 
-// HTTP serves h on l. Stopping lets requests finish for a while, then ends them.
+// HTTP serves h on l. While it drains every answer closes its connection, so that
+// the client's next request goes elsewhere and none meets a connection that is
+// being closed. Stopping lets requests finish for a while, then ends them.
 func HTTP(name string, h http.Handler, l net.Listener, log *slog.Logger) Part {
-	return Part{Name: name, Run: func(ctx context.Context) error {
+	var draining atomic.Bool
+	closing := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		h.ServeHTTP(w, r)
+	})
+	return Part{Name: name, Drain: func() { draining.Store(true) }, Run: func(ctx context.Context) error {
 		s := &http.Server{
-			Handler:           h,
+			Handler:           closing,
 			ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout:       30 * time.Second,
 			WriteTimeout:      60 * time.Second,
@@ -55,7 +66,7 @@ func HTTP(name string, h http.Handler, l net.Listener, log *slog.Logger) Part {
 		})
 		g.Go(func() error {
 			<-ctx.Done()
-			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainFor)
+			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishWithin)
 			defer cancel()
 			if err := s.Shutdown(within); err != nil {
 				return s.Close()

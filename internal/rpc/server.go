@@ -9,8 +9,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/health"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/protobuf/proto"
@@ -27,8 +25,8 @@ const hardLimit = 4 * MaxMessageBytes
 
 // NewServer makes a gRPC server as every process of cellgate serves it: panics
 // become INTERNAL, unary requests are validated by the rules in their schema,
-// *fault.Error becomes a status, defects of ours are logged. Health and
-// reflection are registered; health serves until the process says otherwise.
+// *fault.Error becomes a status, defects of ours are logged. Reflection is
+// registered; for the health service, see ServeHealth.
 func NewServer(log *slog.Logger, extra ...grpc.ServerOption) *grpc.Server {
 	options := append([]grpc.ServerOption{
 		grpc.MaxRecvMsgSize(hardLimit),
@@ -38,7 +36,6 @@ func NewServer(log *slog.Logger, extra ...grpc.ServerOption) *grpc.Server {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}, extra...)
 	s := grpc.NewServer(options...)
-	healthpb.RegisterHealthServer(s, health.NewServer())
 	reflection.Register(s)
 	return s
 }

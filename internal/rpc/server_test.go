@@ -33,6 +33,7 @@ func serve(t *testing.T, log *bytes.Buffer, get func(context.Context, *cellgatev
 	t.Helper()
 	s := NewServer(slog.New(slog.NewTextHandler(log, nil)))
 	cellgatev1.RegisterClaimsServer(s, claimsServer{get: get})
+	ServeHealth(s).Set(true)
 	listener := bufconn.Listen(1 << 16)
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(listener) }()

@@ -1,0 +1,73 @@
+package gateway
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"cellgate/internal/health"
+)
+
+// watchedWithin is how long ago the directory may have come around to a cell: it
+// does every summaryEvery, and waits summaryBudget at most.
+const watchedWithin = 15 * time.Second
+
+// Health says whether the gateway is alive (its directory comes around) and
+// ready: every cell was asked once, and a cell that takes new instances answered
+// within summaryMaxAge. A cell that is gone does not make a gateway not ready:
+// the others are asked all the same.
+func (g *Gateway) Health() *health.Monitor { return g.health }
+
+func (g *Gateway) aliveChecks() []health.Check {
+	check := health.Check{Name: "directory", OK: true}
+	for _, c := range g.cells {
+		at := c.watched.Load()
+		if d := g.now().Sub(time.Unix(0, at)); at > 0 && d > watchedWithin {
+			check.OK, check.Why = false, fmt.Sprintf("cell %s was to be asked every %v, and was not for %v", c.cfg.Name, summaryEvery, d.Round(time.Second))
+		}
+	}
+	return []health.Check{check}
+}
+
+func (g *Gateway) readyChecks() []health.Check {
+	asked := health.Check{Name: "asked", OK: true}
+	select {
+	case <-g.ready:
+	default:
+		asked.OK, asked.Why = false, "not every cell has been asked yet"
+	}
+	return []health.Check{asked, g.cellsCheck()}
+}
+
+func (g *Gateway) cellsCheck() health.Check {
+	var silent, strange []string
+	fresh, enabled := 0, 0
+	for _, c := range g.cells {
+		if c.cfg.Disabled {
+			continue
+		}
+		enabled++
+		s := c.summary.Load()
+		who := c.stranger.Load()
+		switch {
+		case who != nil:
+			strange = append(strange, *who)
+		case s == nil:
+			silent = append(silent, c.cfg.Name+" never")
+		case g.now().Sub(s.at) > summaryMaxAge:
+			silent = append(silent, fmt.Sprintf("%s %v ago", c.cfg.Name, g.now().Sub(s.at).Round(time.Second)))
+		default:
+			fresh++
+		}
+	}
+	seen := strings.Join(append(strange, silent...), ", ")
+	switch {
+	case fresh == enabled && enabled > 0:
+		return health.Check{Name: "cells", OK: true}
+	case fresh > 0:
+		return health.Check{Name: "cells", OK: true, Why: fmt.Sprintf("%d of %d; without: %s", fresh, enabled, seen)}
+	case enabled == 0:
+		return health.Check{Name: "cells", Why: "every cell is disabled"}
+	}
+	return health.Check{Name: "cells", Why: fmt.Sprintf("no cell has answered in the last %v: %s", summaryMaxAge, seen)}
+}

@@ -1,0 +1,125 @@
+package health
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// Check is one thing a process looks at.
+type Check struct {
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+	// Why says what is wrong; with OK it may say what was seen.
+	Why string `json:"why,omitempty"`
+}
+
+// Report is what /healthz and /readyz answer.
+type Report struct {
+	// Status is "ok" or "ready" when all checks are, "failing" or "not ready"
+	// otherwise.
+	Status string  `json:"status"`
+	Checks []Check `json:"checks"`
+}
+
+// everyCheck is how often the checks are looked at for those who are told of
+// changes (Run); an HTTP request looks at them itself.
+const everyCheck = 250 * time.Millisecond
+
+// Monitor joins the checks of a process. Safe for concurrent use.
+type Monitor struct {
+	alive, ready func() []Check
+	draining     atomic.Bool
+}
+
+// New makes a monitor. Both functions are called often and at the same time:
+// they must not wait. alive may be nil.
+func New(alive, ready func() []Check) *Monitor {
+	if alive == nil {
+		alive = func() []Check { return nil }
+	}
+	return &Monitor{alive: alive, ready: ready}
+}
+
+// Drain makes the process not ready for good.
+func (m *Monitor) Drain() { m.draining.Store(true) }
+
+// Draining reports whether Drain was called.
+func (m *Monitor) Draining() bool { return m.draining.Load() }
+
+// Alive says whether the process is alive.
+func (m *Monitor) Alive() (Report, bool) {
+	r := Report{Status: "ok", Checks: append([]Check{{Name: "process", OK: true}}, m.alive()...)}
+	ok := all(r.Checks)
+	if !ok {
+		r.Status = "failing"
+	}
+	return r, ok
+}
+
+// Ready says whether new work is welcome.
+func (m *Monitor) Ready() (Report, bool) {
+	draining := Check{Name: "draining", OK: true}
+	if m.draining.Load() {
+		draining = Check{Name: "draining", Why: "the process was asked to stop"}
+	}
+	r := Report{Status: "ready", Checks: append([]Check{draining}, m.ready()...)}
+	ok := all(r.Checks)
+	if !ok {
+		r.Status = "not ready"
+	}
+	return r, ok
+}
+
+func all(checks []Check) bool {
+	for _, c := range checks {
+		if !c.OK {
+			return false
+		}
+	}
+	return true
+}
+
+// Run tells set whether the process is ready, at once and at every change,
+// until ctx ends.
+func (m *Monitor) Run(ctx context.Context, set func(ready bool)) error {
+	tick := time.NewTicker(everyCheck)
+	defer tick.Stop()
+	_, last := m.Ready()
+	set(last)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if _, now := m.Ready(); now != last {
+			last = now
+			set(now)
+		}
+	}
+}
+
+// ServeAlive is /healthz: 200 or 503 with a Report.
+func (m *Monitor) ServeAlive(w http.ResponseWriter, _ *http.Request) { serve(w, m.Alive) }
+
+// ServeReady is /readyz: 200 or 503 with a Report.
+func (m *Monitor) ServeReady(w http.ResponseWriter, _ *http.Request) { serve(w, m.Ready) }
+
+func serve(w http.ResponseWriter, of func() (Report, bool)) {
+	r, ok := of()
+	text, err := json.Marshal(r)
+	if err != nil { // strings and booleans always marshal
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if !ok {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	// A client that has gone cannot be told so.
+	_, _ = w.Write(append(text, '\n'))
+}
