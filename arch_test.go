@@ -40,6 +40,7 @@ var rules = []rule{
 	{folder: "internal/fault", stdOnly: true, why: "the shard contract imports it"},
 	{folder: "internal/rpc", may: []string{"internal/fault"}, why: "transport knows no service"},
 	{folder: "internal/bench", may: []string{"internal/fault", "proto"}, why: "a load client knows the public API only"},
+	{folder: "internal/security", may: []string{"internal/fault", "internal/rpc"}, why: "who may call what is data about names; it knows no service"},
 	{folder: "internal/config", may: []string{"internal/fault"}, why: "configuration is plain data"},
 	{folder: "internal/health", stdOnly: true, why: "saying how one is knows nothing of what one does"},
 	{folder: "internal/lifecycle", may: []string{"internal/fault"}, why: "running things knows nothing of them"},

@@ -11,6 +11,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
+	"cellgate/internal/security"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	"cellgate/shard"
 )
@@ -118,6 +119,9 @@ func (a *agentSession) takeState(ctx context.Context, in *agentv1.FullState) (*a
 	if err != nil {
 		return a.refuse(in, err)
 	}
+	if err := a.mayReport(ctx, &put.Host); err != nil {
+		return nil, err
+	}
 	if a.host != "" && a.host != put.Host.UUID {
 		return a.refuse(in, fault.Invalid("host_uuid", "this stream is for host %s", a.host))
 	}
@@ -143,6 +147,18 @@ func (a *agentSession) takeState(ctx context.Context, in *agentv1.FullState) (*a
 	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Accepted{Accepted: &agentv1.Accepted{
 		BootId: in.GetBootId(), Version: in.GetVersion(), HeartbeatEvery: durationpb.New(a.cfg.HeartbeatEvery),
 	}}}, nil
+}
+
+// mayReport refuses a state of a host that the caller is not the agent of: by the
+// name in it, or by the name the host with that uuid has.
+func (a *agentSession) mayReport(ctx context.Context, h *shard.Host) error {
+	if err := security.MayReport(ctx, h.ServiceHost); err != nil {
+		return err
+	}
+	if row := a.rows.host(h.UUID); row != nil && row.host != nil {
+		return security.MayReport(ctx, row.host.ServiceHost)
+	}
+	return nil
 }
 
 // holds reports whether the table shows this state of the host or a later one

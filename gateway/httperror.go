@@ -91,6 +91,11 @@ func unreadable(r *http.Request, err error) error {
 // timeoutHeader bounds a call, as grpc-timeout does.
 const timeoutHeader = "Grpc-Timeout"
 
+// WriteError answers a request with an error as the REST API does.
+func WriteError(w http.ResponseWriter, err error) {
+	writeFault(w, rpc.HTTPStatus(fault.KindOf(err)), err)
+}
+
 // writeFault answers with an error, which is a *fault.Error or is shown as
 // INTERNAL.
 func writeFault(w http.ResponseWriter, code int, err error) {
@@ -100,6 +105,9 @@ func writeFault(w http.ResponseWriter, code int, err error) {
 	}
 	s := rpc.ToStatus(e)
 	out := httpError{Code: int32(s.Code()), Reason: e.Kind, Message: s.Message(), Details: detailsOf(s)}
+	if e.Kind == fault.Unauthenticated {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="cellgate"`)
+	}
 	if e.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(e.RetryAfter.Seconds()))))
 	}

@@ -48,6 +48,10 @@ is also a variable CELLGATE_AGENT_<KEY> and a flag; flags win.`,
 
 // addFleet adds a simulated fleet. It does not wait for its hosts.
 func (a *assembly) addFleet(c config.Agent) (*agent.Fleet, error) {
+	dial, err := a.addClientTLS("agent.tls", c.TLS)
+	if err != nil {
+		return nil, err
+	}
 	f, err := agent.NewFleet(agent.FleetConfig{
 		Seed: c.Seed, Hosts: c.Hosts, Cell: c.Cell, Replicas: c.Replicas, HostsPerConn: c.HostsPerConn,
 	}, agent.FleetDeps{Dial: dial, Log: a.log})

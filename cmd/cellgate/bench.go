@@ -18,7 +18,6 @@ import (
 
 	"cellgate/internal/bench"
 	"cellgate/internal/fault"
-	"cellgate/internal/rpc"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -66,7 +65,11 @@ prints where the server's time went, stage by stage.`,
 		if err := b.check(cmd); err != nil {
 			return usage(cmd, err)
 		}
-		report, err := b.run(cmd.Context(), c, t)
+		dial, err := c.dialer(cmd)
+		if err != nil {
+			return err
+		}
+		report, err := b.run(cmd.Context(), c, dial, t)
 		if err != nil {
 			return err
 		}
@@ -134,7 +137,7 @@ func (b *benchFlags) check(cmd *cobra.Command) error {
 }
 
 // run measures each number of callers.
-func (b *benchFlags) run(ctx context.Context, c *client, t terminal) (report *benchReport, err error) {
+func (b *benchFlags) run(ctx context.Context, c *client, dial func(string) (*grpc.ClientConn, error), t terminal) (report *benchReport, err error) {
 	// A system of its own writes there too, from a goroutine of its own.
 	t.err = &sharedWriter{to: t.err}
 	target := benchTarget{addr: c.addr, pprof: b.pprofs, data: b.data}
@@ -146,7 +149,7 @@ func (b *benchFlags) run(ctx context.Context, c *client, t terminal) (report *be
 		defer func() { err = errors.Join(err, s.stop()) }()
 		target = s.target
 	}
-	conns, err := dialSome(func(addr string) (*grpc.ClientConn, error) { return rpc.Dial(addr) }, target.addr, b.conns)
+	conns, err := dialSome(dial, target.addr, b.conns)
 	if err != nil {
 		return nil, err
 	}

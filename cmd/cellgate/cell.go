@@ -63,6 +63,10 @@ func (a *assembly) addCell(c config.Cell, l net.Listener) (*cell.Cell, error) {
 	if c.Replica == "" {
 		c.Replica = c.Name
 	}
+	tls, err := a.addServerTLS("cell.tls", c.TLS)
+	if err != nil {
+		return nil, err
+	}
 	store, err := pebbleshard.Open(c.Data, shardOptions(c))
 	if err != nil {
 		return nil, shardError(c, err)
@@ -76,7 +80,7 @@ func (a *assembly) addCell(c config.Cell, l net.Listener) (*cell.Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := rpc.NewServer(log)
+	server := rpc.NewServer(log, tls.Options()...)
 	s.Register(server)
 	told := rpc.ServeHealth(server)
 	// The cell stops before its server: it ends the agents' streams, and refuses

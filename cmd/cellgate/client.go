@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
+	"cellgate/internal/security"
 )
 
 // defaultAddr is where a gateway serves gRPC when nothing else is said.
@@ -26,20 +28,30 @@ const defaultAddr = "127.0.0.1:9090"
 type client struct {
 	addr    string
 	timeout time.Duration
+	tls     config.ClientTLS
 	output  func(*cobra.Command) (asJSON bool, err error)
 }
 
 // newClient adds the flags of a client command and of those below it.
 func newClient(cmd *cobra.Command, t terminal) *client {
 	c := &client{}
-	addr := defaultAddr
-	for _, e := range t.env {
-		if v, ok := strings.CutPrefix(e, "CELLGATE_ADDR="); ok && v != "" {
-			addr = v
+	f := cmd.PersistentFlags()
+	text := func(to *string, name, unset, help string) {
+		variable := config.EnvPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		for _, e := range t.env {
+			if v, ok := strings.CutPrefix(e, variable+"="); ok && v != "" {
+				unset = v
+			}
 		}
+		f.StringVar(to, name, unset, help+"; "+variable+" sets the default")
 	}
-	cmd.PersistentFlags().StringVar(&c.addr, "addr", addr, "gRPC address of a gateway; CELLGATE_ADDR sets the default")
-	cmd.PersistentFlags().DurationVar(&c.timeout, "timeout", 30*time.Second, "how long to wait for the answer")
+	text(&c.addr, "addr", defaultAddr, "gRPC address of a gateway")
+	text(&c.tls.CA, "ca", "", "PEM file of the CAs of the gateway's certificate, or system; turns TLS on")
+	text(&c.tls.ServerName, "server-name", "", "name in the gateway's certificate, when it is not its address")
+	text(&c.tls.Cert, "cert", "", "PEM file of this client's certificate")
+	text(&c.tls.Key, "key", "", "PEM file of its key")
+	text(&c.tls.TokenFile, "token-file", "", "file with the token to show")
+	f.DurationVar(&c.timeout, "timeout", 30*time.Second, "how long to wait for the answer")
 	c.output = outputFlag(cmd)
 	return c
 }
@@ -66,7 +78,11 @@ func call[M proto.Message](c *client, cmd *cobra.Command, work func(context.Cont
 	if err := c.check(cmd); err != nil {
 		return err
 	}
-	conn, err := rpc.Dial(c.addr)
+	dial, err := c.dialer(cmd)
+	if err != nil {
+		return err
+	}
+	conn, err := dial(c.addr)
 	if err != nil {
 		return usage(cmd, fmt.Errorf("--addr %s: %w", c.addr, err))
 	}
@@ -95,6 +111,18 @@ func (c *client) check(cmd *cobra.Command) error {
 		return usage(cmd, fmt.Errorf("--timeout: %v is not above 0", c.timeout))
 	}
 	return nil
+}
+
+// dialer reads the files of TLS and gives a function that dials with them.
+func (c *client) dialer(cmd *cobra.Command) (func(string) (*grpc.ClientConn, error), error) {
+	if problem := c.tls.Secrecy(c.addr); problem != "" {
+		return nil, usage(cmd, fmt.Errorf("--token-file: %s", strings.Replace(problem, "set ca", "give --ca", 1)))
+	}
+	s, err := security.NewClient(security.ClientConfig(c.tls), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, usage(cmd, err)
+	}
+	return func(target string) (*grpc.ClientConn, error) { return rpc.Dial(target, s.Options()...) }, nil
 }
 
 // located names the address when it is the connection that failed.

@@ -12,6 +12,7 @@ import (
 	"cellgate/internal/config"
 	"cellgate/internal/lifecycle"
 	"cellgate/internal/rpc"
+	"cellgate/internal/security"
 )
 
 func newGateway(t terminal) *cobra.Command {
@@ -62,15 +63,23 @@ func (a *assembly) addGateway(c config.Gateway, api, web net.Listener) (*gateway
 	for _, w := range c.Weighers {
 		cfg.Weighers = append(cfg.Weighers, gateway.WeigherConfig(w))
 	}
+	tls, err := a.addServerTLS("gateway.tls", c.TLS)
+	if err != nil {
+		return nil, err
+	}
+	dial, err := a.addClientTLS("gateway.cell_tls", c.CellTLS)
+	if err != nil {
+		return nil, err
+	}
 	g, err := gateway.New(cfg, gateway.Deps{Dial: dial, Log: a.log})
 	if err != nil {
 		return nil, err
 	}
-	server := rpc.NewServer(a.log)
+	server := rpc.NewServer(a.log, tls.Options()...)
 	g.Register(server)
 	told := rpc.ServeHealth(server)
 	memory := bufconn.Listen(1 << 20)
-	conn, err := rpc.Dial("passthrough:///gateway", grpc.WithContextDialer(
+	conn, err := rpc.Dial("passthrough:///gateway", security.Forward(), grpc.WithContextDialer(
 		func(ctx context.Context, _ string) (net.Conn, error) { return memory.DialContext(ctx) }))
 	if err != nil {
 		return nil, err
@@ -80,12 +89,9 @@ func (a *assembly) addGateway(c config.Gateway, api, web net.Listener) (*gateway
 		return nil, err
 	}
 	a.add(lifecycle.Part{Name: "gateway", Run: g.Run, Ready: g.Ready()})
-	a.add(lifecycle.GRPC("gRPC API", server, api, memory))
+	a.add(lifecycle.GRPC("gRPC API", server, api, security.Memory(memory)))
 	a.own("REST connection", conn)
-	a.add(lifecycle.HTTP("REST API", handler, web, a.log))
+	a.add(lifecycle.HTTP("REST API", tls.HTTP(handler, gateway.WriteError), tls.Listener(web), a.log))
 	a.tell("the gateway", g.Health(), told)
 	return g, nil
 }
-
-// dial connects to a replica of a cell.
-func dial(target string) (*grpc.ClientConn, error) { return rpc.Dial(target) }

@@ -30,8 +30,9 @@ func (l *loader) check(section string) {
 }
 
 func (l *loader) checkGateway(g Gateway) {
-	l.listen("gateway.http", g.HTTP, g.Insecure)
-	l.listen("gateway.grpc", g.GRPC, g.Insecure)
+	l.checkServerTLS("gateway.tls", g.TLS)
+	l.listen("gateway.http", g.HTTP, g.Insecure, exposes("gateway.tls", g.TLS))
+	l.listen("gateway.grpc", g.GRPC, g.Insecure, exposes("gateway.tls", g.TLS))
 	l.positive("gateway.propose_budget", g.ProposeBudget)
 	l.positive("gateway.claim_budget", g.ClaimBudget)
 	l.positive("gateway.max_deadline", g.MaxDeadline)
@@ -55,8 +56,10 @@ func (l *loader) checkGateway(g Gateway) {
 		}
 		for j, r := range cell.Replicas {
 			l.address(fmt.Sprintf("%s.replicas[%d]", path, j), r)
+			l.secrecy("gateway.cell_tls", g.CellTLS, r)
 		}
 	}
+	l.checkClientTLS("gateway.cell_tls", g.CellTLS)
 	for i, w := range g.Weighers {
 		l.needed(fmt.Sprintf("gateway.weighers[%d].name", i), w.Name)
 	}
@@ -66,7 +69,8 @@ func (l *loader) checkCell(c Cell) {
 	l.needed("cell.name", c.Name)
 	l.uuid("cell.uuid", c.UUID)
 	l.needed("cell.data", c.Data)
-	l.listen("cell.grpc", c.GRPC, c.Insecure)
+	l.checkServerTLS("cell.tls", c.TLS)
+	l.listen("cell.grpc", c.GRPC, c.Insecure, exposes("cell.tls", c.TLS))
 	l.positive("cell.service_down_time", c.ServiceDownTime)
 	l.positive("cell.heartbeat_every", c.HeartbeatEvery)
 	if c.HeartbeatEvery > 0 && c.ServiceDownTime <= c.HeartbeatEvery {
@@ -83,11 +87,16 @@ func (l *loader) checkAgent(a Agent) {
 	l.needed("agent.cell", a.Cell)
 	l.atLeast("agent.hosts", a.Hosts, 1)
 	l.atLeast("agent.hosts_per_conn", a.HostsPerConn, 1)
+	if a.HostsPerConn > MaxStreams {
+		l.bad("agent.hosts_per_conn", "%d is above %d, the most streams that a cell takes on a connection", a.HostsPerConn, MaxStreams)
+	}
+	l.checkClientTLS("agent.tls", a.TLS)
 	if len(a.Replicas) == 0 {
 		l.bad("agent.replicas", "an agent needs the address of a replica of its cell")
 	}
 	for i, r := range a.Replicas {
 		l.address(fmt.Sprintf("agent.replicas[%d]", i), r)
+		l.secrecy("agent.tls", a.TLS, r)
 	}
 }
 
@@ -95,8 +104,9 @@ func (l *loader) checkDev(d Dev) {
 	l.atLeast("dev.cells", d.Cells, 1)
 	l.atLeast("dev.hosts", d.Hosts, 1)
 	l.needed("dev.data", d.Data)
-	l.listen("dev.http", d.HTTP, d.Insecure)
-	l.listen("dev.grpc", d.GRPC, d.Insecure)
+	const noTLS = "dev has no TLS and no authentication; run gateway, cell and agent with theirs"
+	l.listen("dev.http", d.HTTP, d.Insecure, noTLS)
+	l.listen("dev.grpc", d.GRPC, d.Insecure, noTLS)
 	if last := d.CellBasePort + d.Cells - 1; d.CellBasePort < 0 || last > 65535 {
 		l.bad("dev.cell_base_port", "ports %d to %d are not all between 0 and 65535", d.CellBasePort, last)
 	}
@@ -198,19 +208,6 @@ func (l *loader) address(path, value string) {
 	if err := CheckAddress(value); err != nil {
 		l.bad(path, "%v", err)
 	}
-}
-
-// listen checks an address to listen on.
-func (l *loader) listen(path, value string, insecure bool) {
-	host, _, err := splitAddress(value, 0)
-	if err != nil {
-		l.bad(path, "%v", err)
-		return
-	}
-	if insecure || IsLoopback(host) {
-		return
-	}
-	l.bad(path, "%s is not a loopback address and there is no TLS yet: anyone who reaches it may place and release; give --insecure to listen there all the same", value)
 }
 
 // IsLoopback reports whether a host part names this machine only.

@@ -50,19 +50,30 @@ func Keys(section string) []Key {
 	if !ok {
 		panic("config: no section " + section) // a defect: sections are constants of cmd
 	}
+	return keysOf(v, section, "")
+}
+
+// keysOf lists the keys of a struct. A struct in it is a part of its section: its
+// keys' names begin with its own.
+func keysOf(v reflect.Value, section, part string) []Key {
 	var keys []Key
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		name := f.Tag.Get("yaml")
+		if f.Type.Kind() == reflect.Struct {
+			keys = append(keys, keysOf(v.Field(i), section, part+name+".")...)
+			continue
+		}
+		flat := strings.ReplaceAll(part, ".", "_") + name
 		k := Key{
-			Path: section + "." + name,
-			Env:  EnvPrefix + strings.ToUpper(section+"_"+name),
+			Path: section + "." + part + name,
+			Env:  EnvPrefix + strings.ToUpper(section+"_"+flat),
 			Flag: f.Tag.Get("flag"),
 			Help: f.Tag.Get("help"),
 			Kind: kindOf(f.Type),
 		}
 		if k.Flag == "" {
-			k.Flag = strings.ReplaceAll(name, "_", "-")
+			k.Flag = strings.ReplaceAll(flat, "_", "-")
 		}
 		if k.Kind != List && k.Kind != Table && !v.Field(i).IsZero() {
 			k.Default = fmt.Sprint(v.Field(i).Interface())

@@ -71,9 +71,10 @@ func ofSection(name, section string) bool {
 
 // setKey sets a key from text that came from the environment or a flag.
 func (l *loader) setKey(k Key, text, from string) {
-	section, name, _ := strings.Cut(k.Path, ".")
-	v, _ := fieldByKey(reflect.ValueOf(l.config).Elem(), section)
-	field, _ := fieldByKey(v, name)
+	field := reflect.ValueOf(l.config).Elem()
+	for name := range strings.SplitSeq(k.Path, ".") {
+		field, _ = fieldByKey(field, name)
+	}
 	if err := setText(field, text); err != nil {
 		l.problems.add("%s: %s: %v", from, k.Path, err)
 		return

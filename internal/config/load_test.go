@@ -67,7 +67,8 @@ func TestShippedExamplesShowTheDefaults(t *testing.T) {
 		section := strings.TrimRight(name, "0123456789")
 		for _, k := range Keys(section) {
 			key := strings.TrimPrefix(k.Path, section+".")
-			if key != "insecure" && key != "replica" && !strings.Contains(string(text), key+":") {
+			// TLS is shown in examples/secure.
+			if key != "insecure" && key != "replica" && !strings.Contains(key, "tls.") && !strings.Contains(string(text), key+":") {
 				t.Errorf("%s does not show %s", name, k.Path)
 			}
 		}
@@ -173,7 +174,7 @@ func TestProblemsNameTheirPlaceAndTheNearestKey(t *testing.T) {
 		"not a mapping":       {file: "- a\n", want: []string{"c.yaml:1: the file: must be a mapping", "gateway.cells: a gateway needs at least one cell"}},
 		"not YAML":            {file: "a: [\n", want: []string{"c.yaml: yaml: line 1", "gateway.cells"}},
 		"two documents":       {file: head + "---\na: 1\n", want: []string{"more than one YAML document"}},
-		"loopback":            {file: head + "  grpc: 0.0.0.0:9090\n", want: []string{"c.yaml:3: gateway.grpc: 0.0.0.0:9090 is not a loopback address and there is no TLS yet: anyone who reaches it may place and release; give --insecure"}},
+		"loopback":            {file: head + "  grpc: 0.0.0.0:9090\n", want: []string{"c.yaml:3: gateway.grpc: 0.0.0.0:9090 is not a loopback address: set gateway.tls.cert and gateway.tls.key for TLS, and set gateway.tls.client_ca or gateway.tls.tokens to know the callers; or give --insecure"}},
 		"loopback, all hosts": {file: head + "  http: ':9090'\n", want: []string{"not a loopback address"}},
 		"address":             {file: head, env: []string{"CELLGATE_GATEWAY_HTTP=8080"}, want: []string{`CELLGATE_GATEWAY_HTTP: gateway.http: "8080" is not an address; write it as host:port`}},
 		"port":                {file: head, flags: map[string]string{"gateway.http": "localhost:70000"}, want: []string{`--http: gateway.http: "localhost:70000" has no port between 0 and 65535`}},

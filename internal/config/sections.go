@@ -22,7 +22,9 @@ type Log struct {
 type Gateway struct {
 	HTTP     string        `yaml:"http" help:"address of the REST API"`
 	GRPC     string        `yaml:"grpc" help:"address of the gRPC API"`
-	Insecure bool          `yaml:"insecure" help:"allow addresses that are not loopback: there is no TLS yet"`
+	Insecure bool          `yaml:"insecure" help:"allow addresses that are not loopback without TLS and authentication"`
+	TLS      ServerTLS     `yaml:"tls"`
+	CellTLS  ClientTLS     `yaml:"cell_tls"`
 	Cells    []GatewayCell `yaml:"cells" flag:"cell" help:"a cell, as name=[uuid@]host:port[,host:port]; again for each cell"`
 	// ProposeBudget is how long a cell may take to propose, ClaimBudget to claim.
 	ProposeBudget time.Duration `yaml:"propose_budget" help:"how long a cell may take to propose hosts"`
@@ -34,6 +36,26 @@ type Gateway struct {
 	DefaultAvailabilityZone string        `yaml:"default_availability_zone" help:"zone of hosts that are in none"`
 	MaxInFlight             int           `yaml:"max_in_flight" help:"requests worked on at once; more are refused as OVERLOADED"`
 	DrainDelay              time.Duration `yaml:"drain_delay" help:"how long to go on serving, not ready, after being asked to stop"`
+}
+
+// ServerTLS says how a process proves who it is to its callers, and how they
+// prove who they are to it. All values are paths of files; docs/security.md.
+type ServerTLS struct {
+	Cert               string `yaml:"cert" help:"PEM file of this server's certificate, with its intermediates; turns TLS on"`
+	Key                string `yaml:"key" help:"PEM file of its key; others must not be able to read it"`
+	ClientCA           string `yaml:"client_ca" help:"PEM file of the CAs of callers' certificates, which then must have one"`
+	ClientCertOptional bool   `yaml:"client_cert_optional" help:"callers without a certificate may give a token instead"`
+	Tokens             string `yaml:"tokens" help:"file of the tokens that are known, hashed; cellgate token new makes them"`
+}
+
+// ClientTLS says how a process knows the servers that it calls, and how it
+// proves who it is to them.
+type ClientTLS struct {
+	CA         string `yaml:"ca" help:"PEM file of the CAs of the servers that are called, or system; turns TLS on"`
+	ServerName string `yaml:"server_name" help:"name in the servers' certificates, when it is not their address"`
+	Cert       string `yaml:"cert" help:"PEM file of this caller's certificate"`
+	Key        string `yaml:"key" help:"PEM file of its key; others must not be able to read it"`
+	TokenFile  string `yaml:"token_file" help:"file with the token to show; others must not be able to read it"`
 }
 
 // GatewayCell is one cell a gateway asks. An empty UUID is learned from the cell.
@@ -56,7 +78,8 @@ type Cell struct {
 	UUID            string        `yaml:"uuid" help:"the cell's uuid"`
 	Replica         string        `yaml:"replica" help:"name of this replica; empty means the cell's name"`
 	GRPC            string        `yaml:"grpc" help:"address for gateways and agents"`
-	Insecure        bool          `yaml:"insecure" help:"allow addresses that are not loopback: there is no TLS yet"`
+	Insecure        bool          `yaml:"insecure" help:"allow addresses that are not loopback without TLS and authentication"`
+	TLS             ServerTLS     `yaml:"tls"`
 	Data            string        `yaml:"data" help:"directory of the embedded shard"`
 	ServiceDownTime time.Duration `yaml:"service_down_time" help:"a host not heard of for so long counts as down"`
 	HeartbeatEvery  time.Duration `yaml:"heartbeat_every" help:"how often agents are told to send heartbeats"`
@@ -69,11 +92,12 @@ type Cell struct {
 
 // Agent configures `cellgate agent`: a simulated fleet of one cell.
 type Agent struct {
-	Cell         string   `yaml:"cell" help:"name of the cell the hosts belong to"`
-	Replicas     []string `yaml:"replicas" flag:"replica" help:"addresses of the cell's replicas, separated by commas"`
-	Hosts        int      `yaml:"hosts" help:"hosts to simulate"`
-	Seed         uint64   `yaml:"seed" help:"decides what the hosts look like"`
-	HostsPerConn int      `yaml:"hosts_per_conn" help:"streams that share a connection"`
+	Cell         string    `yaml:"cell" help:"name of the cell the hosts belong to"`
+	Replicas     []string  `yaml:"replicas" flag:"replica" help:"addresses of the cell's replicas, separated by commas"`
+	Hosts        int       `yaml:"hosts" help:"hosts to simulate"`
+	Seed         uint64    `yaml:"seed" help:"decides what the hosts look like"`
+	HostsPerConn int       `yaml:"hosts_per_conn" help:"streams that share a connection"`
+	TLS          ClientTLS `yaml:"tls"`
 }
 
 // Dev configures `cellgate dev`: everything in one process.
@@ -85,7 +109,7 @@ type Dev struct {
 	HTTP         string `yaml:"http" help:"address of the REST API"`
 	GRPC         string `yaml:"grpc" help:"address of the gRPC API"`
 	CellBasePort int    `yaml:"cell_base_port" help:"port of the first cell; the others follow; 0 for any free ones"`
-	Insecure     bool   `yaml:"insecure" help:"allow addresses that are not loopback: there is no TLS yet"`
+	Insecure     bool   `yaml:"insecure" help:"allow addresses that are not loopback: dev has no TLS and no authentication"`
 	Sample       bool   `yaml:"sample" help:"send the bundled requests when the hosts are registered and print the destinations"`
 	Once         bool   `yaml:"once" help:"end after the sample's table instead of serving"`
 	Pprof        string `yaml:"pprof" help:"loopback address of /debug/pprof; empty for none"`

@@ -23,16 +23,58 @@ const MaxMessageBytes = 4 << 20
 // that what is only a little too large gets an answer that names the limit.
 const hardLimit = 4 * MaxMessageBytes
 
+// Limits of a connection. maxStreams is what configuration knows as MaxStreams.
+const (
+	maxStreams     = 4096
+	maxHeaderBytes = 64 << 10
+	// handshakeWithin is how long a new connection may take until its first call
+	// could come.
+	handshakeWithin = 10 * time.Second
+	// idleFor is how long a connection without calls is kept; aged is when a
+	// connection is told to go, after the calls on it.
+	idleFor = 15 * time.Minute
+	aged    = 2 * time.Hour
+)
+
+// Guarded makes a server ask check about every call before its request is
+// validated: an error refuses the call. On a stream it is asked again, with again
+// set, for every message that comes.
+func Guarded(check func(ctx context.Context, again bool) error) grpc.ServerOption {
+	return guarded{check: check}
+}
+
+type guarded struct {
+	grpc.EmptyServerOption
+	check func(ctx context.Context, again bool) error
+}
+
+// guardOf gives the last guard among options; one that admits all without.
+func guardOf(options []grpc.ServerOption) func(context.Context, bool) error {
+	check := func(context.Context, bool) error { return nil }
+	for _, o := range options {
+		if g, ok := o.(guarded); ok {
+			check = g.check
+		}
+	}
+	return check
+}
+
 // NewServer makes a gRPC server as every process of cellgate serves it: panics
 // become INTERNAL, unary requests are validated by the rules in their schema,
 // *fault.Error becomes a status, defects of ours are logged. Reflection is
 // registered; for the health service, see ServeHealth.
 func NewServer(log *slog.Logger, extra ...grpc.ServerOption) *grpc.Server {
+	guard := guardOf(extra)
 	options := append([]grpc.ServerOption{
 		grpc.MaxRecvMsgSize(hardLimit),
-		grpc.ChainUnaryInterceptor(serveUnary(log)),
-		grpc.ChainStreamInterceptor(serveStream(log)),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ConnectionTimeout(handshakeWithin),
+		grpc.ChainUnaryInterceptor(serveUnary(log, guard)),
+		grpc.ChainStreamInterceptor(serveStream(log, guard)),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: 30 * time.Second, Timeout: 10 * time.Second, MaxConnectionIdle: idleFor, MaxConnectionAge: aged,
+		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}, extra...)
 	s := grpc.NewServer(options...)
@@ -40,9 +82,12 @@ func NewServer(log *slog.Logger, extra ...grpc.ServerOption) *grpc.Server {
 	return s
 }
 
-func serveUnary(log *slog.Logger) grpc.UnaryServerInterceptor {
+func serveUnary(log *slog.Logger, guard func(context.Context, bool) error) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 		defer func() { err = leave(ctx, log, info.FullMethod, err, recover()) }()
+		if err := guard(ctx, false); err != nil {
+			return nil, err
+		}
 		if m, ok := req.(proto.Message); ok {
 			if n := proto.Size(m); n > MaxMessageBytes {
 				return nil, fault.Invalid("request", "is %d bytes; the limit is %d", n, MaxMessageBytes)
@@ -55,11 +100,33 @@ func serveUnary(log *slog.Logger) grpc.UnaryServerInterceptor {
 	}
 }
 
-func serveStream(log *slog.Logger) grpc.StreamServerInterceptor {
+func serveStream(log *slog.Logger, guard func(context.Context, bool) error) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 		defer func() { err = leave(stream.Context(), log, info.FullMethod, err, recover()) }()
-		return handler(srv, stream)
+		if err := guard(stream.Context(), false); err != nil {
+			return err
+		}
+		return handler(srv, guardedStream{stream, guard})
 	}
+}
+
+// guardedStream takes only messages within the limit, of a caller that is still
+// admitted.
+type guardedStream struct {
+	grpc.ServerStream
+	guard func(context.Context, bool) error
+}
+
+func (s guardedStream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	if p, ok := m.(proto.Message); ok {
+		if n := proto.Size(p); n > MaxMessageBytes {
+			return fault.Invalid("message", "is %d bytes; the limit is %d", n, MaxMessageBytes)
+		}
+	}
+	return s.guard(s.Context(), true)
 }
 
 // leave is where an error stops: defects of ours are logged here, once, and

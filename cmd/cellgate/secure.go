@@ -1,0 +1,39 @@
+package main
+
+import (
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	"cellgate/internal/config"
+	"cellgate/internal/lifecycle"
+	"cellgate/internal/rpc"
+	"cellgate/internal/security"
+)
+
+// addServerTLS reads the files of a server's TLS and adds what reads them again.
+func (a *assembly) addServerTLS(path string, c config.ServerTLS) (*security.Server, error) {
+	s, err := security.NewServer(security.ServerConfig{
+		Cert: c.Cert, Key: c.Key, ClientCA: c.ClientCA, ClientCertOptional: c.ClientCertOptional, Tokens: c.Tokens,
+	}, a.log)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if s.Encrypts() || s.Authenticates() {
+		a.add(lifecycle.Part{Name: "files of " + path, Run: s.Run})
+	}
+	return s, nil
+}
+
+// addClientTLS reads the files of a client's TLS, adds what reads them again, and
+// gives a function that dials with them.
+func (a *assembly) addClientTLS(path string, c config.ClientTLS) (dial func(string) (*grpc.ClientConn, error), err error) {
+	s, err := security.NewClient(security.ClientConfig(c), a.log)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if c != (config.ClientTLS{}) {
+		a.add(lifecycle.Part{Name: "files of " + path, Run: s.Run})
+	}
+	return func(target string) (*grpc.ClientConn, error) { return rpc.Dial(target, s.Options()...) }, nil
+}

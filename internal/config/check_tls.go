@@ -1,0 +1,92 @@
+package config
+
+import (
+	"strings"
+)
+
+// MaxStreams is how many calls and streams a server takes on one connection.
+const MaxStreams = 4096
+
+// SystemCA is the CA that means those this machine trusts.
+const SystemCA = "system"
+
+// Encrypts reports whether the server speaks TLS, Authenticates whether callers
+// must prove who they are.
+func (t ServerTLS) Encrypts() bool      { return t.Cert != "" || t.Key != "" }
+func (t ServerTLS) Authenticates() bool { return t.ClientCA != "" || t.Tokens != "" }
+
+// listen checks an address to listen on: one that is not loopback needs TLS and
+// authentication. lacks says what is missing of them, "" for nothing.
+func (l *loader) listen(path, value string, insecure bool, lacks string) {
+	host, _, err := splitAddress(value, 0)
+	if err != nil {
+		l.bad(path, "%v", err)
+		return
+	}
+	if insecure || lacks == "" || IsLoopback(host) {
+		return
+	}
+	l.bad(path, "%s is not a loopback address: %s; or give --insecure to let anyone who reaches it place and release", value, lacks)
+}
+
+// exposes says what a server needs before it may listen where others reach it.
+func exposes(path string, t ServerTLS) string {
+	var lacks []string
+	if !t.Encrypts() {
+		lacks = append(lacks, "set "+path+".cert and "+path+".key for TLS")
+	}
+	if !t.Authenticates() {
+		lacks = append(lacks, "set "+path+".client_ca or "+path+".tokens to know the callers")
+	}
+	return strings.Join(lacks, ", and ")
+}
+
+func (l *loader) checkServerTLS(path string, t ServerTLS) {
+	l.together(path, "cert", t.Cert, "key", t.Key)
+	if t.ClientCA != "" && !t.Encrypts() {
+		l.bad(path+".client_ca", "callers show certificates in TLS only; set %s.cert and %s.key", path, path)
+	}
+	if t.ClientCertOptional && (t.ClientCA == "" || t.Tokens == "") {
+		l.bad(path+".client_cert_optional", "is of use with both client_ca and tokens")
+	}
+}
+
+func (l *loader) checkClientTLS(path string, t ClientTLS) {
+	l.together(path, "cert", t.Cert, "key", t.Key)
+	if t.CA != "" {
+		return
+	}
+	if t.Cert != "" {
+		l.bad(path+".cert", "certificates are shown in TLS only; set %s.ca", path)
+	}
+	if t.ServerName != "" {
+		l.bad(path+".server_name", "is of use with TLS only; set %s.ca", path)
+	}
+}
+
+// together: two keys of which there is none or both.
+func (l *loader) together(path, a, aValue, b, bValue string) {
+	switch {
+	case aValue != "" && bValue == "":
+		l.bad(path+"."+b, "must be set, since %s is", a)
+	case aValue == "" && bValue != "":
+		l.bad(path+"."+a, "must be set, since %s is", b)
+	}
+}
+
+// secrecy: a token is not shown without TLS to another machine.
+func (l *loader) secrecy(path string, t ClientTLS, target string) {
+	if problem := t.Secrecy(target); problem != "" {
+		l.bad(path+".token_file", "%s", problem)
+	}
+}
+
+// Secrecy says why a client must not show its token to an address; "" when it
+// may.
+func (t ClientTLS) Secrecy(target string) string {
+	host, _, err := splitAddress(target, 0)
+	if t.TokenFile == "" || t.CA != "" || err != nil || IsLoopback(host) {
+		return ""
+	}
+	return "would be sent to " + target + " in the clear; set ca for TLS"
+}

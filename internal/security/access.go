@@ -1,0 +1,76 @@
+package security
+
+import (
+	"maps"
+	"slices"
+)
+
+// Row says who may call a method.
+type Row struct {
+	// Method is service/method as gRPC has it, or an HTTP method and path of what
+	// is served by HTTP alone.
+	Method string
+	// Roles that may call it; empty for everybody, who need not say who they are.
+	Roles []Role
+}
+
+// The access rules, by method. What has no row here nobody may call.
+var access = map[string][]Role{
+	"cellgate.v1.Scheduler/SelectDestinations": {Conductor, Operator},
+
+	"cellgate.v1.Scheduler/GetDecision":   {Conductor, Operator, Reader},
+	"cellgate.v1.Scheduler/ListDecisions": {Conductor, Operator, Reader},
+
+	"cellgate.v1.Claims/ClaimAlternate": {Conductor, Operator},
+	"cellgate.v1.Claims/TransferClaim":  {Conductor, Operator},
+	"cellgate.v1.Claims/GetClaim":       {Conductor, Operator, Reader},
+	"cellgate.v1.Claims/ListClaims":     {Conductor, Operator, Reader},
+	"cellgate.v1.Claims/ConfirmClaim":   {Conductor, Operator},
+	"cellgate.v1.Claims/ReleaseClaim":   {Conductor, Operator},
+
+	"cellgate.v1.Cells/ListCells": {Operator, Reader},
+	"cellgate.v1.Cells/GetCell":   {Operator, Reader},
+	"cellgate.v1.Hosts/ListHosts": {Operator, Reader},
+	"cellgate.v1.Hosts/GetHost":   {Operator, Reader},
+
+	"cellgate.cell.v1.CellScheduler/ProposeBatch":  {Gateway},
+	"cellgate.cell.v1.CellScheduler/ClaimBatch":    {Gateway},
+	"cellgate.cell.v1.CellScheduler/ListClaims":    {Gateway},
+	"cellgate.cell.v1.CellScheduler/ListHosts":     {Gateway},
+	"cellgate.cell.v1.CellScheduler/GetSummary":    {Gateway},
+	"cellgate.cell.v1.CellScheduler/PutDecisions":  {Gateway},
+	"cellgate.cell.v1.CellScheduler/GetDecision":   {Gateway},
+	"cellgate.cell.v1.CellScheduler/ListDecisions": {Gateway},
+
+	"cellgate.agent.v1.HostReports/Report": {Agent},
+
+	"grpc.health.v1.Health/Check": {},
+	"grpc.health.v1.Health/List":  {},
+	"grpc.health.v1.Health/Watch": {},
+
+	"grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      {Operator, Reader},
+	"grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": {Operator, Reader},
+
+	"GET /healthz":      {},
+	"GET /readyz":       {},
+	"GET /openapi.json": {Operator, Reader},
+	"GET /metrics":      {Operator, Reader},
+}
+
+// Access lists the rules by method.
+func Access() []Row {
+	rows := make([]Row, 0, len(access))
+	for _, method := range slices.Sorted(maps.Keys(access)) {
+		rows = append(rows, Row{Method: method, Roles: slices.Clone(access[method])})
+	}
+	return rows
+}
+
+// open reports whether everybody may call a method.
+func open(method string) bool {
+	roles, known := access[method]
+	return known && len(roles) == 0
+}
+
+// may reports whether a role may call a method.
+func may(role Role, method string) bool { return slices.Contains(access[method], role) }

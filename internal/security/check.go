@@ -1,0 +1,117 @@
+package security
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// soon is how long before its end a certificate or token is warned of.
+const soon = 14 * 24 * time.Hour
+
+// Finding is one thing that Check found.
+type Finding struct {
+	// Bad: the process would not start, or not be understood. Otherwise a warning.
+	Bad bool
+	// Text names the file.
+	Text string
+}
+
+// Check reads the files of a process as it would itself and gives everything that
+// is wrong with them, or soon will be. Either configuration may be nil.
+func Check(server *ServerConfig, client *ClientConfig, now time.Time) []Finding {
+	var out []Finding
+	silent := slog.New(slog.DiscardHandler)
+	var bad func(err error)
+	bad = func(err error) {
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, e := range joined.Unwrap() {
+				bad(e)
+			}
+		} else if err != nil {
+			out = append(out, Finding{Bad: true, Text: err.Error()})
+		}
+	}
+	if server != nil {
+		s, err := NewServer(*server, silent)
+		bad(err)
+		if err == nil {
+			out = append(out, checkPair(s.pair.get(), server.Cert, x509.ExtKeyUsageServerAuth, now)...)
+			out = append(out, checkTokens(s.tokens.get(), server.Tokens, now)...)
+		}
+	}
+	if client != nil {
+		c, err := NewClient(*client, silent)
+		bad(err)
+		if err == nil {
+			out = append(out, checkPair(c.pair.get(), client.Cert, x509.ExtKeyUsageClientAuth, now)...)
+			if pair := c.pair.get(); pair != nil && c.token == nil {
+				if _, err := certificateIdentity(pair.Leaf); err != nil {
+					out = append(out, Finding{Bad: true, Text: fmt.Sprintf("%s: %v", client.Cert, err)})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// checkPair judges a certificate for what it is used for.
+func checkPair(pair *tls.Certificate, path string, use x509.ExtKeyUsage, now time.Time) []Finding {
+	if pair == nil {
+		return nil
+	}
+	leaf, out := pair.Leaf, []Finding(nil)
+	if text, is := ending(now, leaf.NotAfter); text != "" {
+		out = append(out, Finding{Bad: is, Text: path + ": the certificate " + text})
+	}
+	if now.Before(leaf.NotBefore) {
+		out = append(out, Finding{Bad: true, Text: path + ": the certificate is not valid before " + leaf.NotBefore.UTC().Format(time.RFC3339)})
+	}
+	fits := len(leaf.ExtKeyUsage) == 0
+	for _, u := range leaf.ExtKeyUsage {
+		fits = fits || u == use || u == x509.ExtKeyUsageAny
+	}
+	if !fits {
+		name := "clientAuth"
+		if use == x509.ExtKeyUsageServerAuth {
+			name = "serverAuth"
+		}
+		out = append(out, Finding{Bad: true, Text: path + ": the certificate's extended key usage is not " + name})
+	}
+	if use == x509.ExtKeyUsageServerAuth && len(leaf.DNSNames)+len(leaf.IPAddresses) == 0 {
+		out = append(out, Finding{Bad: true, Text: path + ": the certificate has no DNS name and no address in subjectAltName"})
+	}
+	return out
+}
+
+func checkTokens(known *tokens, path string, now time.Time) []Finding {
+	if known == nil {
+		return nil
+	}
+	var out []Finding
+	if len(*known) == 0 {
+		out = append(out, Finding{Text: path + ": no token is known"})
+	}
+	for _, id := range *known {
+		if id.Expires.IsZero() {
+			continue
+		}
+		if text, _ := ending(now, id.Expires); text != "" {
+			out = append(out, Finding{Text: path + ": token " + quoted(id.Name) + " " + text})
+		}
+	}
+	return out
+}
+
+// ending words an end that is near; ended when it is past.
+func ending(now, end time.Time) (text string, ended bool) {
+	switch at := end.UTC().Format(time.RFC3339); {
+	case !now.Before(end):
+		return "ended at " + at, true
+	case end.Sub(now) < soon:
+		return "ends at " + at, false
+	}
+	return "", false
+}

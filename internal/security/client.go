@@ -1,0 +1,159 @@
+package security
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+)
+
+// ClientConfig names the files of a Client, as config.ClientTLS does. All empty: a
+// client without TLS that does not say who it is.
+type ClientConfig struct {
+	CA, ServerName, Cert, Key, TokenFile string
+}
+
+// systemCA means the CAs this machine trusts.
+const systemCA = "system"
+
+// Client is the calling end of a process. Safe for concurrent use.
+type Client struct {
+	cfg   ClientConfig
+	log   *slog.Logger
+	roots *reloaded[x509.CertPool]
+	pair  *reloaded[tls.Certificate]
+	token *reloaded[string]
+}
+
+// NewClient reads the files. Every problem is reported at once.
+func NewClient(cfg ClientConfig, log *slog.Logger) (*Client, error) {
+	c := &Client{cfg: cfg, log: log}
+	var errs []error
+	if cfg.Cert != "" != (cfg.Key != "") || cfg.Cert != "" && cfg.CA == "" {
+		errs = append(errs, errors.New("a client's certificate needs its key, and the CA of the server"))
+	}
+	if cfg.CA != "" && cfg.CA != systemCA {
+		c.roots = &reloaded[x509.CertPool]{what: "the CAs of servers", files: []file{{path: cfg.CA}}, parse: parsePool}
+	}
+	if cfg.Cert != "" && cfg.Key != "" {
+		c.pair = &reloaded[tls.Certificate]{
+			what:  "the client's certificate",
+			files: []file{{path: cfg.Cert}, {path: cfg.Key, secret: true}}, parse: parsePair,
+		}
+	}
+	if cfg.TokenFile != "" {
+		c.token = &reloaded[string]{what: "the token", files: []file{{path: cfg.TokenFile, secret: true}}, parse: parseSecret}
+	}
+	if err := errors.Join(append(errs, loadAll(c.pollers()))...); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Client) pollers() []poller {
+	var all []poller
+	if c.roots != nil {
+		all = append(all, c.roots)
+	}
+	if c.pair != nil {
+		all = append(all, c.pair)
+	}
+	if c.token != nil {
+		all = append(all, c.token)
+	}
+	return all
+}
+
+// Run reads the files again while they change, until ctx ends.
+func (c *Client) Run(ctx context.Context) error { return pollAll(ctx, c.log, c.pollers()) }
+
+// Options are those of a gRPC connection: TLS, and the token with each call.
+func (c *Client) Options() []grpc.DialOption {
+	var out []grpc.DialOption
+	if c.cfg.CA != "" {
+		out = append(out, grpc.WithTransportCredentials(clientCredentials{c: c}))
+	}
+	if c.token != nil {
+		out = append(out, grpc.WithPerRPCCredentials(bearer{c}))
+	}
+	return out
+}
+
+// Transport is that of an HTTP client: TLS, and the token with each request.
+func (c *Client) Transport() http.RoundTripper {
+	t := &http.Transport{ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute}
+	if c.cfg.CA != "" {
+		t.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			config := c.tlsConfig()
+			if config.NextProtos = []string{"h2", "http/1.1"}; config.ServerName == "" {
+				host, _, err := net.SplitHostPort(addr)
+				if err != nil {
+					return nil, err
+				}
+				config.ServerName = host
+			}
+			return (&tls.Dialer{Config: config}).DialContext(ctx, network, addr)
+		}
+	}
+	return tokenTransport{c: c, Transport: t}
+}
+
+type tokenTransport struct {
+	c *Client
+	*http.Transport
+}
+
+func (t tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if secret := t.c.token.get(); secret != nil {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+*secret)
+	}
+	return t.Transport.RoundTrip(r)
+}
+
+// tlsConfig is that of a handshake made now.
+func (c *Client) tlsConfig() *tls.Config {
+	config := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: c.roots.get(), ServerName: c.cfg.ServerName}
+	if pair := c.pair.get(); pair != nil {
+		// Shown whatever CAs the server names: it says what is wrong with it.
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair, nil }
+	}
+	return config
+}
+
+// clientCredentials makes each handshake with the files in force then.
+type clientCredentials struct{ c *Client }
+
+func (k clientCredentials) inner() credentials.TransportCredentials {
+	return credentials.NewTLS(k.c.tlsConfig())
+}
+
+func (k clientCredentials) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return k.inner().ClientHandshake(ctx, authority, conn)
+}
+
+func (k clientCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return nil, nil, errors.New("these are a client's credentials")
+}
+
+func (k clientCredentials) Info() credentials.ProtocolInfo          { return k.inner().Info() }
+func (k clientCredentials) Clone() credentials.TransportCredentials { return k }
+func (k clientCredentials) OverrideServerName(string) error {
+	return errors.New("the server's name is configured")
+}
+
+// bearer shows the token. Configuration keeps it off the network without TLS.
+type bearer struct{ c *Client }
+
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + *b.c.token.get()}, nil
+}
+
+func (b bearer) RequireTransportSecurity() bool { return b.c.cfg.CA != "" }

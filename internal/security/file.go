@@ -1,0 +1,152 @@
+package security
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// pollEvery is how often files are read again.
+const pollEvery = 2 * time.Second
+
+// maxFile is the largest file taken, in bytes.
+const maxFile = 32 << 20
+
+// readFile reads a file. A secret one must not be readable, and no file writable,
+// by users outside its owner and group.
+func readFile(path string, secret bool) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	case secret && info.Mode().Perm()&0o007 != 0:
+		return nil, fmt.Errorf("%s is a secret that every user of this machine may open (mode %04o): chmod o-rwx it", path, info.Mode().Perm())
+	case info.Mode().Perm()&0o002 != 0:
+		return nil, fmt.Errorf("%s may be written by every user of this machine (mode %04o): chmod o-w it", path, info.Mode().Perm())
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s is larger than %d bytes", path, maxFile)
+	}
+	return text, err
+}
+
+// file is a part of a file set that is read again: one or two files that make one
+// value.
+type file struct {
+	path   string
+	secret bool
+}
+
+// reloaded is a value made of files.
+type reloaded[T any] struct {
+	what  string
+	files []file
+	parse func(texts [][]byte) (*T, error)
+	now   atomic.Pointer[T]
+	// sum is of the content last looked at, told the last error logged. Both are
+	// the poller's.
+	sum  [sha256.Size]byte
+	told string
+}
+
+// load reads the files; changed is false when their content was looked at before.
+func (r *reloaded[T]) load() (changed bool, err error) {
+	var texts [][]byte
+	h := sha256.New()
+	for _, f := range r.files {
+		text, err := readFile(f.path, f.secret)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", r.what, err)
+		}
+		texts = append(texts, text)
+		_, _ = fmt.Fprintf(h, "%d ", len(text)) // hashes never fail
+		_, _ = h.Write(text)
+	}
+	sum := [sha256.Size]byte(h.Sum(nil))
+	if r.now.Load() != nil && sum == r.sum {
+		return false, nil
+	}
+	v, err := r.parse(texts)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", r.what, err)
+	}
+	r.sum = sum
+	r.now.Store(v)
+	return true, nil
+}
+
+// poll reads the files again. An error keeps what is in force and is logged once.
+func (r *reloaded[T]) poll(log *slog.Logger) {
+	switch changed, err := r.load(); {
+	case err != nil && err.Error() != r.told:
+		r.told = err.Error()
+		log.Error("a changed file cannot be used: what it held before stays in force", "err", err)
+	case err == nil:
+		r.told = ""
+		if changed {
+			log.Info("a file was read again", "what", r.what, "file", r.files[0].path)
+		}
+	}
+}
+
+// get gives the value in force; nil when there are no files.
+func (r *reloaded[T]) get() *T {
+	if r == nil {
+		return nil
+	}
+	return r.now.Load()
+}
+
+// poller is a reloaded of any type.
+type poller interface {
+	load() (bool, error)
+	poll(*slog.Logger)
+}
+
+// loadAll reads all files for the first time and gives all problems at once.
+func loadAll(all []poller) error {
+	var errs []error
+	for _, p := range all {
+		_, err := p.load()
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// pollAll reads all files again and again until ctx ends.
+func pollAll(ctx context.Context, log *slog.Logger, all []poller) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		tick := time.NewTicker(pollEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+				for _, p := range all {
+					p.poll(log)
+				}
+			}
+		}
+	})
+	return g.Wait()
+}
+
+func quoted(s string) string { return fmt.Sprintf("%.300q", s) }

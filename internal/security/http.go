@@ -1,0 +1,57 @@
+package security
+
+import (
+	"context"
+	"net/http"
+	"strings"
+)
+
+// HTTP admits the callers of h before anything of a body is read. Paths with a
+// row of their own in the access rules go by it; below /v1/ the gRPC server
+// decides about the role; anything else takes whoever is known. refuse answers
+// with an error, and with the header WWW-Authenticate to the unknown.
+func (s *Server) HTTP(h http.Handler, refuse func(http.ResponseWriter, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := proof{authorization: r.Header.Values("Authorization")}
+		if r.TLS != nil {
+			p.chain = r.TLS.PeerCertificates
+		}
+		if err := s.admitHTTP(r, p); err != nil {
+			s.refused.add(r.Context(), pathGroup(r), r.RemoteAddr, err)
+			refuse(w, err)
+			return
+		}
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), chainKey{}, p.chain)))
+	})
+}
+
+func (s *Server) admitHTTP(r *http.Request, p proof) error {
+	if method, known := httpMethod(r); known {
+		_, err := s.admit(method, p)
+		return err
+	}
+	if !s.Authenticates() {
+		return nil
+	}
+	_, err := s.identify(p)
+	return err
+}
+
+// httpMethod gives the row of a path, whatever is done there.
+func httpMethod(r *http.Request) (method string, known bool) {
+	method = "GET " + r.URL.Path
+	_, known = access[method]
+	return method, known
+}
+
+// pathGroup names a request for the log and the counts without what the caller
+// chose.
+func pathGroup(r *http.Request) string {
+	if method, known := httpMethod(r); known {
+		return method
+	}
+	if strings.HasPrefix(r.URL.Path, "/v1/") {
+		return "/v1/"
+	}
+	return "/"
+}

@@ -1,0 +1,85 @@
+package security
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"cellgate/internal/fault"
+)
+
+// tellEvery is how often refusals of one sort are logged; those between are
+// counted in the next line.
+const tellEvery = 10 * time.Second
+
+// refusals counts what was refused and logs some of it, without secrets.
+type refusals struct {
+	log *slog.Logger
+	mu  sync.Mutex
+	all map[refusalSort]*refusalCount
+}
+
+// refusalSort is a method and a kind. Methods that do not exist are one.
+type refusalSort struct {
+	method string
+	kind   fault.Kind
+}
+
+type refusalCount struct {
+	n, untold uint64
+	told      time.Time
+}
+
+// Refusals is how often calls of a method were refused with a kind.
+type Refusals struct {
+	Method string
+	Kind   fault.Kind
+	N      uint64
+}
+
+// otherMethods stands for methods without a row.
+const otherMethods = "another method"
+
+func (r *refusals) add(ctx context.Context, method, from string, err error) {
+	if _, known := access[method]; !known && method != "TLS handshake" && method != "/v1/" && method != "/" {
+		method = otherMethods
+	}
+	kind := fault.Unauthenticated
+	if fault.KindOf(err) == fault.PermissionDenied {
+		kind = fault.PermissionDenied
+	}
+	r.mu.Lock()
+	if r.all == nil {
+		r.all = map[refusalSort]*refusalCount{}
+	}
+	c := r.all[refusalSort{method, kind}]
+	if c == nil {
+		c = &refusalCount{}
+		r.all[refusalSort{method, kind}] = c
+	}
+	c.n++
+	c.untold++
+	now := time.Now()
+	tell := c.untold
+	if now.Sub(c.told) < tellEvery {
+		tell = 0
+	} else {
+		c.told, c.untold = now, 0
+	}
+	r.mu.Unlock()
+	if tell > 0 {
+		r.log.WarnContext(ctx, "a caller was refused", "method", method, "from", from, "err", err, "times", tell)
+	}
+}
+
+// Refused gives the counts so far, for metrics.
+func (s *Server) Refused() []Refusals {
+	s.refused.mu.Lock()
+	defer s.refused.mu.Unlock()
+	out := make([]Refusals, 0, len(s.refused.all))
+	for k, c := range s.refused.all {
+		out = append(out, Refusals{Method: k.method, Kind: k.kind, N: c.n})
+	}
+	return out
+}

@@ -1,0 +1,102 @@
+package security
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"cellgate/internal/fault"
+)
+
+// Role is what a caller is. A caller has one.
+type Role string
+
+const (
+	// Conductor places instances and ends their claims.
+	Conductor Role = "conductor"
+	// Agent reports its own hosts to their cell.
+	Agent Role = "agent"
+	// Operator is a person, or a person's tool: everything of the public API.
+	Operator Role = "operator"
+	// Reader sees everything and changes nothing.
+	Reader Role = "reader"
+	// Gateway calls the cells.
+	Gateway Role = "gateway"
+)
+
+// Roles lists all roles.
+func Roles() []Role { return []Role{Conductor, Agent, Operator, Reader, Gateway} }
+
+// Identity is who a caller proved to be.
+type Identity struct {
+	Role Role
+	// Name is for the log.
+	Name string
+	// Hosts are the service hosts an agent speaks for: names, or the beginnings of
+	// names followed by "*".
+	Hosts []string
+	// Expires is when the proof ends; zero for never.
+	Expires time.Time
+}
+
+// SpeaksFor reports whether the caller is the agent of a service host.
+func (i *Identity) SpeaksFor(serviceHost string) bool {
+	return i.Role == Agent && slices.ContainsFunc(i.Hosts, func(h string) bool {
+		if beginning, ok := strings.CutSuffix(h, "*"); ok {
+			return strings.HasPrefix(serviceHost, beginning)
+		}
+		return h == serviceHost
+	})
+}
+
+// same reports whether two proofs are of the same caller with the same rights.
+func (i *Identity) same(other *Identity) bool {
+	return i.Role == other.Role && i.Name == other.Name && slices.Equal(i.Hosts, other.Hosts)
+}
+
+// check says what is wrong with an identity; "" for nothing.
+func (i *Identity) check() string {
+	switch {
+	case !slices.Contains(Roles(), i.Role):
+		return "role " + quoted(string(i.Role)) + " is none of conductor, agent, operator, reader, gateway"
+	case len(i.Name) > 255:
+		return "name is longer than 255 bytes"
+	case i.Role != Agent && len(i.Hosts) > 0:
+		return "hosts are for the role agent only"
+	case i.Role == Agent && len(i.Hosts) == 0:
+		return "an agent needs the service hosts it speaks for"
+	}
+	for _, h := range i.Hosts {
+		switch beginning, _ := strings.CutSuffix(h, "*"); {
+		case beginning == "":
+			return "host " + quoted(h) + ": an agent does not speak for every host"
+		case strings.ContainsAny(beginning, "*/\x00") || len(h) > 255 || path.Clean(h) != h:
+			return "host " + quoted(h) + " is not a service host; a \"*\" may only end it"
+		}
+	}
+	return ""
+}
+
+type identityKey struct{}
+
+// FromContext gives the caller of a call; nil where nobody must prove who they
+// are.
+func FromContext(ctx context.Context) *Identity {
+	id, _ := ctx.Value(identityKey{}).(*Identity)
+	return id
+}
+
+// With gives a context whose caller is id.
+func With(ctx context.Context, id *Identity) context.Context {
+	return context.WithValue(ctx, identityKey{}, id)
+}
+
+// MayReport is nil when the caller may report the state of a service host.
+func MayReport(ctx context.Context, serviceHost string) error {
+	if id := FromContext(ctx); id != nil && !id.SpeaksFor(serviceHost) {
+		return fault.New(fault.PermissionDenied, "the caller is not the agent of host %s", quoted(serviceHost))
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package security
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"log/slog"
+	"net"
+	"time"
+)
+
+// ServerConfig names the files of a Server, as config.ServerTLS does. All empty: a
+// server without TLS that admits everybody.
+type ServerConfig struct {
+	Cert, Key, ClientCA string
+	ClientCertOptional  bool
+	Tokens              string
+}
+
+// Server is the receiving end of a process. Safe for concurrent use.
+type Server struct {
+	cfg     ServerConfig
+	log     *slog.Logger
+	now     func() time.Time
+	pair    *reloaded[tls.Certificate]
+	callers *reloaded[callers]
+	tokens  *reloaded[tokens]
+	refused refusals
+}
+
+// NewServer reads the files. Every problem is reported at once.
+func NewServer(cfg ServerConfig, log *slog.Logger) (*Server, error) {
+	s := &Server{cfg: cfg, log: log, now: time.Now}
+	s.refused.log = log
+	if cfg.Cert != "" {
+		s.pair = &reloaded[tls.Certificate]{
+			what:  "the server's certificate",
+			files: []file{{path: cfg.Cert}, {path: cfg.Key, secret: true}}, parse: parsePair,
+		}
+	}
+	if cfg.ClientCA != "" {
+		s.callers = &reloaded[callers]{what: "the CAs of callers", files: []file{{path: cfg.ClientCA}}, parse: parseCallers}
+	}
+	if cfg.Tokens != "" {
+		s.tokens = &reloaded[tokens]{what: "the tokens", files: []file{{path: cfg.Tokens, secret: true}}, parse: parseTokens}
+	}
+	if err := loadAll(s.pollers()); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) pollers() []poller {
+	var all []poller
+	if s.pair != nil {
+		all = append(all, s.pair)
+	}
+	if s.callers != nil {
+		all = append(all, s.callers)
+	}
+	if s.tokens != nil {
+		all = append(all, s.tokens)
+	}
+	return all
+}
+
+// Run reads the files again while they change, until ctx ends.
+func (s *Server) Run(ctx context.Context) error { return pollAll(ctx, s.log, s.pollers()) }
+
+// Encrypts reports whether callers must speak TLS, Authenticates whether they must
+// prove who they are.
+func (s *Server) Encrypts() bool      { return s.pair != nil }
+func (s *Server) Authenticates() bool { return s.callers != nil || s.tokens != nil }
+
+// Listener gives l with TLS, for HTTP; l itself without.
+func (s *Server) Listener(l net.Listener) net.Listener {
+	if !s.Encrypts() {
+		return l
+	}
+	return tls.NewListener(l, s.tlsConfig("h2", "http/1.1"))
+}
+
+// tlsConfig makes each handshake with the files in force then.
+func (s *Server) tlsConfig(protocols ...string) *tls.Config {
+	base := &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: protocols, SessionTicketsDisabled: true}
+	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		c := &tls.Config{
+			MinVersion: tls.VersionTLS13, NextProtos: protocols, SessionTicketsDisabled: true,
+			Certificates: []tls.Certificate{*s.pair.get()},
+		}
+		if callers := s.callers.get(); callers != nil {
+			c.ClientCAs, c.ClientAuth = callers.pool, tls.RequireAndVerifyClientCert
+			if s.cfg.ClientCertOptional {
+				c.ClientAuth = tls.VerifyClientCertIfGiven
+			}
+		}
+		return c, nil
+	}
+	return base
+}
+
+// proof is what a caller shows.
+type proof struct {
+	// authorization has the values of the header of that name.
+	authorization []string
+	// chain is the caller's certificate and its intermediates; nil for none.
+	chain []*x509.Certificate
+}
