@@ -34,6 +34,11 @@ test: needs $(TOOLS)/.stamp ## Run all tests with the race detector; what did no
 test-long: needs $(TOOLS)/.stamp ## Run the property and crash tests with many more seeds (about 30 minutes).
 	CELLGATE_LONG=1 $(TOOLS)/gotestsum --format pkgname -- -race -count=1 -timeout 90m ./... 
 
+.PHONY: chaos
+chaos: ## Kill -9 a cell, the gateway or everything, 20 times in the middle of 2,000 requests at once, and look for what was acknowledged (10 minutes).
+	@mkdir -p .cellgate
+	CELLGATE_LONG=1 CELLGATE_CHAOS_TABLE=$(CURDIR)/.cellgate/chaos.txt go test -count=1 -timeout 60m -v -run 'KilledAtRandomMoments' ./cmd/cellgate
+
 .PHONY: test-store
 test-store: needs $(TOOLS)/.stamp ## Run the conformance suite of the shard on every backend there is.
 	$(TOOLS)/gotestsum --format testname -- -race -count=1 -timeout 10m ./shard/...

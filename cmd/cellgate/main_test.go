@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -16,6 +17,13 @@ const asCellgate = "CELLGATE_TEST_BINARY_IS_CELLGATE"
 func TestMain(m *testing.M) {
 	if os.Getenv(asCellgate) != "" {
 		main()
+	}
+	if config := os.Getenv(asChaosClient); config != "" {
+		if err := chaosClientMain(config); err != nil {
+			fmt.Fprintln(os.Stderr, "chaos client:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
 }

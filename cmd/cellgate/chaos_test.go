@@ -1,0 +1,339 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cellgate/internal/fault"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// chaosPlan is how hard a run is.
+type chaosPlan struct {
+	rounds, workers, cells, hosts int
+	load                          chaosLoad
+	// killAfter bounds when, after the load is back, something is killed.
+	killAfter [2]time.Duration
+	// least acknowledged requests before a kill.
+	least int64
+	// repeats of acknowledged requests a round, at most.
+	repeats int
+	// settle waits, each round, until every lease is over; else after the last one.
+	settle bool
+}
+
+func chaosPlanOf() chaosPlan {
+	p := chaosPlan{
+		rounds: 3, workers: 150, cells: 3, hosts: 25, least: 100, repeats: 150,
+		killAfter: [2]time.Duration{200 * time.Millisecond, 900 * time.Millisecond},
+		load:      chaosLoad{Short: time.Second, Long: 3 * time.Second, Within: 8 * time.Second, Seed: 1},
+	}
+	if os.Getenv("CELLGATE_LONG") != "" {
+		p.rounds, p.workers, p.hosts, p.least, p.repeats, p.settle = 20, 2000, 100, 2000, 1000, true
+		p.killAfter = [2]time.Duration{300 * time.Millisecond, 4 * time.Second}
+		p.load.Short, p.load.Long, p.load.Within = 2*time.Second, 8*time.Second, 30*time.Second
+	}
+	p.load.Workers = p.workers
+	return p
+}
+
+// TestI3_I4_I8_KilledAtRandomMoments kills processes in the middle of many
+// concurrent claims, again and again, and holds what is there afterwards against
+// what a client that survived was told. CELLGATE_LONG=1 is 20 rounds with 2,000
+// requests at once.
+func TestI3_I4_I8_KilledAtRandomMoments(t *testing.T) {
+	p := chaosPlanOf()
+	dice := rand.New(rand.NewPCG(p.load.Seed, uint64(time.Now().UnixNano())))
+	s := startSystem(t, p.cells, p.hosts, func(kind string) []string {
+		switch kind {
+		case "gateway":
+			// So many requests on two cores take their time: what is tested is not speed.
+			return []string{"--propose-budget", "5s", "--claim-budget", "8s", "--max-in-flight", "8192"}
+		case "cell":
+			return []string{"--lease-scan", "500ms"}
+		}
+		return nil
+	})
+	p.load.Addr, p.load.Log = s.api, filepath.Join(t.TempDir(), "acknowledged.jsonl")
+	load := startLoad(t, p.load)
+	run := &chaosRun{plan: p, realSystem: s, client: load, told: newPromises(p.load), dice: dice}
+	rows := newTable(&run.table, "ROUND", "KILLED", "AFTER", "IN FLIGHT", "ACKNOWLEDGED", "CONFIRMED", "REFUSED", "NO ANSWER", "DUE", "FOUND", "REPEATED", "EQUAL", "LEFTOVER", "READY IN", "TIME")
+	for n := range p.rounds {
+		run.round(n, rows)
+		if t.Failed() {
+			break
+		}
+	}
+	if err := rows.end(); err != nil {
+		t.Error(err)
+	}
+	t.Logf("%d cells x %d hosts, %d requests at once, leases %v and %v\n%s", p.cells, p.hosts, p.workers, p.load.Short, p.load.Long, run.table.String())
+	if path := os.Getenv("CELLGATE_CHAOS_TABLE"); path != "" {
+		if err := os.WriteFile(path, []byte(run.table.String()), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	if !t.Failed() {
+		run.mustSeeTampering()
+	}
+}
+
+type chaosRun struct {
+	*realSystem
+	plan   chaosPlan
+	client *loadProcess
+	told   *promises
+	// read is how much of the log was taken in.
+	read   int64
+	before chaosCount
+	dice   *rand.Rand
+	table  strings.Builder
+	// last is what the last look saw.
+	live map[string]*cellgatev1.Claim
+	seen time.Time
+}
+
+// victims of a round: each kind in turn, which cell by the dice.
+func (r *chaosRun) victims(n int) (string, []*member) {
+	switch n % 3 {
+	case 0:
+		c := r.cells[r.dice.IntN(len(r.cells))]
+		return c.name, []*member{c}
+	case 1:
+		return "gateway", []*member{r.gateway}
+	}
+	return "everything", r.all()
+}
+
+func (r *chaosRun) round(n int, rows *table) {
+	began := time.Now()
+	r.client.tell("go")
+	// The load is there: then a moment of the dice's choice.
+	r.await(60*time.Second, "the load is there", func(context.Context) (bool, string) {
+		c := r.client.tell("count")
+		got := c.Acknowledged - r.before.Acknowledged
+		return got >= r.plan.least && c.InFlight > int64(r.plan.workers)/2, fmt.Sprintf("%d acknowledged, %d in flight", got, c.InFlight)
+	})
+	after := r.plan.killAfter[0] + rand.N(r.plan.killAfter[1]-r.plan.killAfter[0])
+	hold(r.t.Context(), after)
+	what, victims := r.victims(n)
+	inFlight := r.client.tell("count").InFlight
+	for _, m := range victims {
+		m.kill()
+	}
+	killed := time.Now()
+	hold(r.t.Context(), rand.N(500*time.Millisecond))
+	for _, m := range victims {
+		m.start()
+	}
+	r.awaitReady(60 * time.Second)
+	ready := time.Since(killed)
+	hold(r.t.Context(), 300*time.Millisecond) // some load on what came back
+	count := r.client.tell("pause")
+	paused := time.Now()
+	r.awaitReady(30 * time.Second)
+
+	notes, read, err := readNotes(r.plan.load.Log, r.read)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.read = read
+	r.told.take(notes)
+	for _, odd := range r.told.odd {
+		r.t.Errorf("round %d: %s", n+1, odd)
+	}
+	r.told.odd = nil
+	v := r.look(false)
+	repeated, equal := r.repeat(n)
+	settled := &finding{}
+	if r.plan.settle || n == r.plan.rounds-1 {
+		// Every lease that was ever asked for is over.
+		hold(r.t.Context(), time.Until(paused.Add(r.plan.load.Long+leaseLate)))
+		settled = r.look(true)
+		r.told.forget(r.live)
+	}
+	for i, problem := range append(v.Problems, settled.Problems...) {
+		if i == 20 {
+			r.t.Errorf("round %d: … and %d more", n+1, len(v.Problems)+len(settled.Problems)-i)
+			break
+		}
+		r.t.Errorf("round %d, %s killed: %s", n+1, what, problem)
+	}
+	if repeated != equal {
+		r.t.Errorf("round %d: %d of %d repeated requests had another answer", n+1, repeated-equal, repeated)
+	}
+	if v.Due == 0 || repeated == 0 {
+		r.t.Errorf("round %d: %d claims to find and %d requests to repeat: nothing was tested", n+1, v.Due, repeated)
+	}
+	b := r.before
+	rows.row(n+1, what, after.Round(10*time.Millisecond), inFlight, count.Acknowledged-b.Acknowledged, count.Confirmed-b.Confirmed, count.Refused-b.Refused, count.Unanswered-b.Unanswered,
+		v.Due+settled.Due, v.Found+settled.Found, repeated, equal, settled.Leftover, ready.Round(10*time.Millisecond), time.Since(began).Round(100*time.Millisecond))
+	r.before = count
+}
+
+// hold waits.
+func hold(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// look lists what is there and compares it with what the client was told.
+func (r *chaosRun) look(settled bool) *finding {
+	r.t.Helper()
+	at := time.Now()
+	live, err := r.claims()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	listed := time.Now()
+	hosts, err := r.listHosts()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	v := r.told.compare(live, at, listed, settled)
+	v.capacity(hosts, live, settled)
+	if n := r.hosts; len(hosts) != n {
+		v.bad("%d hosts, want %d", len(hosts), n)
+	}
+	r.live, r.seen = live, listed
+	return v
+}
+
+// repeat sends acknowledged requests again whose claims all live, and counts the
+// equal answers.
+func (r *chaosRun) repeat(round int) (repeated, equal int) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 32)
+	scheduler := cellgatev1.NewSchedulerClient(r.conn)
+	for id, n := range r.told.answers {
+		if repeated == r.plan.repeats {
+			break
+		}
+		if !r.lives(n) {
+			continue
+		}
+		repeated++
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			ctx, cancel := context.WithTimeout(r.t.Context(), r.plan.load.Within)
+			defer cancel()
+			resp, err := scheduler.SelectDestinations(ctx, r.plan.load.request(id).SelectDestinationsRequest)
+			// The answer may have come after its lease was over.
+			late := err == nil && !r.lives(n)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil && essence(resp) == n.Essence:
+				equal++
+			case late:
+				repeated--
+			default:
+				r.t.Errorf("round %d: request %s was answered with %v, its repetition with %v, %v %v", round+1, id, n.Claims, acknowledged(id, time.Time{}, resp).Claims, fault.KindOf(err), err)
+			}
+		})
+	}
+	wg.Wait()
+	return repeated, equal
+}
+
+// lives: all claims of an answer must live for a second at least.
+func (r *chaosRun) lives(n note) bool {
+	for _, c := range n.Claims {
+		if !r.told.claims[c.Claim].due(time.Now().Add(time.Second)) {
+			return false
+		}
+	}
+	return true
+}
+
+// forget drops what can be of no consequence any more: claims that are over and
+// not there, after every lease is over.
+func (p *promises) forget(live map[string]*cellgatev1.Claim) {
+	for id, c := range p.claims {
+		if live[id] == nil && (!c.confirmed || c.released) && !c.stays() {
+			delete(p.claims, id)
+		}
+	}
+	for id, n := range p.answers {
+		for _, c := range n.Claims {
+			if p.claims[c.Claim] == nil {
+				delete(p.answers, id)
+				break
+			}
+		}
+	}
+}
+
+// mustSeeTampering changes one thing at a time of what the last look saw, and
+// demands that it is found.
+func (r *chaosRun) mustSeeTampering() {
+	victim := ""
+	for _, id := range sortedKeys(r.told.claims) {
+		if c := r.told.claims[id]; c.confirmed && c.due(r.seen) && r.live[id] != nil {
+			victim = id
+			break
+		}
+	}
+	if victim == "" {
+		r.t.Fatal("no confirmed claim is left to tamper with")
+	}
+	for name, c := range tamperings(victim) {
+		text, err := os.ReadFile(r.plan.load.Log)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		path := filepath.Join(r.t.TempDir(), "tampered.jsonl")
+		if err := os.WriteFile(path, []byte(c.log(string(text))), 0o600); err != nil {
+			r.t.Fatal(err)
+		}
+		notes, _, err := readNotes(path, 0)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		told := newPromises(r.plan.load)
+		told.take(notes)
+		told.odd = nil
+		v := told.compare(r.live, r.seen, r.seen, true)
+		if found := strings.Join(v.Problems, "\n"); !strings.Contains(found, c.want) {
+			r.t.Errorf("%s: not reported; %d problems: %.500s", name, len(v.Problems), found)
+		}
+	}
+}
+
+type tampering struct {
+	log  func(string) string
+	want string
+}
+
+func tamperings(claim string) map[string]tampering {
+	line := func(text string, change func(string) string) string {
+		lines := strings.Split(text, "\n")
+		for i, l := range lines {
+			if strings.Contains(l, claim) && strings.Contains(l, noteAcknowledged) {
+				lines[i] = change(l)
+			}
+		}
+		return strings.Join(lines, "\n")
+	}
+	return map[string]tampering{
+		"another claim_id": {func(text string) string { return strings.ReplaceAll(text, claim, "x"+claim) }, "claim x" + claim},
+		"another host": {func(text string) string {
+			return line(text, func(l string) string { return strings.ReplaceAll(l, `"host":"`, `"host":"x`) })
+		}, "claim " + claim},
+		"no acknowledgement": {func(text string) string { return line(text, func(string) string { return "{}" }) }, "claim " + claim + " of request"},
+	}
+}

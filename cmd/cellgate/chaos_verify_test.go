@@ -1,0 +1,222 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// promise is what the client was told of one claim, and what must hold for it.
+type promise struct {
+	noteClaim
+	request string
+	// sent is when the request was sent: the lease began after it.
+	sent time.Time
+	ttl  time.Duration
+	// The pairs: asked, and answered.
+	confirming, confirmed, releasing, released bool
+	// ended is when a confirm was told that the claim had ended; zero otherwise.
+	ended time.Time
+}
+
+// promises are all claims the client was told of, by claim_id, and the requests.
+type promises struct {
+	load   chaosLoad
+	claims map[string]*promise
+	// answers are the acknowledged requests; the last answer counts, when an
+	// instance was placed anew after its lease.
+	answers map[string]note
+	odd     []string
+}
+
+func newPromises(l chaosLoad) *promises {
+	return &promises{load: l, claims: map[string]*promise{}, answers: map[string]note{}}
+}
+
+// take takes in notes in the order of the log.
+func (p *promises) take(notes []note) {
+	for _, n := range notes {
+		switch n.Kind {
+		case noteAcknowledged:
+			p.answers[n.Request] = n
+			for _, c := range n.Claims {
+				p.claims[c.Claim] = &promise{noteClaim: c, request: n.Request, sent: n.Sent, ttl: p.load.request(n.Request).ttl}
+			}
+			continue
+		case noteOdd:
+			p.odd = append(p.odd, fmt.Sprintf("request %s, claim %q was answered: %s", n.Request, n.Claim, n.Error))
+			continue
+		}
+		c := p.claims[n.Claim]
+		if c == nil {
+			p.odd = append(p.odd, fmt.Sprintf("%s of claim %s that was never acknowledged", n.Kind, n.Claim))
+			continue
+		}
+		switch n.Kind {
+		case noteConfirming:
+			c.confirming = true
+		case noteConfirmed:
+			c.confirmed = true
+		case noteReleasing:
+			c.releasing = true
+		case noteReleased:
+			c.released = true
+		case noteEnded:
+			c.ended = n.At
+		}
+	}
+}
+
+// Store time may be this much ahead of the machine after a crash, and leases end
+// so much early; and they end so much late: a scan and its transaction.
+const (
+	leaseEarly = 1500 * time.Millisecond
+	leaseLate  = 2500 * time.Millisecond
+)
+
+// due says whether the claim must still live at a time: no lease of it can be
+// over, and nobody asked for its end.
+func (c *promise) due(at time.Time) bool {
+	if c.released || c.releasing {
+		return false
+	}
+	return c.confirmed || at.Before(c.sent.Add(c.ttl-leaseEarly))
+}
+
+// stays: a claim without a lease, or perhaps without one.
+func (c *promise) stays() bool { return c.confirming && !c.released && c.ended.IsZero() }
+
+// finding is what a look at the system showed.
+type finding struct {
+	// Due claims must live; Found of them did, as they were promised.
+	Due, Found int
+	// Leftover claims live although nobody was told of them, or they were to end.
+	Leftover int
+	Problems []string
+}
+
+func (v *finding) bad(format string, args ...any) {
+	v.Problems = append(v.Problems, fmt.Sprintf(format, args...))
+}
+
+// compare holds the promises against the live claims. at is a time before they
+// were listed, listed one after. settled: every lease of the client's is over.
+func (p *promises) compare(live map[string]*cellgatev1.Claim, at, listed time.Time, settled bool) *finding {
+	v := &finding{}
+	for _, id := range sortedKeys(p.claims) {
+		c, l := p.claims[id], live[id]
+		what := fmt.Sprintf("claim %s (request %s, instance %s, %s on %s)", id, c.request, c.Consumer, c.Cell, c.Host)
+		if !c.ended.IsZero() && (c.confirmed || c.ended.Before(c.sent.Add(c.ttl-leaseEarly))) {
+			v.bad("%s: a confirm was told that it had ended %v after it was asked for; its lease is %v", what, c.ended.Sub(c.sent), c.ttl)
+		}
+		due := c.due(listed) && c.ended.IsZero()
+		if due {
+			v.Due++
+		}
+		switch {
+		case l == nil && due:
+			v.bad("%s is not there", what)
+		case l == nil:
+		case c.released:
+			v.bad("%s was released and is there, %s", what, l.GetState())
+			v.Leftover++
+		case l.GetConsumerUuid() != c.Consumer || l.GetCell() != c.Cell || l.GetServiceHost() != c.Host:
+			v.bad("%s is of instance %s, %s on %s", what, l.GetConsumerUuid(), l.GetCell(), l.GetServiceHost())
+		case c.confirmed && l.GetState() != cellgatev1.ClaimState_CONFIRMED:
+			v.bad("%s was confirmed and is %s", what, l.GetState())
+		case !c.confirming && l.GetState() != cellgatev1.ClaimState_PENDING:
+			v.bad("%s was never confirmed and is %s", what, l.GetState())
+		case settled && l.GetState() == cellgatev1.ClaimState_PENDING:
+			v.bad("%s is PENDING %v after it was asked for; its lease is %v", what, at.Sub(c.sent), c.ttl)
+			v.Leftover++
+		case due:
+			v.Found++
+		}
+	}
+	p.strangers(v, live, at, settled)
+	return v
+}
+
+// strangers looks at live claims nobody was told of, and at instances with two.
+func (p *promises) strangers(v *finding, live map[string]*cellgatev1.Claim, at time.Time, settled bool) {
+	of := map[string][]string{}
+	for _, id := range sortedKeys(live) {
+		l := live[id]
+		if l.GetAdopted() {
+			continue
+		}
+		// What is older than the longest lease must be the only one of its instance.
+		if settled || at.Sub(l.GetCreatedAt().AsTime()) > p.load.Long+leaseLate {
+			of[l.GetConsumerUuid()] = append(of[l.GetConsumerUuid()], id)
+		}
+		if p.claims[id] != nil {
+			continue
+		}
+		what := fmt.Sprintf("claim %s of request %q on %s, which nobody was told of,", id, l.GetRequestId(), l.GetServiceHost())
+		if !strings.HasPrefix(l.GetRequestId(), chaosRequests) {
+			v.bad("%s is of no request of the client", what)
+			continue
+		}
+		switch {
+		case l.GetState() != cellgatev1.ClaimState_PENDING:
+			v.bad("%s is %s", what, l.GetState())
+			v.Leftover++
+		case settled:
+			v.bad("%s is still there; its lease is to end at %v", what, l.GetExpiresAt().AsTime())
+			v.Leftover++
+		}
+	}
+	for _, consumer := range sortedKeys(of) {
+		if ids := of[consumer]; len(ids) > 1 {
+			v.bad("instance %s has %d live claims after every lease is over: %v", consumer, len(ids), ids)
+		}
+	}
+}
+
+// capacity holds every host's inventories against the live claims. exact: nothing
+// moved between the two lists, so that what hosts show as used must be their sum.
+func (v *finding) capacity(hosts []*cellgatev1.Host, live map[string]*cellgatev1.Claim, exact bool) {
+	type key struct{ provider, class string }
+	used := map[key]int64{}
+	adopted := map[key]int64{}
+	for _, c := range live {
+		for _, a := range c.GetAllocations() {
+			k := key{a.GetProviderUuid(), a.GetResourceClass()}
+			used[k] += int64(a.GetAmount())
+			if c.GetAdopted() {
+				adopted[k] += int64(a.GetAmount())
+			}
+		}
+	}
+	for _, h := range hosts {
+		for _, i := range h.GetInventories() {
+			k := key{i.GetProviderUuid(), i.GetResourceClass()}
+			most := int64(float64(i.GetTotal()-i.GetReserved()) * i.GetAllocationRatio())
+			if used[k] > max(most, adopted[k]) {
+				v.bad("host %s: %d %s are claimed, it can hold %d", h.GetServiceHost(), used[k], k.class, most)
+			}
+			if int64(i.GetUsed()) > max(most, adopted[k]) {
+				v.bad("host %s: shows %d %s as used, it can hold %d", h.GetServiceHost(), i.GetUsed(), k.class, most)
+			}
+			if exact && int64(i.GetUsed()) != used[k] {
+				v.bad("host %s: shows %d %s as used, its claims add up to %d", h.GetServiceHost(), i.GetUsed(), k.class, used[k])
+			}
+			delete(used, k)
+		}
+	}
+	for k, n := range used {
+		v.bad("%d %s are claimed of provider %s, which no host has", n, k.class, k.provider)
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+)
+
+// drainWorld is a system of real processes under a steady load through gRPC and
+// REST.
+type drainWorld struct {
+	*realSystem
+	client *loadProcess
+	told   *promises
+	read   int64
+	rest   *restLoad
+}
+
+func startDrainWorld(t *testing.T) *drainWorld {
+	t.Helper()
+	s := startSystem(t, 2, 15, func(kind string) []string {
+		switch kind {
+		case "gateway":
+			return []string{"--drain-delay", "1s", "--propose-budget", "5s", "--claim-budget", "8s"}
+		case "cell":
+			return []string{"--drain-delay", "300ms"}
+		}
+		return nil
+	})
+	l := chaosLoad{Addr: s.api, Log: filepath.Join(t.TempDir(), "acknowledged.jsonl"), Seed: 2, Workers: 24, Short: time.Second, Long: 30 * time.Second, Within: 10 * time.Second}
+	w := &drainWorld{realSystem: s, client: startLoad(t, l), told: newPromises(l), rest: startREST(t, s.web, 4)}
+	w.client.tell("go")
+	w.loaded()
+	return w
+}
+
+// loaded waits until the load is there, through both protocols.
+func (w *drainWorld) loaded() {
+	w.t.Helper()
+	before, rest := w.client.tell("count").Acknowledged, w.rest.answers()
+	w.await(30*time.Second, "the load is there", func(context.Context) (bool, string) {
+		c := w.client.tell("count")
+		return c.Acknowledged-before >= 100 && w.rest.answers()-rest >= 20, fmt.Sprintf("%d acknowledged, REST %d", c.Acknowledged-before, w.rest.answers()-rest)
+	})
+}
+
+// terminate asks a process to stop and demands that it ends well.
+func (w *drainWorld) terminate(m *member, meanwhile func()) {
+	w.t.Helper()
+	ended := make(chan error, 1)
+	process := m.cmd.Process
+	go func() { ended <- m.signal(syscall.SIGTERM) }()
+	if meanwhile != nil {
+		meanwhile()
+	}
+	select {
+	case err := <-ended:
+		if err != nil {
+			w.t.Errorf("%s after SIGTERM: %v\n%s", m.name, err, m.tail())
+		}
+	case <-time.After(40 * time.Second):
+		_ = process.Kill()
+		w.t.Errorf("%s did not end within 40s of SIGTERM: %v", m.name, <-ended)
+	}
+}
+
+// verify: nobody was cut off, and everything acknowledged is there.
+func (w *drainWorld) verify() {
+	w.t.Helper()
+	count := w.client.tell("pause")
+	w.rest.stop()
+	if count.Cut != 0 {
+		w.t.Errorf("%d calls were cut in the middle: %+v", count.Cut, count)
+	}
+	for _, p := range w.rest.problems() {
+		w.t.Errorf("REST: %s", p)
+	}
+	notes, read, err := readNotes(w.told.load.Log, w.read)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.read = read
+	w.told.take(notes)
+	for _, odd := range w.told.odd {
+		w.t.Error(odd)
+	}
+	at := time.Now()
+	live, err := w.claims()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for id, c := range live {
+		if !strings.HasPrefix(c.GetRequestId(), chaosRequests) && !c.GetAdopted() {
+			delete(live, id) // the REST load's
+		}
+	}
+	v := w.told.compare(live, at, time.Now(), false)
+	for _, p := range v.Problems {
+		w.t.Error(p)
+	}
+	if v.Due < 50 || v.Found != v.Due {
+		w.t.Errorf("%d of %d acknowledged claims were found, want all of at least 50", v.Found, v.Due)
+	}
+	w.t.Logf("%+v; %d of %d acknowledged claims found; REST %d answers, %d refused connections", count, v.Found, v.Due, w.rest.answers(), w.rest.refused)
+}
+
+func TestDrainingGatewayAnswersEveryRequest(t *testing.T) {
+	w := startDrainWorld(t)
+	w.terminate(w.gateway, func() {
+		w.await(10*time.Second, "draining is said", func(ctx context.Context) (bool, string) {
+			code, report, err := w.ready(ctx)
+			return code == http.StatusServiceUnavailable && report.Checks[0].Name == "draining" && !report.Checks[0].OK, fmt.Sprint(code, report, err)
+		})
+		if state := w.health(t, w.api, "cellgate.v1.Scheduler"); state != healthpb.HealthCheckResponse_NOT_SERVING {
+			t.Errorf("the gRPC health service says %s while draining", state)
+		}
+		w.loaded() // requests are still answered
+	})
+	w.gateway.start()
+	w.awaitReady(30 * time.Second)
+	if state := w.health(t, w.api, ""); state != healthpb.HealthCheckResponse_SERVING {
+		t.Errorf("the gRPC health service says %s when ready", state)
+	}
+	w.loaded()
+	w.verify()
+	if w.rest.closing() == 0 {
+		t.Error("no REST answer closed its connection while draining")
+	}
+}
+
+func TestDrainingCellLosesNothing(t *testing.T) {
+	w := startDrainWorld(t)
+	door := w.cells[0].args[6]
+	if state := w.health(t, door, "cellgate.cell.v1.CellScheduler"); state != healthpb.HealthCheckResponse_SERVING {
+		t.Errorf("the cell's health service says %s when ready", state)
+	}
+	w.terminate(w.cells[0], func() {
+		w.await(10*time.Second, "draining is said", func(context.Context) (bool, string) {
+			state := w.health(t, door, "cellgate.cell.v1.CellScheduler")
+			return state == healthpb.HealthCheckResponse_NOT_SERVING, state.String()
+		})
+	})
+	w.loaded() // by the other cell
+	w.cells[0].start()
+	w.awaitReady(30 * time.Second)
+	w.loaded()
+	w.verify()
+	if strings.Contains(w.agents[0].tail(), "panic") {
+		t.Error(w.agents[0].tail())
+	}
+}
+
+// A second signal ends a process that still drains, at once.
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	s := startSystem(t, 1, 1, func(kind string) []string {
+		if kind == "gateway" {
+			return []string{"--drain-delay", "1m"}
+		}
+		return nil
+	})
+	if err := s.gateway.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.await(10*time.Second, "draining is said", func(ctx context.Context) (bool, string) {
+		code, report, err := s.ready(ctx)
+		return code == http.StatusServiceUnavailable, fmt.Sprint(code, report, err)
+	})
+	if err := s.gateway.signal(syscall.SIGTERM); err == nil || !strings.Contains(err.Error(), "signal: terminated") {
+		t.Errorf("ended with %v, want by the second signal", err)
+	}
+}
+
+// health asks a process's gRPC health service.
+func (s *realSystem) health(t *testing.T, addr, service string) healthpb.HealthCheckResponse_ServingStatus {
+	t.Helper()
+	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	resp, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: service})
+	if err != nil {
+		t.Errorf("health of %s: %v", addr, err)
+	}
+	return resp.GetStatus()
+}
+
+// restLoad sends selections through REST, each connection one after the other.
+type restLoad struct {
+	url     string
+	client  *http.Client
+	end     context.CancelFunc
+	workers sync.WaitGroup
+
+	mu            sync.Mutex
+	count, closed int
+	refused       int
+	wrong         []string
+}
+
+func startREST(t *testing.T, addr string, workers int) *restLoad {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &restLoad{url: "http://" + addr + "/v1/select_destinations", end: cancel, client: &http.Client{
+		Transport: &http.Transport{MaxIdleConnsPerHost: workers}, Timeout: 20 * time.Second,
+	}}
+	for range workers {
+		l.workers.Go(func() {
+			for ctx.Err() == nil {
+				l.one(ctx)
+			}
+		})
+	}
+	t.Cleanup(l.stop)
+	return l
+}
+
+// one sends a request that is not sent again by Go's client: it does not know
+// that it might be.
+func (l *restLoad) one(ctx context.Context) {
+	body := fmt.Sprintf(`{"instance_uuids": [%q], "claim_ttl": "2s", "request_spec": {"flavor": {"vcpus": 1, "memory_mb": 512, "root_gb": 1}}}`, uuid.NewString())
+	resp, err := l.client.Post(l.url, "application/json", io.MultiReader(bytes.NewReader([]byte(body))))
+	var text []byte
+	if err == nil {
+		text, err = io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		// Nobody listens: clean.
+		l.refused++
+		l.mu.Unlock()
+		hold(ctx, 20*time.Millisecond)
+		l.mu.Lock()
+	case err != nil:
+		l.wrong = append(l.wrong, err.Error())
+	case resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusServiceUnavailable && !strings.Contains(string(text), "NO_VALID_HOST"):
+		l.wrong = append(l.wrong, fmt.Sprintf("%d %s", resp.StatusCode, text))
+	default:
+		l.count++
+		if resp.Close {
+			l.closed++
+		}
+	}
+}
+
+func (l *restLoad) stop() {
+	l.end()
+	l.workers.Wait()
+	l.client.CloseIdleConnections()
+}
+
+func (l *restLoad) answers() int       { l.mu.Lock(); defer l.mu.Unlock(); return l.count }
+func (l *restLoad) closing() int       { l.mu.Lock(); defer l.mu.Unlock(); return l.closed }
+func (l *restLoad) problems() []string { l.mu.Lock(); defer l.mu.Unlock(); return l.wrong }
