@@ -13,40 +13,29 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// cell is a configured cell: its connections and what is known of it. Safe for
+// cell is a configured cell: its replicas and what is known of it. Safe for
 // concurrent use.
 type cell struct {
-	cfg      CellConfig
-	replicas []replica
-	// current is the index of the replica to ask: the first, until it does not
-	// answer, then the next one.
-	current atomic.Int32
-	// summary is the last one read; nil before the first.
+	cfg CellConfig
+	// replicas in the order to prefer them.
+	replicas []*replica
+	// proposeBudget and claimBudget are what a replica is given when the caller's
+	// deadline does not say less.
+	proposeBudget, claimBudget time.Duration
+	retries                    retryBudget
+	// summary is the last one read, of any replica; nil before the first.
 	summary atomic.Pointer[summary]
-	// stranger says why the cell at the address is not the configured one; nil
-	// when it is, or is not known yet.
-	stranger atomic.Pointer[string]
-	// watched is when the directory last came around to the cell, in ns of the
-	// gateway's clock; 0 before the first time.
-	watched  atomic.Int64
-	proposer proposer
-}
-
-type replica struct {
-	conn   *grpc.ClientConn
-	client cellv1.CellSchedulerClient
 }
 
 func newCell(cfg CellConfig, dial func(string) (*grpc.ClientConn, error), g *Gateway) (*cell, error) {
-	c := &cell{cfg: cfg}
-	c.proposer = proposer{cell: c, life: g.life, tasks: &g.tasks}
+	c := &cell{cfg: cfg, proposeBudget: g.cfg.ProposeBudget, claimBudget: g.cfg.ClaimBudget}
 	for _, target := range cfg.Replicas {
 		conn, err := dial(target)
 		if err != nil {
 			c.close()
 			return nil, fmt.Errorf("cell %s: replica %q: %w", cfg.Name, target, err)
 		}
-		c.replicas = append(c.replicas, replica{conn: conn, client: cellv1.NewCellSchedulerClient(conn)})
+		c.replicas = append(c.replicas, newReplica(c, target, conn, g))
 	}
 	return c, nil
 }
@@ -70,30 +59,27 @@ func (c *cell) uuid() string {
 	return ""
 }
 
-// call does one call to the cell's current replica within budget. An error is a
-// *fault.Error, or the caller's own context error when it is the caller who
-// gave up. A replica that is not there is not asked first the next time.
+// call does one call to the cell within budget. An error is a *fault.Error, or
+// the caller's own context error when it is the caller who gave up; errNotSent is
+// in its chain when the call was not sent. What is repeatable goes to the next
+// replica when one fails and time is left.
 func call[Req, Resp any](ctx context.Context, c *cell, budget time.Duration, req *Req,
 	method func(cellv1.CellSchedulerClient, context.Context, *Req, ...grpc.CallOption) (*Resp, error),
 ) (*Resp, error) {
-	began := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, budget)
-	defer cancel()
-	at := c.current.Load()
-	resp, err := method(c.replicas[at].client, bounded, req)
-	if err == nil {
-		return resp, nil
-	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	if time.Since(began) >= budget {
-		err = fault.Wrap(fault.CellUnavailable, err, "%s", c.tooSlow(budget))
-	}
-	if fault.KindOf(err) == fault.CellUnavailable {
-		c.current.CompareAndSwap(at, (at+1)%int32(len(c.replicas)))
-	}
-	return nil, err
+	a := attempt{budget: budget, fair: c.claimBudget, again: repeatable(req), read: reads(req)}
+	return try(ctx, c, a, func(ctx context.Context, r *replica, p *pass) (*Resp, error) {
+		if a.read {
+			var end func()
+			ctx, end = p.while(ctx)
+			defer end()
+		}
+		return method(r.client, ctx, req)
+	})
+}
+
+// tooSlow is the error of a cell that did not answer within budget.
+func tooSlow(err error, c *cell, budget time.Duration) error {
+	return fault.Wrap(fault.CellUnavailable, err, "%s", c.tooSlow(budget))
 }
 
 func (c *cell) tooSlow(budget time.Duration) string {

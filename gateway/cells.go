@@ -28,7 +28,7 @@ func (g *Gateway) getCell(ctx context.Context, name string) (*cellgatev1.Cell, e
 func (g *Gateway) showCells(ctx context.Context, cells []*cell) []*cellgatev1.Cell {
 	var out []*cellgatev1.Cell
 	for _, r := range askAll(ctx, cells, func(ctx context.Context, c *cell) (*cellv1.GetSummaryResponse, error) {
-		return g.readSummary(ctx, c, g.cfg.ClaimBudget)
+		return g.readSummary(ctx, c)
 	}) {
 		row := &cellgatev1.Cell{}
 		if t := r.got.GetTotals(); t != nil {

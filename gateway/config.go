@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"cellgate/schedule"
 )
@@ -45,12 +46,24 @@ func checkConfig(cfg Config) error {
 	if cfg.MaxInFlight < 0 {
 		bad("max_in_flight: must not be negative")
 	}
+	b := cfg.Breaker
+	if b.Failures < 0 || b.OpenFor < 0 || b.ProbeEvery < 0 || b.ProbeBudget < 0 {
+		bad("breaker: must not be negative")
+	}
+	if longest := longestBudget(cfg); b.Window <= longest {
+		bad("breaker window: %v is not longer than every budget (%v): calls that take as long would not count", b.Window, longest)
+	}
 	// An empty table knows the names there are.
 	q := &schedule.Query{Request: &schedule.Request{}, Rules: rulesFor(cfg, ""), Limit: 1}
 	if _, err := schedule.NewTable().Propose(q); err != nil {
 		bad("filters, weighers: %w", err)
 	}
 	return errors.Join(problems...)
+}
+
+// longestBudget is the longest that one call to a cell may take.
+func longestBudget(cfg Config) time.Duration {
+	return max(cfg.ProposeBudget, cfg.ClaimBudget, cfg.Breaker.ProbeBudget)
 }
 
 // rulesFor gives what to decide by. A strategy replaces the configured weighers.

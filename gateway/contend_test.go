@@ -54,6 +54,7 @@ func (w *world) many(reqs []*cellgatev1.SelectDestinationsRequest) []error {
 // patient gives a gateway budgets that a busy machine does not exceed.
 func patient(c *Config) {
 	c.ProposeBudget, c.ClaimBudget, c.MaxDeadline = 20*time.Second, 20*time.Second, 120*time.Second
+	c.Breaker.ProbeBudget = 20 * time.Second
 }
 
 // cellsOf builds cells of hosts that hold exactly one instance of 16 VCPU each.

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"cellgate/internal/fault"
@@ -11,10 +10,8 @@ import (
 )
 
 const (
-	// summaryEvery is how often a cell's summary is read, summaryBudget how long
-	// that may take.
-	summaryEvery  = 2 * time.Second
-	summaryBudget = time.Second
+	// summaryEvery is how often a replica's summary is read.
+	summaryEvery = 2 * time.Second
 	// summaryMaxAge is how old a summary may be to leave a cell out by.
 	summaryMaxAge = 10 * time.Second
 )
@@ -25,59 +22,32 @@ type summary struct {
 	at time.Time
 }
 
-// watchCells keeps all summaries fresh until ctx ends.
-func (g *Gateway) watchCells(ctx context.Context) {
-	var all, first sync.WaitGroup
-	first.Add(len(g.cells))
-	for _, c := range g.cells {
-		all.Go(func() { g.watch(ctx, c, first.Done) })
-	}
-	first.Wait()
-	close(g.ready)
-	all.Wait()
+// readSummary asks a cell for its summary, on a user's behalf, and keeps it.
+func (g *Gateway) readSummary(ctx context.Context, c *cell) (*cellv1.GetSummaryResponse, error) {
+	return try(ctx, c, attempt{budget: c.claimBudget, fair: c.claimBudget, again: true, read: true}, func(ctx context.Context, r *replica, p *pass) (*cellv1.GetSummaryResponse, error) {
+		ctx, end := p.while(ctx)
+		defer end()
+		return g.summaryOf(ctx, r)
+	})
 }
 
-// watch reads one cell's summary again and again. It logs when a cell comes or
-// goes, not each failure.
-func (g *Gateway) watch(ctx context.Context, c *cell, first func()) {
-	available := true
-	tick := time.NewTicker(summaryEvery)
-	defer tick.Stop()
-	for {
-		c.watched.Store(g.now().UnixNano())
-		_, err := g.readSummary(ctx, c, summaryBudget)
-		if (err == nil) != available && ctx.Err() == nil {
-			available = err == nil
-			if available {
-				g.log.InfoContext(ctx, "cell is available", "cell", c.cfg.Name)
-			} else {
-				g.log.WarnContext(ctx, "cell is unavailable", "cell", c.cfg.Name, "error", err)
-			}
-		}
-		if first != nil {
-			first()
-			first = nil
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// readSummary asks a cell for its summary and keeps it, if it is the configured
-// cell.
-func (g *Gateway) readSummary(ctx context.Context, c *cell, budget time.Duration) (*cellv1.GetSummaryResponse, error) {
-	s, err := call(ctx, c, budget, &cellv1.GetSummaryRequest{}, cellv1.CellSchedulerClient.GetSummary)
+// summaryOf asks a replica for its summary and keeps it, if it is of the
+// configured cell.
+func (g *Gateway) summaryOf(ctx context.Context, r *replica) (*cellv1.GetSummaryResponse, error) {
+	s, err := r.client.GetSummary(ctx, &cellv1.GetSummaryRequest{})
 	if err != nil {
 		return nil, err
 	}
+	c := r.cell
 	if who := c.strangerIn(s); who != "" {
-		c.stranger.Store(&who)
+		if r.stranger.Swap(&who) == nil {
+			g.log.WarnContext(ctx, "replica is not used", "cell", c.cfg.Name, "replica", r.addr, "reason", who)
+		}
 		return nil, fault.New(fault.CellUnavailable, "%s", who)
 	}
-	c.stranger.Store(nil)
+	if r.stranger.Swap(nil) != nil {
+		g.log.InfoContext(ctx, "replica is used", "cell", c.cfg.Name, "replica", r.addr)
+	}
 	c.summary.Store(&summary{GetSummaryResponse: s, at: g.now()})
 	return s, nil
 }

@@ -35,7 +35,7 @@ func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement 
 			continue
 		}
 		all.Go(func() {
-			p, err := c.proposer.propose(ctx, budget, query)
+			p, err := c.propose(ctx, budget, query)
 			if err != nil {
 				s.g.log.DebugContext(ctx, "a cell was not asked for earlier claims", "cell", c.cfg.Name, "error", err)
 				return

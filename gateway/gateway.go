@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
 	"google.golang.org/grpc"
 
 	"cellgate/internal/health"
@@ -35,6 +36,8 @@ type Config struct {
 	// MaxInFlight is how many selections may run at once; more are refused as
 	// OVERLOADED (1024).
 	MaxInFlight int
+	// Breaker is of every replica.
+	Breaker BreakerConfig
 }
 
 // CellConfig is one cell.
@@ -64,17 +67,21 @@ type Deps struct {
 	Log  *slog.Logger
 	// Now is the clock of summaries and ids; nil means time.Now.
 	Now func() time.Time
+	// OnBreaker is told of every change of a replica's breaker; nil for nobody.
+	OnBreaker func(cell, replica string, from, to gobreaker.State)
 }
 
 // Gateway serves the public API.
 type Gateway struct {
-	cfg    Config
-	log    *slog.Logger
-	now    func() time.Time
-	cells  []*cell
-	hints  *hints
-	ready  chan struct{}
-	health *health.Monitor
+	cfg   Config
+	log   *slog.Logger
+	now   func() time.Time
+	cells []*cell
+	// onBreaker is Deps.OnBreaker.
+	onBreaker func(cell, replica string, from, to gobreaker.State)
+	hints     *hints
+	ready     chan struct{}
+	health    *health.Monitor
 	// inFlight counts the selections running.
 	inFlight atomic.Int64
 	// life ends with Run, after its tasks had their time; tasks are the
@@ -92,7 +99,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	if err := checkConfig(cfg); err != nil {
 		return nil, err
 	}
-	g := &Gateway{cfg: cfg, log: deps.Log, now: deps.Now, hints: newHints(maxHints), ready: make(chan struct{})}
+	g := &Gateway{cfg: cfg, log: deps.Log, now: deps.Now, onBreaker: deps.OnBreaker, hints: newHints(maxHints), ready: make(chan struct{})}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
@@ -120,7 +127,7 @@ func (g *Gateway) Register(s grpc.ServiceRegistrar) {
 	cellgatev1.RegisterHostsServer(s, &hostsService{g: g})
 }
 
-// Run keeps the cells' summaries fresh until ctx ends, then waits for the
+// Run keeps the cells' summaries fresh and probes their replicas until ctx ends, then waits for the
 // releases under way and closes the connections. The server must have stopped
 // taking requests before ctx ends. Run is called once.
 func (g *Gateway) Run(ctx context.Context) error {
@@ -147,6 +154,11 @@ func withDefaults(cfg Config) Config {
 	setDefault(&cfg.MaxDeadline, 30*time.Second)
 	setDefault(&cfg.DefaultAvailabilityZone, "nova")
 	setDefault(&cfg.MaxInFlight, 1024)
+	setDefault(&cfg.Breaker.Failures, 5)
+	setDefault(&cfg.Breaker.OpenFor, time.Second)
+	setDefault(&cfg.Breaker.ProbeEvery, 500*time.Millisecond)
+	setDefault(&cfg.Breaker.ProbeBudget, 500*time.Millisecond)
+	setDefault(&cfg.Breaker.Window, max(10*time.Second, 2*longestBudget(cfg)))
 	if len(cfg.Filters) == 0 {
 		cfg.Filters = schedule.DefaultFilters()
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // watchedWithin is how long ago the directory may have come around to a cell: it
-// does every summaryEvery, and waits summaryBudget at most.
+// does every summaryEvery, and waits the probe budget at most.
 const watchedWithin = 15 * time.Second
 
 // Health says whether the gateway is alive (its directory comes around) and
@@ -21,9 +21,11 @@ func (g *Gateway) Health() *health.Monitor { return g.health }
 func (g *Gateway) aliveChecks() []health.Check {
 	check := health.Check{Name: "directory", OK: true}
 	for _, c := range g.cells {
-		at := c.watched.Load()
-		if d := g.now().Sub(time.Unix(0, at)); at > 0 && d > watchedWithin {
-			check.OK, check.Why = false, fmt.Sprintf("cell %s was to be asked every %v, and was not for %v", c.cfg.Name, summaryEvery, d.Round(time.Second))
+		for _, r := range c.replicas {
+			at := r.watched.Load()
+			if d := g.now().Sub(time.Unix(0, at)); at > 0 && d > watchedWithin {
+				check.OK, check.Why = false, fmt.Sprintf("cell %s was to be asked every %v, and was not for %v", c.cfg.Name, summaryEvery, d.Round(time.Second))
+			}
 		}
 	}
 	return []health.Check{check}
@@ -48,10 +50,10 @@ func (g *Gateway) cellsCheck() health.Check {
 		}
 		enabled++
 		s := c.summary.Load()
-		who := c.stranger.Load()
+		who := c.strange()
 		switch {
-		case who != nil:
-			strange = append(strange, *who)
+		case who != "":
+			strange = append(strange, who)
 		case s == nil:
 			silent = append(silent, c.cfg.Name+" never")
 		case g.now().Sub(s.at) > summaryMaxAge:

@@ -115,7 +115,7 @@ func (s *selecting) round(ctx context.Context, cells []int, asks []schedule.Ask,
 	var all sync.WaitGroup
 	for i, a := range asks {
 		all.Go(func() {
-			got[i].proposal, got[i].err = s.g.cells[cells[a.Cell]].proposer.propose(ctx, budget, queries[i])
+			got[i].proposal, got[i].err = s.g.cells[cells[a.Cell]].propose(ctx, budget, queries[i])
 		})
 	}
 	all.Wait()

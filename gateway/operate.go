@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,6 +29,9 @@ func (c *cell) operate(ctx context.Context, budget time.Duration, ops []*cellv1.
 		batch := firstBatch(ops[len(outcomes):])
 		sent = len(outcomes) + len(batch)
 		resp, err := call(ctx, c, budget, &cellv1.ClaimBatchRequest{Ops: batch}, cellv1.CellSchedulerClient.ClaimBatch)
+		if errors.Is(err, errNotSent) {
+			return outcomes, len(outcomes), err
+		}
 		if err != nil {
 			return outcomes, sent, err
 		}

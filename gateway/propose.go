@@ -23,11 +23,11 @@ const (
 	maxBatchBytes   = rpc.MaxMessageBytes / 2
 )
 
-// proposer sends queries to one cell. Queries that arrive while maxBatches calls
-// are under way wait and then go as one call: an idle cell is asked at once, a
-// busy one in batches as large as its backlog.
+// proposer sends queries to one replica. Queries that arrive while maxBatches
+// calls are under way wait and then go as one call: an idle replica is asked at
+// once, a busy one in batches as large as its backlog.
 type proposer struct {
-	cell *cell
+	replica *replica
 	// life bounds all calls; tasks owns the goroutines that send.
 	life  context.Context
 	tasks *sync.WaitGroup
@@ -39,8 +39,11 @@ type proposer struct {
 
 // asking is one query on its way.
 type asking struct {
-	ctx   context.Context
-	query *cellv1.Query
+	// ctx ends when nobody waits any more.
+	ctx context.Context
+	// closed ends when the replica's breaker opens.
+	closed context.Context
+	query  *cellv1.Query
 	// done takes exactly one answer and never blocks.
 	done chan proposed
 }
@@ -52,11 +55,26 @@ type proposed struct {
 
 // propose asks the cell one query and waits budget at most. Errors are as those
 // of call; one that the cell gave to this query alone has the kind it named.
-func (p *proposer) propose(ctx context.Context, budget time.Duration, q *cellv1.Query) (*cellv1.Proposal, error) {
-	began := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, budget)
-	defer cancel()
-	a := &asking{ctx: bounded, query: q, done: make(chan proposed, 1)}
+//
+// The breaker counts queries, not the batches they go in: when a replica hangs,
+// what waited for it in the queue failed too.
+func (c *cell) propose(ctx context.Context, budget time.Duration, q *cellv1.Query) (*cellv1.Proposal, error) {
+	p, err := try(ctx, c, attempt{budget: budget, fair: c.proposeBudget, again: true, read: true}, func(ctx context.Context, r *replica, p *pass) (*cellv1.Proposal, error) {
+		return r.proposer.propose(ctx, p.closed, q)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if f := p.GetFailure(); f != nil {
+		return nil, refusedBy(f.GetReason(), f.GetMessage())
+	}
+	return p, nil
+}
+
+// propose queues a query and waits until it is answered, ctx ends or the breaker
+// opens.
+func (p *proposer) propose(ctx, closed context.Context, q *cellv1.Query) (*cellv1.Proposal, error) {
+	a := &asking{ctx: ctx, closed: closed, query: q, done: make(chan proposed, 1)}
 	p.mu.Lock()
 	p.queue = append(p.queue, a)
 	start := p.senders < maxBatches
@@ -67,24 +85,14 @@ func (p *proposer) propose(ctx context.Context, budget time.Duration, q *cellv1.
 	if start {
 		p.tasks.Go(p.send)
 	}
-	var got proposed
 	select {
-	case got = <-a.done:
-	case <-bounded.Done():
-		got.err = bounded.Err()
-	}
-	switch {
-	case ctx.Err() != nil:
+	case got := <-a.done:
+		return got.proposal, got.err
+	case <-ctx.Done():
 		return nil, ctx.Err()
-	case got.err != nil && time.Since(began) >= budget:
-		return nil, fault.Wrap(fault.CellUnavailable, got.err, "%s", p.cell.tooSlow(budget))
-	case got.err != nil:
-		return nil, got.err
+	case <-closed.Done():
+		return nil, closed.Err()
 	}
-	if f := got.proposal.GetFailure(); f != nil {
-		return nil, refusedBy(f.GetReason(), f.GetMessage())
-	}
-	return got.proposal, nil
 }
 
 // send sends batches until nothing waits.
@@ -111,7 +119,7 @@ func (p *proposer) take() []*asking {
 			break
 		}
 		n++
-		if a.ctx.Err() != nil {
+		if a.ctx.Err() != nil || a.closed.Err() != nil {
 			continue
 		}
 		batch = append(batch, a)
@@ -124,8 +132,8 @@ func (p *proposer) take() []*asking {
 	return batch
 }
 
-// call does one call, which may take as long as the most patient of its queries,
-// and answers each of them.
+// call does one call, which may take as long as the most patient of its queries
+// and until the breaker opens, and answers each of them.
 func (p *proposer) call(batch []*asking) {
 	req := &cellv1.ProposeBatchRequest{}
 	var until time.Time
@@ -135,9 +143,12 @@ func (p *proposer) call(batch []*asking) {
 			until = d
 		}
 	}
-	resp, err := call(p.life, p.cell, time.Until(until), req, cellv1.CellSchedulerClient.ProposeBatch)
+	ctx, cancel := context.WithDeadline(p.life, until)
+	defer cancel()
+	defer context.AfterFunc(batch[0].closed, cancel)()
+	resp, err := p.replica.client.ProposeBatch(ctx, req)
 	if err == nil && len(resp.GetProposals()) != len(batch) {
-		err = fault.New(fault.Internal, "cell %s answered %d of %d queries", p.cell.cfg.Name, len(resp.GetProposals()), len(batch))
+		err = fault.New(fault.Internal, "cell %s answered %d of %d queries", p.replica.cell.cfg.Name, len(resp.GetProposals()), len(batch))
 	}
 	for i, a := range batch {
 		if err != nil {

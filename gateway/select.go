@@ -95,8 +95,8 @@ func (g *Gateway) selectDestinations(ctx context.Context, req *cellgatev1.Select
 	// 3
 	s.skip, s.final = g.route(s.request)
 	for i, c := range g.cells {
-		if who := c.stranger.Load(); who != nil && s.skip[i] == "" {
-			s.lose(i, fault.New(fault.CellUnavailable, "%s", *who))
+		if err := c.unusable(); err != nil && s.skip[i] == "" {
+			s.lose(i, err)
 		}
 	}
 	// 4, 5

@@ -45,6 +45,12 @@ func start(t testing.TB, cells []*fakeCell, change func(*Config)) *world {
 // over TCP.
 func startLogged(t testing.TB, cells []*fakeCell, change func(*Config), log *slog.Logger) *world {
 	t.Helper()
+	return startWith(t, cells, change, Deps{Log: log})
+}
+
+// startWith is start with the gateway's parts but its connections.
+func startWith(t testing.TB, cells []*fakeCell, change func(*Config), deps Deps) *world {
+	t.Helper()
 	w := &world{t: t, cells: cells}
 	listeners := &sync.Map{}
 	dial := func(target string) (*grpc.ClientConn, error) {
@@ -74,7 +80,8 @@ func startLogged(t testing.TB, cells []*fakeCell, change func(*Config), log *slo
 	if change != nil {
 		change(&cfg)
 	}
-	g, err := New(cfg, Deps{Dial: dial, Log: log})
+	deps.Dial = dial
+	g, err := New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
 	}

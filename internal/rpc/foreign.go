@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"errors"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -22,6 +23,31 @@ func foreign(s *status.Status, err error) *fault.Error {
 // other UNAVAILABLE never had one.
 var ended = []string{"error reading from server", "error reading server preface", "connection is draining", "closing transport", "transport is closing"}
 
+// Unreachable reports whether an error is gRPC's own, of a connection that could
+// not be made: the call was not sent.
+func Unreachable(err error) bool {
+	s, ok := foreignStatus(err)
+	return ok && s.Code() == codes.Unavailable && plainly(s) == unreachable
+}
+
+// Unserved reports whether an error says that the server knows no such call: it
+// runs another version.
+func Unserved(err error) bool {
+	s, ok := foreignStatus(err)
+	return ok && s.Code() == codes.Unimplemented
+}
+
+// foreignStatus finds the status that foreign decoded.
+func foreignStatus(err error) (*status.Status, bool) {
+	var e *fault.Error
+	if !errors.As(err, &e) || e.Cause == nil {
+		return nil, false
+	}
+	return status.FromError(e.Cause)
+}
+
+const unreachable = "could not be reached"
+
 // plainly says what a foreign status means.
 func plainly(s *status.Status) string {
 	switch s.Code() {
@@ -31,7 +57,7 @@ func plainly(s *status.Status) string {
 				return "closed the connection"
 			}
 		}
-		return "could not be reached"
+		return unreachable
 	case codes.DeadlineExceeded:
 		return "did not answer in time"
 	case codes.Canceled:

@@ -1,0 +1,308 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
+)
+
+// BreakerConfig says when a replica is left alone and when it is tried again.
+// The zero value of each field means its default.
+type BreakerConfig struct {
+	// Failures in a row that open a breaker (5). A replica that cannot be
+	// connected to opens it at once.
+	Failures int
+	// Window is over how long failures are counted (10 s, and at least twice the
+	// longest budget): half of at least 20 calls within it open the breaker too,
+	// and failures in a row count when they are within it. It must be longer than
+	// every budget, since a call counts in the window it began in.
+	Window time.Duration
+	// OpenFor is how long an open breaker lets nothing through, not even the
+	// prober (1 s).
+	OpenFor time.Duration
+	// ProbeEvery is how often a replica that is in doubt is probed (500 ms),
+	// ProbeBudget how long it may take to answer (500 ms).
+	ProbeEvery  time.Duration
+	ProbeBudget time.Duration
+}
+
+const (
+	// failingShare of at least failingCalls that ended in a window open a breaker.
+	failingShare = 0.5
+	failingCalls = 20
+	// windowBuckets are the steps in which the window moves.
+	windowBuckets = 10
+	// expiryMargin: gobreaker is half-open strictly after its time.
+	expiryMargin = time.Millisecond
+)
+
+// verdict is what a call that ended says of its replica.
+type verdict int
+
+const (
+	// served: the replica answered, whatever it said.
+	served verdict = iota
+	// failed: it did not, in a time that is enough, or has a defect.
+	failed
+	// excused: the caller's end, or the shortness of its time, ended the call.
+	excused
+)
+
+var (
+	errFailed  = errors.New("failed")
+	errExcused = errors.New("excused")
+	// errNotSent is in the chain of every error of a call that was not sent.
+	errNotSent = errors.New("not sent")
+)
+
+// breaker keeps users' calls away from a replica that does not serve them.
+//
+//	CLOSED ──trips──▶ OPEN ──OpenFor──▶ HALF_OPEN ──a probe is answered──▶ CLOSED
+//	                    ▲                  │
+//	                    └──a probe fails───┘
+//
+// Users' calls pass only while it is closed; in HALF_OPEN only the prober's call
+// does, one at a time. Safe for concurrent use.
+type breaker struct {
+	cfg BreakerConfig
+	// changed is told of every change, after it, outside of mu.
+	changed func(change)
+	// trouble has a signal when the replica came in doubt: for its prober.
+	trouble chan struct{}
+
+	// mu makes "is it closed?" and "let this call in" one step, and keeps the
+	// rest in step with the state.
+	mu    sync.Mutex
+	steps *gobreaker.TwoStepCircuitBreaker[struct{}]
+	// life is the number of the state's changes: what began in an earlier life
+	// says nothing about this one.
+	life int
+	// since is when it opened or closed last; going half-open and back to open
+	// is neither.
+	since time.Time
+	// openUntil is when the open state lets a probe in.
+	openUntil time.Time
+	// lastError is of the newest failed call; kept when the breaker closes.
+	lastError error
+	// decisive: the failure being told opens the breaker by itself.
+	decisive bool
+	// uneasy: no call was served since one failed or was excused.
+	uneasy bool
+	// closed ends when the breaker opens; a new one begins when it closes.
+	closed context.Context
+	open   context.CancelFunc
+	// changes not told yet.
+	changes []change
+}
+
+// change is a change of a breaker's state.
+type change struct {
+	from, to gobreaker.State
+	cause    error
+	// after is how long it had not been closed, when it closed.
+	after time.Duration
+}
+
+func newBreaker(cfg BreakerConfig, changed func(change)) *breaker {
+	b := &breaker{cfg: cfg, changed: changed, trouble: make(chan struct{}, 1), since: time.Now()}
+	b.closed, b.open = context.WithCancel(context.Background())
+	b.steps = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		MaxRequests:  1,
+		Interval:     cfg.Window,
+		BucketPeriod: cfg.Window / windowBuckets,
+		Timeout:      cfg.OpenFor,
+		ReadyToTrip:  b.trips,
+		IsSuccessful: func(err error) bool { return err == nil },
+		IsExcluded:   func(err error) bool { return errors.Is(err, errExcused) },
+		// gobreaker calls it within its own methods, which are called with mu held.
+		OnStateChange: func(_ string, from, to gobreaker.State) { b.note(from, to) },
+	})
+	return b
+}
+
+// trips decides after a failure. What is still under way does not count.
+func (b *breaker) trips(n gobreaker.Counts) bool {
+	ended := n.TotalSuccesses + n.TotalFailures
+	return b.decisive || n.ConsecutiveFailures >= uint32(b.cfg.Failures) ||
+		ended >= failingCalls && float64(n.TotalFailures) >= failingShare*float64(ended)
+}
+
+// note keeps what belongs to a new state. mu is held.
+func (b *breaker) note(from, to gobreaker.State) {
+	now := time.Now()
+	c := change{from: from, to: to, cause: b.lastError, after: now.Sub(b.since)}
+	b.changes = append(b.changes, c)
+	b.life++
+	switch {
+	case to == gobreaker.StateOpen:
+		b.openUntil = now.Add(b.cfg.OpenFor + expiryMargin)
+		if from == gobreaker.StateClosed {
+			b.since = now
+			b.open()
+		}
+	case to == gobreaker.StateClosed:
+		b.since, b.uneasy = now, false
+		b.closed, b.open = context.WithCancel(context.Background())
+	}
+}
+
+// unlock ends a step and tells what it changed.
+func (b *breaker) unlock() {
+	changes := b.changes
+	b.changes = nil
+	b.mu.Unlock()
+	for _, c := range changes {
+		b.changed(c)
+	}
+}
+
+// pass is the leave of one call to be sent. Its end must be told, once.
+type pass struct {
+	b    *breaker
+	life int
+	done func(error)
+	// closed ends when the breaker opens: who waits for an answer that may be
+	// given up stops then.
+	closed context.Context
+}
+
+// enter lets a user's call in, while the breaker is closed. Its error says why
+// it may not be sent.
+func (b *breaker) enter() (*pass, error) {
+	b.mu.Lock()
+	defer b.unlock()
+	if b.steps.State() != gobreaker.StateClosed {
+		return nil, b.refusal()
+	}
+	return b.admit()
+}
+
+// enterProbe lets the prober's call in: also the one that decides in HALF_OPEN.
+func (b *breaker) enterProbe() (*pass, error) {
+	b.mu.Lock()
+	defer b.unlock()
+	return b.admit()
+}
+
+// admit asks gobreaker. mu is held.
+func (b *breaker) admit() (*pass, error) {
+	done, err := b.steps.Allow()
+	if err != nil {
+		return nil, b.refusal()
+	}
+	return &pass{b: b, life: b.life, done: done, closed: b.closed}, nil
+}
+
+// refusal is the error of a call that is not let in. mu is held.
+func (b *breaker) refusal() error {
+	return fault.Wrap(fault.CellUnavailable, errNotSent, "breaker open since %s, last error: %s",
+		b.since.UTC().Format(time.RFC3339), reasonOf(b.lastError))
+}
+
+// refused is the error of a call that was given up when the breaker opened.
+func (b *breaker) refused() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.refusal()
+}
+
+// refuses gives the error that enter would give now; nil when it would let a
+// call in.
+func (b *breaker) refuses() error {
+	b.mu.Lock()
+	defer b.unlock()
+	if b.steps.State() != gobreaker.StateClosed {
+		return b.refusal()
+	}
+	return nil
+}
+
+// while makes a context that ends when the breaker opens, too.
+func (p *pass) while(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(p.closed, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// leave tells how the call ended; err is why, when it was not served.
+func (p *pass) leave(v verdict, err error) {
+	b := p.b
+	b.mu.Lock()
+	defer b.unlock()
+	// An open breaker may be half-open by now: a change like any other.
+	b.steps.State()
+	if p.life != b.life {
+		return // gobreaker would not count it either
+	}
+	switch v {
+	case served:
+		b.uneasy = false
+		p.done(nil)
+	case excused:
+		b.doubt()
+		p.done(errExcused)
+	case failed:
+		b.doubt()
+		b.lastError, b.decisive = err, rpc.Unreachable(err)
+		p.done(errFailed)
+		b.decisive = false
+	}
+}
+
+// doubt wakes the prober. mu is held.
+func (b *breaker) doubt() {
+	b.uneasy = true
+	select {
+	case b.trouble <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// nextProbe says how long after the last probe began the next one is due, with
+// healthy as the pace of a replica that is not in doubt.
+func (b *breaker) nextProbe(began time.Time, healthy time.Duration) time.Duration {
+	b.mu.Lock()
+	defer b.unlock()
+	next := began.Add(healthy)
+	if state := b.steps.State(); state != gobreaker.StateClosed || b.uneasy {
+		next = began.Add(min(healthy, b.cfg.ProbeEvery))
+		if state == gobreaker.StateOpen && b.openUntil.Before(next) {
+			next = b.openUntil
+		}
+	}
+	return max(time.Until(next), 0)
+}
+
+// view is a breaker's state as it is shown.
+type view struct {
+	state gobreaker.State
+	since time.Time
+	err   error
+}
+
+func (b *breaker) view() view {
+	b.mu.Lock()
+	defer b.unlock()
+	return view{state: b.steps.State(), since: b.since, err: b.lastError}
+}
+
+// judge says whose fault an error is. late: the time that the replica was given
+// is over; fair: that was as long as it may take. A replica that says no, or that
+// it has too much to do, serves.
+func judge(err error, late, fair bool) verdict {
+	switch kind := fault.KindOf(err); {
+	case late && fair:
+		return failed
+	case late:
+		return excused
+	case kind == fault.CellUnavailable && !rpc.Unserved(err), kind == fault.Internal:
+		return failed
+	}
+	return served
+}

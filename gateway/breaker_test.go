@@ -1,0 +1,387 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// hangAll holds every call up until its caller gives up: a process that is
+// stopped and not dead.
+func hangAll(ctx context.Context, _ string, _ any) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// dry asks where an instance would go, and gives how long the answer took.
+func (w *world) dry(ctx context.Context) (*cellgatev1.SelectDestinationsResponse, time.Duration, error) {
+	req := ask(1, 1)
+	req.DryRun = true
+	began := time.Now()
+	resp, err := w.scheduler.SelectDestinations(ctx, req)
+	return resp, time.Since(began), err
+}
+
+// state gives a cell's first replica's breaker's state.
+func (w *world) state(cell int) gobreaker.State {
+	return w.g.cells[cell].replicas[0].breaker.view().state
+}
+
+// trip makes a cell hang and asks until its breaker is open.
+func (w *world) trip(cell int) {
+	w.t.Helper()
+	w.cells[cell].hook(hangAll, nil)
+	for range 20 {
+		if _, _, err := w.dry(w.t.Context()); err != nil {
+			w.t.Fatal(err)
+		}
+		if w.state(cell) == gobreaker.StateOpen {
+			return
+		}
+	}
+	w.t.Fatal("the breaker never opened")
+}
+
+// All that are under way when a cell freezes wait their budget, once; who comes
+// after the trip waits for nobody.
+func TestI7_AfterTheTripAHungCellCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, fleet(3, 2), nil)
+		w.cells[2].hook(hangAll, nil)
+		const callers = 64
+		var all sync.WaitGroup
+		for range callers {
+			all.Go(func() {
+				if resp, took, err := w.dry(t.Context()); err != nil || took != w.g.cfg.ProposeBudget || !resp.GetPartial() {
+					t.Errorf("took %v: %v, %v", took, resp, err)
+				}
+			})
+		}
+		all.Wait()
+		// 10 s of requests, through open and half-open.
+		for range 200 {
+			resp, took, err := w.dry(t.Context())
+			if err != nil || took != 0 {
+				t.Fatalf("took %v: %v", took, err)
+			}
+			r := resp.GetCells()[2]
+			if got := outcomes(resp.GetCells()); got != "cell1 SEARCHED, cell2 SEARCHED, cell3 UNAVAILABLE" || !resp.GetPartial() ||
+				!strings.HasPrefix(r.GetReason(), "breaker open since 2000-01-01T00:00:0") {
+				t.Fatalf("%s: %s", got, r.GetReason())
+			}
+			time.Sleep(50 * time.Millisecond) // virtual
+		}
+	})
+}
+
+// One caller at a time: not more requests wait than open the breaker.
+func TestI7_FewRequestsWaitForAHungCell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, fleet(2, 2), nil)
+		w.cells[1].hook(hangAll, nil)
+		slow := 0
+		for range 100 {
+			_, took, err := w.dry(t.Context())
+			if err != nil || took > w.g.cfg.ProposeBudget {
+				t.Fatalf("took %v: %v", took, err)
+			}
+			if took > 0 {
+				slow++
+			}
+		}
+		if slow == 0 || slow > w.g.cfg.Breaker.Failures {
+			t.Errorf("%d requests waited", slow)
+		}
+	})
+}
+
+// A cell that is gone is known with the first call or probe, and is back within
+// the open time and gRPC's first connection attempts.
+func TestI7_CellThatIsGoneOpensAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, fleet(2, 2), nil)
+		w.servers[1].Stop()
+		for range 2 {
+			resp, took, err := w.dry(t.Context())
+			if err != nil || took != 0 || !resp.GetPartial() {
+				t.Fatalf("took %v: %v, %v", took, resp, err)
+			}
+		}
+		if s := w.state(1); s != gobreaker.StateOpen {
+			t.Errorf("the breaker is %v", s)
+		}
+	})
+}
+
+// Within its budget a cell may be as slow as it likes.
+func TestSlowCellKeepsItsBreakerClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, fleet(2, 2), nil)
+		w.cells[1].hook(delay("ProposeBatch", 240*time.Millisecond), nil)
+		for range 40 {
+			if resp, _, err := w.dry(t.Context()); err != nil || resp.GetPartial() {
+				t.Fatalf("%v, %v", resp, err)
+			}
+		}
+	})
+}
+
+// What callers do to themselves is not blamed on the cell: they cancel, or have
+// less time than a cell may take. The prober looks after the cell meanwhile.
+func TestImpatientCallersDoNotTrip(t *testing.T) {
+	for name, limit := range map[string]func() (context.Context, context.CancelFunc){
+		"cancelled": func() (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(100*time.Millisecond, cancel)
+			return ctx, cancel
+		},
+		"deadline": func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(context.Background(), 400*time.Millisecond)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := start(t, fleet(2, 2), nil)
+				w.cells[1].hook(hang("ProposeBatch"), nil)
+				for range 50 {
+					ctx, cancel := limit()
+					_, _, _ = w.dry(ctx)
+					cancel()
+				}
+				if s := w.state(1); s != gobreaker.StateClosed {
+					t.Errorf("the breaker is %v", s)
+				}
+				w.cells[1].hook(nil, nil)
+				if resp, _, err := w.dry(t.Context()); err != nil || resp.GetPartial() {
+					t.Errorf("%v, %v", resp, err)
+				}
+			})
+		})
+	}
+}
+
+// When every caller is impatient it is the prober who finds out, in a time of its
+// own.
+func TestProberTripsForImpatientCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, fleet(2, 2), nil)
+		w.cells[1].hook(hangAll, nil)
+		began := time.Now()
+		for w.state(1) == gobreaker.StateClosed {
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			_, _, _ = w.dry(ctx)
+			cancel()
+		}
+		if took, most := time.Since(began), time.Duration(w.g.cfg.Breaker.Failures+1)*w.g.cfg.Breaker.ProbeBudget; took > most {
+			t.Errorf("after %v, want %v at most", took, most)
+		}
+	})
+}
+
+// A cell that says no serves, however often it does.
+func TestOnlySicknessTrips(t *testing.T) {
+	errs := map[string]error{"a call it does not know": status.Error(codes.Unimplemented, "unknown method")}
+	for _, k := range fault.Kinds() {
+		errs[string(k)] = fault.New(k, "so it is")
+	}
+	for name, err := range errs {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := start(t, fleet(2, 2), nil)
+				w.cells[1].hook(func(_ context.Context, method string, _ any) error {
+					if method == "ListClaims" {
+						return err
+					}
+					return nil
+				}, nil)
+				for range 50 {
+					_, _ = w.claims.GetClaim(t.Context(), &cellgatev1.GetClaimRequest{ConsumerUuid: testUUID(1, 1)})
+				}
+				want := gobreaker.StateClosed
+				if k := fault.Kind(name); k == fault.CellUnavailable || k == fault.Internal {
+					want = gobreaker.StateOpen
+				}
+				if s := w.state(1); s != want {
+					t.Errorf("the breaker is %v", s)
+				}
+			})
+		})
+	}
+}
+
+// Two of three calls fail, never many in a row.
+func TestFlappingCellTrips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, fleet(2, 2), nil)
+		var calls atomic.Int32
+		w.cells[1].hook(func(_ context.Context, method string, _ any) error {
+			if method == "ListClaims" && calls.Add(1)%3 != 0 {
+				return fault.New(fault.CellUnavailable, "half awake")
+			}
+			return nil
+		}, nil)
+		n := 0
+		for ; w.state(1) == gobreaker.StateClosed && n < 100; n++ {
+			_, _ = w.claims.GetClaim(t.Context(), &cellgatev1.GetClaimRequest{ConsumerUuid: testUUID(1, 1)})
+		}
+		if n < failingCalls-2 || n > failingCalls+2 {
+			t.Errorf("open after %d calls", n)
+		}
+	})
+}
+
+// A hundred users knock at a cell whose breaker is open and half-open in turn: only
+// the prober's calls reach it, one at a time.
+func TestOnlyTheProberTriesASickCell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, fleet(2, 2), nil)
+		w.trip(1)
+		var probes, now, most, others atomic.Int32
+		w.cells[1].hook(func(ctx context.Context, method string, _ any) error {
+			if method != "GetSummary" {
+				others.Add(1)
+			}
+			probes.Add(1)
+			most.Store(max(most.Load(), now.Add(1)))
+			defer now.Add(-1)
+			<-ctx.Done()
+			return ctx.Err()
+		}, nil)
+		var users sync.WaitGroup
+		for i := range 100 {
+			users.Go(func() {
+				for range 12 {
+					time.Sleep(time.Duration(300+i) * time.Millisecond) // virtual
+					if _, took, err := w.dry(t.Context()); err != nil || took != 0 {
+						t.Errorf("took %v: %v", took, err)
+					}
+				}
+			})
+		}
+		users.Wait()
+		if probes.Load() < 3 || most.Load() != 1 || others.Load() != 0 {
+			t.Errorf("%d probes, %d at once, %d calls of users", probes.Load(), most.Load(), others.Load())
+		}
+	})
+}
+
+// However long a cell was sick, it is asked again as soon as one probe after the
+// open time is answered.
+func TestI7_RecoveryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, fleet(2, 2), nil)
+		b := w.g.cfg.Breaker
+		const step = 20 * time.Millisecond
+		bound := b.ProbeBudget + b.OpenFor + step
+		for sick := 100 * time.Millisecond; sick < 3*time.Second; sick += 130 * time.Millisecond {
+			w.trip(1)
+			time.Sleep(sick) // virtual
+			w.cells[1].hook(nil, nil)
+			began := time.Now()
+			for {
+				resp, took, err := w.dry(t.Context())
+				if err != nil || took != 0 {
+					t.Fatalf("took %v: %v", took, err)
+				}
+				if !resp.GetPartial() {
+					break
+				}
+				time.Sleep(step) // virtual
+			}
+			if took := time.Since(began); took > bound {
+				t.Errorf("sick for %v: back after %v, want %v at most", sick, took, bound)
+			}
+		}
+	})
+}
+
+// What changes is told once: users' calls stop, they go on. Every state reaches
+// who watches.
+func TestBreakerChangesAreToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log safeBuffer
+		var lock sync.Mutex
+		var seen []string
+		cells := fleet(2, 2)
+		w := startWith(t, cells, nil, Deps{
+			Log: slog.New(slog.NewTextHandler(&log, nil)),
+			OnBreaker: func(cell, replica string, from, to gobreaker.State) {
+				lock.Lock()
+				defer lock.Unlock()
+				seen = append(seen, fmt.Sprintf("%s %s %v>%v", cell, replica, from, to))
+			},
+		})
+		w.trip(1)
+		time.Sleep(10 * time.Second) // virtual
+		w.cells[1].hook(nil, nil)
+		time.Sleep(2 * time.Second) // virtual
+		lock.Lock()
+		defer lock.Unlock()
+		if first, last := seen[0], seen[len(seen)-1]; first != "cell2 cell2 closed>open" || last != "cell2 cell2 half-open>closed" || len(seen) < 6 {
+			t.Errorf("seen %q", seen)
+		}
+		for _, want := range []string{`level=WARN msg="breaker opens`, `level=INFO msg="breaker closes`} {
+			if n := strings.Count(log.String(), want); n != 1 {
+				t.Errorf("%s: %d times in\n%s", want, n, log.String())
+			}
+		}
+		if n := bytes.Count([]byte(log.String()), []byte("\n")); n != 2 {
+			t.Errorf("%d lines in\n%s", n, log.String())
+		}
+	})
+}
+
+// A call that began before a change says nothing about what came after it.
+func TestLateNewsDoNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreaker(BreakerConfig{Failures: 1, Window: time.Minute, OpenFor: time.Second}, func(change) {})
+		enter := func() *pass {
+			p, err := b.enter()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		old, older := enter(), enter()
+		enter().leave(failed, fault.New(fault.Internal, "broken"))
+		if _, err := b.enter(); !errors.Is(err, errNotSent) || fault.KindOf(err) != fault.CellUnavailable {
+			t.Fatalf("open: %v", err)
+		}
+		time.Sleep(time.Second + expiryMargin) // virtual
+		old.leave(failed, fault.New(fault.Internal, "from before"))
+		if s := b.view().state; s != gobreaker.StateHalfOpen {
+			t.Fatalf("after the open time: %v", s)
+		}
+		if _, err := b.enter(); err == nil {
+			t.Error("a user's call is the probe")
+		}
+		probe, err := b.enterProbe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.enterProbe(); err == nil {
+			t.Error("two probes at once")
+		}
+		probe.leave(served, nil)
+		older.leave(failed, fault.New(fault.Internal, "from before"))
+		if s := b.view().state; s != gobreaker.StateClosed {
+			t.Errorf("after the probe: %v", s)
+		}
+		enter().leave(served, nil)
+	})
+}

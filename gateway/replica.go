@@ -1,0 +1,177 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+// replica is one scheduler of a cell: its connection, its breaker and its queue
+// of proposals.
+type replica struct {
+	cell     *cell
+	addr     string
+	conn     *grpc.ClientConn
+	client   cellv1.CellSchedulerClient
+	breaker  *breaker
+	proposer proposer
+	// stranger says why what answers at the address is not the configured cell;
+	// nil when it is, or is not known yet.
+	stranger atomic.Pointer[string]
+	// watched is when its prober last came around, in ns of the gateway's clock;
+	// 0 before the first time.
+	watched atomic.Int64
+}
+
+func newReplica(c *cell, addr string, conn *grpc.ClientConn, g *Gateway) *replica {
+	r := &replica{cell: c, addr: addr, conn: conn, client: cellv1.NewCellSchedulerClient(conn)}
+	r.proposer = proposer{replica: r, life: g.life, tasks: &g.tasks}
+	r.breaker = newBreaker(g.cfg.Breaker, func(ch change) { g.breakerChanged(r, ch) })
+	return r
+}
+
+// enter lets a user's call in.
+func (r *replica) enter() (*pass, error) {
+	if err := r.strange(); err != nil {
+		return nil, err
+	}
+	return r.breaker.enter()
+}
+
+// refuses gives the error that enter would give now; nil for none.
+func (r *replica) refuses() error {
+	if err := r.strange(); err != nil {
+		return err
+	}
+	return r.breaker.refuses()
+}
+
+func (r *replica) strange() error {
+	if who := r.stranger.Load(); who != nil {
+		return fault.Wrap(fault.CellUnavailable, errNotSent, "%s", *who)
+	}
+	return nil
+}
+
+// strange says why what answers for the cell is another one; "" when a replica is
+// the configured one, or not known yet.
+func (c *cell) strange() string {
+	first := ""
+	for _, r := range c.replicas {
+		who := r.stranger.Load()
+		if who == nil {
+			return ""
+		}
+		first = cmp.Or(first, *who)
+	}
+	return first
+}
+
+// unusable says why no replica of the cell may be asked now; nil when one may.
+// A call that is sent all the same fails for that reason, at once.
+func (c *cell) unusable() error {
+	var reasons []error
+	for _, r := range c.replicas {
+		err := r.refuses()
+		if err == nil {
+			return nil
+		}
+		reasons = append(reasons, err)
+	}
+	return c.none(reasons)
+}
+
+// enter lets a user's call in at the first replica that may be asked, from index
+// from on.
+func (c *cell) enter(from int) (int, *pass, error) {
+	var reasons []error
+	for i := from; i < len(c.replicas); i++ {
+		p, err := c.replicas[i].enter()
+		if err == nil {
+			return i, p, nil
+		}
+		reasons = append(reasons, err)
+	}
+	return 0, nil, c.none(reasons)
+}
+
+// none is the error when every replica refused.
+func (c *cell) none(reasons []error) error {
+	if len(reasons) == 1 {
+		return reasons[0]
+	}
+	texts := make([]string, len(reasons))
+	for i, err := range reasons {
+		texts[i] = fmt.Sprintf("replica %d: %s", i+1, reasonOf(err))
+	}
+	return fault.Wrap(fault.CellUnavailable, errNotSent, "no replica can be asked: %s", strings.Join(texts, "; "))
+}
+
+// attempt says how a call is tried.
+type attempt struct {
+	// budget is how long it may take in all; fair is what the replica is given
+	// when the caller leaves it its time. With less, being late is no failure.
+	budget, fair time.Duration
+	// again: it may go to another replica when its outcome is unknown.
+	again bool
+	// read: it changes nothing, so nobody waits for it when the breaker opens.
+	read bool
+}
+
+// try does a call at the first replica that may be asked. Whose fault a failure
+// is, is decided here, after the call:
+//
+//   - the caller's end, and a deadline of its own that is shorter than the budget,
+//     are not the replica's;
+//   - a refusal is an answer;
+//   - what is left counts for the breaker, and goes to the next replica when the
+//     error table allows it, the call may be repeated, time is left and the retry
+//     budget has some left too.
+func try[T any](ctx context.Context, c *cell, a attempt, once func(context.Context, *replica, *pass) (T, error)) (T, error) {
+	var none T
+	began := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, a.budget)
+	defer cancel()
+	c.retries.earn()
+	var failure error
+	for from := 0; ; {
+		i, p, err := c.enter(from)
+		if err != nil {
+			if failure != nil {
+				err = failure
+			}
+			return none, err
+		}
+		got, err := once(bounded, c.replicas[i], p)
+		if err == nil {
+			p.leave(served, nil)
+			return got, nil
+		}
+		if ctx.Err() != nil {
+			p.leave(excused, err)
+			return none, ctx.Err()
+		}
+		late := time.Since(began) >= a.budget
+		switch {
+		case late:
+			err = tooSlow(err, c, a.budget)
+		case a.read && p.closed.Err() != nil:
+			err = p.b.refused()
+		}
+		v := judge(err, late, failure == nil && a.budget >= a.fair)
+		p.leave(v, err)
+		if late || v != failed || !a.again || !rpc.MayRepeat(fault.KindOf(err)) || from+1 >= len(c.replicas) || !c.retries.take() {
+			return none, err
+		}
+		failure, from = err, i+1
+	}
+}

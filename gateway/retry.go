@@ -1,0 +1,70 @@
+package gateway
+
+import (
+	"sync/atomic"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+// retryBudget bounds how much a cell's calls are multiplied when its replicas
+// fail: one retry for every retryCost calls, and retryMost/retryCost at once. Safe
+// for concurrent use; the zero value is full.
+type retryBudget struct {
+	// spent is what was taken and not earned yet, 0 to retryMost.
+	spent atomic.Int64
+}
+
+const (
+	retryCost = 10
+	retryMost = 100
+)
+
+// earn is told of every call.
+func (b *retryBudget) earn() {
+	for {
+		spent := b.spent.Load()
+		if spent == 0 || b.spent.CompareAndSwap(spent, spent-1) {
+			return
+		}
+	}
+}
+
+// take reports whether one retry may be sent.
+func (b *retryBudget) take() bool {
+	for {
+		spent := b.spent.Load()
+		if spent+retryCost > retryMost {
+			return false
+		}
+		if b.spent.CompareAndSwap(spent, spent+retryCost) {
+			return true
+		}
+	}
+}
+
+// repeatable reports whether a call may be sent to another replica when its
+// outcome is unknown. A claim may not: it is released and planned again, under
+// another id. What is not known here may not either.
+func repeatable(req any) bool {
+	b, ok := req.(*cellv1.ClaimBatchRequest)
+	if !ok {
+		return reads(req)
+	}
+	for _, op := range b.GetOps() {
+		switch op.GetOp().(type) {
+		case *cellv1.ClaimOp_Confirm, *cellv1.ClaimOp_Release, *cellv1.ClaimOp_Unpin:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// reads reports whether a call changes nothing in its cell.
+func reads(req any) bool {
+	switch req.(type) {
+	case *cellv1.GetSummaryRequest, *cellv1.ListClaimsRequest, *cellv1.ListHostsRequest:
+		return true
+	}
+	return false
+}
