@@ -104,6 +104,9 @@ func (s *scheduler) ListClaims(ctx context.Context, req *cellv1.ListClaimsReques
 	out := &cellv1.ListClaimsResponse{More: page.More}
 	for _, claim := range page.Claims {
 		out.Claims = append(out.Claims, claimOf(s.cfg.Name, claim))
+		if req.GetWantOrigins() {
+			out.ClaimOrigins = append(out.ClaimOrigins, originOf(claim))
+		}
 	}
 	return out, nil
 }

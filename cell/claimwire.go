@@ -146,7 +146,11 @@ func claimOf(cell string, c *shard.Claim) *cellgatev1.Claim {
 
 // originOf is what a claim keeps of its request.
 func originOf(c *shard.Claim) *cellv1.ClaimOrigin {
-	return &cellv1.ClaimOrigin{Fingerprint: c.Fingerprint, Answer: c.Answer, InstanceIndex: c.InstanceIndex}
+	o := &cellv1.ClaimOrigin{Fingerprint: c.Fingerprint, Answer: c.Answer, InstanceIndex: c.InstanceIndex}
+	if c.Group != nil {
+		o.GroupPolicy = c.Group.Policy
+	}
+	return o
 }
 
 func claimState(s shard.ClaimState) cellgatev1.ClaimState {

@@ -18,7 +18,7 @@ const allocationVersion = "1.36"
 // but the claim's lease. claimID is "" in a dry run.
 func (s *selecting) destinationsOf(instance schedule.ID, c *cell, pick schedule.Pick, claimID string) *cellgatev1.Destinations {
 	d := &cellgatev1.Destinations{InstanceUuid: instance.String(), Selected: s.selectionOf(c, &pick.Candidate)}
-	if !s.req.GetDryRun() {
+	if s.claims() {
 		d.Selected.Claimed, d.Selected.ClaimId, d.Selected.ClaimState = true, claimID, cellgatev1.ClaimState_PENDING
 	}
 	for i := range pick.Alternates {
@@ -28,18 +28,21 @@ func (s *selecting) destinationsOf(instance schedule.ID, c *cell, pick schedule.
 }
 
 func (s *selecting) selectionOf(c *cell, h *schedule.Candidate) *cellgatev1.Selection {
-	return &cellgatev1.Selection{
-		ComputeNodeUuid:          h.Host.String(),
-		ServiceHost:              h.ServiceHost,
-		Nodename:                 h.NodeName,
-		CellUuid:                 c.uuid(),
-		Limits:                   &structpb.Struct{},
-		AllocationRequest:        s.allocationRequest(h.Host),
-		AllocationRequestVersion: allocationVersion,
-		AvailabilityZone:         h.Zone,
-		Cell:                     c.cfg.Name,
-		Weight:                   h.Weight,
+	sel := &cellgatev1.Selection{
+		ComputeNodeUuid:  h.Host.String(),
+		ServiceHost:      h.ServiceHost,
+		Nodename:         h.NodeName,
+		CellUuid:         c.uuid(),
+		Limits:           &structpb.Struct{},
+		AvailabilityZone: h.Zone,
+		Cell:             c.cfg.Name,
+		Weight:           h.Weight,
 	}
+	// A rebuild takes nothing; in Nova too both are null then.
+	if !s.rebuilds() {
+		sel.AllocationRequest, sel.AllocationRequestVersion = s.allocationRequest(h.Host), allocationVersion
+	}
+	return sel
 }
 
 // allocationRequest is Placement's, as Nova's conductor reads it: everything is

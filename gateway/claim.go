@@ -58,6 +58,7 @@ func (s *selecting) orders(m *merged, pending []int) []order {
 				Answer:        text,
 			},
 		})
+		s.markMove(out[len(out)-1].claim)
 	}
 	return out
 }
@@ -77,7 +78,7 @@ func (s *selecting) claimGroup() *cellv1.ClaimGroup {
 // not answer is released in the background and stays pending, the cell lost. An
 // error ends the request.
 func (s *selecting) claim(ctx context.Context, orders []order) error {
-	if s.req.GetDryRun() {
+	if !s.claims() {
 		for _, o := range orders {
 			s.places[o.index] = &place{cell: o.cell, answer: o.answer}
 		}

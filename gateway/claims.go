@@ -19,7 +19,8 @@ func (g *Gateway) findClaims(ctx context.Context, cells []*cell, consumer string
 }
 
 // getClaim gives the live claim of a consumer. When two cells hold one, the one
-// that stands is given (better).
+// that stands is given: of a move, the source until the move is confirmed
+// (compareClaims).
 func (g *Gateway) getClaim(ctx context.Context, req *cellgatev1.GetClaimRequest) (*cellgatev1.Claim, error) {
 	cells, err := g.cellsFor(req.GetCell())
 	if err != nil {
@@ -29,11 +30,11 @@ func (g *Gateway) getClaim(ctx context.Context, req *cellgatev1.GetClaimRequest)
 	var best *cellgatev1.Claim
 	for _, r := range replies {
 		for _, c := range r.got {
-			if c.GetState() == cellgatev1.ClaimState_CONFIRMED && best.GetState() == cellgatev1.ClaimState_CONFIRMED {
+			if c.GetState() == cellgatev1.ClaimState_CONFIRMED && best.GetState() == cellgatev1.ClaimState_CONFIRMED && !pair(c, best) {
 				g.log.WarnContext(ctx, "an instance has two confirmed claims", "instance", c.GetConsumerUuid(),
 					"claim", best.GetClaimId(), "cell", best.GetCell(), "other_claim", c.GetClaimId(), "other_cell", c.GetCell())
 			}
-			if best == nil || better(c, best) {
+			if best == nil || compareClaims(c, best) < 0 {
 				best = c
 			}
 		}
@@ -46,7 +47,8 @@ func (g *Gateway) getClaim(ctx context.Context, req *cellgatev1.GetClaimRequest)
 
 // confirmClaim confirms a claim in the cell that has it, when its consumer has
 // no other. A cell that does not know the claim changes nothing, so all can be
-// asked at once; one that knows it and refuses says why.
+// asked at once; one that knows it and refuses says why. What a move takes over
+// from is released: by the cell when it is in the same one, else here.
 func (g *Gateway) confirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaimRequest) (*cellgatev1.Claim, error) {
 	cells, err := g.cellsFor(req.GetCell())
 	if err != nil {
@@ -60,15 +62,14 @@ func (g *Gateway) confirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaim
 		cells = []*cell{found}
 	}
 	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: canonical(req.GetConsumerUuid())}
-	replies := askAll(ctx, cells, func(ctx context.Context, c *cell) (*cellgatev1.Claim, error) {
-		out, err := c.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}})
-		return out.GetClaim(), err
+	replies := askAll(ctx, cells, func(ctx context.Context, c *cell) (*cellv1.ClaimOutcome, error) {
+		return c.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}})
 	})
 	var refusals []error
 	for i, r := range replies {
 		switch kind := fault.KindOf(r.err); {
 		case r.err == nil:
-			return r.got, nil
+			return r.got.GetClaim(), g.releaseSource(ctx, r.cell, r.got)
 		case kind == fault.NotFound:
 			replies[i].err = nil
 		case kind == fault.OutcomeUnknown, !couldNot(r.err):

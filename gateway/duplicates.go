@@ -15,9 +15,10 @@ import (
 // heldElsewhere asks the enabled cells that routing left out for live claims of
 // the consumers: a cell that cannot hold the request may hold an earlier claim.
 // It asks once a request; the function it gives waits for the answers, and gives
-// them once. A cell that does not answer is passed over: see docs/adr/0005.
+// them once. A move asks the disabled ones too: that is where instances are moved
+// from. A cell that does not answer is passed over: see docs/adr/0005.
 func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement []byte) func() []held {
-	if s.others || s.req.GetDryRun() {
+	if s.others || !s.asksForClaims() {
 		return func() []held { return nil }
 	}
 	s.others = true
@@ -31,7 +32,7 @@ func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement 
 	var found []held
 	var all sync.WaitGroup
 	for i, c := range s.g.cells {
-		if s.skip[i] == "" || c.cfg.Disabled {
+		if s.skip[i] == "" || c.cfg.Disabled && !s.moves() {
 			continue
 		}
 		all.Go(func() {
@@ -53,21 +54,33 @@ func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement 
 	}
 }
 
-// better reports whether a stands rather than b, of two claims of one consumer:
-// a confirmed one, else the one made later.
-func better(a, b *cellgatev1.Claim) bool {
+// compareClaims orders two claims of one consumer, the one that stands first: the
+// source of a move until the move is confirmed; else a confirmed one, else the one
+// made later.
+func compareClaims(a, b *cellgatev1.Claim) int {
 	confirmed := cellgatev1.ClaimState_CONFIRMED
-	if (a.GetState() == confirmed) != (b.GetState() == confirmed) {
-		return a.GetState() == confirmed
+	first := func(isA bool) int {
+		if isA {
+			return -1
+		}
+		return 1
 	}
-	return a.GetCreatedAt().AsTime().After(b.GetCreatedAt().AsTime())
+	switch {
+	case movesFrom(a, b):
+		return first(a.GetState() == confirmed)
+	case movesFrom(b, a):
+		return first(b.GetState() != confirmed)
+	case (a.GetState() == confirmed) != (b.GetState() == confirmed):
+		return first(a.GetState() == confirmed)
+	}
+	return b.GetCreatedAt().AsTime().Compare(a.GetCreatedAt().AsTime())
 }
 
 // soleClaim makes sure that a consumer has no claim besides the one that is
 // about to be confirmed, in the cells that answer in time; disabled ones too, for
 // what they hold still stands. A confirmed one elsewhere is an error, a pending
-// one is released. found is the cell that has the live claim; nil when none that
-// answered has it.
+// one is released; a claim and the one that moves it are left to each other. found
+// is the cell that has the live claim; nil when none that answered has it.
 //
 // Two confirms at once, of two claims of one consumer, may release each other's;
 // both are then refused. They never both succeed.
@@ -75,12 +88,20 @@ func (g *Gateway) soleClaim(ctx context.Context, consumer, claimID string) (foun
 	bounded, cancel := context.WithTimeout(ctx, g.cfg.ProposeBudget)
 	defer cancel()
 	var pending []reply[*cellgatev1.Claim]
+	var itself *cellgatev1.Claim
 	replies := g.findClaims(bounded, g.cells, consumer)
+	for _, r := range replies {
+		for _, c := range r.got {
+			if c.GetClaimId() == claimID {
+				found, itself = r.cell, c
+			}
+		}
+	}
 	for _, r := range replies {
 		for _, c := range r.got {
 			switch {
 			case c.GetClaimId() == claimID:
-				found = r.cell
+			case itself != nil && beside(itself, c):
 			case c.GetState() == cellgatev1.ClaimState_CONFIRMED:
 				return nil, duplicate(consumer, c)
 			default:

@@ -211,15 +211,13 @@ func (f *fakeCell) operate(op *cellv1.ClaimOp) *cellv1.ClaimOutcome {
 		return out
 	case *cellv1.ClaimOp_Confirm:
 		f.ops = append(f.ops, "confirm "+op.Confirm.GetConsumerUuid())
-		c := f.claims[op.Confirm.GetClaimId()]
-		switch {
-		case c == nil:
-			return refuse(fault.NotFound, "no such claim")
-		case !isLive(c.claim):
-			return refuse(fault.ClaimExpired, "the claim has ended")
-		}
-		c.claim.State, c.claim.ExpiresAt = cellgatev1.ClaimState_CONFIRMED, nil
-		return &cellv1.ClaimOutcome{Claim: proto.CloneOf(c.claim)}
+		return f.confirm(op.Confirm)
+	case *cellv1.ClaimOp_Swap:
+		f.ops = append(f.ops, "swap "+op.Swap.GetConsumerUuid())
+		return f.swap(op.Swap)
+	case *cellv1.ClaimOp_Transfer:
+		f.ops = append(f.ops, "transfer "+op.Transfer.GetConsumerUuid())
+		return f.transfer(op.Transfer)
 	case *cellv1.ClaimOp_Release:
 		f.ops = append(f.ops, "release "+op.Release.GetConsumerUuid())
 		return f.release(op.Release)
@@ -256,56 +254,34 @@ func (f *fakeCell) claim(n *cellv1.NewClaim) *cellv1.ClaimOutcome {
 		}
 		return &cellv1.ClaimOutcome{Claim: proto.CloneOf(c.claim)}
 	}
-	if have := f.liveOf(func(c *cellgatev1.Claim) bool { return c.GetConsumerUuid() == n.GetConsumerUuid() }); len(have) > 0 {
+	if have := f.liveOf(func(c *cellgatev1.Claim) bool {
+		return c.GetConsumerUuid() == n.GetConsumerUuid() && c.GetClaimId() != n.GetMovesClaimId()
+	}); len(have) > 0 {
 		out := refuse(fault.AlreadyExists, "the consumer has a claim")
 		out.Claim = have[0]
 		return out
 	}
-	host, err := schedule.ParseID(n.GetHostUuid())
-	if err != nil {
-		return refuse(fault.InvalidRequest, err.Error())
-	}
-	h, ok := f.table.Host(host)
-	if !ok {
-		return refuse(fault.NotFound, "no such host")
-	}
-	r := &schedule.Request{}
-	for _, a := range n.GetAllocations() {
-		i := slices.IndexFunc(h.Resources, func(r schedule.Resource) bool { return r.Class == a.GetResourceClass() })
-		amount := int64(a.GetAmount())
-		if i < 0 || h.Resources[i].Used+amount > h.Resources[i].Capacity {
-			out := refuse(fault.NoValidHost, "does not fit")
-			out.Refusal.Filter, out.Refusal.Detail = schedule.ResourceFilter, a.GetResourceClass()
-			return out
-		}
-		r.Resources = append(r.Resources, schedule.Amount{Class: a.GetResourceClass(), N: amount})
-	}
 	if g := n.GetGroup(); g.GetPolicy() == string(schedule.AntiAffinity) {
 		there := f.liveOf(func(c *cellgatev1.Claim) bool {
-			return c.GetGroupUuid() == g.GetUuid() && c.GetHostUuid() == n.GetHostUuid()
+			return c.GetGroupUuid() == g.GetUuid() && c.GetHostUuid() == n.GetHostUuid() && c.GetConsumerUuid() != n.GetConsumerUuid()
 		})
 		if len(there) >= int(g.GetMaxServerPerHost()) {
 			return refuse(fault.NoValidHost, "the group has enough members there")
 		}
 	}
-	r.Consume = consumed(r.Resources)
-	if g := n.GetGroup(); g != nil {
-		id, _ := schedule.ParseID(g.GetUuid())
-		r.Group = &schedule.Group{UUID: id}
-	}
-	instance, _ := schedule.ParseID(n.GetConsumerUuid())
-	e := f.table.Edit()
-	e.Take(schedule.Take{Host: host, Instance: instance}, r)
-	f.set(e.Table())
 	now := time.Now()
 	c := &cellgatev1.Claim{
 		ClaimId: n.GetClaimId(), ConsumerUuid: n.GetConsumerUuid(), State: cellgatev1.ClaimState_PENDING, Cell: f.name,
-		HostUuid: n.GetHostUuid(), ServiceHost: h.ServiceHost, Allocations: n.GetAllocations(),
 		ProjectId: n.GetProjectId(), UserId: n.GetUserId(), RequestId: n.GetRequestId(), DecisionId: n.GetDecisionId(),
 		GroupUuid: n.GetGroup().GetUuid(), CreatedAt: timestamppb.New(now), ExpiresAt: timestamppb.New(now.Add(n.GetTtl().AsDuration())),
+		MovesClaimId: n.GetMovesClaimId(),
+	}
+	if out := f.take(c, n.GetAllocations(), n.GetHostUuid()); out != nil {
+		return out
 	}
 	f.claims[n.GetClaimId()] = &fakeClaim{claim: c, origin: &cellv1.ClaimOrigin{
 		Fingerprint: n.GetFingerprint(), Answer: n.GetAnswer(), InstanceIndex: n.GetInstanceIndex(),
+		MovesCell: n.GetMovesCell(), GroupPolicy: n.GetGroup().GetPolicy(),
 	}}
 	return &cellv1.ClaimOutcome{Claim: proto.CloneOf(c)}
 }
@@ -333,6 +309,9 @@ func (f *fakeCell) release(ref *cellv1.ClaimRef) *cellv1.ClaimOutcome {
 		}}
 		return &cellv1.ClaimOutcome{}
 	}
+	if c.claim.GetConsumerUuid() != ref.GetConsumerUuid() {
+		return refuse(fault.InvalidRequest, "the claim is of another consumer")
+	}
 	if !isLive(c.claim) {
 		return &cellv1.ClaimOutcome{}
 	}
@@ -340,27 +319,7 @@ func (f *fakeCell) release(ref *cellv1.ClaimRef) *cellv1.ClaimOutcome {
 		return refuse(fault.AlreadyExists, "the claim is confirmed")
 	}
 	c.claim.State = cellgatev1.ClaimState_RELEASED
-	host, _ := schedule.ParseID(c.claim.GetHostUuid())
-	h, _ := f.table.Host(host)
-	var used []schedule.Amount
-	var freed []schedule.Amount
-	for _, r := range h.Resources {
-		for _, a := range c.claim.GetAllocations() {
-			if a.GetResourceClass() == r.Class {
-				r.Used -= int64(a.GetAmount())
-				freed = append(freed, schedule.Amount{Class: r.Class, N: int64(a.GetAmount())})
-			}
-		}
-		used = append(used, schedule.Amount{Class: r.Class, N: r.Used})
-	}
-	v, back := h.View, consumed(freed)
-	v.VCPUsUsed, v.FreeRAMMB, v.FreeDiskMB = v.VCPUsUsed-back.VCPUs, v.FreeRAMMB+back.RAMMB, v.FreeDiskMB+back.DiskMB
-	v.NumInstances, v.NumIOOps = v.NumInstances-1, v.NumIOOps-1
-	instance, _ := schedule.ParseID(c.claim.GetConsumerUuid())
-	e := f.table.Edit()
-	e.SetUsage(host, used, v)
-	e.RemoveConsumer(instance)
-	f.set(e.Table())
+	f.give(c.claim)
 	return &cellv1.ClaimOutcome{}
 }
 
@@ -379,7 +338,12 @@ func (f *fakeCell) ListClaims(ctx context.Context, req *cellv1.ListClaimsRequest
 	if n := int(req.GetPageSize()); n > 0 && len(rows) > n {
 		resp.Claims, resp.More = rows[:n], true
 	}
-	return resp, nil
+	if req.GetWantOrigins() {
+		for _, c := range resp.GetClaims() {
+			resp.ClaimOrigins = append(resp.ClaimOrigins, f.claims[c.GetClaimId()].origin)
+		}
+	}
+	return resp, f.leave("ListClaims", req)
 }
 
 func (f *fakeCell) ListHosts(ctx context.Context, req *cellv1.ListHostsRequest) (*cellv1.ListHostsResponse, error) {

@@ -37,6 +37,9 @@ func heldIn(cell int, p *cellv1.Proposal) []held {
 func fingerprintOf(req *cellgatev1.SelectDestinationsRequest) ([]byte, error) {
 	r := proto.CloneOf(req)
 	r.RequestId = ""
+	if r.GetOperation() == cellgatev1.Operation_BUILD {
+		r.Operation = cellgatev1.Operation_OPERATION_UNSPECIFIED
+	}
 	spellAlike(r.GetInstanceUuids())
 	spec := r.GetRequestSpec()
 	if g := spec.GetInstanceGroup(); g != nil {
@@ -66,24 +69,22 @@ func spellAlike(texts []string) {
 
 // keep takes over the claims that this very request made before. Any other
 // claim of its consumers is an error: of the request id when it was used for
-// another request, else of the consumer.
+// another request, else of the consumer. A move notes its source instead.
 //
 // Of several claims of one consumer the one that stands is kept (better); the
 // others, when this request made them, are given back.
 func (s *selecting) keep(ctx context.Context, claims []held) error {
+	if s.moves() {
+		var err error
+		if claims, err = s.takeSource(claims); err != nil {
+			return err
+		}
+	}
 	index := make(map[string]int, len(s.instances))
 	for i, id := range s.instances {
 		index[id.String()] = i
 	}
-	slices.SortStableFunc(claims, func(a, b held) int {
-		switch {
-		case better(a.claim, b.claim):
-			return -1
-		case better(b.claim, a.claim):
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(claims, func(a, b held) int { return compareClaims(a.claim, b.claim) })
 	for _, h := range claims {
 		index, ok := index[h.claim.GetConsumerUuid()]
 		if !ok {
@@ -95,9 +96,7 @@ func (s *selecting) keep(ctx context.Context, claims []held) error {
 			continue
 		}
 		if id == "" || h.claim.GetRequestId() != id {
-			return fault.New(fault.AlreadyExists, "instance %s has a claim already: %s in cell %s",
-				h.claim.GetConsumerUuid(), h.claim.GetClaimId(), s.g.cells[h.cell].cfg.Name).
-				With("consumer_uuid", h.claim.GetConsumerUuid()).With("claim_id", h.claim.GetClaimId()).With("cell", s.g.cells[h.cell].cfg.Name)
+			return s.inTheWay(h)
 		}
 		if !bytes.Equal(h.origin.GetFingerprint(), s.fingerprint) {
 			return fault.Invalid("request_id", "%q was used before for a different request", id)

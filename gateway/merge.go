@@ -15,8 +15,8 @@ import (
 type merged struct {
 	// cells are the indices of the cells that took part, by the plan's.
 	cells []int
-	// held are the consumers' live claims. When there are any, the merge stopped
-	// there and result is nil.
+	// held are the consumers' live claims, when there are others than the source of
+	// the move. The merge stopped there then and result is nil.
 	held   []held
 	result *schedule.Result
 	// answers are the cells' first ones, by the plan's index; nil when lost.
@@ -49,14 +49,14 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (*me
 	for _, i := range pending {
 		instances = append(instances, s.instances[i])
 	}
-	placement := placementBytes(s.request, s.rules)
+	placement := placementBytes(s.request, s.rules, s.moving())
 	key := shapeOf(placement)
 	plan := schedule.NewPlan(schedule.PlanConfig{
 		Request: s.request, Rules: s.rules, Seed: s.seed, Instances: instances,
 		Cells: len(m.cells), Alternates: s.planAlternates(), Hint: s.g.hints.get(key),
 	})
 	var consumers []string
-	if !s.req.GetDryRun() {
+	if s.asksForClaims() {
 		consumers = idTexts(instances)
 	}
 	versions := make([]string, len(m.cells))
@@ -98,9 +98,10 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (*me
 			}
 		}
 		m.held = append(m.held, elsewhere()...)
-		if len(m.held) > 0 {
+		if s.news(m.held) {
 			return m, nil
 		}
+		m.held = nil
 	}
 	m.result = plan.Result()
 	s.g.hints.put(key, m.result.Known)

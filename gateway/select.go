@@ -21,6 +21,11 @@ type selecting struct {
 	rules   *schedule.Rules
 	project string
 	user    string
+	// operation is never OPERATION_UNSPECIFIED.
+	operation cellgatev1.Operation
+	// source is the claim that a move takes over from; nil until it is found, and
+	// when there is none.
+	source *held
 	// ignored are the request's fields without a bearing, by path.
 	ignored     []string
 	instances   []schedule.ID
@@ -71,10 +76,12 @@ type place struct {
 //
 //  1. Admit: bound the deadline, shed when overloaded. (Field rules were checked
 //     by the server.)
-//  2. Translate to a schedule.Request; fix the seed and the fingerprint.
+//  2. Translate to a schedule.Request; fix the seed and the fingerprint. For a
+//     rebuild, find the instance's host.
 //  3. Route: leave out the cells that cannot hold it, whatever their load.
 //  4. Propose and merge: ask the others, in rounds. Claims that the consumers
-//     hold already are kept when they are this request's own, else it ends here.
+//     hold already are kept when they are this request's own, and left in place
+//     when it is a move; else it ends here.
 //  5. Claim the picks, each in its cell; pin the group first when it has hard
 //     affinity. Instances that lost a race, or whose cell did not answer, go
 //     back to 4 alone, until the deadline; see contend.go for how they keep out
@@ -91,6 +98,11 @@ func (g *Gateway) selectDestinations(ctx context.Context, req *cellgatev1.Select
 	s, err := g.newSelecting(req)
 	if err != nil {
 		return nil, err
+	}
+	if s.rebuilds() {
+		if err := s.toRebuild(ctx); err != nil {
+			return nil, s.explain(ctx, err)
+		}
 	}
 	// 3
 	s.skip, s.final = g.route(s.request)

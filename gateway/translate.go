@@ -83,6 +83,7 @@ func instanceIDs(texts []string) ([]schedule.ID, error) {
 // translate makes the core's request of whichever form there is.
 func (s *selecting) translate() error {
 	var request schedule.Request
+	rebuild := false
 	path := "request_spec"
 	if form := s.req.GetNovaRequestSpec(); form != nil {
 		path = "nova_request_spec"
@@ -96,14 +97,19 @@ func (s *selecting) translate() error {
 		if n := len(s.instances); t.NumInstances > 1 && n > 1 && n != t.NumInstances {
 			return fault.Invalid(path+".num_instances", "is %d, but instance_uuids has %d", t.NumInstances, n)
 		}
-		request, s.project, s.user, s.ignored = t.Request, t.ProjectID, t.UserID, t.Ignored
+		request, s.project, s.user, s.ignored, rebuild = t.Request, t.ProjectID, t.UserID, t.Ignored, t.Rebuild
 	} else {
 		spec := s.req.GetRequestSpec()
-		r, ignored, err := nova.Compile(SpecOf(spec))
+		form := SpecOf(spec)
+		rebuild = form.Rebuild()
+		r, ignored, err := nova.Compile(form)
 		if err != nil {
 			return err
 		}
 		request, s.project, s.user, s.ignored = r, spec.GetProjectId(), spec.GetUserId(), ignored
+	}
+	if err := s.setOperation(rebuild); err != nil {
+		return err
 	}
 	s.request, s.asked = &request, &request
 	s.rules = rulesFor(s.g.cfg, s.req.GetRequestSpec().GetStrategy())

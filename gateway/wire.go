@@ -10,11 +10,13 @@ import (
 )
 
 // placementBytes gives the serialized placement of a request and its rules, as
-// queries carry it.
-func placementBytes(r *schedule.Request, rules *schedule.Rules) []byte {
+// queries carry it. moving is the instance that is being moved; "" for none.
+func placementBytes(r *schedule.Request, rules *schedule.Rules, moving string) []byte {
+	p := placementOf(r, rules)
+	p.MovingInstance = moving
 	// Marshalling fails only on invalid UTF-8, which has come in through
 	// proto or JSON and so is valid.
-	text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(placementOf(r, rules))
+	text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(p)
 	return text
 }
 

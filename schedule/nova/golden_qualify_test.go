@@ -49,15 +49,15 @@ func (c *goldenCase) translate() (r *schedule.Request, stripped bool, reason str
 			if !strings.HasPrefix(f.Problem, "not supported") {
 				return nil, false, "translation: " + err.Error()
 			}
-			if strings.Contains(f.Problem, "rebuild") {
-				return nil, false, "a rebuild, which is not offered"
-			}
 		}
 		strip(spec[dataKey].(map[string]any))
 		stripped = true
 		if t, err = FromPrimitive(spec); err != nil {
 			return nil, false, "translation: " + err.Error()
 		}
+	}
+	if t.Rebuild {
+		return nil, false, "a rebuild, whose filters are chosen by the caller of the core"
 	}
 	r = &t.Request
 	r.Consume = t.Flavor.Consumption()

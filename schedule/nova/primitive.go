@@ -23,6 +23,8 @@ type Translated struct {
 	NumInstances int
 	// InstanceUUID is in the form the request has it in; may be empty.
 	InstanceUUID string
+	// Rebuild: the hints say so; see Spec.Rebuild.
+	Rebuild bool
 	// Ignored has the paths of what was there and is not honoured: keys that
 	// are unknown, and those that bear on no choice of host. Fields of Nova's
 	// own that never do (ids, dates, limits) are not in it.
@@ -70,7 +72,7 @@ func FromPrimitive(m map[string]any) (*Translated, error) {
 	if err := f.err(); err != nil {
 		return nil, err
 	}
-	t.Flavor, t.Ignored = s.Flavor, f.ignored
+	t.Flavor, t.Rebuild, t.Ignored = s.Flavor, s.Rebuild(), f.ignored
 	return t, nil
 }
 

@@ -221,7 +221,6 @@ func TestFromPrimitiveRefuses(t *testing.T) {
 		{extra("pci_passthrough:alias", "gpu:1"), `.flavor.extra_specs["pci_passthrough:alias"]`, "not supported"},
 		{hint("same_host", []any{"a"}), `.scheduler_hints["same_host"]`, "not supported"},
 		{hint("query", `["=", 1]`), `.scheduler_hints["query"]`, "not supported"},
-		{hint("_nova_check_type", []any{"rebuild"}), `.scheduler_hints["_nova_check_type"]`, "rebuilds"},
 		{hint("group", []any{"a"}), `.scheduler_hints["group"]`, "without instance_group"},
 		{hint("x", 1.0), `.scheduler_hints["x"]`, "list of strings, not a number"},
 		{prop("hw_numa_nodes", 2.0), `.image.properties["hw_numa_nodes"]`, "not supported"},

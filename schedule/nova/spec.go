@@ -38,6 +38,14 @@ type Spec struct {
 	ForbiddenTraitsField     string
 }
 
+// Rebuild reports whether the hints say that the request only checks the host
+// that its instance is on: _nova_check_type is ["rebuild"] (Nova,
+// scheduler/utils.py, request_is_rebuild).
+func (s *Spec) Rebuild() bool {
+	v := s.Hints[checkTypeHint]
+	return len(v) == 1 && v[0] == "rebuild"
+}
+
 // Group is a server group as a request names it.
 type Group struct {
 	UUID   string
@@ -153,9 +161,6 @@ func (f *findings) hints(s *Spec) (checkForced bool) {
 		switch name {
 		case checkTypeHint:
 			checkForced = true
-			if len(values) == 1 && values[0] == "rebuild" {
-				f.invalid(at(path, name), "not supported: rebuilds are not placed, only builds are")
-			}
 		case groupHint:
 			if s.Group == nil {
 				f.invalid(at(path, name), "not supported without instance_group, which says what the group is")

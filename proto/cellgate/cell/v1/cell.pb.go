@@ -1078,7 +1078,9 @@ type ClaimOrigin struct {
 	Answer        []byte                 `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
 	InstanceIndex int32                  `protobuf:"varint,3,opt,name=instance_index,json=instanceIndex,proto3" json:"instance_index,omitempty"`
 	// The cell of the claim's moves_claim_id.
-	MovesCell     string `protobuf:"bytes,4,opt,name=moves_cell,json=movesCell,proto3" json:"moves_cell,omitempty"`
+	MovesCell string `protobuf:"bytes,4,opt,name=moves_cell,json=movesCell,proto3" json:"moves_cell,omitempty"`
+	// Of the claim's group; empty for none.
+	GroupPolicy   string `protobuf:"bytes,5,opt,name=group_policy,json=groupPolicy,proto3" json:"group_policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1137,6 +1139,13 @@ func (x *ClaimOrigin) GetInstanceIndex() int32 {
 func (x *ClaimOrigin) GetMovesCell() string {
 	if x != nil {
 		return x.MovesCell
+	}
+	return ""
+}
+
+func (x *ClaimOrigin) GetGroupPolicy() string {
+	if x != nil {
+		return x.GroupPolicy
 	}
 	return ""
 }
@@ -2373,7 +2382,9 @@ type ListClaimsRequest struct {
 	ProjectId     string   `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	PageSize      int32    `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// The claim_id after which to go on.
-	After         string `protobuf:"bytes,5,opt,name=after,proto3" json:"after,omitempty"`
+	After string `protobuf:"bytes,5,opt,name=after,proto3" json:"after,omitempty"`
+	// Answer claim_origins too.
+	WantOrigins   bool `protobuf:"varint,6,opt,name=want_origins,json=wantOrigins,proto3" json:"want_origins,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2443,11 +2454,20 @@ func (x *ListClaimsRequest) GetAfter() string {
 	return ""
 }
 
+func (x *ListClaimsRequest) GetWantOrigins() bool {
+	if x != nil {
+		return x.WantOrigins
+	}
+	return false
+}
+
 type ListClaimsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Live claims by claim_id.
-	Claims        []*v1.Claim `protobuf:"bytes,1,rep,name=claims,proto3" json:"claims,omitempty"`
-	More          bool        `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	Claims []*v1.Claim `protobuf:"bytes,1,rep,name=claims,proto3" json:"claims,omitempty"`
+	More   bool        `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	// With want_origins: one for each of claims, in their order.
+	ClaimOrigins  []*ClaimOrigin `protobuf:"bytes,3,rep,name=claim_origins,json=claimOrigins,proto3" json:"claim_origins,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2494,6 +2514,13 @@ func (x *ListClaimsResponse) GetMore() bool {
 		return x.More
 	}
 	return false
+}
+
+func (x *ListClaimsResponse) GetClaimOrigins() []*ClaimOrigin {
+	if x != nil {
+		return x.ClaimOrigins
+	}
+	return nil
 }
 
 type ListHostsRequest struct {
@@ -3254,13 +3281,14 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06claims\x18\b \x03(\v2\x12.cellgate.v1.ClaimR\x06claims\x123\n" +
 	"\afailure\x18\t \x01(\v2\x19.cellgate.cell.v1.FailureR\afailure\x12B\n" +
 	"\rclaim_origins\x18\n" +
-	" \x03(\v2\x1d.cellgate.cell.v1.ClaimOriginR\fclaimOrigins\"\x8d\x01\n" +
+	" \x03(\v2\x1d.cellgate.cell.v1.ClaimOriginR\fclaimOrigins\"\xb0\x01\n" +
 	"\vClaimOrigin\x12 \n" +
 	"\vfingerprint\x18\x01 \x01(\fR\vfingerprint\x12\x16\n" +
 	"\x06answer\x18\x02 \x01(\fR\x06answer\x12%\n" +
 	"\x0einstance_index\x18\x03 \x01(\x05R\rinstanceIndex\x12\x1d\n" +
 	"\n" +
-	"moves_cell\x18\x04 \x01(\tR\tmovesCell\"N\n" +
+	"moves_cell\x18\x04 \x01(\tR\tmovesCell\x12!\n" +
+	"\fgroup_policy\x18\x05 \x01(\tR\vgroupPolicy\"N\n" +
 	"\x06Reject\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
@@ -3356,7 +3384,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x16\n" +
 	"\x06filter\x18\x03 \x01(\tR\x06filter\x12\x16\n" +
-	"\x06detail\x18\x04 \x01(\tR\x06detail\"\xc0\x01\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\"\xe3\x01\n" +
 	"\x11ListClaimsRequest\x120\n" +
 	"\x0econsumer_uuids\x18\x01 \x03(\tB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\rconsumerUuids\x12\x1b\n" +
 	"\thost_uuid\x18\x02 \x01(\tR\bhostUuid\x12\x1d\n" +
@@ -3364,10 +3392,12 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"project_id\x18\x03 \x01(\tR\tprojectId\x12'\n" +
 	"\tpage_size\x18\x04 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12\x14\n" +
-	"\x05after\x18\x05 \x01(\tR\x05after\"T\n" +
+	"\x05after\x18\x05 \x01(\tR\x05after\x12!\n" +
+	"\fwant_origins\x18\x06 \x01(\bR\vwantOrigins\"\x98\x01\n" +
 	"\x12ListClaimsResponse\x12*\n" +
 	"\x06claims\x18\x01 \x03(\v2\x12.cellgate.v1.ClaimR\x06claims\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"\xd2\x02\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\x12B\n" +
+	"\rclaim_origins\x18\x03 \x03(\v2\x1d.cellgate.cell.v1.ClaimOriginR\fclaimOrigins\"\xd2\x02\n" +
 	"\x10ListHostsRequest\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12+\n" +
 	"\x11availability_zone\x18\x02 \x01(\tR\x10availabilityZone\x12#\n" +
@@ -3536,33 +3566,34 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	30, // 35: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
 	14, // 36: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
 	44, // 37: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	47, // 38: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	48, // 39: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	48, // 40: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	48, // 41: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	49, // 42: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	43, // 43: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	11, // 44: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	19, // 45: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	31, // 46: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	33, // 47: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	35, // 48: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	37, // 49: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	39, // 50: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	41, // 51: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	12, // 52: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	28, // 53: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	32, // 54: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	34, // 55: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	36, // 56: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	38, // 57: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	40, // 58: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	42, // 59: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	52, // [52:60] is the sub-list for method output_type
-	44, // [44:52] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	14, // 38: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	47, // 39: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	48, // 40: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	48, // 41: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	48, // 42: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	49, // 43: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	43, // 44: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	11, // 45: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	19, // 46: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	31, // 47: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	33, // 48: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	35, // 49: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	37, // 50: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	39, // 51: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	41, // 52: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	12, // 53: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	28, // 54: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	32, // 55: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	34, // 56: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	36, // 57: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	38, // 58: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	40, // 59: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	42, // 60: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	53, // [53:61] is the sub-list for method output_type
+	45, // [45:53] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }

@@ -1,0 +1,142 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// news reports whether cells named a claim that the request does not know of
+// yet: any but the source of a move.
+func (s *selecting) news(claims []held) bool {
+	return slices.ContainsFunc(claims, func(h held) bool { return !s.isSource(h) })
+}
+
+func (s *selecting) isSource(h held) bool {
+	return s.source != nil && h.claim.GetClaimId() == s.source.claim.GetClaimId()
+}
+
+// takeSource takes the claim that a move leaves out of the claims its instance
+// holds, and gives this request's own ones, which are to be kept. The instance's
+// claim by any other request is the source; there is no source when its holder is
+// another consumer by now (Nova's migrations), or its cell does not answer: then
+// no host of that cell can be chosen either.
+//
+// What cannot be moved from is ALREADY_EXISTS: a claim that is itself a move under
+// way, and a second claim besides the source.
+func (s *selecting) takeSource(claims []held) (own []held, err error) {
+	var others []held
+	for _, h := range claims {
+		if id := s.req.GetRequestId(); id != "" && h.claim.GetRequestId() == id {
+			own = append(own, h)
+			continue
+		}
+		others = append(others, h)
+	}
+	if len(own) > 0 {
+		return own, nil
+	}
+	// One that was known, in a cell that was not asked again, is still there.
+	if s.source != nil && !slices.ContainsFunc(others, s.isSource) && !slices.Contains(s.askable(), s.source.cell) {
+		others = append(others, *s.source)
+	}
+	slices.SortStableFunc(others, func(a, b held) int { return compareClaims(a.claim, b.claim) })
+	for i, h := range others {
+		pendingMove := h.claim.GetMovesClaimId() != "" && h.claim.GetState() == cellgatev1.ClaimState_PENDING
+		if i > 0 || pendingMove {
+			return nil, s.inTheWay(h)
+		}
+	}
+	s.source = &others[0]
+	if s.leavesHost() {
+		s.leave(s.source.claim.GetServiceHost())
+	}
+	return nil, nil
+}
+
+// leave makes a host no choice of the request.
+func (s *selecting) leave(host string) {
+	without := func(r *schedule.Request) *schedule.Request {
+		out := *r
+		if !slices.Contains(out.IgnoreHosts, host) {
+			out.IgnoreHosts = append(slices.Clip(out.IgnoreHosts), host)
+		}
+		return &out
+	}
+	narrowed := s.request != s.asked
+	s.asked = without(s.asked)
+	if !narrowed {
+		s.request = s.asked
+		return
+	}
+	s.request = without(s.request)
+}
+
+// inTheWay is the error of a claim that the request may neither keep nor move.
+func (s *selecting) inTheWay(h held) error {
+	c := s.g.cells[h.cell].cfg.Name
+	return fault.New(fault.AlreadyExists, "instance %s has a claim already: %s in cell %s",
+		h.claim.GetConsumerUuid(), h.claim.GetClaimId(), c).
+		With("consumer_uuid", h.claim.GetConsumerUuid()).With("claim_id", h.claim.GetClaimId()).With("cell", c)
+}
+
+// markMove writes into a new claim what it takes over from.
+func (s *selecting) markMove(n *cellv1.NewClaim) {
+	if s.source != nil {
+		n.MovesClaimId, n.MovesCell = s.source.claim.GetClaimId(), s.g.cells[s.source.cell].cfg.Name
+	}
+}
+
+// releaseSource gives back what a confirmed claim takes over from, when that is in
+// another cell: in its own, the cell has done it. An error leaves both claims
+// confirmed; confirming again goes on here. A source that is another consumer's by
+// now (it was transferred) is not the move's to release.
+func (g *Gateway) releaseSource(ctx context.Context, in *cell, confirmed *cellv1.ClaimOutcome) error {
+	c, name := confirmed.GetClaim(), confirmed.GetClaimOrigin().GetMovesCell()
+	if c.GetMovesClaimId() == "" || name == "" || name == in.cfg.Name {
+		return nil
+	}
+	from := g.cellNamed(name)
+	if from == nil {
+		g.log.WarnContext(ctx, "the source of a move is in a cell that is not configured", "cell", name,
+			"instance", c.GetConsumerUuid(), "claim", c.GetMovesClaimId())
+		return nil
+	}
+	ref := &cellv1.ClaimRef{ClaimId: c.GetMovesClaimId(), ConsumerUuid: c.GetConsumerUuid()}
+	released, err := from.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
+	kind := fault.KindOf(err)
+	switch {
+	case err == nil:
+		g.unpinReleased(ctx, released.GetClaim())
+		return nil
+	case kind == fault.InvalidRequest:
+		g.log.InfoContext(ctx, "the source of a move is another consumer's", "cell", name, "claim", c.GetMovesClaimId())
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case kind != fault.OutcomeUnknown && kind != fault.Overloaded:
+		kind = fault.CellUnavailable
+	}
+	return fault.Wrap(kind, err, "claim %s is confirmed, but the claim it takes over from, %s, could not be released in cell %s: confirm it again",
+		c.GetClaimId(), c.GetMovesClaimId(), name).
+		With("cells", name).With("cell", name).With("claim_id", c.GetMovesClaimId())
+}
+
+// pair reports whether one of two claims of a consumer moves the other.
+func pair(a, b *cellgatev1.Claim) bool { return movesFrom(a, b) || movesFrom(b, a) }
+
+// movesFrom reports whether claim to takes over from claim from.
+func movesFrom(to, from *cellgatev1.Claim) bool {
+	return to.GetMovesClaimId() != "" && to.GetMovesClaimId() == from.GetClaimId()
+}
+
+// beside reports whether a claim may be confirmed while another one of its consumer
+// stands: what it takes over from, and a move away from it that is not confirmed
+// yet.
+func beside(c, other *cellgatev1.Claim) bool {
+	return movesFrom(c, other) || movesFrom(other, c) && other.GetState() == cellgatev1.ClaimState_PENDING
+}

@@ -1,0 +1,88 @@
+package gateway
+
+import (
+	"context"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// runsOnRebuild are the filters that Nova runs on a rebuild besides the request's
+// own restriction: those with RUN_ON_REBUILD in nova/scheduler/filters, which are
+// ImagePropertiesFilter, AggregateImagePropertiesIsolation and
+// IsolatedHostsFilter. The others look at what a rebuild does not change.
+var runsOnRebuild = map[string]bool{
+	"ImagePropertiesFilter": true, "AggregateImagePropertiesIsolation": true, "IsolatedHostsFilter": true,
+}
+
+// toRebuild makes the request one for the instance's own host: the one that the
+// request names, else the one that its claim is on. Resources, traits, aggregates
+// and the group are not looked at: in Nova, Placement is not asked.
+func (s *selecting) toRebuild(ctx context.Context) error {
+	r := &schedule.Request{
+		IgnoreHosts: s.request.IgnoreHosts, ForceHosts: s.request.ForceHosts, ForceNodes: s.request.ForceNodes,
+		Destination: s.request.Destination, CheckForced: true,
+	}
+	named := len(r.ForceHosts) > 0 || len(r.ForceNodes) > 0 || r.Destination != nil && (r.Destination.Host != "" || r.Destination.Node != "")
+	if !named {
+		d, err := s.ownHost(ctx)
+		if err != nil {
+			return err
+		}
+		r.Destination = d
+	}
+	rules := *s.rules
+	rules.Filters = []string{schedule.HostFilter}
+	for _, f := range s.rules.Filters {
+		if runsOnRebuild[f] {
+			rules.Filters = append(rules.Filters, f)
+		}
+	}
+	s.request, s.asked, s.rules, s.alternates = r, r, &rules, 0
+	return nil
+}
+
+// ownHost finds where the instance is: the host of the claim that stands. The
+// claim of a move under way is not where it is.
+func (s *selecting) ownHost(ctx context.Context) (*schedule.Destination, error) {
+	bounded, cancel := context.WithTimeout(ctx, share(ctx, s.g.cfg.ProposeBudget))
+	defer cancel()
+	instance := s.instances[0].String()
+	replies := s.g.findClaims(bounded, s.g.cells, instance)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	var at *cell
+	var best *cellgatev1.Claim
+	for _, r := range replies {
+		for _, c := range r.got {
+			if best == nil || compareClaims(c, best) < 0 {
+				at, best = r.cell, c
+			}
+		}
+	}
+	if best == nil {
+		err := notFound(replies, "live claim of consumer "+instance)
+		if fault.KindOf(err) == fault.NotFound {
+			return nil, fault.Invalid(s.form()+".force_hosts",
+				"names no host, and instance %s has no claim that would say which one it is on: name its host here or in requested_destination", instance)
+		}
+		return nil, err
+	}
+	d := &schedule.Destination{Host: best.GetServiceHost(), Cell: at.uuid()}
+	hosts, err := call(bounded, at, s.g.cfg.ProposeBudget, &cellv1.ListHostsRequest{HostUuid: best.GetHostUuid(), PageSize: 1},
+		cellv1.CellSchedulerClient.ListHosts)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fault.Wrap(fault.CellUnavailable, err, "instance %s is in cell %s, which does not answer: %s", instance, at.cfg.Name, reasonOf(err)).
+			With("cells", at.cfg.Name)
+	}
+	if len(hosts.GetHosts()) > 0 {
+		d.Node = hosts.GetHosts()[0].GetNodename()
+	}
+	return d, nil
+}
