@@ -327,6 +327,11 @@ func (f *fakeCell) ListClaims(ctx context.Context, req *cellv1.ListClaimsRequest
 	if err := f.enter(ctx, "ListClaims", req); err != nil {
 		return nil, err
 	}
+	resp := f.listClaims(req)
+	return resp, f.leave("ListClaims", req)
+}
+
+func (f *fakeCell) listClaims(req *cellv1.ListClaimsRequest) *cellv1.ListClaimsResponse {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	rows := f.liveOf(func(c *cellgatev1.Claim) bool {
@@ -343,7 +348,7 @@ func (f *fakeCell) ListClaims(ctx context.Context, req *cellv1.ListClaimsRequest
 			resp.ClaimOrigins = append(resp.ClaimOrigins, f.claims[c.GetClaimId()].origin)
 		}
 	}
-	return resp, f.leave("ListClaims", req)
+	return resp
 }
 
 func (f *fakeCell) ListHosts(ctx context.Context, req *cellv1.ListHostsRequest) (*cellv1.ListHostsResponse, error) {

@@ -43,20 +43,14 @@ func (f *fakeCell) give(c *cellgatev1.Claim) {
 	}
 }
 
-// member notes where a claim's consumer is, without taking anything.
+// member notes where a claim's consumer is.
 func (f *fakeCell) member(c *cellgatev1.Claim) {
 	e := f.table.Edit()
-	e.Take(schedule.Take{Host: mustID(c.GetHostUuid()), Instance: mustID(c.GetConsumerUuid())}, requestFor(c, nil))
-	f.set(e.Table())
-	h, _ := f.table.Host(mustID(c.GetHostUuid()))
-	v := h.View
-	v.NumInstances, v.NumIOOps = v.NumInstances-1, v.NumIOOps-1
-	e = f.table.Edit()
-	var used []schedule.Amount
-	for _, r := range h.Resources {
-		used = append(used, schedule.Amount{Class: r.Class, N: r.Used})
+	m := schedule.Consumer{Instance: mustID(c.GetConsumerUuid())}
+	if c.GetGroupUuid() != "" {
+		m.Group = mustID(c.GetGroupUuid())
 	}
-	e.SetUsage(h.UUID, used, v)
+	e.PutConsumer(mustID(c.GetHostUuid()), m)
 	f.set(e.Table())
 }
 

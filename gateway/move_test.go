@@ -1,0 +1,290 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+var moveOperations = []cellgatev1.Operation{
+	cellgatev1.Operation_MOVE, cellgatev1.Operation_EVACUATE, cellgatev1.Operation_LIVE_MIGRATE,
+}
+
+// move is the request of an operation for the instance that ask(1, 1) builds.
+func move(op cellgatev1.Operation, id string) *cellgatev1.SelectDestinationsRequest {
+	r := ask(1, 1)
+	r.Operation, r.RequestId = op, id
+	return r
+}
+
+// built places and confirms an instance in a cell.
+func (w *world) built(cell string) *cellgatev1.Selection {
+	w.t.Helper()
+	s := w.choose(to(ask(1, 1), cell)).GetDestinations()[0].GetSelected()
+	if err := w.confirm(s, testUUID(0x1, 1)); err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+func (w *world) getClaim() *cellgatev1.Claim {
+	w.t.Helper()
+	got, err := w.claims.GetClaim(context.Background(), &cellgatev1.GetClaimRequest{ConsumerUuid: testUUID(0x1, 1)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return got.GetClaim()
+}
+
+func TestMoveStandsBesideItsSourceUntilConfirmed(t *testing.T) {
+	for _, op := range moveOperations {
+		for _, target := range []string{"cell1", "cell2"} {
+			t.Run(op.String()+" to "+target, func(t *testing.T) {
+				w := start(t, twoCells(), nil)
+				source := w.built("cell1")
+				req := to(move(op, "m1"), target)
+				first := w.choose(req)
+				moved := first.GetDestinations()[0].GetSelected()
+				if op != cellgatev1.Operation_MOVE && moved.GetComputeNodeUuid() == source.GetComputeNodeUuid() {
+					t.Errorf("%s chose the host of the source", op)
+				}
+				if w.liveClaims() != 2 {
+					t.Fatalf("%d claims", w.liveClaims())
+				}
+				if c := w.getClaim(); c.GetClaimId() != source.GetClaimId() {
+					t.Errorf("before the confirm GetClaim gives %s", c.GetClaimId())
+				}
+				list, err := w.claims.ListClaims(context.Background(), &cellgatev1.ListClaimsRequest{})
+				if err != nil || len(list.GetClaims()) != 2 {
+					t.Errorf("the list has %v, %v", list, err)
+				}
+				if again := w.choose(req); !proto.Equal(first.GetDestinations()[0], again.GetDestinations()[0]) {
+					t.Errorf("the repeat answers %v, not %v", again, first)
+				}
+				// The instance's own claim can be confirmed again meanwhile.
+				if err := w.confirm(source, testUUID(0x1, 1)); err != nil {
+					t.Error(err)
+				}
+				for range 2 {
+					if err := w.confirm(moved, testUUID(0x1, 1)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if c := w.getClaim(); w.liveClaims() != 1 || c.GetClaimId() != moved.GetClaimId() || c.GetMovesClaimId() != source.GetClaimId() {
+					t.Errorf("%d claims, the instance's is %v", w.liveClaims(), c)
+				}
+				if again := w.choose(req).GetDestinations()[0].GetSelected(); again.GetClaimId() != moved.GetClaimId() {
+					t.Errorf("after the confirm the repeat gives %s", again.GetClaimId())
+				}
+			})
+		}
+	}
+}
+
+func TestMoveThatIsReleasedLeavesTheSource(t *testing.T) {
+	w := start(t, twoCells(), nil)
+	source := w.built("cell1")
+	moved := w.choose(move(cellgatev1.Operation_MOVE, "m1")).GetDestinations()[0].GetSelected()
+	if _, err := w.claims.ReleaseClaim(context.Background(), &cellgatev1.ReleaseClaimRequest{
+		ConsumerUuid: testUUID(0x1, 1), ClaimId: moved.GetClaimId(),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if c := w.getClaim(); w.liveClaims() != 1 || c.GetClaimId() != source.GetClaimId() {
+		t.Errorf("%d claims, %v", w.liveClaims(), c)
+	}
+}
+
+func TestSecondMoveIsRefused(t *testing.T) {
+	w := start(t, twoCells(), nil)
+	w.built("cell1")
+	moved := w.choose(move(cellgatev1.Operation_MOVE, "m1")).GetDestinations()[0].GetSelected()
+	for _, id := range []string{"", "m2"} {
+		e := w.refused(move(cellgatev1.Operation_EVACUATE, id), fault.AlreadyExists)
+		if e.Metadata["claim_id"] != moved.GetClaimId() || e.Metadata["cell"] != moved.GetCell() {
+			t.Errorf("metadata %v", e.Metadata)
+		}
+	}
+	e := w.refused(move(cellgatev1.Operation_EVACUATE, "m1"), fault.InvalidRequest)
+	if e.Fields[0].Path != "request_id" {
+		t.Errorf("fields %v", e.Fields)
+	}
+	if w.liveClaims() != 2 {
+		t.Errorf("%d claims", w.liveClaims())
+	}
+}
+
+// Nova transfers the source to the migration before it asks: nothing to move from.
+func TestMoveWithoutAClaimGoesOn(t *testing.T) {
+	for _, op := range moveOperations {
+		w := start(t, twoCells(), nil)
+		s := w.choose(move(op, "m1")).GetDestinations()[0].GetSelected()
+		if c := w.getClaim(); c.GetClaimId() != s.GetClaimId() || c.GetMovesClaimId() != "" {
+			t.Errorf("%s: %v", op, c)
+		}
+	}
+}
+
+func TestMoveOutOfADisabledCell(t *testing.T) {
+	cells := twoCells()
+	w := start(t, cells, func(c *Config) { c.Cells[0].Disabled = true })
+	// Built before the cell was disabled.
+	host := testUUID(0xa, 1)
+	cells[0].mu.Lock()
+	cells[0].claim(newClaimOn("source", host))
+	cells[0].confirm(refTo("source"))
+	cells[0].mu.Unlock()
+	s := w.choose(move(cellgatev1.Operation_LIVE_MIGRATE, "m1")).GetDestinations()[0].GetSelected()
+	if s.GetCell() != "cell2" {
+		t.Fatalf("chose %v", s)
+	}
+	if err := w.confirm(s, testUUID(0x1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(cells[0].live()); n != 0 {
+		t.Errorf("%d claims are left in the disabled cell", n)
+	}
+}
+
+// The only other host of the cell is full: the host of the source is no way out.
+func TestEvacuateNeverChoosesTheSourcesHost(t *testing.T) {
+	for _, dry := range []bool{false, true} {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 4))}, nil)
+		w.built("cell1")
+		for _, op := range moveOperations[1:] {
+			req := move(op, "")
+			req.DryRun = dry
+			e := w.refused(req, fault.NoValidHost)
+			if !strings.Contains(e.Message, "HostFilter(ignored)") {
+				t.Errorf("%s: %v", op, e)
+			}
+		}
+		req := move(cellgatev1.Operation_MOVE, "")
+		req.DryRun = dry
+		if s := w.choose(req).GetDestinations()[0].GetSelected(); s.GetClaimed() == dry {
+			t.Errorf("dry run %v: %v", dry, s)
+		}
+	}
+}
+
+// The source's cell is dead: the instance is placed in another one all the same.
+func TestEvacuateFromADeadCell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, twoCells(), nil)
+		source := w.built("cell1")
+		back := w.cells[0].hang()
+		resp := w.choose(move(cellgatev1.Operation_EVACUATE, "e1"))
+		s := resp.GetDestinations()[0].GetSelected()
+		if s.GetCell() != "cell2" || !resp.GetPartial() {
+			t.Fatalf("%v", resp)
+		}
+		if err := w.confirm(s, testUUID(0x1, 1)); err != nil {
+			t.Fatal(err)
+		}
+		back()
+		w.cells[0].hook(nil, nil)
+		if live := w.cells[0].live(); len(live) != 1 || live[0].GetClaimId() != source.GetClaimId() {
+			t.Errorf("the dead cell holds %v", live)
+		}
+	})
+}
+
+// The second half of a confirm over cells fails: nothing is lost, and confirming
+// again finishes it.
+func TestConfirmOfAMoveOverCellsIsFinishedByRepeatingIt(t *testing.T) {
+	w := start(t, twoCells(), nil)
+	source := w.built("cell1")
+	moved := w.choose(to(move(cellgatev1.Operation_MOVE, "m1"), "cell2")).GetDestinations()[0].GetSelected()
+	for _, when := range []string{"before", "after"} {
+		fail := func(req any) error {
+			if slices.ContainsFunc(req.(*cellv1.ClaimBatchRequest).GetOps(), func(op *cellv1.ClaimOp) bool { return op.GetRelease() != nil }) {
+				return errors.New("lost")
+			}
+			return nil
+		}
+		if when == "before" {
+			w.cells[0].hook(func(_ context.Context, method string, req any) error {
+				if method != "ClaimBatch" {
+					return nil
+				}
+				return fail(req)
+			}, nil)
+		} else {
+			w.cells[0].hook(nil, func(method string, req any) error {
+				if method != "ClaimBatch" {
+					return nil
+				}
+				return fail(req)
+			})
+		}
+		err := w.confirm(moved, testUUID(0x1, 1))
+		if k := fault.KindOf(err); k != fault.CellUnavailable {
+			t.Fatalf("%s: %v", when, err)
+		}
+		if c := w.getClaim(); c.GetClaimId() != moved.GetClaimId() {
+			t.Errorf("%s: the instance's claim is %v", when, c)
+		}
+		if when == "before" && w.liveClaims() != 2 {
+			t.Errorf("%d claims", w.liveClaims())
+		}
+	}
+	w.cells[0].hook(nil, nil)
+	if err := w.confirm(moved, testUUID(0x1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if live := w.cells[0].live(); len(live) != 0 {
+		t.Errorf("the source %s is still held: %v", source.GetClaimId(), live)
+	}
+	if k := fault.KindOf(w.confirm(source, testUUID(0x1, 1))); k != fault.AlreadyExists {
+		t.Errorf("the source was confirmed again: %s", k)
+	}
+}
+
+func TestMoveIsForOneInstance(t *testing.T) {
+	w := start(t, twoCells(), nil)
+	for _, op := range append(moveOperations, cellgatev1.Operation_REBUILD) {
+		req := ask(1, 2)
+		req.Operation = op
+		if e := w.refused(req, fault.InvalidRequest); e.Fields[0].Path != "instance_uuids" {
+			t.Errorf("%s: %v", op, e.Fields)
+		}
+		body := fmt.Sprintf(`{"operation": %q, "instance_uuids": [%q, %q], "request_spec": {"flavor": {"vcpus": 1}}}`,
+			op, testUUID(0x1, 1), testUUID(0x1, 2))
+		rec := w.send("POST", "/v1/select_destinations", body)
+		if p := problemOf(t, rec); rec.Code != http.StatusBadRequest || !slices.Equal(p.fields(), []string{"instance_uuids"}) {
+			t.Errorf("%s: %d %v", op, rec.Code, p)
+		}
+	}
+}
+
+// A build that says so is the same request as one that does not.
+func TestOperationBuildIsTheDefault(t *testing.T) {
+	w := start(t, twoCells(), nil)
+	first := w.choose(move(cellgatev1.Operation_OPERATION_UNSPECIFIED, "r"))
+	if again := w.choose(move(cellgatev1.Operation_BUILD, "r")); !proto.Equal(first, again) {
+		t.Errorf("%v\n%v", first, again)
+	}
+	w.refused(move(cellgatev1.Operation_UNSHELVE, ""), fault.AlreadyExists)
+}
+
+func newClaimOn(id, host string) *cellv1.NewClaim {
+	return &cellv1.NewClaim{
+		ClaimId: id, ConsumerUuid: testUUID(0x1, 1), HostUuid: host,
+		Allocations: []*cellgatev1.Allocation{{ProviderUuid: host, ResourceClass: "VCPU", Amount: 2}},
+	}
+}
+
+func refTo(id string) *cellv1.ClaimRef {
+	return &cellv1.ClaimRef{ClaimId: id, ConsumerUuid: testUUID(0x1, 1)}
+}

@@ -1,0 +1,99 @@
+package gateway
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// The instance's host is down and too small: none of that is looked
+// at, and nothing is claimed.
+func TestRebuildAnswersTheInstancesHost(t *testing.T) {
+	w := start(t, twoCells(), nil)
+	s := w.built("cell2")
+	w.cells[1].edit(func(e *schedule.Edit) { e.SetDown(mustID(s.GetComputeNodeUuid()), true) })
+	for _, hint := range []bool{false, true} {
+		req := move(cellgatev1.Operation_REBUILD, "r1")
+		req.ReturnAlternates = true
+		req.GetRequestSpec().Flavor.Vcpus = 400
+		if hint {
+			req.Operation = cellgatev1.Operation_OPERATION_UNSPECIFIED
+			req.GetRequestSpec().SchedulerHints = map[string]*cellgatev1.StringList{"_nova_check_type": {Values: []string{"rebuild"}}}
+		}
+		resp := w.choose(req)
+		got := resp.GetDestinations()[0]
+		if x := got.GetSelected(); x.GetComputeNodeUuid() != s.GetComputeNodeUuid() || x.GetClaimed() || x.GetClaimId() != "" || x.GetAllocationRequest() != "" {
+			t.Errorf("hint %v: %v", hint, x)
+		}
+		if len(got.GetAlternates()) > 0 || w.liveClaims() != 1 {
+			t.Errorf("%d alternates, %d claims", len(got.GetAlternates()), w.liveClaims())
+		}
+		if got := outcomes(resp.GetCells()); got != "cell1 SKIPPED, cell2 SEARCHED" {
+			t.Errorf("cells: %s", got)
+		}
+	}
+}
+
+func TestRebuildOnANamedHost(t *testing.T) {
+	w := start(t, twoCells(), nil)
+	for name, named := range map[string]*cellgatev1.RequestSpec{
+		"force_hosts":           {ForceHosts: []string{"host003"}},
+		"force_nodes":           {ForceNodes: []string{"node003"}},
+		"requested_destination": {RequestedDestination: &cellgatev1.Destination{Host: "host003"}},
+	} {
+		req := move(cellgatev1.Operation_REBUILD, "")
+		named.Flavor = req.GetRequestSpec().GetFlavor()
+		req.Spec = &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: named}
+		if s := w.choose(req).GetDestinations()[0].GetSelected(); s.GetServiceHost() != "host003" {
+			t.Errorf("%s: %v", name, s)
+		}
+	}
+	req := move(cellgatev1.Operation_REBUILD, "")
+	req.GetRequestSpec().ForceHosts = []string{"host099"}
+	w.refused(req, fault.NoValidHost)
+}
+
+// While a move is under way the instance is where it came from.
+func TestRebuildDuringAMove(t *testing.T) {
+	w := start(t, twoCells(), nil)
+	s := w.built("cell1")
+	w.choose(to(move(cellgatev1.Operation_MOVE, "m"), "cell2"))
+	if got := w.choose(move(cellgatev1.Operation_REBUILD, "")).GetDestinations()[0].GetSelected(); got.GetComputeNodeUuid() != s.GetComputeNodeUuid() {
+		t.Errorf("rebuilt on %v", got)
+	}
+}
+
+func TestRebuildOfAnInstanceThatIsNowhere(t *testing.T) {
+	w := start(t, twoCells(), nil)
+	if e := w.refused(move(cellgatev1.Operation_REBUILD, ""), fault.InvalidRequest); e.Fields[0].Path != "request_spec.force_hosts" {
+		t.Errorf("%v", e.Fields)
+	}
+	rec := w.send("POST", "/v1/select_destinations", `{"operation": "REBUILD", "instance_uuids": ["`+testUUID(0x1, 1)+`"], "request_spec": {"flavor": {"vcpus": 1}}}`)
+	if p := problemOf(t, rec); rec.Code != http.StatusBadRequest || !slices.Equal(p.fields(), []string{"request_spec.force_hosts"}) {
+		t.Errorf("%d %v", rec.Code, p)
+	}
+}
+
+func TestRebuildWhileTheCellsDoNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, twoCells(), nil)
+		defer w.cells[0].hang()()
+		if e := w.refused(move(cellgatev1.Operation_REBUILD, ""), fault.CellUnavailable); e.Metadata["cells"] != "cell1" {
+			t.Errorf("%v", e)
+		}
+	})
+}
+
+func TestRebuildHintContradictsAnotherOperation(t *testing.T) {
+	w := start(t, twoCells(), nil)
+	req := move(cellgatev1.Operation_MOVE, "")
+	req.GetRequestSpec().SchedulerHints = map[string]*cellgatev1.StringList{"_nova_check_type": {Values: []string{"rebuild"}}}
+	if e := w.refused(req, fault.InvalidRequest); e.Fields[0].Path != "operation" {
+		t.Errorf("%v", e.Fields)
+	}
+}
