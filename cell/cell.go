@@ -24,6 +24,7 @@ type Cell struct {
 	cfg   Config
 	uuid  string
 	store shard.Store
+	now   func() time.Time
 	log   *slog.Logger
 
 	rows     *rows
@@ -69,7 +70,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 		return nil, fault.Invalid("uuid", "%v", err)
 	}
 	c := &Cell{
-		cfg: cfg, uuid: id.String(), store: deps.Store, log: log.With("cell", cfg.Name, "replica", cfg.Replica),
+		cfg: cfg, uuid: id.String(), store: deps.Store, now: now, log: log.With("cell", cfg.Name, "replica", cfg.Replica),
 		rows: newRows(), live: newLiveness(cfg.ServiceDownTime, now), versions: newVersions(cfg, now), shapes: newShapes(),
 		slots: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		ready: make(chan struct{}), stopping: make(chan struct{}),

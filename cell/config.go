@@ -34,6 +34,8 @@ type Config struct {
 	MaxQueue int
 	// MaxPinned is how many versions are kept at most besides the newest (256).
 	MaxPinned int
+	// Version of the binary, for those who compare; may be empty.
+	Version string
 }
 
 // Deps are what a cell works with. Log and Now may be nil.

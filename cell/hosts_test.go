@@ -124,7 +124,7 @@ func TestAHostIsShownWhole(t *testing.T) {
 }
 
 func TestTheSummarySaysWhatTheCellCouldHold(t *testing.T) {
-	r := start(t, newStore(t))
+	r := start(t, newStore(t), func(c *Config) { c.Version = "v9" })
 	summary := func() *cellv1.GetSummaryResponse {
 		out, err := r.cells.GetSummary(context.Background(), &cellv1.GetSummaryRequest{})
 		if err != nil {
@@ -168,6 +168,10 @@ func TestTheSummarySaysWhatTheCellCouldHold(t *testing.T) {
 		},
 		Traits: []string{"CUSTOM_FAST"}, Aggregates: []string{aggA}, AvailabilityZones: []string{"west"}, HasUnzonedHosts: true,
 	}
+	if now := s.GetMachineTime().AsTime(); time.Since(now) > time.Minute || s.GetStoreTime().AsTime().Before(now.Add(-time.Minute)) || s.GetVersion() != "v9" {
+		t.Errorf("at %v, store time %v, version %q", now, s.GetStoreTime().AsTime(), s.GetVersion())
+	}
+	s.MachineTime, s.StoreTime, s.Version = nil, nil, ""
 	if !proto.Equal(s, want) {
 		t.Errorf("got  %v\nwant %v", s, want)
 	}

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"sync"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -17,19 +20,29 @@ type summaryCache struct {
 	summary *cellv1.GetSummaryResponse
 }
 
-// GetSummary says what the cell could ever hold and what it holds now. It is
-// computed once a version of the table.
-func (s *scheduler) GetSummary(context.Context, *cellv1.GetSummaryRequest) (*cellv1.GetSummaryResponse, error) {
+// GetSummary says what the cell could ever hold and what it holds now, computed
+// once a version of the table; and the time, and the version of the binary.
+func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest) (*cellv1.GetSummaryResponse, error) {
 	if err := s.serving(); err != nil {
 		return nil, err
 	}
+	out := proto.CloneOf(s.newestSummary())
+	// A store that gives no time is told of by the health service.
+	if t, err := s.store.Now(ctx); err == nil {
+		out.StoreTime = timestamppb.New(t)
+	}
+	out.MachineTime, out.Version = timestamppb.New(s.now()), s.cfg.Version
+	return out, nil
+}
+
+func (s *scheduler) newestSummary() *cellv1.GetSummaryResponse {
 	s.summary.mu.Lock()
 	defer s.summary.mu.Unlock()
 	table, name := s.versions.newest()
 	if s.summary.summary == nil || s.summary.version != table.Version() {
 		s.summary.summary, s.summary.version = s.summarize(name), table.Version()
 	}
-	return s.summary.summary, nil
+	return s.summary.summary
 }
 
 // classTotals is one resource class over all hosts.

@@ -76,6 +76,7 @@ func (a *assembly) addCell(c config.Cell, l net.Listener) (*cell.Cell, error) {
 		Name: c.Name, UUID: c.UUID, Replica: c.Replica,
 		ServiceDownTime: c.ServiceDownTime, HeartbeatEvery: c.HeartbeatEvery,
 		PinFor: c.PinFor, LeaseScan: c.LeaseScan, MaxBatch: c.MaxBatch, MaxQueue: c.MaxQueue,
+		Version: versionText(),
 	}, cell.Deps{Store: store, Log: a.log})
 	if err != nil {
 		return nil, err

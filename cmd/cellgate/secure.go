@@ -11,11 +11,15 @@ import (
 	"cellgate/internal/security"
 )
 
+func securityServer(c config.ServerTLS) security.ServerConfig {
+	return security.ServerConfig{
+		Cert: c.Cert, Key: c.Key, ClientCA: c.ClientCA, ClientCertOptional: c.ClientCertOptional, Tokens: c.Tokens,
+	}
+}
+
 // addServerTLS reads the files of a server's TLS and adds what reads them again.
 func (a *assembly) addServerTLS(path string, c config.ServerTLS) (*security.Server, error) {
-	s, err := security.NewServer(security.ServerConfig{
-		Cert: c.Cert, Key: c.Key, ClientCA: c.ClientCA, ClientCertOptional: c.ClientCertOptional, Tokens: c.Tokens,
-	}, a.log)
+	s, err := security.NewServer(securityServer(c), a.log)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

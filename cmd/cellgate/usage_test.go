@@ -41,8 +41,8 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 		}
 	}
 	visit(newRoot(terminal{in: strings.NewReader(""), out: io.Discard, err: io.Discard}))
-	if n != 17 {
-		t.Errorf("%d commands, want 17: the root, dev, gateway, cell, agent, select, cells, hosts, claims and its 4, bench, token and its 1, version", n)
+	if n != 21 {
+		t.Errorf("%d commands, want 21: the root, dev, gateway, cell, agent, select, cells, hosts, claims and its 4, bench, doctor and its 3, token and its 1, version", n)
 	}
 }
 

@@ -43,6 +43,15 @@ func newVersion() *cobra.Command {
 	return cmd
 }
 
+// versionText is the version and revision, for comparing binaries.
+func versionText() string {
+	b := buildOf()
+	if b.Modified {
+		b.Revision += "+"
+	}
+	return b.Version + " " + b.Revision
+}
+
 func buildOf() build {
 	b := build{Version: "devel", Revision: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

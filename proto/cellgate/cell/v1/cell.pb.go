@@ -14,6 +14,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -3038,8 +3039,13 @@ type GetSummaryResponse struct {
 	AvailabilityZones []string `protobuf:"bytes,8,rep,name=availability_zones,json=availabilityZones,proto3" json:"availability_zones,omitempty"`
 	// Some host is in no zone (it counts as the default one).
 	HasUnzonedHosts bool `protobuf:"varint,9,opt,name=has_unzoned_hosts,json=hasUnzonedHosts,proto3" json:"has_unzoned_hosts,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// For who compares clocks and versions, as of the answer: the replica's
+	// machine, its store, its binary. store_time is unset when the store gave none.
+	MachineTime   *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=machine_time,json=machineTime,proto3" json:"machine_time,omitempty"`
+	StoreTime     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=store_time,json=storeTime,proto3" json:"store_time,omitempty"`
+	Version       string                 `protobuf:"bytes,12,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetSummaryResponse) Reset() {
@@ -3135,6 +3141,27 @@ func (x *GetSummaryResponse) GetHasUnzonedHosts() bool {
 	return false
 }
 
+func (x *GetSummaryResponse) GetMachineTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.MachineTime
+	}
+	return nil
+}
+
+func (x *GetSummaryResponse) GetStoreTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StoreTime
+	}
+	return nil
+}
+
+func (x *GetSummaryResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
 type MaxUnit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ResourceClass string                 `protobuf:"bytes,1,opt,name=resource_class,json=resourceClass,proto3" json:"resource_class,omitempty"`
@@ -3193,7 +3220,7 @@ var File_cellgate_cell_v1_cell_proto protoreflect.FileDescriptor
 
 const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\"\xe5\x06\n" +
+	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe5\x06\n" +
 	"\tPlacement\x126\n" +
 	"\tresources\x18\x01 \x03(\v2\x18.cellgate.cell.v1.AmountR\tresources\x12'\n" +
 	"\x0frequired_traits\x18\x02 \x03(\tR\x0erequiredTraits\x12)\n" +
@@ -3433,7 +3460,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x15ListDecisionsResponse\x123\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionR\tdecisions\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\"\x13\n" +
-	"\x11GetSummaryRequest\"\xd2\x02\n" +
+	"\x11GetSummaryRequest\"\xe6\x03\n" +
 	"\x12GetSummaryResponse\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
 	"\tcell_uuid\x18\x02 \x01(\tR\bcellUuid\x12\x18\n" +
@@ -3445,7 +3472,12 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"aggregates\x18\a \x03(\tR\n" +
 	"aggregates\x12-\n" +
 	"\x12availability_zones\x18\b \x03(\tR\x11availabilityZones\x12*\n" +
-	"\x11has_unzoned_hosts\x18\t \x01(\bR\x0fhasUnzonedHosts\"H\n" +
+	"\x11has_unzoned_hosts\x18\t \x01(\bR\x0fhasUnzonedHosts\x12=\n" +
+	"\fmachine_time\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\vmachineTime\x129\n" +
+	"\n" +
+	"store_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tstoreTime\x12\x18\n" +
+	"\aversion\x18\f \x01(\tR\aversion\"H\n" +
 	"\aMaxUnit\x12%\n" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x16\n" +
 	"\x06amount\x18\x02 \x01(\x03R\x06amount2\xec\x05\n" +
@@ -3526,6 +3558,7 @@ var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*v1.Host)(nil),               // 47: cellgate.v1.Host
 	(*v1.Decision)(nil),           // 48: cellgate.v1.Decision
 	(*v1.Cell)(nil),               // 49: cellgate.v1.Cell
+	(*timestamppb.Timestamp)(nil), // 50: google.protobuf.Timestamp
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	1,  // 0: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
@@ -3573,27 +3606,29 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	48, // 42: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
 	49, // 43: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
 	43, // 44: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	11, // 45: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	19, // 46: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	31, // 47: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	33, // 48: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	35, // 49: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	37, // 50: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	39, // 51: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	41, // 52: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	12, // 53: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	28, // 54: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	32, // 55: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	34, // 56: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	36, // 57: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	38, // 58: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	40, // 59: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	42, // 60: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	53, // [53:61] is the sub-list for method output_type
-	45, // [45:53] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	50, // 45: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	50, // 46: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	11, // 47: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	19, // 48: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	31, // 49: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	33, // 50: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	35, // 51: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	37, // 52: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	39, // 53: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	41, // 54: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	12, // 55: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	28, // 56: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	32, // 57: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	34, // 58: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	36, // 59: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	38, // 60: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	40, // 61: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	42, // 62: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	55, // [55:63] is the sub-list for method output_type
+	47, // [47:55] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }

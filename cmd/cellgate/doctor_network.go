@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"cellgate/internal/config"
+	"cellgate/internal/fault"
+	"cellgate/internal/health"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+const (
+	// askWithin bounds one question to another process.
+	askWithin = 2 * time.Second
+	// clockApart is how far two machines' clocks may differ before it is told.
+	clockApart = time.Second
+)
+
+// port examines an address to listen on: free, or served by a cellgate.
+func (d *doctor) port(check, addr string, files config.ServerTLS) {
+	check += " " + addr
+	l, err := net.Listen("tcp", addr)
+	switch {
+	case err == nil:
+		_ = l.Close() // it was never served
+		d.ok(check, "is free")
+	case errors.Is(err, syscall.EADDRINUSE):
+		d.inUse(check, addr, files.Cert != "")
+	case errors.Is(err, syscall.EACCES):
+		d.add(check, unhealthy, "this user may not listen there", "give a port above 1023")
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		d.add(check, unhealthy, "this machine does not have that address", "give one of its addresses, or 0.0.0.0 for all")
+	default:
+		d.add(check, unhealthy, err.Error(), "give another address")
+	}
+}
+
+// inUse says who serves a port. Certificates are not verified: nothing is
+// trusted to it, and nothing secret is shown to it.
+func (d *doctor) inUse(check, addr string, encrypted bool) {
+	ctx, cancel := context.WithTimeout(d.ctx, askWithin)
+	defer cancel()
+	unverified := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // see above
+	creds := insecure.NewCredentials()
+	scheme := "http://"
+	if encrypted {
+		creds, scheme = credentials.NewTLS(unverified), "https://"
+	}
+	if conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(creds)); err == nil {
+		defer func() { _ = conn.Close() }()
+		if who := servedBy(ctx, conn); who != "" {
+			d.ok(check, "is served by %s: fine when that is this one, running", who)
+			return
+		}
+	}
+	if who := webServedBy(ctx, scheme+addr, unverified); who != "" {
+		d.ok(check, "is served by %s: fine when that is this one, running", who)
+		return
+	}
+	d.add(check, unhealthy, "is in use by something that does not answer as a cellgate would", "stop what uses it, or give another address")
+}
+
+// servedBy names the cellgate that serves gRPC on a connection; "" when none does.
+func servedBy(ctx context.Context, conn *grpc.ClientConn) string {
+	for _, p := range []struct{ service, what string }{
+		{cellv1.CellScheduler_ServiceDesc.ServiceName, "a cell"},
+		{cellgatev1.Scheduler_ServiceDesc.ServiceName, "a gateway"},
+	} {
+		state, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: p.service})
+		if err != nil {
+			continue
+		}
+		who := p.what
+		if p.what == "a cell" {
+			if s, err := cellv1.NewCellSchedulerClient(conn).GetSummary(ctx, &cellv1.GetSummaryRequest{}); err == nil {
+				who = fmt.Sprintf("cell %s (%s)", s.GetCell(), s.GetCellUuid())
+			}
+		}
+		return fmt.Sprintf("%s (%s)", who, strings.ToLower(strings.ReplaceAll(state.GetStatus().String(), "_", " ")))
+	}
+	return ""
+}
+
+// webServedBy is the same for HTTP: only a cellgate's /healthz is a Report.
+func webServedBy(ctx context.Context, url string, config *tls.Config) string {
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/healthz", nil)
+	if err != nil {
+		return ""
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var report health.Report
+	if json.NewDecoder(http.MaxBytesReader(nil, resp.Body, 1<<16)).Decode(&report) != nil || len(report.Checks) == 0 {
+		return ""
+	}
+	return "a cellgate whose /healthz says " + report.Status
+}
+
+// peer examines one replica of a cell, as a gateway sees it.
+func (d *doctor) peer(check string, dial dialFunc, address string, want config.GatewayCell) {
+	conn, err := dial(address)
+	if err != nil {
+		d.add(check, unhealthy, err.Error(), "correct the address")
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithTimeout(d.ctx, askWithin)
+	defer cancel()
+	client := cellv1.NewCellSchedulerClient(conn)
+	// The first call opens the connection; the clocks are compared on the second.
+	if _, err = client.GetSummary(ctx, &cellv1.GetSummaryRequest{}); err != nil {
+		d.silent(check, err, want.Disabled)
+		return
+	}
+	sent := d.now()
+	s, err := client.GetSummary(ctx, &cellv1.GetSummaryRequest{})
+	took := d.now().Sub(sent)
+	if err != nil {
+		d.silent(check, err, want.Disabled)
+		return
+	}
+	switch {
+	case s.GetCell() != want.Name, want.UUID != "" && s.GetCellUuid() != want.UUID:
+		d.add(check, unhealthy, fmt.Sprintf("answers as cell %s (%s)", s.GetCell(), s.GetCellUuid()), "correct the address, or the cell's name and uuid")
+		return
+	case s.GetTotals().GetHosts() == 0:
+		d.add(check, warned, "answers and has no hosts", "start its agents")
+	case s.GetTotals().GetHostsUp() == 0:
+		d.add(check, warned, fmt.Sprintf("answers; none of its %d hosts is up", s.GetTotals().GetHosts()), "look at its agents")
+	default:
+		d.ok(check, "answers in %v; %d of %d hosts are up", took.Round(100*time.Microsecond), s.GetTotals().GetHostsUp(), s.GetTotals().GetHosts())
+	}
+	if s.GetMachineTime() != nil {
+		d.apart("clock of "+check, s.GetMachineTime().AsTime().Sub(sent.Add(took/2)), took)
+		if ahead := s.GetStoreTime().AsTime().Sub(s.GetMachineTime().AsTime()); ahead > clockApart || ahead < -clockApart {
+			d.add("store time of "+check, warned, fmt.Sprintf("is %v off its machine's clock", ahead.Round(time.Millisecond)), "leases last as long as they say; their deadlines look shifted by this much. Look at the machine's clock")
+		}
+	}
+	if v := s.GetVersion(); v != "" && v != versionText() {
+		d.add("version of "+check, noted, fmt.Sprintf("is %s, this one is %s", v, versionText()), "")
+	}
+}
+
+// silent tells of a cell that gave no answer.
+func (d *doctor) silent(check string, err error, disabled bool) {
+	status, do := unhealthy, "start it, or look whether something in between blocks the address"
+	switch fault.KindOf(err) {
+	case fault.Unauthenticated, fault.PermissionDenied:
+		do = "give gateway.cell_tls a certificate or a token with the role gateway"
+	}
+	if disabled {
+		status = warned
+	}
+	var e *fault.Error
+	what := err.Error()
+	if errors.As(err, &e) {
+		what = e.Message
+		if e.Cause != nil {
+			what += " (" + cause(e.Cause) + ")"
+		}
+	}
+	d.add(check, status, "gives no answer: "+what, do)
+}
+
+// cause is the end of gRPC's text for a connection that failed: the words of the
+// operating system, or of TLS.
+func cause(err error) string {
+	text := err.Error()
+	for _, before := range []string{"Error while dialing: ", "desc = "} {
+		if i := strings.LastIndex(text, before); i >= 0 {
+			text = strings.TrimPrefix(text[i:], before)
+			break
+		}
+	}
+	return strings.Trim(text, `"`)
+}
+
+// apart judges how far another clock is from this one; within is what the
+// measurement cannot tell apart.
+func (d *doctor) apart(check string, offset, within time.Duration) {
+	text := fmt.Sprintf("is %v apart from this one (± %v)", offset.Abs().Round(time.Millisecond), (within / 2).Round(100*time.Microsecond))
+	if offset.Abs()-within/2 > clockApart {
+		d.add(check, warned, text, "let both machines keep their clocks by NTP")
+		return
+	}
+	d.ok(check, "%s", text)
+}
+
+// reports examines one replica of a cell, as an agent sees it.
+func (d *doctor) reports(check string, dial dialFunc, address string) {
+	conn, err := dial(address)
+	if err != nil {
+		d.add(check, unhealthy, err.Error(), "correct the address")
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithTimeout(d.ctx, askWithin)
+	defer cancel()
+	state, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: "cellgate.agent.v1.HostReports"})
+	switch {
+	case fault.KindOf(err) == fault.NotFound:
+		d.add(check, unhealthy, "answers and is no cell", "correct the address")
+	case err != nil:
+		d.silent(check, err, false)
+	case state.GetStatus() != healthpb.HealthCheckResponse_SERVING:
+		d.add(check, warned, "answers and is not ready", "agents try again by themselves; look at the cell's log when it stays so")
+	default:
+		d.ok(check, "takes reports of hosts")
+	}
+}
