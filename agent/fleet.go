@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"cellgate/internal/telemetry"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
@@ -34,8 +35,9 @@ type FleetConfig struct {
 type FleetDeps struct {
 	// Dial opens a connection to a replica.
 	Dial func(target string) (*grpc.ClientConn, error)
-	// Log may be nil.
-	Log *slog.Logger
+	// Log and Telemetry may be nil.
+	Log       *slog.Logger
+	Telemetry *telemetry.Agent
 }
 
 // Fleet simulates the agents of many hosts of one cell.
@@ -94,6 +96,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 		return err
 	}
 	health := newHealth(f.deps.Log.With("cell", f.cfg.Cell), len(f.hosts)*len(f.cfg.Replicas))
+	f.deps.Telemetry.Watch(len(f.hosts), func() int { n, _ := health.read(); return n })
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return health.run(ctx) })
 	perReplica := len(conns) / len(f.cfg.Replicas)
@@ -106,6 +109,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 				Log:      f.deps.Log.With("host", h.state.GetServiceHost(), "replica", f.cfg.Replicas[r]),
 				Accepted: func() { once(); health.up(h, r) },
 				Lost:     func(err error) { health.down(h, r, err) },
+				Tel:      f.deps.Telemetry,
 			}, h)
 			g.Go(func() error { return rep.Run(ctx) })
 		}

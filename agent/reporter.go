@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"cellgate/internal/telemetry"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
@@ -48,6 +49,8 @@ type ReporterDeps struct {
 	// Lost each time a stream ended that had been accepted. Both may be nil.
 	Accepted func()
 	Lost     func(error)
+	// Tel may be nil.
+	Tel *telemetry.Agent
 }
 
 // Reporter keeps one host's stream to one replica of its cell.
@@ -98,6 +101,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 		if !sleep(ctx, pause, changed) {
 			return nil
 		}
+		r.deps.Tel.Reconnected()
 	}
 }
 

@@ -138,9 +138,11 @@ func (s *session) take(m *agentv1.ReportResponse) {
 		// together do not beat together.
 		s.beat.Reset(rand.N(s.every) + 1)
 		s.accepted = true
+		s.deps.Tel.Reported("")
 		s.deps.Accepted()
 	case m.GetRefused() != nil && m.GetRefused().GetVersion() == s.sent:
 		s.rest()
+		s.deps.Tel.Reported(fault.Kind(m.GetRefused().GetReason()))
 		if r := fault.Kind(m.GetRefused().GetReason()); r == fault.Overloaded || r == fault.OutcomeUnknown {
 			// Nothing is wrong with the state: the cell is busy.
 			s.retry.Reset(busyRetry + rand.N(busyRetry))

@@ -23,6 +23,7 @@ type reportStream = grpc.BidiStreamingServer[agentv1.ReportRequest, agentv1.Repo
 // is no state and no heartbeat ends it.
 func (s *reports) Report(stream reportStream) error {
 	ctx := stream.Context()
+	defer s.tel.Stream()()
 	select {
 	case <-s.ready:
 	case <-s.stopping:
@@ -142,6 +143,7 @@ func (a *agentSession) takeState(ctx context.Context, in *agentv1.FullState) (*a
 				"claimed_elsewhere", out.Conflicts, "overcommitted", out.Overcommitted, "adopted", out.Adopted)
 		}
 	}
+	a.tel.State(nil)
 	a.host, a.boot, a.version = put.Host.UUID, put.Host.BootID, put.Host.StateVersion
 	a.live.heard(a.host)
 	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Accepted{Accepted: &agentv1.Accepted{
@@ -171,6 +173,7 @@ func (a *agentSession) holds(h *shard.Host) bool {
 // refuse answers a state that was not taken. Only what the agent may mend or try
 // again is an answer; anything else ends the stream.
 func (a *agentSession) refuse(in *agentv1.FullState, err error) (*agentv1.ReportResponse, error) {
+	a.tel.State(err)
 	switch fault.KindOf(err) {
 	case fault.InvalidRequest, fault.Overloaded, fault.OutcomeUnknown:
 		tell := a.log.Warn

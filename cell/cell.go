@@ -13,6 +13,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/health"
+	"cellgate/internal/telemetry"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
@@ -26,6 +27,7 @@ type Cell struct {
 	store shard.Store
 	now   func() time.Time
 	log   *slog.Logger
+	tel   *telemetry.Cell
 
 	rows     *rows
 	live     *liveness
@@ -70,7 +72,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 		return nil, fault.Invalid("uuid", "%v", err)
 	}
 	c := &Cell{
-		cfg: cfg, uuid: id.String(), store: deps.Store, now: now, log: log.With("cell", cfg.Name, "replica", cfg.Replica),
+		cfg: cfg, uuid: id.String(), store: deps.Store, now: now, log: log.With("cell", cfg.Name, "replica", cfg.Replica), tel: deps.Telemetry,
 		rows: newRows(), live: newLiveness(cfg.ServiceDownTime, now), versions: newVersions(cfg, now), shapes: newShapes(),
 		slots: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		ready: make(chan struct{}), stopping: make(chan struct{}),
@@ -83,8 +85,9 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	c.follower = newFollower(deps.Store, cfg.TailEvery, c.rows, show, c.log)
 	c.pipeline = &pipeline{
 		queue: newQueue(cfg.MaxQueue), batch: cfg.MaxBatch, show: show,
-		committed: c.follower.committed, unknown: c.follower.now, stored: c.stored, log: c.log,
+		committed: c.follower.committed, unknown: c.follower.now, stored: c.stored, log: c.log, tel: c.tel,
 	}
+	c.tel.Watch(c.reading)
 	c.keeper = &keeper{store: deps.Store, every: cfg.LeaseScan, keep: cfg.JournalKeep, do: c.pipeline.do, stored: c.stored, log: c.log}
 	return c, nil
 }

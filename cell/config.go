@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
 	"cellgate/schedule"
 	"cellgate/shard"
 )
@@ -42,6 +43,9 @@ type Config struct {
 type Deps struct {
 	Store shard.Store
 	Log   *slog.Logger
+	// Telemetry may be nil. The server that the cell is registered with has its
+	// options.
+	Telemetry *telemetry.Cell
 	// Now is the replica's clock; leases go by the store's.
 	Now func() time.Time
 }

@@ -31,6 +31,8 @@ type follower struct {
 	own    shard.LaneID
 	cursor shard.Cursor
 	ahead  map[uint64]struct{}
+	// atEnd is when the journal was last read to its end.
+	atEnd time.Time
 }
 
 func newFollower(store shard.Store, every time.Duration, r *rows, show func(feed), log *slog.Logger) *follower {
@@ -44,7 +46,7 @@ func newFollower(store shard.Store, every time.Duration, r *rows, show func(feed
 func (f *follower) start(own shard.LaneID, at shard.Cursor) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.own = own
+	f.own, f.atEnd = own, time.Now()
 	f.cursor = maps.Clone(at)
 	if f.cursor == nil {
 		f.cursor = shard.Cursor{}
@@ -95,6 +97,12 @@ func (f *follower) position() shard.Cursor {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.cursor)
+}
+
+func (f *follower) lastEnd() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.atEnd
 }
 
 // now asks for a reading without waiting for the next tick.
@@ -153,6 +161,9 @@ func (f *follower) read(ctx context.Context) error {
 		f.moved(to)
 		if len(entries) < tailLimit {
 			f.show(feed{shown: f.rows.caughtUp})
+			f.mu.Lock()
+			f.atEnd = time.Now()
+			f.mu.Unlock()
 			return nil
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
 	"cellgate/shard"
 )
 
@@ -29,6 +30,7 @@ type pipeline struct {
 	// stored hears how each transaction went.
 	stored *storeWatch
 	log    *slog.Logger
+	tel    *telemetry.Cell
 }
 
 // do queues operations and waits for their answers. It gives an error when
@@ -42,7 +44,14 @@ func (p *pipeline) do(ctx context.Context, ops []shard.Op, urgent bool) ([]answe
 		return nil, err
 	}
 	j := newJob(ctx, ops)
+	j.since, j.urgent = time.Now(), urgent
+	_, j.wait = p.tel.Span(ctx, telemetry.SpanQueue)
+	j.wait.Int(telemetry.AttrOps, len(ops))
 	if err := p.queue.put(j, urgent); err != nil {
+		if fault.KindOf(err) == fault.Overloaded {
+			p.tel.QueueRefused(urgent)
+		}
+		j.wait.End(err)
 		return nil, err
 	}
 	select {
@@ -77,6 +86,7 @@ func (p *pipeline) run(ctx context.Context) error {
 func (p *pipeline) commit(ctx context.Context, items []item) error {
 	batch := items[:0]
 	for _, i := range items {
+		p.taken(i.job)
 		if i.abandoned() {
 			p.settle([]item{i}, func(int) answer { return answer{err: i.job.ctx.Err()} }, nil)
 			continue
@@ -92,17 +102,27 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTimeout)
 	defer cancel()
-	end := p.stored.begin()
+	spans := p.spans(batch, telemetry.SpanTransaction)
+	for _, s := range spans {
+		s.Int(telemetry.AttrBatch, len(ops))
+	}
+	began := time.Now()
+	ended := p.stored.begin()
 	applied, err := p.lane.Apply(ctx, ops)
-	end()
+	ended()
+	took := time.Since(began)
 	p.stored.saw(err)
+	if err != nil {
+		err = storeFault(err)
+	}
+	end(spans, err)
+	p.tell(ops, applied, took, err)
 	switch {
 	case err == nil && len(applied.Outcomes) != len(ops):
 		err = fault.New(fault.Internal, "the store answered %d of %d operations", len(applied.Outcomes), len(ops))
 		p.settle(batch, func(int) answer { return answer{err: err} }, nil)
 		return err
 	case err != nil:
-		err = storeFault(err)
 		p.log.Warn("a transaction failed", "ops", len(ops), "err", err)
 		p.settle(batch, func(int) answer { return answer{err: err} }, nil)
 		if errors.Is(err, shard.ErrBroken) {
@@ -121,7 +141,9 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 // settle answers a batch once the table shows its changes. Every answer is
 // given on the writer's goroutine, so that a job's are never given by two.
 func (p *pipeline) settle(batch []item, of func(n int) answer, changes []shard.Change) {
+	spans := p.spans(batch, telemetry.SpanPublish)
 	p.show(feed{changes: changes, shown: func() {
+		end(spans, nil)
 		for n, i := range batch {
 			i.settle(of(n))
 		}
@@ -132,6 +154,9 @@ func (p *pipeline) refuseRest() {
 	rest := p.queue.close()
 	if len(rest) > 0 {
 		err := errStopping()
+		for _, i := range rest {
+			p.taken(i.job)
+		}
 		p.settle(rest, func(int) answer { return answer{err: err} }, nil)
 	}
 }

@@ -1,13 +1,16 @@
 package cell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
@@ -21,21 +24,33 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 	}
 	newest, name := s.versions.newest()
 	queries := req.GetQueries()
+	s.tel.Asked(len(queries))
 	out := make([]*cellv1.Proposal, len(queries))
 	one := func(ctx context.Context, i int) error {
+		under, span := s.tel.Propose(ctx, queries[i].GetTraceParent())
+		var failed error
+		defer func() { span.End(cmp.Or(failed, ctx.Err())) }()
+		_, wait := s.tel.Span(under, telemetry.SpanSlot)
 		select {
 		case s.slots <- struct{}{}:
+			wait.End(nil)
 		case <-ctx.Done():
+			wait.End(ctx.Err())
 			return ctx.Err()
 		}
 		defer func() { <-s.slots }()
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		began := time.Now()
 		p, err := s.propose(newest, name, queries[i])
+		s.tel.Proposed(time.Since(began))
 		if err != nil {
-			p = &cellv1.Proposal{Failure: failureOf(err)}
+			failed, p = err, &cellv1.Proposal{Failure: failureOf(err)}
 		}
+		span.Int(telemetry.AttrHosts, int(p.GetHosts()))
+		span.Int(telemetry.AttrPassed, int(p.GetPassed()))
+		span.Text(telemetry.AttrVersion, p.GetTableVersion())
 		out[i] = p
 		return nil
 	}

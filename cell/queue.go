@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
 	"cellgate/shard"
 )
 
@@ -20,6 +21,11 @@ type job struct {
 	answers []answer
 	left    int
 	done    chan struct{}
+	// since is when it was queued, zero once the pipeline took its first
+	// operation; wait covers the time between.
+	since  time.Time
+	wait   telemetry.Span
+	urgent bool
 }
 
 // answer is an operation's outcome, or why there is none.
@@ -153,6 +159,13 @@ func (l *line) take(items []item, n int) []item {
 		}
 	}
 	return items
+}
+
+// waiting counts the operations that wait.
+func (q *queue) waiting() (urgent, other int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.urgent.ops, q.other.ops
 }
 
 func errStopping() error {

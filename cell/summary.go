@@ -35,14 +35,14 @@ func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest)
 	return out, nil
 }
 
-func (s *scheduler) newestSummary() *cellv1.GetSummaryResponse {
-	s.summary.mu.Lock()
-	defer s.summary.mu.Unlock()
-	table, name := s.versions.newest()
-	if s.summary.summary == nil || s.summary.version != table.Version() {
-		s.summary.summary, s.summary.version = s.summarize(name), table.Version()
+func (c *Cell) newestSummary() *cellv1.GetSummaryResponse {
+	c.summary.mu.Lock()
+	defer c.summary.mu.Unlock()
+	table, name := c.versions.newest()
+	if c.summary.summary == nil || c.summary.version != table.Version() {
+		c.summary.summary, c.summary.version = c.summarize(name), table.Version()
 	}
-	return s.summary.summary
+	return c.summary.summary
 }
 
 // classTotals is one resource class over all hosts.

@@ -103,6 +103,13 @@ func (v *versions) sweep() {
 	}
 }
 
+// count is how many versions are pinned.
+func (v *versions) count() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.pinned)
+}
+
 func (v *versions) name(t *schedule.Table) string {
 	return v.life + "." + strconv.FormatUint(t.Version(), 10)
 }

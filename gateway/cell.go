@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
@@ -25,10 +26,11 @@ type cell struct {
 	retries                    retryBudget
 	// summary is the last one read, of any replica; nil before the first.
 	summary atomic.Pointer[summary]
+	tel     *telemetry.Link
 }
 
 func newCell(cfg CellConfig, dial func(string) (*grpc.ClientConn, error), g *Gateway) (*cell, error) {
-	c := &cell{cfg: cfg, proposeBudget: g.cfg.ProposeBudget, claimBudget: g.cfg.ClaimBudget}
+	c := &cell{cfg: cfg, tel: g.tel.Link(cfg.Name), proposeBudget: g.cfg.ProposeBudget, claimBudget: g.cfg.ClaimBudget}
 	for _, target := range cfg.Replicas {
 		conn, err := dial(target)
 		if err != nil {
@@ -73,7 +75,10 @@ func call[Req, Resp any](ctx context.Context, c *cell, budget time.Duration, req
 			ctx, end = p.while(ctx)
 			defer end()
 		}
-		return method(r.client, ctx, req)
+		began := time.Now()
+		resp, err := method(r.client, ctx, req)
+		c.tel.Called(ctx, req, time.Since(began), err)
+		return resp, err
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -103,7 +104,7 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.InvalidRequest:
 			bad = fault.New(fault.Internal, "cell %s refused claim %s: %s", s.g.cells[o.cell].cfg.Name, o.claim.GetClaimId(), r.refusal.GetMessage())
 		case r.err != nil:
-			s.lose(o.cell, r.err)
+			s.lose(ctx, o.cell, r.err)
 			if r.sent {
 				doubtful[o.cell] = append(doubtful[o.cell], &cellv1.ClaimRef{ClaimId: o.claim.GetClaimId(), ConsumerUuid: o.claim.GetConsumerUuid()})
 			}
@@ -125,6 +126,8 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 // send sends the orders, each to its cell, in their order within a cell, and
 // gives what became of them in the order of orders.
 func (s *selecting) send(ctx context.Context, orders []order) []made {
+	ctx, step := s.g.tel.Stage(ctx, telemetry.StageClaim)
+	defer step.End(nil)
 	results := make([]made, len(orders))
 	byCell := map[int][]int{}
 	for i, o := range orders {
@@ -140,7 +143,11 @@ func (s *selecting) send(ctx context.Context, orders []order) []made {
 			for k, i := range indices {
 				ops[k] = &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Claim{Claim: orders[i].claim}}
 			}
-			outcomes, sent, err := s.g.cells[cell].operate(bounded, budget, ops)
+			at, span := s.g.tel.Span(bounded, telemetry.SpanClaimCell)
+			span.Text(telemetry.AttrCell, s.g.cells[cell].cfg.Name)
+			span.Int(telemetry.AttrOps, len(ops))
+			outcomes, sent, err := s.g.cells[cell].operate(at, budget, ops)
+			span.End(err)
 			if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 				err = fault.Wrap(fault.CellUnavailable, err, "%s", s.g.cells[cell].tooSlow(budget))
 			}

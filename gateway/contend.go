@@ -97,6 +97,7 @@ func (s *selecting) startOver(ctx context.Context) (bool, error) {
 		}
 	}
 	s.restarts++
+	s.g.tel.Restarted()
 	s.request = s.asked
 	return true, pause(ctx, rand.N(time.Duration(min(s.restarts, maxRestarts))*maxPause))
 }

@@ -34,7 +34,9 @@ func (g *Gateway) readSummary(ctx context.Context, c *cell) (*cellv1.GetSummaryR
 // summaryOf asks a replica for its summary and keeps it, if it is of the
 // configured cell.
 func (g *Gateway) summaryOf(ctx context.Context, r *replica) (*cellv1.GetSummaryResponse, error) {
-	s, err := r.client.GetSummary(ctx, &cellv1.GetSummaryRequest{})
+	began, req := time.Now(), &cellv1.GetSummaryRequest{}
+	s, err := r.client.GetSummary(ctx, req)
+	r.cell.tel.Called(ctx, req, time.Since(began), err)
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +71,15 @@ func (g *Gateway) freshSummary(c *cell) *summary {
 		return nil
 	}
 	return s
+}
+
+// summaryAges gives the age of each cell's summary that was ever read.
+func (g *Gateway) summaryAges(each func(cell string, age time.Duration)) {
+	for _, c := range g.cells {
+		if s := c.summary.Load(); s != nil {
+			each(c.cfg.Name, g.now().Sub(s.at))
+		}
+	}
 }
 
 // cellNamed finds a cell by its name or uuid; nil when none is configured so.

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"cellgate/internal/health"
+	"cellgate/internal/telemetry"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
@@ -69,6 +70,9 @@ type Deps struct {
 	Now func() time.Time
 	// OnBreaker is told of every change of a replica's breaker; nil for nobody.
 	OnBreaker func(cell, replica string, from, to gobreaker.State)
+	// Telemetry may be nil. The server that the gateway is registered with has
+	// its options.
+	Telemetry *telemetry.Gateway
 }
 
 // Gateway serves the public API.
@@ -76,6 +80,7 @@ type Gateway struct {
 	cfg   Config
 	log   *slog.Logger
 	now   func() time.Time
+	tel   *telemetry.Gateway
 	cells []*cell
 	// onBreaker is Deps.OnBreaker.
 	onBreaker func(cell, replica string, from, to gobreaker.State)
@@ -99,7 +104,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	if err := checkConfig(cfg); err != nil {
 		return nil, err
 	}
-	g := &Gateway{cfg: cfg, log: deps.Log, now: deps.Now, onBreaker: deps.OnBreaker, hints: newHints(maxHints), ready: make(chan struct{})}
+	g := &Gateway{cfg: cfg, log: deps.Log, now: deps.Now, tel: deps.Telemetry, onBreaker: deps.OnBreaker, hints: newHints(maxHints), ready: make(chan struct{})}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
@@ -116,6 +121,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 		}
 		g.cells = append(g.cells, link)
 	}
+	g.tel.Watch(g.inFlight.Load, g.summaryAges)
 	return g, nil
 }
 

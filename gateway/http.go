@@ -13,6 +13,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
+	"cellgate/internal/telemetry"
 	"cellgate/proto"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -28,6 +29,7 @@ const maxBody = rpc.MaxMessageBytes
 //	/healthz       200 while the process is alive, else 503; see health.go
 //	/readyz        200 while new requests are welcome, else 503; see health.go
 //	/openapi.json  the API's description
+//	/metrics       the process's metrics, for Prometheus; only with Deps.Telemetry
 //
 // Every error, on any path, has the body that httpError describes; those of
 // /healthz and /readyz are health.Reports, which say each check and why.
@@ -44,6 +46,7 @@ func (g *Gateway) HTTPHandler(conn *grpc.ClientConn) (http.Handler, error) {
 		runtime.WithErrorHandler(g.handleError),
 		runtime.WithRoutingErrorHandler(known.handleRouting),
 		runtime.WithMiddlewares(known.check),
+		runtime.WithMetadata(telemetry.FromHTTP),
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),
 	)
@@ -67,6 +70,9 @@ func (g *Gateway) HTTPHandler(conn *grpc.ClientConn) (http.Handler, error) {
 	root.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, proto.OpenAPI)
 	})
+	if metrics := g.tel.Handler(); metrics != nil {
+		root.Handle("GET /metrics", metrics)
+	}
 	root.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeFault(w, http.StatusNotFound, fault.New(fault.NotFound, "there is nothing at %s", r.URL.Path))
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
@@ -42,8 +43,17 @@ func (s *selecting) merge(ctx context.Context, pending []int) (*merged, error) {
 	}
 }
 
-func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (*merged, error) {
-	m := &merged{cells: s.askable()}
+func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *merged, err error) {
+	ctx, step := s.g.tel.Stage(ctx, telemetry.StageMerge)
+	rounds := 0
+	defer func() {
+		if err == nil && m.result != nil {
+			s.g.tel.Merged(len(pending), rounds)
+		}
+		step.Span.Int(telemetry.AttrRounds, rounds)
+		step.End(err)
+	}()
+	m = &merged{cells: s.askable()}
 	m.answers = make([]*schedule.Proposal, len(m.cells))
 	instances := make([]schedule.ID, 0, len(pending))
 	for _, i := range pending {
@@ -70,13 +80,16 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (*me
 				queries[i].ConsumerUuids = consumers
 			}
 		}
-		for i, got := range s.round(ctx, m.cells, asks, queries) {
+		rounds++
+		answers, took := s.round(ctx, rounds, m.cells, asks, queries)
+		step.Without(took)
+		for i, got := range answers {
 			k := asks[i].Cell
 			if got.err != nil {
 				if err := mustStop(ctx, got.err, pin); err != nil {
 					return nil, err
 				}
-				s.lose(m.cells[k], got.err)
+				s.lose(ctx, m.cells[k], got.err)
 				plan.Lost(k)
 				continue
 			}
@@ -89,7 +102,7 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (*me
 				err = plan.Answer(k, p)
 			}
 			if err != nil {
-				s.lose(m.cells[k], fault.Wrap(fault.Internal, err, "the cell's answer is malformed"))
+				s.lose(ctx, m.cells[k], fault.Wrap(fault.Internal, err, "the cell's answer is malformed"))
 				plan.Lost(k)
 				continue
 			}
@@ -104,13 +117,17 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (*me
 		m.held = nil
 	}
 	m.result = plan.Result()
+	step.Span.Bool(telemetry.AttrExact, m.result.Exact)
 	s.g.hints.put(key, m.result.Known)
 	return m, nil
 }
 
 // round asks all cells of a round at once and gives their answers in the order
-// of asks. It takes as long as the slowest, and the budget at most.
-func (s *selecting) round(ctx context.Context, cells []int, asks []schedule.Ask, queries []*cellv1.Query) []proposed {
+// of asks, and how long that took: as long as the slowest, and the budget at
+// most. n counts the rounds of a merge from 1.
+func (s *selecting) round(ctx context.Context, n int, cells []int, asks []schedule.Ask, queries []*cellv1.Query) ([]proposed, time.Duration) {
+	ctx, step := s.g.tel.Stage(ctx, telemetry.StagePropose)
+	step.Span.Int(telemetry.AttrRound, n)
 	budget := share(ctx, s.g.cfg.ProposeBudget)
 	got := make([]proposed, len(asks))
 	var all sync.WaitGroup
@@ -120,7 +137,7 @@ func (s *selecting) round(ctx context.Context, cells []int, asks []schedule.Ask,
 		})
 	}
 	all.Wait()
-	return got
+	return got, step.End(nil)
 }
 
 // mustStop gives the error that ends a merge, nil when only one cell is lost.
@@ -157,13 +174,13 @@ func share(ctx context.Context, budget time.Duration) time.Duration {
 }
 
 // lose takes a cell out of the rest of the request.
-func (s *selecting) lose(cell int, err error) {
+func (s *selecting) lose(ctx context.Context, cell int, err error) {
 	if s.lost[cell] != nil {
 		return
 	}
 	s.lost[cell] = err
 	if errors.Is(err, &fault.Error{Kind: fault.Internal}) {
-		s.g.log.Error("cell lost for a request", "cell", s.g.cells[cell].cfg.Name, "error", err)
+		s.g.log.ErrorContext(ctx, "cell lost for a request", "cell", s.g.cells[cell].cfg.Name, "error", err)
 	}
 }
 

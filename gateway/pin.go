@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
@@ -62,7 +63,10 @@ func (s *selecting) pinGroup(ctx context.Context, orders []order) (bool, error) 
 			GroupUuid: group, ServiceHost: o.host, ClaimId: o.claim.GetClaimId(), Ttl: durationpb.New(s.ttl + pinMargin),
 		}}})
 	}
-	outcomes, _, err := arbiter.operate(ctx, share(ctx, s.g.cfg.ClaimBudget), ops)
+	asking, step := s.g.tel.Stage(ctx, telemetry.StagePin)
+	step.Span.Text(telemetry.AttrCell, arbiter.cfg.Name)
+	outcomes, _, err := arbiter.operate(asking, share(ctx, s.g.cfg.ClaimBudget), ops)
+	step.End(err)
 	for _, out := range outcomes {
 		if r := out.GetRefusal(); r != nil && out.GetPinnedServiceHost() == "" {
 			err = refusedBy(r.GetReason(), r.GetMessage())

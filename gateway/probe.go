@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+
+	"cellgate/internal/telemetry"
 )
 
 // watchCells probes all replicas, and keeps the summaries fresh thereby, until
@@ -89,6 +91,7 @@ func (g *Gateway) breakerChanged(r *replica, c change) {
 	case c.to == gobreaker.StateClosed:
 		g.log.Info("breaker closes: the replica is asked again", "cell", r.cell.cfg.Name, "replica", r.addr, "after", c.after.Round(time.Millisecond))
 	}
+	r.told.Moved(telemetry.BreakerState(c.to))
 	if g.onBreaker != nil {
 		g.onBreaker(r.cell.cfg.Name, r.addr, c.from, c.to)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
+	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
@@ -31,6 +32,7 @@ type proposer struct {
 	// life bounds all calls; tasks owns the goroutines that send.
 	life  context.Context
 	tasks *sync.WaitGroup
+	tel   *telemetry.Gateway
 
 	mu      sync.Mutex
 	queue   []*asking
@@ -44,6 +46,10 @@ type asking struct {
 	// closed ends when the replica's breaker opens.
 	closed context.Context
 	query  *cellv1.Query
+	// since is when it was queued; wait covers the time until it is sent. The
+	// queue's, then the sender's.
+	since time.Time
+	wait  telemetry.Span
 	// done takes exactly one answer and never blocks.
 	done chan proposed
 }
@@ -58,7 +64,9 @@ type proposed struct {
 //
 // The breaker counts queries, not the batches they go in: when a replica hangs,
 // what waited for it in the queue failed too.
-func (c *cell) propose(ctx context.Context, budget time.Duration, q *cellv1.Query) (*cellv1.Proposal, error) {
+func (c *cell) propose(ctx context.Context, budget time.Duration, q *cellv1.Query) (answer *cellv1.Proposal, err error) {
+	ctx, span := c.tel.Span(ctx, telemetry.SpanAsk)
+	defer func() { span.End(err) }()
 	p, err := try(ctx, c, attempt{budget: budget, fair: c.proposeBudget, again: true, read: true}, func(ctx context.Context, r *replica, p *pass) (*cellv1.Proposal, error) {
 		return r.proposer.propose(ctx, p.closed, q)
 	})
@@ -74,7 +82,8 @@ func (c *cell) propose(ctx context.Context, budget time.Duration, q *cellv1.Quer
 // propose queues a query and waits until it is answered, ctx ends or the breaker
 // opens.
 func (p *proposer) propose(ctx, closed context.Context, q *cellv1.Query) (*cellv1.Proposal, error) {
-	a := &asking{ctx: ctx, closed: closed, query: q, done: make(chan proposed, 1)}
+	a := &asking{ctx: ctx, closed: closed, query: q, since: time.Now(), done: make(chan proposed, 1)}
+	_, a.wait = p.tel.Span(ctx, telemetry.SpanBatchWait)
 	p.mu.Lock()
 	p.queue = append(p.queue, a)
 	start := p.senders < maxBatches
@@ -120,6 +129,7 @@ func (p *proposer) take() []*asking {
 		}
 		n++
 		if a.ctx.Err() != nil || a.closed.Err() != nil {
+			a.wait.End(context.Cause(a.ctx))
 			continue
 		}
 		batch = append(batch, a)
@@ -137,8 +147,20 @@ func (p *proposer) take() []*asking {
 func (p *proposer) call(batch []*asking) {
 	req := &cellv1.ProposeBatchRequest{}
 	var until time.Time
-	for _, a := range batch {
-		req.Queries = append(req.Queries, a.query)
+	calls := make([]telemetry.Span, len(batch))
+	p.tel.Sent(len(batch))
+	began := time.Now()
+	for i, a := range batch {
+		query := a.query
+		p.tel.Waited(began.Sub(a.since))
+		a.wait.End(nil)
+		if _, calls[i] = p.tel.Span(a.ctx, telemetry.SpanCall); calls[i].On() {
+			calls[i].Int(telemetry.AttrBatch, len(batch))
+			// The query may be on its way to another replica too.
+			query = proto.CloneOf(query)
+			query.TraceParent = calls[i].TraceParent()
+		}
+		req.Queries = append(req.Queries, query)
 		if d, ok := a.ctx.Deadline(); ok && d.After(until) {
 			until = d
 		}
@@ -147,10 +169,12 @@ func (p *proposer) call(batch []*asking) {
 	defer cancel()
 	defer context.AfterFunc(batch[0].closed, cancel)()
 	resp, err := p.replica.client.ProposeBatch(ctx, req)
+	p.replica.cell.tel.Called(ctx, req, time.Since(began), err)
 	if err == nil && len(resp.GetProposals()) != len(batch) {
 		err = fault.New(fault.Internal, "cell %s answered %d of %d queries", p.replica.cell.cfg.Name, len(resp.GetProposals()), len(batch))
 	}
 	for i, a := range batch {
+		calls[i].End(err)
 		if err != nil {
 			a.done <- proposed{err: err}
 			continue

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
@@ -34,6 +35,7 @@ func (g *Gateway) background(ctx context.Context, task func(context.Context)) {
 // doubt starts the release of a cell's claims whose outcome is unknown.
 func (s *selecting) doubt(ctx context.Context, cell int, refs []*cellv1.ClaimRef) {
 	released := make(chan error, 1)
+	s.g.cells[cell].tel.Doubted(len(refs))
 	s.doubts = append(s.doubts, doubt{cell: cell, released: released})
 	g := s.g
 	g.background(ctx, func(ctx context.Context) { released <- g.release(ctx, g.cells[cell], refs) })
@@ -63,12 +65,17 @@ func (s *selecting) stillUnknown(ctx context.Context) []string {
 }
 
 // release releases claims in one cell; it logs when it cannot.
-func (g *Gateway) release(ctx context.Context, c *cell, refs []*cellv1.ClaimRef) error {
+func (g *Gateway) release(ctx context.Context, c *cell, refs []*cellv1.ClaimRef) (err error) {
+	ctx, span := g.tel.Span(ctx, telemetry.SpanRelease)
+	span.Text(telemetry.AttrCell, c.cfg.Name)
+	span.Int(telemetry.AttrOps, len(refs))
+	defer func() { span.End(err) }()
 	var ops []*cellv1.ClaimOp
 	for _, ref := range refs {
 		ops = append(ops, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
 	}
-	outcomes, _, err := c.operate(ctx, g.cfg.ClaimBudget, ops)
+	var outcomes []*cellv1.ClaimOutcome
+	outcomes, _, err = c.operate(ctx, g.cfg.ClaimBudget, ops)
 	for _, o := range outcomes {
 		if r := o.GetRefusal(); r != nil && err == nil {
 			err = refusedBy(r.GetReason(), r.GetMessage())

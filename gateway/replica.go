@@ -12,6 +12,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
+	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
@@ -24,6 +25,8 @@ type replica struct {
 	client   cellv1.CellSchedulerClient
 	breaker  *breaker
 	proposer proposer
+	// told is what the breaker's changes are told to.
+	told *telemetry.Breaker
 	// stranger says why what answers at the address is not the configured cell;
 	// nil when it is, or is not known yet.
 	stranger atomic.Pointer[string]
@@ -33,8 +36,8 @@ type replica struct {
 }
 
 func newReplica(c *cell, addr string, conn *grpc.ClientConn, g *Gateway) *replica {
-	r := &replica{cell: c, addr: addr, conn: conn, client: cellv1.NewCellSchedulerClient(conn)}
-	r.proposer = proposer{replica: r, life: g.life, tasks: &g.tasks}
+	r := &replica{cell: c, addr: addr, told: c.tel.Breaker(addr), conn: conn, client: cellv1.NewCellSchedulerClient(conn)}
+	r.proposer = proposer{replica: r, life: g.life, tasks: &g.tasks, tel: g.tel}
 	r.breaker = newBreaker(g.cfg.Breaker, func(ch change) { g.breakerChanged(r, ch) })
 	return r
 }

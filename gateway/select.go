@@ -9,6 +9,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
@@ -89,13 +90,17 @@ type place struct {
 //  6. Answer; or give everything back.
 func (g *Gateway) selectDestinations(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
 	// 1
+	_, admit := g.tel.Stage(ctx, telemetry.StageAdmit)
 	ctx, leave, err := g.admit(ctx)
+	admit.End(err)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	// 2
+	_, translate := g.tel.Stage(ctx, telemetry.StageTranslate)
 	s, err := g.newSelecting(req)
+	translate.End(err)
 	if err != nil {
 		return nil, err
 	}
@@ -105,20 +110,27 @@ func (g *Gateway) selectDestinations(ctx context.Context, req *cellgatev1.Select
 		}
 	}
 	// 3
+	_, route := g.tel.Stage(ctx, telemetry.StageRoute)
 	s.skip, s.final = g.route(s.request)
+	route.End(nil)
 	for i, c := range g.cells {
 		if err := c.unusable(); err != nil && s.skip[i] == "" {
-			s.lose(i, err)
+			s.lose(ctx, i, err)
 		}
 	}
 	// 4, 5
 	if err := s.place(ctx); err != nil {
 		// Logged there; what is left ends with its lease.
 		_ = s.undo(ctx)
+		s.tell(ctx, nil)
 		return nil, s.explain(ctx, err)
 	}
 	// 6
-	return s.respond(), nil
+	_, answer := g.tel.Stage(ctx, telemetry.StageAnswer)
+	resp := s.respond()
+	answer.End(nil)
+	s.tell(ctx, resp)
+	return resp, nil
 }
 
 // admit bounds the deadline and refuses what is too much at once. leave must be
@@ -126,6 +138,7 @@ func (g *Gateway) selectDestinations(ctx context.Context, req *cellgatev1.Select
 func (g *Gateway) admit(ctx context.Context) (bounded context.Context, leave func(), err error) {
 	if g.inFlight.Add(1) > int64(g.cfg.MaxInFlight) {
 		g.inFlight.Add(-1)
+		g.tel.Shed()
 		e := fault.New(fault.Overloaded, "%d selections are running already", g.cfg.MaxInFlight)
 		e.RetryAfter = time.Second
 		return nil, nil, e
@@ -183,6 +196,7 @@ func (s *selecting) place(ctx context.Context) error {
 			continue // each cell is lost once
 		}
 		s.losses++
+		s.g.tel.RaceLost()
 		if s.outOfTime(ctx, time.Since(began)) {
 			return s.contended()
 		}

@@ -28,9 +28,17 @@ is also a variable CELLGATE_AGENT_<KEY> and a flag; flags win.`,
 			return err
 		}
 		a := &assembly{log: newLog(c.Log, t)}
+		if err := a.observe(c.Telemetry, "agent"); err != nil {
+			return err
+		}
+		web, err := a.listenMetrics(c.Agent.Metrics)
+		if err != nil {
+			return a.abandon(err)
+		}
+		a.addMetrics(web, nil)
 		f, err := a.addFleet(c.Agent)
 		if err != nil {
-			return err
+			return a.abandon(err)
 		}
 		a.add(lifecycle.Part{Name: "registration", Run: func(ctx context.Context) error {
 			select {
@@ -54,7 +62,7 @@ func (a *assembly) addFleet(c config.Agent) (*agent.Fleet, error) {
 	}
 	f, err := agent.NewFleet(agent.FleetConfig{
 		Seed: c.Seed, Hosts: c.Hosts, Cell: c.Cell, Replicas: c.Replicas, HostsPerConn: c.HostsPerConn,
-	}, agent.FleetDeps{Dial: dial, Log: a.log})
+	}, agent.FleetDeps{Dial: dial, Log: a.log, Telemetry: a.telemetry.Agent(c.Cell)})
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"cellgate/internal/health"
 	"cellgate/internal/lifecycle"
 	"cellgate/internal/rpc"
+	"cellgate/internal/telemetry"
 )
 
 // shutdownWithin bounds how long a process takes to stop once it has drained.
@@ -19,7 +20,8 @@ const shutdownWithin = 25 * time.Second
 // assembly collects the parts of a process, in the order in which they start,
 // and what is open before they run.
 type assembly struct {
-	log *slog.Logger
+	log       *slog.Logger
+	telemetry *telemetry.Process
 	// drain is how long the process goes on after it was asked to stop.
 	drain time.Duration
 	parts []lifecycle.Part

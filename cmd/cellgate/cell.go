@@ -32,13 +32,22 @@ variable CELLGATE_CELL_<KEY> and a flag; flags win.`,
 			return err
 		}
 		a := &assembly{log: newLog(c.Log, t), drain: c.Cell.DrainDelay}
+		if err := a.observe(c.Telemetry, "cell"); err != nil {
+			return err
+		}
 		l, err := a.listen(c.Cell.GRPC, "grpc")
 		if err != nil {
 			return err
 		}
-		if _, err := a.addCell(c.Cell, l); err != nil {
+		web, err := a.listenMetrics(c.Cell.Metrics)
+		if err != nil {
 			return a.abandon(err)
 		}
+		s, err := a.addCell(c.Cell, l)
+		if err != nil {
+			return a.abandon(err)
+		}
+		a.addMetrics(web, s.Health())
 		a.log.Info("cell starts", "cell", c.Cell.Name, "grpc", l.Addr().String(), "data", c.Cell.Data)
 		return a.run(cmd.Context())
 	})
@@ -72,16 +81,17 @@ func (a *assembly) addCell(c config.Cell, l net.Listener) (*cell.Cell, error) {
 		return nil, shardError(c, err)
 	}
 	a.own("shard of "+c.Name, store)
+	tel := a.telemetry.Cell(c.Name, c.Replica)
 	s, err := cell.New(cell.Config{
 		Name: c.Name, UUID: c.UUID, Replica: c.Replica,
 		ServiceDownTime: c.ServiceDownTime, HeartbeatEvery: c.HeartbeatEvery,
 		PinFor: c.PinFor, LeaseScan: c.LeaseScan, MaxBatch: c.MaxBatch, MaxQueue: c.MaxQueue,
 		Version: versionText(),
-	}, cell.Deps{Store: store, Log: a.log})
+	}, cell.Deps{Store: store, Log: a.log, Telemetry: tel})
 	if err != nil {
 		return nil, err
 	}
-	server := rpc.NewServer(log, tls.Options()...)
+	server := rpc.NewServer(log, append(tls.Options(), tel.ServerOptions()...)...)
 	s.Register(server)
 	told := rpc.ServeHealth(server)
 	// The cell stops before its server: it ends the agents' streams, and refuses

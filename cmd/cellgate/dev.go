@@ -20,7 +20,7 @@ import (
 )
 
 // dev is everything in one process: the same parts as the other commands run,
-// with real loopback gRPC between them.
+// with one telemetry for all, and with real loopback gRPC between them.
 type dev struct {
 	assembly
 	cfg    config.Config
@@ -55,6 +55,9 @@ section "dev" is also a variable CELLGATE_DEV_<KEY> and a flag; flags win.`,
 			return usage(cmd, err)
 		}
 		d := &dev{assembly: assembly{log: newLog(c.Log, t)}, cfg: c, t: t, start: time.Now()}
+		if err := d.observe(c.Telemetry, "dev"); err != nil {
+			return err
+		}
 		if err := d.build(); err != nil {
 			return d.abandon(err)
 		}

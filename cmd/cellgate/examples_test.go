@@ -14,7 +14,7 @@ import (
 // and fewer hosts, make a system.
 func TestShippedExamplesRunAsASet(t *testing.T) {
 	dir := t.TempDir()
-	replace := []string{"127.0.0.1:8080", "127.0.0.1:0", "127.0.0.1:9090", "127.0.0.1:0", "hosts: 1000", "hosts: 20", ".cellgate/", dir + "/"}
+	replace := []string{"127.0.0.1:8080", "127.0.0.1:0", "127.0.0.1:9090", "127.0.0.1:0", "127.0.0.1:920", "127.0.0.1:0 #", "127.0.0.1:930", "127.0.0.1:0 #", "hosts: 1000", "hosts: 20", ".cellgate/", dir + "/"}
 	// example writes a changed copy of a file and gives its path.
 	example := func(name string, more ...string) string {
 		t.Helper()

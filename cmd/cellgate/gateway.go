@@ -33,6 +33,9 @@ flags win.`,
 			return err
 		}
 		a := &assembly{log: newLog(c.Log, t), drain: c.Gateway.DrainDelay}
+		if err := a.observe(c.Telemetry, "gateway"); err != nil {
+			return err
+		}
 		api, err := a.listen(c.Gateway.GRPC, "grpc")
 		if err != nil {
 			return err
@@ -71,11 +74,12 @@ func (a *assembly) addGateway(c config.Gateway, api, web net.Listener) (*gateway
 	if err != nil {
 		return nil, err
 	}
-	g, err := gateway.New(cfg, gateway.Deps{Dial: dial, Log: a.log})
+	tel := a.telemetry.Gateway()
+	g, err := gateway.New(cfg, gateway.Deps{Dial: dial, Log: a.log, Telemetry: tel})
 	if err != nil {
 		return nil, err
 	}
-	server := rpc.NewServer(a.log, tls.Options()...)
+	server := rpc.NewServer(a.log, append(tls.Options(), tel.ServerOptions()...)...)
 	g.Register(server)
 	told := rpc.ServeHealth(server)
 	memory := bufconn.Listen(1 << 20)

@@ -2,10 +2,12 @@ package main
 
 import (
 	"log/slog"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"cellgate/internal/config"
+	"cellgate/internal/telemetry"
 )
 
 // keyFlag is a flag that sets a key of the configuration. It keeps the text;
@@ -42,12 +44,12 @@ func (f *keyFlag) Set(text string) error {
 	return nil
 }
 
-// bindKeys adds --config and a flag for each key of a section and of log; the
+// bindKeys adds --config and a flag for each key of a section, of log and of telemetry; the
 // function it returns loads the configuration.
 func bindKeys(cmd *cobra.Command, section string, env []string) func() (config.Config, error) {
 	file := cmd.Flags().String("config", "", "YAML file with the keys below")
 	var flags []*keyFlag
-	for _, k := range append(config.Keys(section), config.Keys("log")...) {
+	for _, k := range slices.Concat(config.Keys(section), config.Keys("log"), config.Keys("telemetry")) {
 		f := &keyFlag{key: k}
 		flag := cmd.Flags().VarPF(f, k.Flag, "", k.Help)
 		if k.Kind == config.Bool {
@@ -75,7 +77,7 @@ func newLog(c config.Log, t terminal) *slog.Logger {
 	}
 	options := &slog.HandlerOptions{Level: level}
 	if c.Format == "json" {
-		return slog.New(slog.NewJSONHandler(t.err, options))
+		return slog.New(telemetry.LogHandler(slog.NewJSONHandler(t.err, options)))
 	}
-	return slog.New(slog.NewTextHandler(t.err, options))
+	return slog.New(telemetry.LogHandler(slog.NewTextHandler(t.err, options)))
 }

@@ -9,6 +9,7 @@ import (
 	"cellgate/internal/lifecycle"
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
+	"cellgate/internal/telemetry"
 )
 
 func securityServer(c config.ServerTLS) security.ServerConfig {
@@ -30,7 +31,7 @@ func (a *assembly) addServerTLS(path string, c config.ServerTLS) (*security.Serv
 }
 
 // addClientTLS reads the files of a client's TLS, adds what reads them again, and
-// gives a function that dials with them.
+// gives a function that dials with them; calls carry the trace they are in.
 func (a *assembly) addClientTLS(path string, c config.ClientTLS) (dial func(string) (*grpc.ClientConn, error), err error) {
 	s, err := security.NewClient(security.ClientConfig(c), a.log)
 	if err != nil {
@@ -39,5 +40,7 @@ func (a *assembly) addClientTLS(path string, c config.ClientTLS) (dial func(stri
 	if c != (config.ClientTLS{}) {
 		a.add(lifecycle.Part{Name: "files of " + path, Run: s.Run})
 	}
-	return func(target string) (*grpc.ClientConn, error) { return rpc.Dial(target, s.Options()...) }, nil
+	return func(target string) (*grpc.ClientConn, error) {
+		return rpc.Dial(target, append(s.Options(), telemetry.DialOption())...)
+	}, nil
 }

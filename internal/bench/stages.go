@@ -60,6 +60,7 @@ var nearest = []row{
 	{"golang.org/x/net/http2", "grpc/http2"},
 	{"github.com/grpc-ecosystem/grpc-gateway", "REST"},
 	{"net/http.", "REST"},
+	{"cellgate/internal/telemetry.", "telemetry"},
 	{"go.opentelemetry.io/", "telemetry"},
 	{"github.com/prometheus/", "telemetry"},
 	{"log/slog.", "log"},

@@ -17,6 +17,7 @@ func (l *loader) check(section string) {
 	c := l.config
 	l.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	l.oneOf("log.format", c.Log.Format, "text", "json")
+	l.checkTelemetry(c.Telemetry)
 	switch section {
 	case "gateway":
 		l.checkGateway(c.Gateway)
@@ -81,6 +82,7 @@ func (l *loader) checkCell(c Cell) {
 	l.atLeast("cell.max_batch", c.MaxBatch, 1)
 	l.atLeast("cell.max_queue", c.MaxQueue, 1)
 	l.drainDelay("cell.drain_delay", c.DrainDelay)
+	l.metrics("cell.metrics", c.Metrics, c.Insecure)
 }
 
 func (l *loader) checkAgent(a Agent) {
@@ -91,6 +93,7 @@ func (l *loader) checkAgent(a Agent) {
 		l.bad("agent.hosts_per_conn", "%d is above %d, the most streams that a cell takes on a connection", a.HostsPerConn, MaxStreams)
 	}
 	l.checkClientTLS("agent.tls", a.TLS)
+	l.metrics("agent.metrics", a.Metrics, a.Insecure)
 	if len(a.Replicas) == 0 {
 		l.bad("agent.replicas", "an agent needs the address of a replica of its cell")
 	}

@@ -19,7 +19,7 @@ type Source struct {
 }
 
 // Load reads the configuration of a section ("gateway", "cell", "agent" or
-// "dev") and of log, and checks it. Its error is a *Problems.
+// "dev"), of log and of telemetry, and checks it. Its error is a *Problems.
 func Load(section string, src Source) (Config, error) {
 	c := Default()
 	l := &loader{config: &c, file: src.File, origin: map[string]string{}}
@@ -30,7 +30,7 @@ func Load(section string, src Source) (Config, error) {
 		}
 		l.readFile(text)
 	}
-	keys := append(Keys("log"), Keys(section)...)
+	keys := slices.Concat(Keys("log"), Keys("telemetry"), Keys(section))
 	l.readEnv(section, keys, src.Env)
 	for _, k := range keys {
 		if text, given := src.Flags[k.Path]; given {
@@ -41,7 +41,7 @@ func Load(section string, src Source) (Config, error) {
 	return c, l.problems.err()
 }
 
-// readEnv takes in the variables of log and of the section. A variable that
+// readEnv takes in the variables of log, telemetry and the section. A variable that
 // starts like the section's keys and is none of them is a problem.
 func (l *loader) readEnv(section string, keys []Key, env []string) {
 	set := map[string]string{}
@@ -66,7 +66,8 @@ func (l *loader) readEnv(section string, keys []Key, env []string) {
 }
 
 func ofSection(name, section string) bool {
-	return strings.HasPrefix(name, EnvPrefix+strings.ToUpper(section)+"_") || strings.HasPrefix(name, EnvPrefix+"LOG_")
+	return strings.HasPrefix(name, EnvPrefix+strings.ToUpper(section)+"_") ||
+		strings.HasPrefix(name, EnvPrefix+"LOG_") || strings.HasPrefix(name, EnvPrefix+"TELEMETRY_")
 }
 
 // setKey sets a key from text that came from the environment or a flag.

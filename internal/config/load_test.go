@@ -61,12 +61,13 @@ func TestShippedExamplesShowTheDefaults(t *testing.T) {
 		d.Gateway.Cells, d.Gateway.Filters, d.Gateway.Weighers = c.Gateway.Cells, c.Gateway.Filters, c.Gateway.Weighers
 		d.Cell.Name, d.Cell.UUID, d.Cell.Data, d.Cell.GRPC = c.Cell.Name, c.Cell.UUID, c.Cell.Data, c.Cell.GRPC
 		d.Agent.Cell, d.Agent.Replicas = c.Agent.Cell, c.Agent.Replicas
+		d.Cell.Metrics, d.Agent.Metrics = c.Cell.Metrics, c.Agent.Metrics
 		if !reflect.DeepEqual(c, d) {
 			t.Errorf("%s differs from the defaults:\n got %+v\nwant %+v", name, c, d)
 		}
 		section := strings.TrimRight(name, "0123456789")
-		for _, k := range Keys(section) {
-			key := strings.TrimPrefix(k.Path, section+".")
+		for _, k := range append(Keys(section), Keys("telemetry")...) {
+			_, key, _ := strings.Cut(k.Path, ".")
 			// TLS is shown in examples/secure.
 			if key != "insecure" && key != "replica" && !strings.Contains(key, "tls.") && !strings.Contains(string(text), key+":") {
 				t.Errorf("%s does not show %s", name, k.Path)
@@ -163,7 +164,7 @@ func TestProblemsNameTheirPlaceAndTheNearestKey(t *testing.T) {
 		"unknown key":         {file: head + "  propose_bugdet: 1s\n", want: []string{"c.yaml:3: unknown key gateway.propose_bugdet; did you mean gateway.propose_budget?"}},
 		"unknown section":     {file: head + "gatway: {}\n", want: []string{"c.yaml:3: unknown key gatway; did you mean gateway?"}},
 		"other section's":     {file: head + "dev:\n  sed: 1\n", want: []string{"c.yaml:4: unknown key dev.sed; did you mean dev.seed?"}},
-		"nothing alike":       {file: head + "xyzzyx: 1\n", want: []string{"c.yaml:3: unknown key xyzzyx; known are log, gateway, cell, agent, dev"}},
+		"nothing alike":       {file: head + "xyzzyx: 1\n", want: []string{"c.yaml:3: unknown key xyzzyx; known are log, telemetry, gateway, cell, agent, dev"}},
 		"key of an entry":     {file: head + "  weighers: [{nam: ram}]\n", want: []string{"c.yaml:3: unknown key gateway.weighers[0].nam; did you mean gateway.weighers[0].name?", "c.yaml:3: gateway.weighers[0].name: must be set"}},
 		"twice":               {file: head + "  http: 127.0.0.1:1\n  http: 127.0.0.1:2\n", want: []string{"c.yaml:4: gateway.http: is set twice; first in line 3"}},
 		"duration":            {file: head + "  claim_budget: 5\n", want: []string{`c.yaml:3: gateway.claim_budget: "5" is not a duration; write it like 250ms, 10s or 5m`}},

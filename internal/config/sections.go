@@ -2,20 +2,30 @@ package config
 
 import "time"
 
-// Config is a whole file. A process reads its own section and Log; keys of the
+// Config is a whole file. A process reads its own section, Log and Telemetry; keys of the
 // other sections are still checked for being known.
 type Config struct {
-	Log     Log     `yaml:"log"`
-	Gateway Gateway `yaml:"gateway"`
-	Cell    Cell    `yaml:"cell"`
-	Agent   Agent   `yaml:"agent"`
-	Dev     Dev     `yaml:"dev"`
+	Log       Log       `yaml:"log"`
+	Telemetry Telemetry `yaml:"telemetry"`
+	Gateway   Gateway   `yaml:"gateway"`
+	Cell      Cell      `yaml:"cell"`
+	Agent     Agent     `yaml:"agent"`
+	Dev       Dev       `yaml:"dev"`
 }
 
 // Log says what a process writes to its standard error.
 type Log struct {
 	Level  string `yaml:"level" flag:"log-level" help:"debug, info, warn or error"`
 	Format string `yaml:"format" flag:"log-format" help:"text or json"`
+}
+
+// Telemetry says what a process traces, and where its spans go.
+type Telemetry struct {
+	Traces   string  `yaml:"traces" flag:"traces" help:"where spans of traced requests go: none, otlp or file"`
+	Endpoint string  `yaml:"endpoint" flag:"traces-endpoint" help:"URL of an OTLP collector (gRPC); http:// is plaintext, https:// TLS"`
+	File     string  `yaml:"file" flag:"traces-file" help:"file that takes a line of JSON for each span"`
+	Ratio    float64 `yaml:"ratio" flag:"traces-ratio" help:"part of the requests without a trace that is traced all the same, 0 to 1"`
+	Service  string  `yaml:"service" flag:"traces-service" help:"name of the process in traces; empty means cellgate-COMMAND"`
 }
 
 // Gateway configures `cellgate gateway`.
@@ -88,6 +98,7 @@ type Cell struct {
 	MaxBatch        int           `yaml:"max_batch" help:"operations committed together, at most"`
 	MaxQueue        int           `yaml:"max_queue" help:"operations waiting to be committed, at most"`
 	DrainDelay      time.Duration `yaml:"drain_delay" help:"how long to go on serving, not ready, after being asked to stop"`
+	Metrics         string        `yaml:"metrics" help:"address of /metrics and /healthz over HTTP; empty for none"`
 }
 
 // Agent configures `cellgate agent`: a simulated fleet of one cell.
@@ -98,6 +109,8 @@ type Agent struct {
 	Seed         uint64    `yaml:"seed" help:"decides what the hosts look like"`
 	HostsPerConn int       `yaml:"hosts_per_conn" help:"streams that share a connection"`
 	TLS          ClientTLS `yaml:"tls"`
+	Metrics      string    `yaml:"metrics" help:"address of /metrics and /healthz over HTTP; empty for none"`
+	Insecure     bool      `yaml:"insecure" help:"allow an address of metrics that is not loopback"`
 }
 
 // Dev configures `cellgate dev`: everything in one process.
@@ -118,7 +131,8 @@ type Dev struct {
 // Default is the one place of the defaults.
 func Default() Config {
 	return Config{
-		Log: Log{Level: "info", Format: "text"},
+		Log:       Log{Level: "info", Format: "text"},
+		Telemetry: Telemetry{Traces: "none", Endpoint: "http://127.0.0.1:4317"},
 		Gateway: Gateway{
 			HTTP: "127.0.0.1:8080", GRPC: "127.0.0.1:9090",
 			ProposeBudget: 250 * time.Millisecond, ClaimBudget: 2 * time.Second, MaxDeadline: 30 * time.Second,

@@ -597,6 +597,9 @@ type Query struct {
 	TableVersion string `protobuf:"bytes,6,opt,name=table_version,json=tableVersion,proto3" json:"table_version,omitempty"`
 	// The consumers; the answer lists claims they already have.
 	ConsumerUuids []string `protobuf:"bytes,7,rep,name=consumer_uuids,json=consumerUuids,proto3" json:"consumer_uuids,omitempty"`
+	// The W3C traceparent of the query's request, when that is traced: a batch
+	// carries queries of many requests.
+	TraceParent   string `protobuf:"bytes,8,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -678,6 +681,13 @@ func (x *Query) GetConsumerUuids() []string {
 		return x.ConsumerUuids
 	}
 	return nil
+}
+
+func (x *Query) GetTraceParent() string {
+	if x != nil {
+		return x.TraceParent
+	}
+	return ""
 }
 
 type Take struct {
@@ -3269,7 +3279,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"multiplier\x18\x02 \x01(\x01R\n" +
-	"multiplier\"\x8a\x02\n" +
+	"multiplier\"\xad\x02\n" +
 	"\x05Query\x12*\n" +
 	"\tplacement\x18\x01 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80\x02R\tplacement\x12\x12\n" +
 	"\x04seed\x18\x02 \x01(\x04R\x04seed\x12\x14\n" +
@@ -3277,7 +3287,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x05known\x18\x04 \x01(\v2\x1b.cellgate.cell.v1.KnowledgeR\x05known\x12,\n" +
 	"\x05takes\x18\x05 \x03(\v2\x16.cellgate.cell.v1.TakeR\x05takes\x12#\n" +
 	"\rtable_version\x18\x06 \x01(\tR\ftableVersion\x12%\n" +
-	"\x0econsumer_uuids\x18\a \x03(\tR\rconsumerUuids\"H\n" +
+	"\x0econsumer_uuids\x18\a \x03(\tR\rconsumerUuids\x12!\n" +
+	"\ftrace_parent\x18\b \x01(\tR\vtraceParent\"H\n" +
 	"\x04Take\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12#\n" +
 	"\rinstance_uuid\x18\x02 \x01(\tR\finstanceUuid\"\xa2\x01\n" +

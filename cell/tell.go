@@ -1,0 +1,102 @@
+package cell
+
+import (
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
+	"cellgate/shard"
+)
+
+// opKind names an operation.
+func opKind(op shard.Op) telemetry.Op {
+	switch {
+	case op.PutHost != nil:
+		return telemetry.OpPutHost
+	case op.Claim != nil:
+		return telemetry.OpClaim
+	case op.Confirm != nil:
+		return telemetry.OpConfirm
+	case op.Release != nil:
+		return telemetry.OpRelease
+	case op.Expire != nil:
+		return telemetry.OpExpire
+	case op.Pin != nil:
+		return telemetry.OpPin
+	case op.Unpin != nil:
+		return telemetry.OpUnpin
+	}
+	return telemetry.OpOther
+}
+
+// tell counts what a transaction did; err is why it did nothing.
+func (p *pipeline) tell(ops []shard.Op, applied shard.Applied, took time.Duration, err error) {
+	p.tel.Transaction(len(ops), took, err)
+	for n, op := range ops {
+		refused := fault.KindOf(err)
+		if err == nil && n < len(applied.Outcomes) {
+			out := applied.Outcomes[n]
+			if out.Refusal != nil {
+				refused = out.Refusal.Kind
+			}
+			if op.PutHost != nil {
+				p.tel.HostPut(out.Adopted, out.Conflicts, out.Overcommitted)
+			}
+		}
+		p.tel.Operation(opKind(op), refused)
+	}
+	if err != nil {
+		return
+	}
+	for _, c := range applied.Entry.Changes {
+		if c.Claim != nil && c.Claim.State == shard.Expired {
+			p.tel.LeaseExpired()
+		}
+	}
+}
+
+// taken ends the wait of a job whose first operation was taken.
+func (p *pipeline) taken(j *job) {
+	if !j.since.IsZero() {
+		p.tel.QueueWaited(j.urgent, time.Since(j.since))
+		j.wait.End(nil)
+		j.since = time.Time{}
+	}
+}
+
+// spans starts a span of that name for each traced job of a batch; a job's
+// operations stand together in it.
+func (p *pipeline) spans(batch []item, name telemetry.SpanName) []telemetry.Span {
+	var all []telemetry.Span
+	var last *job
+	for _, i := range batch {
+		if i.job == last {
+			continue
+		}
+		last = i.job
+		if _, s := p.tel.Span(i.job.ctx, name); s.On() {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func end(spans []telemetry.Span, err error) {
+	for _, s := range spans {
+		s.End(err)
+	}
+}
+
+// reading is what is read of the replica by who watches it.
+func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
+	if c.serving() != nil {
+		return r, false
+	}
+	t := c.newestSummary().GetTotals()
+	r.Hosts, r.HostsUp = int64(t.GetHosts()), int64(t.GetHostsUp())
+	r.Pending, r.Confirmed = int64(t.GetClaimsPending()), int64(t.GetClaimsConfirmed())
+	r.QueuedUrgent, r.QueuedOther = c.pipeline.queue.waiting()
+	r.Pinned = c.versions.count()
+	r.JournalAge = time.Since(c.follower.lastEnd())
+	return r, true
+}

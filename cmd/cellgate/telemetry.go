@@ -1,0 +1,57 @@
+package main
+
+import (
+	"cmp"
+	"io"
+	"net"
+	"net/http"
+
+	"cellgate/internal/config"
+	"cellgate/internal/health"
+	"cellgate/internal/lifecycle"
+	"cellgate/internal/telemetry"
+)
+
+// observe makes the process's telemetry, before any part that uses it.
+func (a *assembly) observe(c config.Telemetry, command string) error {
+	b := buildOf()
+	p, err := telemetry.New(telemetry.Traces{
+		Exporter: c.Traces, Endpoint: c.Endpoint, Ratio: c.Ratio, File: c.File,
+		Service: cmp.Or(c.Service, "cellgate-"+command),
+	}, telemetry.Build{Version: b.Version, Revision: b.Revision}, a.log)
+	if err != nil {
+		return err
+	}
+	a.telemetry = p
+	a.add(lifecycle.Part{Name: "telemetry", Run: p.Run})
+	return nil
+}
+
+// listenMetrics opens the listener of an address of metrics; nil for none.
+func (a *assembly) listenMetrics(addr string) (net.Listener, error) {
+	if addr == "" {
+		return nil, nil
+	}
+	return a.listen(addr, "metrics")
+}
+
+// addMetrics serves the process's metrics, and its health, on l, unless it is
+// nil. A process without health is alive while it answers.
+func (a *assembly) addMetrics(l net.Listener, h *health.Monitor) {
+	if l == nil {
+		return
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", a.telemetry.Handler())
+	if h != nil {
+		mux.HandleFunc("GET /healthz", h.ServeAlive)
+		mux.HandleFunc("GET /readyz", h.ServeReady)
+	} else {
+		mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"status":"ok"}`) // the caller left
+		})
+	}
+	a.add(lifecycle.HTTP("metrics", mux, l, a.log))
+	a.log.Info("metrics are served", "metrics", l.Addr().String())
+}

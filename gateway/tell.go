@@ -1,0 +1,31 @@
+package gateway
+
+import (
+	"context"
+
+	"cellgate/internal/telemetry"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// tell counts what a selection found, when it ends, and marks the request's span.
+// resp is nil when it failed.
+func (s *selecting) tell(ctx context.Context, resp *cellgatev1.SelectDestinationsResponse) {
+	for _, r := range s.reports {
+		for _, reject := range r.GetRejects() {
+			s.g.tel.Rejected(reject.GetFilter(), int(reject.GetHosts()))
+		}
+	}
+	span := telemetry.Current(ctx)
+	span.Int(telemetry.AttrCount, len(s.instances))
+	if resp == nil {
+		return
+	}
+	for i, r := range resp.GetCells() {
+		s.g.cells[i].tel.Searched(r.GetOutcome().String())
+	}
+	s.g.tel.Answered(len(s.instances), resp.GetExact(), resp.GetPartial())
+	if span.On() {
+		span.Text(telemetry.AttrDecision, resp.GetDecisionId())
+		span.Bool(telemetry.AttrExact, resp.GetExact())
+	}
+}

@@ -1,0 +1,38 @@
+package config
+
+import (
+	"net/url"
+)
+
+func (l *loader) checkTelemetry(t Telemetry) {
+	l.oneOf("telemetry.traces", t.Traces, "none", "otlp", "file")
+	if !(t.Ratio >= 0 && t.Ratio <= 1) { // not a number is neither
+		l.bad("telemetry.ratio", "%v is not between 0 and 1", t.Ratio)
+	}
+	switch t.Traces {
+	case "otlp":
+		u, err := url.Parse(t.Endpoint)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || CheckAddress(u.Host) != nil || u.Path != "" {
+			l.bad("telemetry.endpoint", "%q is not a URL like http://host:4317", t.Endpoint)
+		}
+	case "file":
+		l.needed("telemetry.file", t.File)
+	}
+	if t.Ratio > 0 && t.Traces == "none" {
+		l.bad("telemetry.ratio", "is of use with telemetry.traces otlp or file only")
+	}
+}
+
+// metrics checks an address of metrics; "" is none.
+func (l *loader) metrics(path, value string, insecure bool) {
+	if value == "" {
+		return
+	}
+	host, _, err := splitAddress(value, 0)
+	switch {
+	case err != nil:
+		l.bad(path, "%v", err)
+	case !insecure && !IsLoopback(host):
+		l.bad(path, "%s is not a loopback address: anyone who reaches it reads the metrics; give --insecure to listen there all the same", value)
+	}
+}

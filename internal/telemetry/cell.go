@@ -1,0 +1,205 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+
+	"cellgate/internal/fault"
+)
+
+// Cell is what a scheduler replica of a cell tells of itself.
+type Cell struct {
+	p             *Process
+	name, replica string
+	door          door
+	transactions  lazily
+	states        lazily
+	ops           map[Op]*lazily
+	refused       map[bool]prometheus.Counter
+	waits         map[bool]prometheus.Observer
+
+	expired, adopted, elsewhere, overcommitted       prometheus.Counter
+	streams                                          prometheus.Gauge
+	proposeSeconds, proposeQueries, txSeconds, txOps prometheus.Observer
+}
+
+// Cell makes the handle of a replica of a cell.
+func (p *Process) Cell(cell, replica string) *Cell {
+	if p == nil {
+		return nil
+	}
+	c := &Cell{p: p, name: cell, replica: replica, ops: map[Op]*lazily{}}
+	c.door = door{
+		traces: p.traces, untraced: "cellgate.cell.v1.CellScheduler/ProposeBatch", mark: c.mark,
+		methods: methods{
+			counted: func(rpc, outcome string) prometheus.Counter {
+				return p.counter(cellRequests, cell, replica, rpc, outcome)
+			},
+			timed: func(rpc string) prometheus.Observer { return p.histogram(cellRequestSeconds, cell, replica, rpc) },
+		},
+	}
+	c.transactions.of = func(o string) prometheus.Counter { return p.counter(cellTransactions, cell, replica, o) }
+	c.states.of = func(o string) prometheus.Counter { return p.counter(cellStates, cell, replica, o) }
+	for _, op := range Ops() {
+		c.ops[op] = &lazily{of: func(o string) prometheus.Counter { return p.counter(cellOperations, cell, replica, string(op), o) }}
+	}
+	c.refused = map[bool]prometheus.Counter{
+		true: p.counter(cellQueueRefused, cell, replica, "urgent"), false: p.counter(cellQueueRefused, cell, replica, "other"),
+	}
+	c.expired, c.adopted = p.counter(cellLeasesExpired, cell, replica), p.counter(cellAdopted, cell, replica)
+	c.elsewhere, c.overcommitted = p.counter(cellElsewhere, cell, replica), p.counter(cellOvercommitted, cell, replica)
+	c.streams = p.gauge(cellStreams, cell, replica)
+	c.proposeSeconds, c.proposeQueries = p.histogram(cellProposeSeconds, cell, replica), p.histogram(cellProposeQueries, cell, replica)
+	c.txSeconds, c.txOps = p.histogram(cellTransactionSeconds, cell, replica), p.histogram(cellTransactionOps, cell, replica)
+	c.waits = map[bool]prometheus.Observer{
+		true: p.histogram(cellQueueWait, cell, replica, "urgent"), false: p.histogram(cellQueueWait, cell, replica, "other"),
+	}
+	return c
+}
+
+func (c *Cell) mark(s Span) {
+	s.Text(AttrCell, c.name)
+	s.Text(AttrReplica, c.replica)
+}
+
+// ServerOptions make a server count, time and trace its calls.
+func (c *Cell) ServerOptions() []grpc.ServerOption {
+	if c == nil {
+		return nil
+	}
+	return []grpc.ServerOption{grpc.UnaryInterceptor(c.door.unary)}
+}
+
+// Span starts a span below ctx's.
+func (c *Cell) Span(ctx context.Context, name SpanName) (context.Context, Span) {
+	if c == nil {
+		return ctx, Span{}
+	}
+	return c.p.traces.start(ctx, name.Name)
+}
+
+// Propose starts the span of a query below the one that the query names.
+func (c *Cell) Propose(ctx context.Context, traceParent string) (context.Context, Span) {
+	if c == nil || traceParent == "" {
+		return ctx, Span{}
+	}
+	ctx, span := c.p.traces.start(under(ctx, traceParent, ""), SpanPropose.Name)
+	if span.On() {
+		c.mark(span)
+	}
+	return ctx, span
+}
+
+// Asked counts the queries of one ProposeBatch call.
+func (c *Cell) Asked(queries int) {
+	if c != nil {
+		c.proposeQueries.Observe(float64(queries))
+	}
+}
+
+// Proposed times the computing of one query.
+func (c *Cell) Proposed(took time.Duration) {
+	if c != nil {
+		c.proposeSeconds.Observe(took.Seconds())
+	}
+}
+
+// Transaction counts and times a transaction of some operations.
+func (c *Cell) Transaction(ops int, took time.Duration, err error) {
+	if c == nil {
+		return
+	}
+	c.transactions.at(outcomeOf(err)).Inc()
+	c.txSeconds.Observe(took.Seconds())
+	c.txOps.Observe(float64(ops))
+}
+
+// Operation counts an operation that was done, or refused with a kind.
+func (c *Cell) Operation(op Op, refused fault.Kind) {
+	if c == nil {
+		return
+	}
+	outcome := OK
+	if refused != "" {
+		outcome = inList(labelOutcome, string(refused))
+	}
+	c.ops[op].at(outcome).Inc()
+}
+
+// QueueWaited times the wait of a caller's operations for a transaction.
+func (c *Cell) QueueWaited(urgent bool, d time.Duration) {
+	if c != nil {
+		c.waits[urgent].Observe(d.Seconds())
+	}
+}
+
+// QueueRefused counts a call that found the queue full.
+func (c *Cell) QueueRefused(urgent bool) {
+	if c != nil {
+		c.refused[urgent].Inc()
+	}
+}
+
+// LeaseExpired counts a claim that ended with its lease.
+func (c *Cell) LeaseExpired() {
+	if c != nil {
+		c.expired.Inc()
+	}
+}
+
+// HostPut counts what a host's report found of its instances.
+func (c *Cell) HostPut(adopted, elsewhere, overcommitted int) {
+	if c != nil {
+		c.adopted.Add(float64(adopted))
+		c.elsewhere.Add(float64(elsewhere))
+		c.overcommitted.Add(float64(overcommitted))
+	}
+}
+
+// Stream notes that an agent's stream is open; the function that it has ended.
+func (c *Cell) Stream() (ended func()) {
+	if c == nil {
+		return func() {}
+	}
+	c.streams.Inc()
+	return c.streams.Dec
+}
+
+// State counts a full state that was accepted, or refused with an error.
+func (c *Cell) State(err error) {
+	if c != nil {
+		c.states.at(outcomeOf(err)).Inc()
+	}
+}
+
+// CellReading is what is read of a cell when it is asked for.
+type CellReading struct {
+	Hosts, HostsUp, Pending, Confirmed int64
+	QueuedUrgent, QueuedOther          int
+	Pinned                             int
+	JournalAge                         time.Duration
+}
+
+// Watch has the cell read; ok is false while there is nothing to read.
+func (c *Cell) Watch(read func() (r CellReading, ok bool)) {
+	if c == nil {
+		return
+	}
+	c.p.readings.add(func(emit Emit) {
+		r, ok := read()
+		if !ok {
+			return
+		}
+		emit(cellHosts, float64(r.Hosts), c.name, c.replica)
+		emit(cellHostsUp, float64(r.HostsUp), c.name, c.replica)
+		emit(cellClaims, float64(r.Pending), c.name, c.replica, "pending")
+		emit(cellClaims, float64(r.Confirmed), c.name, c.replica, "confirmed")
+		emit(cellQueueOps, float64(r.QueuedUrgent), c.name, c.replica, "urgent")
+		emit(cellQueueOps, float64(r.QueuedOther), c.name, c.replica, "other")
+		emit(cellPinned, float64(r.Pinned), c.name, c.replica)
+		emit(cellJournalAge, r.JournalAge.Seconds(), c.name, c.replica)
+	})
+}

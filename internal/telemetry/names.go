@@ -1,0 +1,390 @@
+package telemetry
+
+import (
+	"cellgate/internal/fault"
+	"cellgate/schedule"
+)
+
+// Metric describes one metric. The variables below are all there are.
+type Metric struct {
+	Name string
+	Kind Kind
+	// Unit of the value; "" for a count of things that Help names.
+	Unit   string
+	Help   string
+	Labels []Label
+	// Buckets are a histogram's upper bounds.
+	Buckets []float64
+	// Of is the process that has it.
+	Of string
+}
+
+// Kind is what a metric is.
+type Kind string
+
+// The kinds of metrics. A Reading is a gauge that is read when it is asked for.
+const (
+	Counter   Kind = "counter"
+	Gauge     Kind = "gauge"
+	Reading   Kind = "gauge, read at scrape"
+	Histogram Kind = "histogram"
+)
+
+// Label is a dimension of a metric.
+type Label struct {
+	Name string
+	// Values are all it may have; nil when they come From elsewhere.
+	Values []string
+	// From says what bounds the values when no list does.
+	From string
+}
+
+const (
+	everyProcess = "every process"
+	inGateway    = "gateway"
+	inCell       = "cell"
+	inAgent      = "agent"
+)
+
+// OK is the outcome of what was done; the others are kinds of errors, and these
+// two of callers that left.
+const (
+	OK       = "OK"
+	Canceled = "CANCELED"
+	Deadline = "DEADLINE_EXCEEDED"
+)
+
+// Stages of a selection, in their order. Their spans have "gateway." before.
+const (
+	StageAdmit     Stage = "admit"
+	StageTranslate Stage = "translate"
+	StageRoute     Stage = "route"
+	StagePropose   Stage = "propose"
+	StageMerge     Stage = "merge"
+	StagePin       Stage = "pin"
+	StageClaim     Stage = "claim"
+	StageAnswer    Stage = "answer"
+)
+
+// Stage is a stage of a selection.
+type Stage string
+
+// Stages lists them.
+func Stages() []Stage {
+	return []Stage{StageAdmit, StageTranslate, StageRoute, StagePropose, StageMerge, StagePin, StageClaim, StageAnswer}
+}
+
+// Op is a kind of operation on a shard.
+type Op string
+
+// The operations.
+const (
+	OpPutHost  Op = "put_host"
+	OpClaim    Op = "claim"
+	OpConfirm  Op = "confirm"
+	OpRelease  Op = "release"
+	OpExpire   Op = "expire"
+	OpPin      Op = "pin"
+	OpUnpin    Op = "unpin"
+	OpSwap     Op = "swap"
+	OpTransfer Op = "transfer"
+	OpOther    Op = "other"
+)
+
+// Ops lists them.
+func Ops() []Op {
+	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpOther}
+}
+
+// BreakerState is a breaker's state, in gobreaker's numbers.
+type BreakerState int
+
+// The states of a breaker.
+const (
+	BreakerClosed BreakerState = iota
+	BreakerHalfOpen
+	BreakerOpen
+)
+
+func (s BreakerState) String() string {
+	switch s {
+	case BreakerClosed:
+		return "closed"
+	case BreakerHalfOpen:
+		return "half-open"
+	case BreakerOpen:
+		return "open"
+	}
+	return other
+}
+
+// other stands for a value that is not in a label's list.
+const other = "other"
+
+func outcomes() []string {
+	all := []string{OK, Canceled, Deadline}
+	for _, k := range fault.Kinds() {
+		all = append(all, string(k))
+	}
+	return append(all, other)
+}
+
+func texts[T ~string](list []T) []string {
+	var all []string
+	for _, v := range list {
+		all = append(all, string(v))
+	}
+	return all
+}
+
+// The labels.
+var (
+	labelCell     = Label{Name: "cell", From: "the cells of the configuration"}
+	labelReplica  = Label{Name: "replica", From: "the replicas of the configuration"}
+	labelRPC      = Label{Name: "rpc", From: "the methods of the protos"}
+	labelOutcome  = Label{Name: "outcome", Values: outcomes()}
+	labelStage    = Label{Name: "stage", Values: texts(Stages())}
+	labelFilter   = Label{Name: "filter", Values: append(schedule.DefaultFilters(), other)}
+	labelSize     = Label{Name: "instances", Values: []string{"one", "several"}}
+	labelSearch   = Label{Name: "search", Values: []string{"searched", "skipped", "unavailable", other}}
+	labelBreaker  = Label{Name: "to", Values: []string{"closed", "half-open", "open", other}}
+	labelDecision = Label{Name: "end", Values: []string{"written", "dropped"}}
+	labelOp       = Label{Name: "op", Values: texts(Ops())}
+	labelQueue    = Label{Name: "queue", Values: []string{"urgent", "other"}}
+	labelClaim    = Label{Name: "state", Values: []string{"pending", "confirmed"}}
+	labelSpan     = Label{Name: "end", Values: []string{"exported", "queue_full", "export_failed"}}
+	labelVersion  = Label{Name: "version", From: "the build"}
+	labelRevision = Label{Name: "revision", From: "the build"}
+)
+
+var (
+	seconds = []float64{50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5, 10}
+	sizes   = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256}
+	rounds  = []float64{1, 2, 3, 4, 6, 8, 12, 16, 32, 64}
+)
+
+var perCell = []Label{labelCell, labelReplica}
+
+func cellLabels(more ...Label) []Label { return append(append([]Label{}, perCell...), more...) }
+
+// The metrics.
+var (
+	buildInfo = Metric{
+		Name: "cellgate_build_info", Kind: Gauge, Of: everyProcess, Labels: []Label{labelVersion, labelRevision},
+		Help: "Always 1; the labels say which build runs.",
+	}
+	traceSpans = Metric{
+		Name: "cellgate_trace_spans_total", Kind: Counter, Of: everyProcess, Labels: []Label{labelSpan},
+		Help: "Spans of sampled requests by what became of them: exported, dropped because the queue was full, dropped because the exporter failed.",
+	}
+
+	gatewayRequests = Metric{
+		Name: "cellgate_gateway_requests_total", Kind: Counter, Of: inGateway, Labels: []Label{labelRPC, labelOutcome},
+		Help: "Requests answered, REST and gRPC, by method and outcome.",
+	}
+	gatewayRequestSeconds = Metric{
+		Name: "cellgate_gateway_request_seconds", Kind: Histogram, Unit: "seconds", Of: inGateway, Labels: []Label{labelRPC}, Buckets: seconds,
+		Help: "How long requests took in the gateway, whatever their outcome.",
+	}
+	gatewayStageSeconds = Metric{
+		Name: "cellgate_gateway_stage_seconds", Kind: Histogram, Unit: "seconds", Of: inGateway, Labels: []Label{labelStage}, Buckets: seconds,
+		Help: "How long each stage of a selection took. propose is one round over the cells; merge is planning without the rounds.",
+	}
+	gatewayMergeRounds = Metric{
+		Name: "cellgate_gateway_merge_rounds", Kind: Histogram, Of: inGateway, Labels: []Label{labelSize}, Buckets: rounds,
+		Help: "Rounds over the cells that one merge needed. The bucket le=1 over the count, with instances=one, is the one-round share.",
+	}
+	gatewayInFlight = Metric{
+		Name: "cellgate_gateway_in_flight", Kind: Reading, Of: inGateway,
+		Help: "Selections running now.",
+	}
+	gatewayShed = Metric{
+		Name: "cellgate_gateway_shed_total", Kind: Counter, Of: inGateway,
+		Help: "Selections refused as OVERLOADED because max_in_flight were running.",
+	}
+	gatewayPlaced = Metric{
+		Name: "cellgate_gateway_instances_placed_total", Kind: Counter, Of: inGateway,
+		Help: "Instances that were given a host.",
+	}
+	gatewayInexact = Metric{
+		Name: "cellgate_gateway_inexact_total", Kind: Counter, Of: inGateway,
+		Help: "Selections answered with exact=false.",
+	}
+	gatewayPartial = Metric{
+		Name: "cellgate_gateway_partial_total", Kind: Counter, Of: inGateway,
+		Help: "Selections answered without a cell that should have been asked.",
+	}
+	gatewaySearches = Metric{
+		Name: "cellgate_gateway_cell_searches_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell, labelSearch},
+		Help: "What became of each cell in the selections that were answered.",
+	}
+	gatewayRejects = Metric{
+		Name: "cellgate_gateway_rejected_hosts_total", Kind: Counter, Of: inGateway, Labels: []Label{labelFilter},
+		Help: "Hosts rejected, by the first filter that rejected them.",
+	}
+	gatewayRacesLost = Metric{
+		Name: "cellgate_gateway_races_lost_total", Kind: Counter, Of: inGateway,
+		Help: "Attempts at which a claim lost its host to another request and was planned again.",
+	}
+	gatewayRestarts = Metric{
+		Name: "cellgate_gateway_restarts_total", Kind: Counter, Of: inGateway,
+		Help: "Selections that gave back what they had claimed to start over.",
+	}
+	gatewayDoubts = Metric{
+		Name: "cellgate_gateway_doubtful_claims_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell},
+		Help: "Claims whose outcome was unknown and that are released for safety.",
+	}
+	gatewayBatchQueries = Metric{
+		Name: "cellgate_gateway_propose_batch_queries", Kind: Histogram, Of: inGateway, Buckets: sizes,
+		Help: "Queries sent in one ProposeBatch call.",
+	}
+	gatewayBatchWait = Metric{
+		Name: "cellgate_gateway_propose_wait_seconds", Kind: Histogram, Unit: "seconds", Of: inGateway, Buckets: seconds,
+		Help: "How long a query waited to be sent because calls to its cell were in flight.",
+	}
+	gatewayCallSeconds = Metric{
+		Name: "cellgate_gateway_cell_call_seconds", Kind: Histogram, Unit: "seconds", Of: inGateway, Labels: []Label{labelCell, labelRPC}, Buckets: seconds,
+		Help: "How long calls to a cell took, whatever their outcome.",
+	}
+	gatewayCallErrors = Metric{
+		Name: "cellgate_gateway_cell_call_errors_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell, labelRPC, labelOutcome},
+		Help: "Calls to a cell that failed, by the kind of error. CANCELED: the caller left, or the breaker opened. DEADLINE_EXCEEDED: no answer within its budget.",
+	}
+	gatewaySummaryAge = Metric{
+		Name: "cellgate_gateway_summary_age_seconds", Kind: Reading, Unit: "seconds", Of: inGateway, Labels: []Label{labelCell},
+		Help: "Age of the summary by which a cell is routed; absent before the first one.",
+	}
+	gatewayBreaker = Metric{
+		Name: "cellgate_gateway_breaker_state", Kind: Gauge, Of: inGateway, Labels: []Label{labelCell, labelReplica},
+		Help: "State of a replica's breaker: 0 closed, 1 half-open, 2 open.",
+	}
+	gatewayBreakerMoves = Metric{
+		Name: "cellgate_gateway_breaker_moves_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell, labelReplica, labelBreaker},
+		Help: "Changes of a replica's breaker, by the state it went to.",
+	}
+	gatewayDecisions = Metric{
+		Name: "cellgate_gateway_decisions_total", Kind: Counter, Of: inGateway, Labels: []Label{labelDecision},
+		Help: "Decisions written for later reading, and those dropped because they could not be.",
+	}
+
+	cellRequests = Metric{
+		Name: "cellgate_cell_requests_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelRPC, labelOutcome),
+		Help: "Calls answered by a cell, by method and outcome.",
+	}
+	cellRequestSeconds = Metric{
+		Name: "cellgate_cell_request_seconds", Kind: Histogram, Unit: "seconds", Of: inCell, Labels: cellLabels(labelRPC), Buckets: seconds,
+		Help: "How long calls took in a cell, whatever their outcome.",
+	}
+	cellProposeSeconds = Metric{
+		Name: "cellgate_cell_propose_seconds", Kind: Histogram, Unit: "seconds", Of: inCell, Labels: cellLabels(), Buckets: seconds,
+		Help: "How long one query took to compute, without its wait for a processor.",
+	}
+	cellProposeQueries = Metric{
+		Name: "cellgate_cell_propose_batch_queries", Kind: Histogram, Of: inCell, Labels: cellLabels(), Buckets: sizes,
+		Help: "Queries that came in one ProposeBatch call.",
+	}
+	cellTransactions = Metric{
+		Name: "cellgate_cell_transactions_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelOutcome),
+		Help: "Transactions on the shard, by outcome.",
+	}
+	cellTransactionSeconds = Metric{
+		Name: "cellgate_cell_transaction_seconds", Kind: Histogram, Unit: "seconds", Of: inCell, Labels: cellLabels(), Buckets: seconds,
+		Help: "How long a transaction took until it was durable, or failed.",
+	}
+	cellTransactionOps = Metric{
+		Name: "cellgate_cell_transaction_ops", Kind: Histogram, Of: inCell, Labels: cellLabels(), Buckets: sizes,
+		Help: "Operations committed in one transaction.",
+	}
+	cellOperations = Metric{
+		Name: "cellgate_cell_operations_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelOp, labelOutcome),
+		Help: "Operations on the shard. claim with NO_VALID_HOST is a conflict: another claim took the room first.",
+	}
+	cellQueueOps = Metric{
+		Name: "cellgate_cell_queue_ops", Kind: Reading, Of: inCell, Labels: cellLabels(labelQueue),
+		Help: "Operations that wait for a transaction: urgent ones are claims, the others registrations and lease ends.",
+	}
+	cellQueueWait = Metric{
+		Name: "cellgate_cell_queue_wait_seconds", Kind: Histogram, Unit: "seconds", Of: inCell, Labels: cellLabels(labelQueue), Buckets: seconds,
+		Help: "How long a caller's operations waited until a transaction took the first of them.",
+	}
+	cellQueueRefused = Metric{
+		Name: "cellgate_cell_queue_refused_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelQueue),
+		Help: "Calls refused as OVERLOADED because max_queue operations waited.",
+	}
+	cellHosts = Metric{
+		Name: "cellgate_cell_hosts", Kind: Reading, Of: inCell, Labels: cellLabels(),
+		Help: "Hosts the cell knows.",
+	}
+	cellHostsUp = Metric{
+		Name: "cellgate_cell_hosts_up", Kind: Reading, Of: inCell, Labels: cellLabels(),
+		Help: "Hosts that are enabled and were heard in time.",
+	}
+	cellClaims = Metric{
+		Name: "cellgate_cell_claims", Kind: Reading, Of: inCell, Labels: cellLabels(labelClaim),
+		Help: "Live claims.",
+	}
+	cellLeasesExpired = Metric{
+		Name: "cellgate_cell_leases_expired_total", Kind: Counter, Of: inCell, Labels: cellLabels(),
+		Help: "Claims ended because nobody confirmed them in time.",
+	}
+	cellAdopted = Metric{
+		Name: "cellgate_cell_instances_adopted_total", Kind: Counter, Of: inCell, Labels: cellLabels(),
+		Help: "Instances that hosts reported without a claim and that were given one.",
+	}
+	cellElsewhere = Metric{
+		Name: "cellgate_cell_instances_claimed_elsewhere_total", Kind: Counter, Of: inCell, Labels: cellLabels(),
+		Help: "Instances that a host reported while another host has their claim; counted at each such report.",
+	}
+	cellOvercommitted = Metric{
+		Name: "cellgate_cell_overcommitted_total", Kind: Counter, Of: inCell, Labels: cellLabels(),
+		Help: "Resource classes of providers found used beyond capacity; counted at each report that shows it.",
+	}
+	cellJournalAge = Metric{
+		Name: "cellgate_cell_journal_read_age_seconds", Kind: Reading, Unit: "seconds", Of: inCell, Labels: cellLabels(),
+		Help: "Time since the journal was last read to its end: how late other replicas' changes may show.",
+	}
+	cellPinned = Metric{
+		Name: "cellgate_cell_table_versions_pinned", Kind: Reading, Of: inCell, Labels: cellLabels(),
+		Help: "Versions of the host table kept for merges under way.",
+	}
+	cellStreams = Metric{
+		Name: "cellgate_cell_agent_streams", Kind: Gauge, Of: inCell, Labels: cellLabels(),
+		Help: "Streams of agents that are open.",
+	}
+	cellStates = Metric{
+		Name: "cellgate_cell_host_states_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelOutcome),
+		Help: "Full states that agents sent, accepted (OK) or refused.",
+	}
+
+	agentHosts = Metric{
+		Name: "cellgate_agent_hosts", Kind: Reading, Of: inAgent, Labels: []Label{labelCell},
+		Help: "Hosts that this process reports for.",
+	}
+	agentConnected = Metric{
+		Name: "cellgate_agent_streams_accepted", Kind: Reading, Of: inAgent, Labels: []Label{labelCell},
+		Help: "Streams, one for each host and replica, whose newest state was accepted.",
+	}
+	agentReports = Metric{
+		Name: "cellgate_agent_reports_total", Kind: Counter, Of: inAgent, Labels: []Label{labelCell, labelOutcome},
+		Help: "Full states answered by the cell, accepted (OK) or refused.",
+	}
+	agentReconnects = Metric{
+		Name: "cellgate_agent_reconnects_total", Kind: Counter, Of: inAgent, Labels: []Label{labelCell},
+		Help: "Streams that ended and were opened again.",
+	}
+)
+
+// Metrics lists all metrics, in the order of the page.
+func Metrics() []Metric {
+	return []Metric{
+		gatewayRequests, gatewayRequestSeconds, gatewayStageSeconds, gatewayMergeRounds, gatewayInFlight, gatewayShed,
+		gatewayPlaced, gatewayInexact, gatewayPartial, gatewaySearches, gatewayRejects, gatewayRacesLost, gatewayRestarts,
+		gatewayDoubts, gatewayBatchQueries, gatewayBatchWait, gatewayCallSeconds, gatewayCallErrors, gatewaySummaryAge,
+		gatewayBreaker, gatewayBreakerMoves, gatewayDecisions,
+		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellTransactions, cellTransactionSeconds,
+		cellTransactionOps, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellClaims,
+		cellLeasesExpired, cellAdopted, cellElsewhere, cellOvercommitted, cellJournalAge, cellPinned, cellStreams, cellStates,
+		agentHosts, agentConnected, agentReports, agentReconnects,
+		buildInfo, traceSpans,
+	}
+}

@@ -1,0 +1,162 @@
+package telemetry
+
+import (
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Build says which build a process runs.
+type Build struct{ Version, Revision string }
+
+// Process is the telemetry of one process: its metrics, from which the handles
+// of its parts are made, and its traces. A nil Process gives nil handles.
+type Process struct {
+	registry *prometheus.Registry
+	counters map[string]*prometheus.CounterVec
+	gauges   map[string]*prometheus.GaugeVec
+	histos   map[string]*prometheus.HistogramVec
+	readings *readings
+	traces   *tracing
+}
+
+// New makes the telemetry of a process. Its traces are recorded from here, and
+// sent once Run runs. An error is one of the configuration.
+func New(traces Traces, build Build, log *slog.Logger) (*Process, error) {
+	p := &Process{
+		registry: prometheus.NewRegistry(),
+		counters: map[string]*prometheus.CounterVec{},
+		gauges:   map[string]*prometheus.GaugeVec{},
+		histos:   map[string]*prometheus.HistogramVec{},
+		readings: &readings{descs: map[string]*prometheus.Desc{}},
+	}
+	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, m := range Metrics() {
+		p.register(m)
+	}
+	p.registry.MustRegister(p.readings)
+	p.gauges[buildInfo.Name].WithLabelValues(build.Version, build.Revision).Set(1)
+	var err error
+	p.traces, err = newTracing(traces, build, log, func(end string, n int) {
+		p.counters[traceSpans.Name].WithLabelValues(end).Add(float64(n))
+	})
+	return p, err
+}
+
+func (p *Process) register(m Metric) {
+	var labels []string
+	for _, l := range m.Labels {
+		labels = append(labels, l.Name)
+	}
+	switch m.Kind {
+	case Counter:
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, labels)
+		p.counters[m.Name] = v
+		p.registry.MustRegister(v)
+	case Gauge:
+		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.Name, Help: m.Help}, labels)
+		p.gauges[m.Name] = v
+		p.registry.MustRegister(v)
+	case Histogram:
+		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: m.Buckets}, labels)
+		p.histos[m.Name] = v
+		p.registry.MustRegister(v)
+	case Reading:
+		p.readings.descs[m.Name] = prometheus.NewDesc(m.Name, m.Help, labels, nil)
+	}
+}
+
+// Gatherer reads all metrics.
+func (p *Process) Gatherer() prometheus.Gatherer { return p.registry }
+
+// scrapesAtOnce bounds the scrapes under way; more are told to come later.
+const scrapesAtOnce = 3
+
+// Handler serves /metrics; nil when there is nothing to serve.
+func (p *Process) Handler() http.Handler {
+	if p == nil {
+		return nil
+	}
+	return promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{
+		MaxRequestsInFlight: scrapesAtOnce, Timeout: 10 * time.Second, ErrorHandling: promhttp.ContinueOnError,
+	})
+}
+
+// The three below resolve the series of a metric whose labels are known.
+
+func (p *Process) counter(m Metric, labels ...string) prometheus.Counter {
+	return p.counters[m.Name].WithLabelValues(labels...)
+}
+
+func (p *Process) gauge(m Metric, labels ...string) prometheus.Gauge {
+	return p.gauges[m.Name].WithLabelValues(labels...)
+}
+
+func (p *Process) histogram(m Metric, labels ...string) prometheus.Observer {
+	return p.histos[m.Name].WithLabelValues(labels...)
+}
+
+// Emit gives the value of a Reading; labels in the order of its Labels.
+type Emit func(m Metric, value float64, labels ...string)
+
+// readings are gauges that are read when somebody asks.
+type readings struct {
+	descs map[string]*prometheus.Desc
+	mu    sync.Mutex
+	read  []func(Emit)
+}
+
+func (r *readings) add(read func(Emit)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.read = append(r.read, read)
+}
+
+// Describe implements prometheus.Collector.
+func (r *readings) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range r.descs {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (r *readings) Collect(to chan<- prometheus.Metric) {
+	r.mu.Lock()
+	all := r.read[:len(r.read):len(r.read)]
+	r.mu.Unlock()
+	for _, read := range all {
+		read(func(m Metric, value float64, labels ...string) {
+			to <- prometheus.MustNewConstMetric(r.descs[m.Name], prometheus.GaugeValue, value, labels...)
+		})
+	}
+}
+
+// inList gives a value when the label's list has it, else "other".
+func inList(l Label, value string) string {
+	for _, v := range l.Values {
+		if v == value {
+			return v
+		}
+	}
+	return other
+}
+
+// lazily resolves a series at its first use, so that only what happened shows.
+type lazily struct {
+	of     func(value string) prometheus.Counter
+	series sync.Map
+}
+
+func (l *lazily) at(value string) prometheus.Counter {
+	if c, ok := l.series.Load(value); ok {
+		return c.(prometheus.Counter)
+	}
+	c := l.of(value)
+	l.series.Store(value, c)
+	return c
+}
