@@ -9,10 +9,13 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// findClaims asks cells for the live claims of a consumer.
-func (g *Gateway) findClaims(ctx context.Context, cells []*cell, consumer string) []reply[[]*cellgatev1.Claim] {
+// findClaims asks cells for the live claims of consumers.
+func (g *Gateway) findClaims(ctx context.Context, cells []*cell, consumers ...string) []reply[[]*cellgatev1.Claim] {
 	return askAll(ctx, cells, func(ctx context.Context, c *cell) ([]*cellgatev1.Claim, error) {
-		req := &cellv1.ListClaimsRequest{ConsumerUuids: []string{canonical(consumer)}}
+		req := &cellv1.ListClaimsRequest{}
+		for _, uuid := range consumers {
+			req.ConsumerUuids = append(req.ConsumerUuids, canonical(uuid))
+		}
 		resp, err := call(ctx, c, g.cfg.ClaimBudget, req, cellv1.CellSchedulerClient.ListClaims)
 		return resp.GetClaims(), err
 	})

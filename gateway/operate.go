@@ -60,11 +60,37 @@ func (c *cell) operateOne(ctx context.Context, budget time.Duration, op *cellv1.
 	if err != nil {
 		return nil, err
 	}
-	if r := outcomes[0].GetRefusal(); r != nil {
-		return nil, refusedBy(r.GetReason(), fmt.Sprintf("cell %s: %s", c.cfg.Name, r.GetMessage())).
-			With("cell", c.cfg.Name).With("claim_id", cmp.Or(op.GetConfirm().GetClaimId(), op.GetRelease().GetClaimId()))
+	return done(c, outcomes[0], claimIDOf(op))
+}
+
+// change does one operation of which a caller must know whether it was done:
+// OUTCOME_UNKNOWN when it was sent and the answer is missing. Done again, it gives
+// the same.
+func (c *cell) change(ctx context.Context, budget time.Duration, op *cellv1.ClaimOp) (*cellv1.ClaimOutcome, error) {
+	outcomes, sent, err := c.operate(ctx, budget, []*cellv1.ClaimOp{op})
+	switch {
+	case err == nil:
+		return done(c, outcomes[0], claimIDOf(op))
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case sent == 0, fault.KindOf(err) == fault.Overloaded, fault.KindOf(err) == fault.InvalidRequest:
+		return nil, err
 	}
-	return outcomes[0], nil
+	return nil, fault.Wrap(fault.OutcomeUnknown, err, "cell %s may or may not have done it: %s", c.cfg.Name, reasonOf(err)).
+		With("cell", c.cfg.Name).With("cells", c.cfg.Name).With("claim_id", claimIDOf(op))
+}
+
+// done gives an operation's outcome. A refusal is an error of the kind it names.
+func done(c *cell, o *cellv1.ClaimOutcome, claimID string) (*cellv1.ClaimOutcome, error) {
+	if r := o.GetRefusal(); r != nil {
+		return nil, refusedBy(r.GetReason(), fmt.Sprintf("cell %s: %s", c.cfg.Name, r.GetMessage())).
+			With("cell", c.cfg.Name).With("claim_id", claimID)
+	}
+	return o, nil
+}
+
+func claimIDOf(op *cellv1.ClaimOp) string {
+	return cmp.Or(op.GetConfirm().GetClaimId(), op.GetRelease().GetClaimId(), op.GetSwap().GetClaimId(), op.GetTransfer().GetClaimId())
 }
 
 // couldNot reports whether an error, or an operation's outcome, says that the

@@ -43,6 +43,22 @@ func (s *claimsService) ConfirmClaim(ctx context.Context, req *cellgatev1.Confir
 	return &cellgatev1.ConfirmClaimResponse{Claim: c}, nil
 }
 
+func (s *claimsService) ClaimAlternate(ctx context.Context, req *cellgatev1.ClaimAlternateRequest) (*cellgatev1.ClaimAlternateResponse, error) {
+	c, err := s.g.claimAlternate(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &cellgatev1.ClaimAlternateResponse{Claim: c}, nil
+}
+
+func (s *claimsService) TransferClaim(ctx context.Context, req *cellgatev1.TransferClaimRequest) (*cellgatev1.TransferClaimResponse, error) {
+	c, err := s.g.transferClaim(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &cellgatev1.TransferClaimResponse{Claim: c}, nil
+}
+
 func (s *claimsService) ReleaseClaim(ctx context.Context, req *cellgatev1.ReleaseClaimRequest) (*cellgatev1.ReleaseClaimResponse, error) {
 	if err := s.g.releaseClaim(ctx, req); err != nil {
 		return nil, err

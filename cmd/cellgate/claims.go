@@ -17,16 +17,16 @@ import (
 func newClaims(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "claims",
-		Short:   "List, show, confirm and release claims",
+		Short:   "List, show, confirm, move and release claims",
 		Example: "  cellgate claims list --cell cell1",
 		Args:    usageArgs(knownCommand),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usage(cmd, errors.New("say what to do: list, get, confirm or release"))
+			return usage(cmd, errors.New("say what to do: list, get, confirm, alternate, transfer or release"))
 		},
 		SuggestionsMinimumDistance: 2,
 	}
 	c := newClient(cmd, t)
-	cmd.AddCommand(newClaimsList(c), newClaimsGet(c), newClaimsConfirm(c), newClaimsRelease(c))
+	cmd.AddCommand(newClaimsList(c), newClaimsGet(c), newClaimsConfirm(c), newClaimsAlternate(c), newClaimsTransfer(c), newClaimsRelease(c))
 	return cmd
 }
 
@@ -85,9 +85,7 @@ func newClaimsGet(c *client) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.GetClaimResponse, error) {
 			return cellgatev1.NewClaimsClient(conn).GetClaim(ctx, &cellgatev1.GetClaimRequest{ConsumerUuid: args[0], Cell: *cell})
-		}, func(w io.Writer, m *cellgatev1.GetClaimResponse) error {
-			return showClaims(w, &cellgatev1.ListClaimsResponse{Claims: []*cellgatev1.Claim{m.GetClaim()}})
-		})
+		}, func(w io.Writer, m *cellgatev1.GetClaimResponse) error { return showClaim(w, m.GetClaim()) })
 	}
 	return cmd
 }
@@ -105,9 +103,7 @@ func newClaimsConfirm(c *client) *cobra.Command {
 			return cellgatev1.NewClaimsClient(conn).ConfirmClaim(ctx, &cellgatev1.ConfirmClaimRequest{
 				ConsumerUuid: args[0], ClaimId: args[1], Cell: *cell,
 			})
-		}, func(w io.Writer, m *cellgatev1.ConfirmClaimResponse) error {
-			return showClaims(w, &cellgatev1.ListClaimsResponse{Claims: []*cellgatev1.Claim{m.GetClaim()}})
-		})
+		}, func(w io.Writer, m *cellgatev1.ConfirmClaimResponse) error { return showClaim(w, m.GetClaim()) })
 	}
 	return cmd
 }
@@ -140,8 +136,11 @@ func showClaims(w io.Writer, m *cellgatev1.ListClaimsResponse) error {
 	t := newTable(w, "INSTANCE", "STATE", "CELL", "HOST", "AMOUNTS", "EXPIRES", "CLAIM")
 	for _, c := range m.GetClaims() {
 		state := c.GetState().String()
-		if c.GetAdopted() {
+		switch {
+		case c.GetAdopted():
 			state += " (adopted)"
+		case c.GetMovesClaimId() != "" && c.GetState() == cellgatev1.ClaimState_PENDING:
+			state += " (a move)"
 		}
 		expires := ""
 		if c.GetExpiresAt() != nil {

@@ -23,6 +23,7 @@ The request comes from flags, or from a JSON file in the form of
 POST /v1/select_destinations. A claim is leased; confirm it to keep it.`,
 		Example: `  cellgate select --vcpus 2 --memory-mb 4096 --zone az1 --alternates 2
   cellgate select --count 3 --group 5d0f1a9e-5c1c-4f3c-9d59-1f0a0c6a7b11 --policy anti-affinity
+  cellgate select --operation live_migrate --instance 11111111-1111-4111-8111-111111111111 --vcpus 2
   cellgate select -f request.json --dry-run -o json`,
 		Args: usageArgs(cobra.NoArgs),
 	}

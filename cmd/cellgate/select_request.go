@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,6 +25,7 @@ type selectFlags struct {
 	instances []string
 	count     int
 	requestID string
+	operation string
 	alternate int32
 	ttl       time.Duration
 	dryRun    bool
@@ -41,7 +43,7 @@ type selectFlags struct {
 
 // specFlags are those that a file replaces.
 var specFlags = []string{
-	"instance", "count", "request-id", "alternates", "ttl", "vcpus", "memory-mb", "disk-gb", "resource", "trait",
+	"instance", "count", "operation", "request-id", "alternates", "ttl", "vcpus", "memory-mb", "disk-gb", "resource", "trait",
 	"forbid-trait", "aggregate", "forbid-aggregate", "zone", "project", "user", "ignore-host", "force-host",
 	"force-node", "cell", "host", "group", "policy", "extra-spec", "image-property", "strategy",
 }
@@ -52,6 +54,7 @@ func (s *selectFlags) add(cmd *cobra.Command) {
 	f.StringVarP(&s.file, "file", "f", "", "read the request from this JSON file; - for the standard input")
 	f.StringSliceVar(&s.instances, "instance", nil, "uuid of an instance; again for each (default: new ones)")
 	f.IntVar(&s.count, "count", 1, "instances, when none is named")
+	f.StringVar(&s.operation, "operation", "build", "build, move, evacuate, unshelve, live_migrate or rebuild; all but build and unshelve for one --instance")
 	f.Int32Var(&s.flavor.Vcpus, "vcpus", 1, "VCPU of an instance")
 	f.Int32Var(&s.flavor.MemoryMb, "memory-mb", 2048, "memory of an instance, in MiB")
 	f.Int32Var(&s.flavor.RootGb, "disk-gb", 20, "disk of an instance, in GiB")
@@ -89,7 +92,12 @@ func (s *selectFlags) request(stdin io.Reader) (*cellgatev1.SelectDestinationsRe
 	if s.file != "" {
 		return s.fromFile(stdin)
 	}
+	operation, ok := cellgatev1.Operation_value[strings.ToUpper(strings.ReplaceAll(s.operation, "-", "_"))]
+	if !ok || operation == int32(cellgatev1.Operation_OPERATION_UNSPECIFIED) {
+		return nil, fmt.Errorf("--operation: %q is none of build, move, evacuate, unshelve, live_migrate, rebuild", s.operation)
+	}
 	req := &cellgatev1.SelectDestinationsRequest{
+		Operation:        cellgatev1.Operation(operation),
 		RequestId:        s.requestID,
 		InstanceUuids:    s.instances,
 		ReturnAlternates: s.alternate > 0,

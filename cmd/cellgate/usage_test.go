@@ -41,8 +41,8 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 		}
 	}
 	visit(newRoot(terminal{in: strings.NewReader(""), out: io.Discard, err: io.Discard}))
-	if n != 21 {
-		t.Errorf("%d commands, want 21: the root, dev, gateway, cell, agent, select, cells, hosts, claims and its 4, bench, doctor and its 3, token and its 1, version", n)
+	if n != 23 {
+		t.Errorf("%d commands, want 23: the root, dev, gateway, cell, agent, select, cells, hosts, claims and its 6, bench, doctor and its 3, token and its 1, version", n)
 	}
 }
 
@@ -50,8 +50,10 @@ func TestWrongUsageEndsWith2AndSaysWhatIsWrong(t *testing.T) {
 	for args, want := range map[string]string{
 		"slect":                            `unknown command "slect"; did you mean select?`,
 		"frobnicate":                       `unknown command "frobnicate"`,
-		"claims":                           "say what to do: list, get, confirm or release",
+		"claims":                           "say what to do: list, get, confirm, alternate, transfer or release",
 		"claims lst":                       `unknown command "lst"; did you mean list or get?`,
+		"select --operation shelve":        `--operation: "shelve" is none of build, move`,
+		"claims transfer a b":              "accepts 3 arg(s), received 2",
 		"claims get":                       "accepts 1 arg(s), received 0",
 		"dev --host 3":                     "unknown flag: --host",
 		"dev extra --data d":               `unknown command "extra"`,

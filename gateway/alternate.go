@@ -1,0 +1,143 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// claimAlternate puts a live claim on one of the alternates that it was answered
+// with. The claim's stored answer says which there are; it then names the new host,
+// so that the request that made the claim is answered with it from here on. A claim
+// that is on that host already is answered as it is.
+func (g *Gateway) claimAlternate(ctx context.Context, req *cellgatev1.ClaimAlternateRequest) (*cellgatev1.Claim, error) {
+	cells, err := g.cellsFor(req.GetCell())
+	if err != nil {
+		return nil, err
+	}
+	h, err := g.claimWithOrigin(ctx, cells, canonical(req.GetConsumerUuid()), req.GetClaimId())
+	if err != nil {
+		return nil, err
+	}
+	host := canonical(req.GetHostUuid())
+	if h.claim.GetHostUuid() == host {
+		return h.claim, nil
+	}
+	answer := &cellgatev1.Destinations{}
+	if err := proto.Unmarshal(h.origin.GetAnswer(), answer); err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the stored answer of claim %s cannot be read", req.GetClaimId())
+	}
+	swap, err := swapTo(h.claim, answer, host)
+	if err != nil {
+		return nil, err
+	}
+	ttl := defaultTTL
+	if req.GetClaimTtl() != nil {
+		ttl = req.GetClaimTtl().AsDuration()
+	}
+	swap.Ttl = durationpb.New(ttl)
+	undo := func() {}
+	if g.boundByAffinity(h) {
+		if undo, err = g.moveAffinity(ctx, h, answer.GetSelected().GetServiceHost(), ttl); err != nil {
+			return nil, err
+		}
+	}
+	out, err := h.in.change(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Swap{Swap: swap}})
+	if err != nil {
+		// When nobody knows where the claim is, both holds stay for their time.
+		if fault.KindOf(err) != fault.OutcomeUnknown && ctx.Err() == nil {
+			undo()
+		}
+		return nil, err
+	}
+	return out.GetClaim(), nil
+}
+
+// claimIn is a live claim with what it keeps of its request.
+type claimIn struct {
+	in     *cell
+	claim  *cellgatev1.Claim
+	origin *cellv1.ClaimOrigin
+}
+
+// claimWithOrigin finds a live claim in the cells.
+func (g *Gateway) claimWithOrigin(ctx context.Context, cells []*cell, consumer, id string) (claimIn, error) {
+	replies := askAll(ctx, cells, func(ctx context.Context, c *cell) (*cellv1.ListClaimsResponse, error) {
+		return call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListClaimsRequest{ConsumerUuids: []string{consumer}, WantOrigins: true},
+			cellv1.CellSchedulerClient.ListClaims)
+	})
+	if ctx.Err() != nil {
+		return claimIn{}, ctx.Err()
+	}
+	for _, r := range replies {
+		for i, c := range r.got.GetClaims() {
+			if c.GetClaimId() == id && i < len(r.got.GetClaimOrigins()) {
+				return claimIn{r.cell, c, r.got.GetClaimOrigins()[i]}, nil
+			}
+		}
+	}
+	return claimIn{}, notFound(replies, fmt.Sprintf("live claim %s of consumer %s", id, consumer))
+}
+
+// swapTo gives the operation that puts a claim on an alternate of its answer, all
+// but the lease, and writes the new answer into answer: the alternate selected, the
+// others left.
+func swapTo(c *cellgatev1.Claim, answer *cellgatev1.Destinations, host string) (*cellv1.SwapClaim, error) {
+	at := slices.IndexFunc(answer.GetAlternates(), func(a *cellgatev1.Selection) bool { return a.GetComputeNodeUuid() == host })
+	if at < 0 {
+		return nil, fault.Invalid("host_uuid", "%s is none of the alternates of claim %s: %s", host, c.GetClaimId(), alternatesOf(answer))
+	}
+	chosen := proto.CloneOf(answer.GetAlternates()[at])
+	chosen.Claimed, chosen.ClaimId, chosen.ClaimState = true, c.GetClaimId(), cellgatev1.ClaimState_PENDING
+	answer.Selected, answer.Alternates = chosen, slices.Delete(answer.GetAlternates(), at, at+1)
+	text, err := proto.Marshal(answer)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the answer of claim %s cannot be marshalled", c.GetClaimId())
+	}
+	swap := &cellv1.SwapClaim{ClaimId: c.GetClaimId(), ConsumerUuid: c.GetConsumerUuid(), HostUuid: host, Answer: text}
+	if swap.Allocations, err = readAllocations(chosen.GetAllocationRequest()); err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the stored alternate of claim %s cannot be read", c.GetClaimId())
+	}
+	return swap, nil
+}
+
+func alternatesOf(answer *cellgatev1.Destinations) string {
+	var names []string
+	for _, a := range answer.GetAlternates() {
+		names = append(names, a.GetComputeNodeUuid()+" ("+a.GetServiceHost()+")")
+	}
+	if len(names) == 0 {
+		return "it has none left"
+	}
+	return strings.Join(names, ", ")
+}
+
+// readAllocations reads what allocationRequest wrote.
+func readAllocations(text string) ([]*cellgatev1.Allocation, error) {
+	var form struct {
+		Allocations map[string]struct {
+			Resources map[string]int32 `json:"resources"`
+		} `json:"allocations"`
+	}
+	if err := json.Unmarshal([]byte(text), &form); err != nil {
+		return nil, err
+	}
+	var out []*cellgatev1.Allocation
+	for _, provider := range slices.Sorted(maps.Keys(form.Allocations)) {
+		resources := form.Allocations[provider].Resources
+		for _, class := range slices.Sorted(maps.Keys(resources)) {
+			out = append(out, &cellgatev1.Allocation{ProviderUuid: provider, ResourceClass: class, Amount: resources[class]})
+		}
+	}
+	return out, nil
+}
