@@ -4,7 +4,9 @@ import (
 	"context"
 	"slices"
 
+	"github.com/sony/gobreaker/v2"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -38,12 +40,36 @@ func (g *Gateway) showCells(ctx context.Context, cells []*cell) []*cellgatev1.Ce
 		row.Cell, row.CellUuid = r.cell.cfg.Name, r.cell.uuid()
 		row.Enabled, row.Replicas = !r.cell.cfg.Disabled, r.cell.cfg.Replicas
 		row.Available, row.Reason = r.err == nil, ""
+		row.ReplicaStates = r.cell.replicaStates()
 		if r.err != nil {
 			row.Reason = reasonOf(r.err)
 		}
 		out = append(out, row)
 	}
 	return out
+}
+
+// replicaStates shows the cell's replicas as their breakers see them.
+func (c *cell) replicaStates() []*cellgatev1.ReplicaState {
+	var out []*cellgatev1.ReplicaState
+	for _, r := range c.replicas {
+		v := r.breaker.view()
+		s := &cellgatev1.ReplicaState{Address: r.addr, Breaker: shownStates[v.state], Since: timestamppb.New(v.since)}
+		switch {
+		case r.strange() != nil:
+			s.LastError = reasonOf(r.strange())
+		case v.err != nil:
+			s.LastError = reasonOf(v.err)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+var shownStates = map[gobreaker.State]cellgatev1.BreakerState{
+	gobreaker.StateClosed:   cellgatev1.BreakerState_CLOSED,
+	gobreaker.StateOpen:     cellgatev1.BreakerState_OPEN,
+	gobreaker.StateHalfOpen: cellgatev1.BreakerState_HALF_OPEN,
 }
 
 // zonesOf gives a cell's zones as selections call them, sorted: hosts that are in

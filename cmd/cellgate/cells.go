@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -39,7 +40,7 @@ func newCells(t terminal) *cobra.Command {
 }
 
 func showCells(w io.Writer, cells []*cellgatev1.Cell) error {
-	t := newTable(w, "CELL", "STATE", "HOSTS UP", "PENDING", "CONFIRMED", "VCPU", "MEMORY GIB", "DISK GIB", "OTHER", "ZONES", "REPLICAS")
+	t := newTable(w, "CELL", "STATE", "HOSTS UP", "PENDING", "CONFIRMED", "VCPU", "MEMORY GIB", "DISK GIB", "OTHER", "ZONES", "REPLICAS", "BREAKERS")
 	for _, c := range cells {
 		cpu, memory, disk, other := "", "", "", []string(nil)
 		for _, r := range c.GetResources() {
@@ -55,9 +56,23 @@ func showCells(w io.Writer, cells []*cellgatev1.Cell) error {
 			}
 		}
 		t.row(c.GetCell(), cellState(c), of(c.GetHostsUp(), c.GetHosts()), c.GetClaimsPending(), c.GetClaimsConfirmed(),
-			cpu, memory, disk, strings.Join(other, ", "), strings.Join(c.GetAvailabilityZones(), ","), strings.Join(c.GetReplicas(), ","))
+			cpu, memory, disk, strings.Join(other, ", "), strings.Join(c.GetAvailabilityZones(), ","), strings.Join(c.GetReplicas(), ","), breakers(c))
 	}
 	return t.end()
+}
+
+// breakers shows the breaker of each replica: closed, or since when it is not and
+// why.
+func breakers(c *cellgatev1.Cell) string {
+	var out []string
+	for _, r := range c.GetReplicaStates() {
+		text := strings.ReplaceAll(strings.ToLower(r.GetBreaker().String()), "_", "-")
+		if r.GetBreaker() != cellgatev1.BreakerState_CLOSED {
+			text += fmt.Sprintf(" since %s: %s", r.GetSince().AsTime().Format(time.RFC3339), r.GetLastError())
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
 }
 
 func cellState(c *cellgatev1.Cell) string {

@@ -37,6 +37,7 @@ func (l *loader) checkGateway(g Gateway) {
 	l.positive("gateway.propose_budget", g.ProposeBudget)
 	l.positive("gateway.claim_budget", g.ClaimBudget)
 	l.positive("gateway.max_deadline", g.MaxDeadline)
+	l.checkBreaker(g)
 	l.atLeast("gateway.max_in_flight", g.MaxInFlight, 1)
 	l.drainDelay("gateway.drain_delay", g.DrainDelay)
 	l.needed("gateway.default_availability_zone", g.DefaultAvailabilityZone)
@@ -63,6 +64,17 @@ func (l *loader) checkGateway(g Gateway) {
 	l.checkClientTLS("gateway.cell_tls", g.CellTLS)
 	for i, w := range g.Weighers {
 		l.needed(fmt.Sprintf("gateway.weighers[%d].name", i), w.Name)
+	}
+}
+
+func (l *loader) checkBreaker(g Gateway) {
+	b := g.Breaker
+	l.atLeast("gateway.breaker.failures", b.Failures, 1)
+	l.positive("gateway.breaker.open_for", b.OpenFor)
+	l.positive("gateway.breaker.probe_every", b.ProbeEvery)
+	l.positive("gateway.breaker.probe_budget", b.ProbeBudget)
+	if longest := max(g.ProposeBudget, g.ClaimBudget, b.ProbeBudget); b.Window <= longest {
+		l.bad("gateway.breaker.window", "%v is not longer than every budget (%v): calls that take as long would not count", b.Window, longest)
 	}
 }
 

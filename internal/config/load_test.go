@@ -69,7 +69,7 @@ func TestShippedExamplesShowTheDefaults(t *testing.T) {
 		for _, k := range append(Keys(section), Keys("telemetry")...) {
 			_, key, _ := strings.Cut(k.Path, ".")
 			// TLS is shown in examples/secure.
-			if key != "insecure" && key != "replica" && !strings.Contains(key, "tls.") && !strings.Contains(string(text), key+":") {
+			if key != "insecure" && key != "replica" && !strings.Contains(key, "tls.") && !strings.Contains(string(text), key[strings.LastIndexByte(key, '.')+1:]+":") {
 				t.Errorf("%s does not show %s", name, k.Path)
 			}
 		}
@@ -182,6 +182,10 @@ func TestProblemsNameTheirPlaceAndTheNearestKey(t *testing.T) {
 		"variable":            {file: head, env: []string{"CELLGATE_GATEWAY_GPRC=x"}, want: []string{"unknown environment variable CELLGATE_GATEWAY_GPRC; did you mean CELLGATE_GATEWAY_GRPC?"}},
 		"cell flag":           {flags: map[string]string{"gateway.cells": "a@b"}, want: []string{`--cell: gateway.cells: "a@b" is not a cell`, "at least one cell"}},
 		"entry by flag":       {flags: map[string]string{"gateway.cells": "a=b@h:1"}, want: []string{`--cell: gateway.cells[0].uuid: "b" is not a uuid`}},
+		"breaker": {
+			file: head + "  breaker: {failures: 0, window: 2s, open_for: 0s}\n", flags: map[string]string{"gateway.breaker.probe_budget": "-1s"},
+			want: []string{"c.yaml:3: gateway.breaker.failures: 0 is below 1", "c.yaml:3: gateway.breaker.window: 2s is not longer than every budget (2s)", "gateway.breaker.open_for: 0s is not above 0", "--breaker-probe-budget: gateway.breaker.probe_budget: -1s is not above 0"},
+		},
 		"same cell twice": {
 			file: "gateway:\n  cells:\n    - &a {name: a, uuid: c0000000-0000-4000-8000-000000000001, replicas: [h:1]}\n    - *a\n",
 			want: []string{`gateway.cells[1].name: "a" is that of cells[0] already`, "gateway.cells[1].uuid"},
@@ -256,8 +260,10 @@ func TestKeysAreComplete(t *testing.T) {
 				continue
 			}
 			c := Default()
-			v, _ := fieldByKey(reflect.ValueOf(&c).Elem(), section)
-			f, _ := fieldByKey(v, strings.TrimPrefix(k.Path, section+"."))
+			f := reflect.ValueOf(&c).Elem()
+			for _, name := range strings.Split(k.Path, ".") {
+				f, _ = fieldByKey(f, name)
+			}
 			before := f.Interface()
 			if err := setText(f, k.Default); err != nil || f.Interface() != before {
 				t.Errorf("%s: default %q is read as %v, error %v", k.Path, k.Default, f.Interface(), err)

@@ -40,6 +40,7 @@ type Gateway struct {
 	ProposeBudget time.Duration `yaml:"propose_budget" help:"how long a cell may take to propose hosts"`
 	ClaimBudget   time.Duration `yaml:"claim_budget" help:"how long a cell may take to claim"`
 	MaxDeadline   time.Duration `yaml:"max_deadline" help:"the longest a request may take"`
+	Breaker       Breaker       `yaml:"breaker"`
 	// Filters and Weighers, empty: all, in Nova's order and with its multipliers.
 	Filters                 []string      `yaml:"filters" help:"filters in order, separated by commas; empty means all"`
 	Weighers                []Weigher     `yaml:"weighers" flag:"weigher" help:"a weigher, as name=multiplier; again for each; empty means all"`
@@ -66,6 +67,16 @@ type ClientTLS struct {
 	Cert       string `yaml:"cert" help:"PEM file of this caller's certificate"`
 	Key        string `yaml:"key" help:"PEM file of its key; others must not be able to read it"`
 	TokenFile  string `yaml:"token_file" help:"file with the token to show; others must not be able to read it"`
+}
+
+// Breaker says when a gateway leaves a cell's replica alone and when it asks it
+// again.
+type Breaker struct {
+	Failures    int           `yaml:"failures" help:"calls that fail in a row before a replica is left alone; one that cannot be reached is at once"`
+	Window      time.Duration `yaml:"window" help:"how long failures count; longer than every budget"`
+	OpenFor     time.Duration `yaml:"open_for" help:"how long a replica is left alone before it is probed"`
+	ProbeEvery  time.Duration `yaml:"probe_every" help:"how often a replica that is in doubt is probed"`
+	ProbeBudget time.Duration `yaml:"probe_budget" help:"how long a replica may take to answer a probe"`
 }
 
 // GatewayCell is one cell a gateway asks. An empty UUID is learned from the cell.
@@ -136,6 +147,10 @@ func Default() Config {
 		Gateway: Gateway{
 			HTTP: "127.0.0.1:8080", GRPC: "127.0.0.1:9090",
 			ProposeBudget: 250 * time.Millisecond, ClaimBudget: 2 * time.Second, MaxDeadline: 30 * time.Second,
+			Breaker: Breaker{
+				Failures: 5, Window: 10 * time.Second, OpenFor: time.Second,
+				ProbeEvery: 500 * time.Millisecond, ProbeBudget: 500 * time.Millisecond,
+			},
 			DefaultAvailabilityZone: "nova", MaxInFlight: 1024, DrainDelay: 2 * time.Second,
 		},
 		Cell: Cell{

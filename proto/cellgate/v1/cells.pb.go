@@ -11,6 +11,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -22,6 +23,62 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+type BreakerState int32
+
+const (
+	BreakerState_BREAKER_STATE_UNSPECIFIED BreakerState = 0
+	// The replica is asked.
+	BreakerState_CLOSED BreakerState = 1
+	// It did not serve: nothing is sent to it, calls that need it fail at once.
+	BreakerState_OPEN BreakerState = 2
+	// One probe of the gateway decides whether it is asked again; users' calls fail
+	// as when it is open.
+	BreakerState_HALF_OPEN BreakerState = 3
+)
+
+// Enum value maps for BreakerState.
+var (
+	BreakerState_name = map[int32]string{
+		0: "BREAKER_STATE_UNSPECIFIED",
+		1: "CLOSED",
+		2: "OPEN",
+		3: "HALF_OPEN",
+	}
+	BreakerState_value = map[string]int32{
+		"BREAKER_STATE_UNSPECIFIED": 0,
+		"CLOSED":                    1,
+		"OPEN":                      2,
+		"HALF_OPEN":                 3,
+	}
+)
+
+func (x BreakerState) Enum() *BreakerState {
+	p := new(BreakerState)
+	*p = x
+	return p
+}
+
+func (x BreakerState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BreakerState) Descriptor() protoreflect.EnumDescriptor {
+	return file_cellgate_v1_cells_proto_enumTypes[0].Descriptor()
+}
+
+func (BreakerState) Type() protoreflect.EnumType {
+	return &file_cellgate_v1_cells_proto_enumTypes[0]
+}
+
+func (x BreakerState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BreakerState.Descriptor instead.
+func (BreakerState) EnumDescriptor() ([]byte, []int) {
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{0}
+}
 
 type Cell struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -43,7 +100,9 @@ type Cell struct {
 	// With the gateway's default zone when a host is in none.
 	AvailabilityZones []string `protobuf:"bytes,12,rep,name=availability_zones,json=availabilityZones,proto3" json:"availability_zones,omitempty"`
 	// The version of the host table that answered.
-	TableVersion  string `protobuf:"bytes,13,opt,name=table_version,json=tableVersion,proto3" json:"table_version,omitempty"`
+	TableVersion string `protobuf:"bytes,13,opt,name=table_version,json=tableVersion,proto3" json:"table_version,omitempty"`
+	// How this gateway sees each replica, in the order of replicas.
+	ReplicaStates []*ReplicaState `protobuf:"bytes,14,rep,name=replica_states,json=replicaStates,proto3" json:"replica_states,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -169,6 +228,87 @@ func (x *Cell) GetTableVersion() string {
 	return ""
 }
 
+func (x *Cell) GetReplicaStates() []*ReplicaState {
+	if x != nil {
+		return x.ReplicaStates
+	}
+	return nil
+}
+
+// ReplicaState is how this gateway sees one scheduler of a cell. Another gateway
+// may see it otherwise.
+type ReplicaState struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Address string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	Breaker BreakerState           `protobuf:"varint,2,opt,name=breaker,proto3,enum=cellgate.v1.BreakerState" json:"breaker,omitempty"`
+	// When the breaker opened, or closed, last; going half-open and back to open
+	// is neither. Until then, when the gateway started.
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// Why the newest call failed for which the replica was to blame; kept when the
+	// breaker closes, empty when there was none.
+	LastError     string `protobuf:"bytes,4,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplicaState) Reset() {
+	*x = ReplicaState{}
+	mi := &file_cellgate_v1_cells_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicaState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicaState) ProtoMessage() {}
+
+func (x *ReplicaState) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_cells_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicaState.ProtoReflect.Descriptor instead.
+func (*ReplicaState) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ReplicaState) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *ReplicaState) GetBreaker() BreakerState {
+	if x != nil {
+		return x.Breaker
+	}
+	return BreakerState_BREAKER_STATE_UNSPECIFIED
+}
+
+func (x *ReplicaState) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ReplicaState) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
 type ResourceTotals struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ResourceClass string                 `protobuf:"bytes,1,opt,name=resource_class,json=resourceClass,proto3" json:"resource_class,omitempty"`
@@ -184,7 +324,7 @@ type ResourceTotals struct {
 
 func (x *ResourceTotals) Reset() {
 	*x = ResourceTotals{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[1]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -196,7 +336,7 @@ func (x *ResourceTotals) String() string {
 func (*ResourceTotals) ProtoMessage() {}
 
 func (x *ResourceTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[1]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -209,7 +349,7 @@ func (x *ResourceTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceTotals.ProtoReflect.Descriptor instead.
 func (*ResourceTotals) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{1}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ResourceTotals) GetResourceClass() string {
@@ -248,7 +388,7 @@ type ListCellsRequest struct {
 
 func (x *ListCellsRequest) Reset() {
 	*x = ListCellsRequest{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[2]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -260,7 +400,7 @@ func (x *ListCellsRequest) String() string {
 func (*ListCellsRequest) ProtoMessage() {}
 
 func (x *ListCellsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[2]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -273,7 +413,7 @@ func (x *ListCellsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCellsRequest.ProtoReflect.Descriptor instead.
 func (*ListCellsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{2}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{3}
 }
 
 type ListCellsResponse struct {
@@ -285,7 +425,7 @@ type ListCellsResponse struct {
 
 func (x *ListCellsResponse) Reset() {
 	*x = ListCellsResponse{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[3]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -297,7 +437,7 @@ func (x *ListCellsResponse) String() string {
 func (*ListCellsResponse) ProtoMessage() {}
 
 func (x *ListCellsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[3]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -310,7 +450,7 @@ func (x *ListCellsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCellsResponse.ProtoReflect.Descriptor instead.
 func (*ListCellsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{3}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListCellsResponse) GetCells() []*Cell {
@@ -329,7 +469,7 @@ type GetCellRequest struct {
 
 func (x *GetCellRequest) Reset() {
 	*x = GetCellRequest{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[4]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -341,7 +481,7 @@ func (x *GetCellRequest) String() string {
 func (*GetCellRequest) ProtoMessage() {}
 
 func (x *GetCellRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[4]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -354,7 +494,7 @@ func (x *GetCellRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCellRequest.ProtoReflect.Descriptor instead.
 func (*GetCellRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{4}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetCellRequest) GetCell() string {
@@ -373,7 +513,7 @@ type GetCellResponse struct {
 
 func (x *GetCellResponse) Reset() {
 	*x = GetCellResponse{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -385,7 +525,7 @@ func (x *GetCellResponse) String() string {
 func (*GetCellResponse) ProtoMessage() {}
 
 func (x *GetCellResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -398,7 +538,7 @@ func (x *GetCellResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCellResponse.ProtoReflect.Descriptor instead.
 func (*GetCellResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{5}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetCellResponse) GetCell() *Cell {
@@ -412,7 +552,7 @@ var File_cellgate_v1_cells_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\n" +
-	"\x17cellgate/v1/cells.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\"\xb5\x03\n" +
+	"\x17cellgate/v1/cells.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf7\x03\n" +
 	"\x04Cell\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
 	"\tcell_uuid\x18\x02 \x01(\tR\bcellUuid\x12\x18\n" +
@@ -427,7 +567,14 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	" \x01(\x05R\x0fclaimsConfirmed\x129\n" +
 	"\tresources\x18\v \x03(\v2\x1b.cellgate.v1.ResourceTotalsR\tresources\x12-\n" +
 	"\x12availability_zones\x18\f \x03(\tR\x11availabilityZones\x12#\n" +
-	"\rtable_version\x18\r \x01(\tR\ftableVersion\"\x8a\x01\n" +
+	"\rtable_version\x18\r \x01(\tR\ftableVersion\x12@\n" +
+	"\x0ereplica_states\x18\x0e \x03(\v2\x19.cellgate.v1.ReplicaStateR\rreplicaStates\"\xae\x01\n" +
+	"\fReplicaState\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x123\n" +
+	"\abreaker\x18\x02 \x01(\x0e2\x19.cellgate.v1.BreakerStateR\abreaker\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\x04 \x01(\tR\tlastError\"\x8a\x01\n" +
 	"\x0eResourceTotals\x12%\n" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x1a\n" +
 	"\bcapacity\x18\x02 \x01(\x03R\bcapacity\x12\x12\n" +
@@ -440,7 +587,13 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\x04cell\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\x04cell\"8\n" +
 	"\x0fGetCellResponse\x12%\n" +
-	"\x04cell\x18\x01 \x01(\v2\x11.cellgate.v1.CellR\x04cell2\xc6\x01\n" +
+	"\x04cell\x18\x01 \x01(\v2\x11.cellgate.v1.CellR\x04cell*R\n" +
+	"\fBreakerState\x12\x1d\n" +
+	"\x19BREAKER_STATE_UNSPECIFIED\x10\x00\x12\n" +
+	"\n" +
+	"\x06CLOSED\x10\x01\x12\b\n" +
+	"\x04OPEN\x10\x02\x12\r\n" +
+	"\tHALF_OPEN\x10\x032\xc6\x01\n" +
 	"\x05Cells\x12]\n" +
 	"\tListCells\x12\x1d.cellgate.v1.ListCellsRequest\x1a\x1e.cellgate.v1.ListCellsResponse\"\x11\x82\xd3\xe4\x93\x02\v\x12\t/v1/cells\x12^\n" +
 	"\aGetCell\x12\x1b.cellgate.v1.GetCellRequest\x1a\x1c.cellgate.v1.GetCellResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/cells/{cell}B'Z%cellgate/proto/cellgate/v1;cellgatev1b\x06proto3"
@@ -457,28 +610,35 @@ func file_cellgate_v1_cells_proto_rawDescGZIP() []byte {
 	return file_cellgate_v1_cells_proto_rawDescData
 }
 
-var file_cellgate_v1_cells_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_cellgate_v1_cells_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_cellgate_v1_cells_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_cellgate_v1_cells_proto_goTypes = []any{
-	(*Cell)(nil),              // 0: cellgate.v1.Cell
-	(*ResourceTotals)(nil),    // 1: cellgate.v1.ResourceTotals
-	(*ListCellsRequest)(nil),  // 2: cellgate.v1.ListCellsRequest
-	(*ListCellsResponse)(nil), // 3: cellgate.v1.ListCellsResponse
-	(*GetCellRequest)(nil),    // 4: cellgate.v1.GetCellRequest
-	(*GetCellResponse)(nil),   // 5: cellgate.v1.GetCellResponse
+	(BreakerState)(0),             // 0: cellgate.v1.BreakerState
+	(*Cell)(nil),                  // 1: cellgate.v1.Cell
+	(*ReplicaState)(nil),          // 2: cellgate.v1.ReplicaState
+	(*ResourceTotals)(nil),        // 3: cellgate.v1.ResourceTotals
+	(*ListCellsRequest)(nil),      // 4: cellgate.v1.ListCellsRequest
+	(*ListCellsResponse)(nil),     // 5: cellgate.v1.ListCellsResponse
+	(*GetCellRequest)(nil),        // 6: cellgate.v1.GetCellRequest
+	(*GetCellResponse)(nil),       // 7: cellgate.v1.GetCellResponse
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 }
 var file_cellgate_v1_cells_proto_depIdxs = []int32{
-	1, // 0: cellgate.v1.Cell.resources:type_name -> cellgate.v1.ResourceTotals
-	0, // 1: cellgate.v1.ListCellsResponse.cells:type_name -> cellgate.v1.Cell
-	0, // 2: cellgate.v1.GetCellResponse.cell:type_name -> cellgate.v1.Cell
-	2, // 3: cellgate.v1.Cells.ListCells:input_type -> cellgate.v1.ListCellsRequest
-	4, // 4: cellgate.v1.Cells.GetCell:input_type -> cellgate.v1.GetCellRequest
-	3, // 5: cellgate.v1.Cells.ListCells:output_type -> cellgate.v1.ListCellsResponse
-	5, // 6: cellgate.v1.Cells.GetCell:output_type -> cellgate.v1.GetCellResponse
-	5, // [5:7] is the sub-list for method output_type
-	3, // [3:5] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	3, // 0: cellgate.v1.Cell.resources:type_name -> cellgate.v1.ResourceTotals
+	2, // 1: cellgate.v1.Cell.replica_states:type_name -> cellgate.v1.ReplicaState
+	0, // 2: cellgate.v1.ReplicaState.breaker:type_name -> cellgate.v1.BreakerState
+	8, // 3: cellgate.v1.ReplicaState.since:type_name -> google.protobuf.Timestamp
+	1, // 4: cellgate.v1.ListCellsResponse.cells:type_name -> cellgate.v1.Cell
+	1, // 5: cellgate.v1.GetCellResponse.cell:type_name -> cellgate.v1.Cell
+	4, // 6: cellgate.v1.Cells.ListCells:input_type -> cellgate.v1.ListCellsRequest
+	6, // 7: cellgate.v1.Cells.GetCell:input_type -> cellgate.v1.GetCellRequest
+	5, // 8: cellgate.v1.Cells.ListCells:output_type -> cellgate.v1.ListCellsResponse
+	7, // 9: cellgate.v1.Cells.GetCell:output_type -> cellgate.v1.GetCellResponse
+	8, // [8:10] is the sub-list for method output_type
+	6, // [6:8] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_cells_proto_init() }
@@ -491,13 +651,14 @@ func file_cellgate_v1_cells_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_cells_proto_rawDesc), len(file_cellgate_v1_cells_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   6,
+			NumEnums:      1,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_cellgate_v1_cells_proto_goTypes,
 		DependencyIndexes: file_cellgate_v1_cells_proto_depIdxs,
+		EnumInfos:         file_cellgate_v1_cells_proto_enumTypes,
 		MessageInfos:      file_cellgate_v1_cells_proto_msgTypes,
 	}.Build()
 	File_cellgate_v1_cells_proto = out.File

@@ -1,0 +1,207 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// Every operation that asks all cells goes past an open breaker at once, and says
+// what it does not know because of it.
+func TestI7_OpenBreakerFailsFastEverywhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, fleet(2, 2), nil)
+		here, there := w.cells[0].fill(0, 1), w.cells[1].fill(100, 2)
+		w.trip(1)
+		began := time.Now()
+		ctx := t.Context()
+		names := func(err error) {
+			t.Helper()
+			e := mustFail(t, nil, err, fault.CellUnavailable)
+			if e.Metadata["cells"] != "cell2" || !strings.Contains(e.Message, "cell2 (breaker open since ") {
+				t.Errorf("%v %v", e, e.Metadata)
+			}
+		}
+		// What a healthy cell has is found; what may be in the sick one is not denied.
+		if got, err := w.claims.GetClaim(ctx, &cellgatev1.GetClaimRequest{ConsumerUuid: here.GetConsumerUuid()}); err != nil || got.GetClaim().GetClaimId() != here.GetClaimId() {
+			t.Errorf("%v, %v", got, err)
+		}
+		_, err := w.claims.GetClaim(ctx, &cellgatev1.GetClaimRequest{ConsumerUuid: there.GetConsumerUuid()})
+		names(err)
+		_, err = w.claims.GetClaim(ctx, &cellgatev1.GetClaimRequest{ConsumerUuid: there.GetConsumerUuid(), Cell: "cell2"})
+		names(err)
+		if _, err := w.claims.ConfirmClaim(ctx, &cellgatev1.ConfirmClaimRequest{ConsumerUuid: here.GetConsumerUuid(), ClaimId: here.GetClaimId()}); err != nil {
+			t.Error(err)
+		}
+		_, err = w.claims.ConfirmClaim(ctx, &cellgatev1.ConfirmClaimRequest{ConsumerUuid: there.GetConsumerUuid(), ClaimId: there.GetClaimId()})
+		names(err)
+		if _, err := w.claims.ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: here.GetConsumerUuid(), ClaimId: here.GetClaimId()}); err != nil {
+			t.Error(err)
+		}
+		_, err = w.claims.ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: there.GetConsumerUuid(), ClaimId: there.GetClaimId()})
+		names(err)
+		claims, err := w.claims.ListClaims(ctx, &cellgatev1.ListClaimsRequest{})
+		if err != nil || strings.Join(claims.GetUnavailableCells(), ",") != "cell2" {
+			t.Errorf("%v, %v", claims, err)
+		}
+		hosts, err := w.hosts.ListHosts(ctx, &cellgatev1.ListHostsRequest{})
+		if err != nil || strings.Join(hosts.GetUnavailableCells(), ",") != "cell2" || len(hosts.GetHosts()) != 2 {
+			t.Errorf("%v, %v", hosts, err)
+		}
+		if _, err := w.hosts.GetHost(ctx, &cellgatev1.GetHostRequest{HostUuid: testUUID(0xa, 0)}); err != nil {
+			t.Error(err)
+		}
+		_, err = w.hosts.GetHost(ctx, &cellgatev1.GetHostRequest{HostUuid: testUUID(0xa, 100)})
+		names(err)
+		cells, err := w.cellsAPI.ListCells(ctx, &cellgatev1.ListCellsRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sick, well := cells.GetCells()[1], cells.GetCells()[0]
+		if sick.GetAvailable() || !strings.HasPrefix(sick.GetReason(), "breaker open since ") || !well.GetAvailable() {
+			t.Errorf("%v", cells)
+		}
+		if r := sick.GetReplicaStates(); len(r) != 1 || r[0].GetAddress() != "cell2" || r[0].GetBreaker() != cellgatev1.BreakerState_OPEN ||
+			!strings.HasPrefix(r[0].GetLastError(), "cell cell2 did not answer within ") || !r[0].GetSince().IsValid() {
+			t.Errorf("%v", r)
+		}
+		if r := well.GetReplicaStates(); len(r) != 1 || r[0].GetBreaker() != cellgatev1.BreakerState_CLOSED || r[0].GetLastError() != "" {
+			t.Errorf("%v", r)
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("all that took %v", took)
+		}
+	})
+}
+
+// What waits for an answer that changes nothing stops waiting when the breaker
+// opens.
+func TestReadUnderWayEndsWithTheTrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, fleet(2, 2), nil)
+		w.cells[1].hook(hangAll, nil)
+		began := time.Now()
+		done := make(chan error, 1)
+		go func() {
+			_, err := w.claims.GetClaim(context.Background(), &cellgatev1.GetClaimRequest{ConsumerUuid: testUUID(1, 9)})
+			done <- err
+		}()
+		synctest.Wait()
+		for range w.g.cfg.Breaker.Failures {
+			go func() { _, _, _ = w.dry(context.Background()) }()
+		}
+		e := mustFail(t, nil, <-done, fault.CellUnavailable)
+		if took := time.Since(began); took != w.g.cfg.ProposeBudget || !strings.Contains(e.Message, "breaker open since") {
+			t.Errorf("after %v: %v", took, e)
+		}
+		time.Sleep(time.Second) // virtual: the dry runs end
+	})
+}
+
+// A breaker that opens between a proposal and its claim: the claim is not sent, so
+// nothing is in doubt and nothing has to be released.
+func TestClaimThatIsNotSentIsNotInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 9))}, nil)
+		w.cells[1].hook(nil, func(method string, _ any) error {
+			if method != "ProposeBatch" {
+				return nil
+			}
+			go func() {
+				b := w.g.cells[1].replicas[0].breaker
+				for b.view().state == gobreaker.StateClosed {
+					if p, err := b.enter(); err == nil {
+						p.leave(failed, fault.New(fault.Internal, "broken"))
+					}
+				}
+			}()
+			return nil
+		})
+		var resp *cellgatev1.SelectDestinationsResponse
+		for n := range 50 { // whether the breaker is open before the answer is a matter of scheduling
+			if resp = w.choose(ask(n, 1)); resp.GetPartial() {
+				break
+			}
+			time.Sleep(3 * time.Second) // virtual
+		}
+		if s := resp.GetDestinations()[0].GetSelected(); s.GetCell() != "cell1" || !resp.GetPartial() {
+			t.Fatalf("selected %v", s)
+		}
+		synctest.Wait()
+		for _, did := range w.cells[1].did() {
+			if strings.HasPrefix(did, "release ") {
+				t.Errorf("cell2 did %v", w.cells[1].did())
+			}
+		}
+	})
+}
+
+// Every call to a cell has a deadline: its budget, or what the caller leaves.
+func TestEveryCallHasItsBudget(t *testing.T) {
+	for _, limit := range []time.Duration{0, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w := start(t, fleet(1, 4), nil)
+			most := map[string]time.Duration{}
+			w.cells[0].hook(func(ctx context.Context, method string, req any) error {
+				if b, ok := req.(*cellv1.ClaimBatchRequest); ok {
+					method += " " + strings.SplitN(b.GetOps()[0].String(), ":", 2)[0]
+				}
+				until, ok := ctx.Deadline()
+				if !ok {
+					t.Errorf("%s has no deadline", method)
+				}
+				w.cells[0].mu.Lock()
+				defer w.cells[0].mu.Unlock()
+				most[method] = max(most[method], time.Until(until))
+				return nil
+			}, nil)
+			ctx, cancel := t.Context(), func() {}
+			if limit > 0 {
+				ctx, cancel = context.WithTimeout(ctx, limit)
+			}
+			defer cancel()
+			group := ask(1, 2)
+			group.GetRequestSpec().InstanceGroup = &cellgatev1.InstanceGroup{Uuid: testUUID(0xe, 1), Policy: "affinity"}
+			resp, err := w.scheduler.SelectDestinations(ctx, group)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range resp.GetDestinations() {
+				ref := d.GetSelected()
+				if _, err := w.claims.ConfirmClaim(ctx, &cellgatev1.ConfirmClaimRequest{ConsumerUuid: d.GetInstanceUuid(), ClaimId: ref.GetClaimId()}); err != nil {
+					t.Error(err)
+				}
+				if _, err := w.claims.ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: d.GetInstanceUuid(), ClaimId: ref.GetClaimId()}); err != nil {
+					t.Error(err)
+				}
+			}
+			_, _ = w.claims.GetClaim(ctx, &cellgatev1.GetClaimRequest{ConsumerUuid: testUUID(1, 1)})
+			_, _ = w.claims.ListClaims(ctx, &cellgatev1.ListClaimsRequest{})
+			_, _ = w.hosts.ListHosts(ctx, &cellgatev1.ListHostsRequest{})
+			_, _ = w.hosts.GetHost(ctx, &cellgatev1.GetHostRequest{HostUuid: testUUID(0xa, 1)})
+			_, _ = w.cellsAPI.ListCells(ctx, &cellgatev1.ListCellsRequest{})
+			synctest.Wait()
+			for method, want := range map[string]time.Duration{
+				"ProposeBatch": w.g.cfg.ProposeBudget, "ListClaims": w.g.cfg.ClaimBudget, "ListHosts": w.g.cfg.ClaimBudget,
+				"GetSummary": w.g.cfg.ClaimBudget, "ClaimBatch claim": share(ctx, w.g.cfg.ClaimBudget), "ClaimBatch pin": share(ctx, w.g.cfg.ClaimBudget),
+				"ClaimBatch confirm": w.g.cfg.ClaimBudget, "ClaimBatch release": w.g.cfg.ClaimBudget, "ClaimBatch unpin": w.g.cfg.ClaimBudget,
+			} {
+				if limit > 0 && method != "ClaimBatch unpin" { // that one outlives its caller
+					want = min(want, limit)
+				}
+				// gRPC rounds what it sends up.
+				if got := most[method]; got <= 0 || got > want+time.Millisecond {
+					t.Errorf("caller's limit %v: %s has %v, want %v at most and more than nothing", limit, method, got, want)
+				}
+			}
+		})
+	}
+}

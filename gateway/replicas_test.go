@@ -1,0 +1,148 @@
+package gateway
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// twoReplicas is a world of one cell with two replicas, which both say they are it.
+func twoReplicas(t *testing.T, change func(*Config)) *world {
+	t.Helper()
+	first, second := newFakeCell(1, testHost(1, 9)), newFakeCell(1, testHost(1, 9))
+	second.name = "replica2"
+	w := start(t, []*fakeCell{first, second}, func(c *Config) {
+		c.Cells = c.Cells[:1]
+		c.Cells[0].Replicas = []string{"cell1", "replica2"}
+		if change != nil {
+			change(c)
+		}
+	})
+	second.mu.Lock()
+	second.name = "cell1"
+	second.mu.Unlock()
+	time.Sleep(2 * summaryEvery) // virtual: until it is no stranger
+	return w
+}
+
+// A replica that fails at once costs nobody anything while another one serves;
+// one that hangs costs a budget until it is known.
+func TestReadsAndProposalsGoToTheNextReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := twoReplicas(t, nil)
+		w.cells[0].hook(func(context.Context, string, any) error { return fault.New(fault.CellUnavailable, "loading") }, nil)
+		for range 3 {
+			if resp, took, err := w.dry(t.Context()); err != nil || took != 0 || resp.GetPartial() {
+				t.Fatalf("took %v: %v, %v", took, resp, err)
+			}
+			if _, err := w.hosts.GetHost(t.Context(), &cellgatev1.GetHostRequest{HostUuid: testUUID(0xa, 1)}); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := w.claims.ReleaseClaim(t.Context(), &cellgatev1.ReleaseClaimRequest{ConsumerUuid: testUUID(1, 1), ClaimId: "early"}); err != nil {
+			t.Error(err)
+		}
+		w.cells[0].hook(nil, nil)
+		time.Sleep(5 * time.Second) // virtual
+		w.cells[0].hook(hangAll, nil)
+		slow := 0
+		for range 50 {
+			if _, took, _ := w.dry(t.Context()); took > 0 {
+				slow++
+			}
+		}
+		if slow > w.g.cfg.Breaker.Failures {
+			t.Errorf("%d requests waited", slow)
+		}
+	})
+}
+
+// A claim whose outcome is unknown is not sent to another replica: it is released,
+// and planned again under another id.
+func TestUnknownClaimIsNotSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := twoReplicas(t, nil)
+		sent := map[string]int{}
+		count := func(method string, req any) {
+			if b, ok := req.(*cellv1.ClaimBatchRequest); ok {
+				for _, op := range b.GetOps() {
+					if c := op.GetClaim(); c != nil {
+						sent[c.GetClaimId()]++
+					}
+				}
+			}
+		}
+		for _, c := range w.cells {
+			c.hook(func(_ context.Context, method string, req any) error {
+				w.cells[0].mu.Lock()
+				defer w.cells[0].mu.Unlock()
+				count(method, req)
+				return nil
+			}, func(method string, req any) error {
+				if b, ok := req.(*cellv1.ClaimBatchRequest); ok && b.GetOps()[0].GetClaim() != nil {
+					return fault.New(fault.CellUnavailable, "the reply is lost")
+				}
+				return nil
+			})
+		}
+		w.refused(ask(1, 1), fault.CellUnavailable)
+		synctest.Wait()
+		if len(sent) != 1 {
+			t.Errorf("claims sent: %v", sent)
+		}
+		for id, n := range sent {
+			if n != 1 {
+				t.Errorf("claim %s was sent %d times", id, n)
+			}
+		}
+		if n := w.liveClaims(); n != 0 {
+			t.Errorf("%d claims are left", n)
+		}
+	})
+}
+
+// When every replica is sick the load is not multiplied by their number.
+func TestRetriesHaveABudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := twoReplicas(t, func(c *Config) { c.Breaker.Failures, c.Breaker.Window = 1<<30, 24*time.Hour })
+		// Enough that went well, so that the share of failures opens nothing.
+		for range 5000 {
+			if _, err := w.hosts.GetHost(t.Context(), &cellgatev1.GetHostRequest{HostUuid: testUUID(0xa, 1)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, r := range w.g.cells[0].replicas { // the second one too
+			for range 5000 {
+				p, err := r.breaker.enter()
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.leave(served, nil)
+			}
+		}
+		var calls atomic.Int32
+		for _, c := range w.cells {
+			c.hook(func(_ context.Context, method string, _ any) error {
+				if method == "ListHosts" {
+					calls.Add(1)
+					return fault.New(fault.CellUnavailable, "sick")
+				}
+				return nil
+			}, nil)
+		}
+		const users = 1000
+		for range users {
+			_, err := w.hosts.GetHost(t.Context(), &cellgatev1.GetHostRequest{HostUuid: testUUID(0xa, 1)})
+			mustFail(t, nil, err, fault.CellUnavailable)
+		}
+		if n := calls.Load(); n <= users || n > users+users/retryCost+retryMost/retryCost {
+			t.Errorf("%d calls for %d of users", n, users)
+		}
+	})
+}
