@@ -56,6 +56,10 @@ bench-system: build ## Measure selections with durable claims a second on 3 and 
 	$(BIN)/cellgate bench --self --cells 3 --hosts 1000 --callers 1,8,64 --release end
 	$(BIN)/cellgate bench --self --cells 10 --hosts 1000 --callers 1,8,64 --release end --cpu-profile .cellgate/bench
 
+.PHONY: sick
+sick: ## Measure selections while one of three cell processes is stopped, killed and frozen, and after (two minutes).
+	CELLGATE_SICK=1 go test ./cmd/cellgate -run TestI7_StoppedAndFrozenCellsOfRealProcesses -count=1 -v -timeout 10m
+
 .PHONY: lint
 lint: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Check formatting, go vet, staticcheck and the protos.
 	@out=$$($(TOOLS)/gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.')); if [ -n "$$out" ]; then echo "not formatted (make fmt): $$out"; exit 1; fi

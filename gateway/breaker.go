@@ -292,15 +292,29 @@ func (b *breaker) view() view {
 	return view{state: b.steps.State(), since: b.since, err: b.lastError}
 }
 
-// judge says whose fault an error is. late: the time that the replica was given
-// is over; fair: that was as long as it may take. A replica that says no, or that
-// it has too much to do, serves.
-func judge(err error, late, fair bool) verdict {
-	switch kind := fault.KindOf(err); {
-	case late && fair:
-		return failed
-	case late:
+// timing is how long a call took, and what it was given.
+type timing struct {
+	// took; budget is after when it was given up; fair is the time a replica may
+	// take, and given what it had when the caller's own deadline is counted.
+	took, budget, fair, given time.Duration
+}
+
+// late: the time the replica was given is over, as its own clock or ours says.
+func (t timing) late(err error) bool { return t.took >= t.budget || rpc.TimedOut(err) }
+
+// stalled: so much later than its budget ends a call only when this process did not
+// run: it was stopped, or its machine was. The answer may lie in a buffer.
+func (t timing) stalled() bool { return t.took >= 2*t.budget }
+
+// judge says whose fault an error is. A replica that says no, or that it has too
+// much to do, serves.
+func judge(err error, t timing) verdict {
+	kind := fault.KindOf(err)
+	switch {
+	case t.late(err) && (t.given < t.fair || t.stalled()):
 		return excused
+	case t.late(err):
+		return failed
 	case kind == fault.CellUnavailable && !rpc.Unserved(err), kind == fault.Internal:
 		return failed
 	}

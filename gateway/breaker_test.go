@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -384,4 +385,29 @@ func TestLateNewsDoNotCount(t *testing.T) {
 		}
 		enter().leave(served, nil)
 	})
+}
+
+// Whose fault an error is, in the cases that virtual time does not show: a gateway
+// that did not run itself, and a server whose clock is a little ahead.
+func TestBlame(t *testing.T) {
+	slow := fault.Wrap(fault.CellUnavailable, context.DeadlineExceeded, "did not answer")
+	ahead := rpc.FromStatus(status.Error(codes.DeadlineExceeded, "context deadline exceeded"))
+	const budget = 250 * time.Millisecond
+	for name, c := range map[string]struct {
+		err         error
+		took, given time.Duration
+		want        verdict
+	}{
+		"late":                         {slow, budget, budget, failed},
+		"late on a busy machine":       {slow, budget + 80*time.Millisecond, budget, failed},
+		"this process was stopped":     {slow, 10 * time.Second, budget, excused},
+		"the caller had less time":     {slow, budget, budget - time.Millisecond, excused},
+		"the server's clock, all time": {ahead, budget - time.Microsecond, budget, failed},
+		"the server's clock, less":     {ahead, time.Millisecond, 2 * time.Millisecond, excused},
+		"no":                           {fault.New(fault.NoValidHost, "no"), time.Millisecond, budget, served},
+	} {
+		if got := judge(c.err, timing{took: c.took, budget: budget, fair: budget, given: c.given}); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
 }

@@ -74,11 +74,12 @@ func (g *Gateway) probe(ctx context.Context, r *replica) {
 	case ctx.Err() != nil:
 		p.leave(excused, err)
 	default:
-		late := time.Since(began) >= g.cfg.Breaker.ProbeBudget
-		if late {
-			err = tooSlow(err, r.cell, g.cfg.Breaker.ProbeBudget)
+		budget := g.cfg.Breaker.ProbeBudget
+		t := timing{took: time.Since(began), budget: budget, fair: budget, given: budget}
+		if t.took >= budget {
+			err = tooSlow(err, r.cell, budget)
 		}
-		p.leave(judge(err, late, true), err)
+		p.leave(judge(err, t), err)
 	}
 }
 

@@ -154,6 +154,13 @@ func try[T any](ctx context.Context, c *cell, a attempt, once func(context.Conte
 			}
 			return none, err
 		}
+		t := timing{budget: a.budget, fair: a.fair, given: a.budget - time.Since(began)}
+		if failure == nil {
+			t.given = a.budget
+		}
+		if until, ok := ctx.Deadline(); ok {
+			t.given = min(t.given, time.Until(until))
+		}
 		got, err := once(bounded, c.replicas[i], p)
 		if err == nil {
 			p.leave(served, nil)
@@ -163,14 +170,15 @@ func try[T any](ctx context.Context, c *cell, a attempt, once func(context.Conte
 			p.leave(excused, err)
 			return none, ctx.Err()
 		}
-		late := time.Since(began) >= a.budget
+		t.took = time.Since(began)
+		late := t.took >= a.budget
 		switch {
 		case late:
 			err = tooSlow(err, c, a.budget)
 		case a.read && p.closed.Err() != nil:
 			err = p.b.refused()
 		}
-		v := judge(err, late, failure == nil && a.budget >= a.fair)
+		v := judge(err, t)
 		p.leave(v, err)
 		if late || v != failed || !a.again || !rpc.MayRepeat(fault.KindOf(err)) || from+1 >= len(c.replicas) || !c.retries.take() {
 			return none, err

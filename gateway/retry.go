@@ -63,7 +63,8 @@ func repeatable(req any) bool {
 // reads reports whether a call changes nothing in its cell.
 func reads(req any) bool {
 	switch req.(type) {
-	case *cellv1.GetSummaryRequest, *cellv1.ListClaimsRequest, *cellv1.ListHostsRequest:
+	case *cellv1.GetSummaryRequest, *cellv1.ListClaimsRequest, *cellv1.ListHostsRequest,
+		*cellv1.GetDecisionRequest, *cellv1.ListDecisionsRequest:
 		return true
 	}
 	return false

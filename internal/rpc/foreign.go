@@ -37,6 +37,12 @@ func Unserved(err error) bool {
 	return ok && s.Code() == codes.Unimplemented
 }
 
+// TimedOut reports whether an error is gRPC's own, of a call whose time was over.
+func TimedOut(err error) bool {
+	s, ok := foreignStatus(err)
+	return ok && s.Code() == codes.DeadlineExceeded
+}
+
 // foreignStatus finds the status that foreign decoded.
 func foreignStatus(err error) (*status.Status, bool) {
 	var e *fault.Error

@@ -1,0 +1,299 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// sickPlan is how long each phase of a run is, and how many selections a second
+// are sent, whether those before are answered or not.
+type sickPlan struct {
+	phase time.Duration
+	rate  int
+	hosts int
+}
+
+// sickPlanOf: CELLGATE_SICK=1 (`make sick`) measures; a test looks at what must
+// hold.
+func sickPlanOf() sickPlan {
+	if os.Getenv("CELLGATE_SICK") != "" {
+		return sickPlan{phase: 15 * time.Second, rate: 100, hosts: 1000}
+	}
+	return sickPlan{phase: time.Second, rate: 40, hosts: 50}
+}
+
+// TestI7_StoppedAndFrozenCellsOfRealProcesses sends selections at a steady rate
+// while one of three cell processes is stopped and started again, then frozen
+// (SIGSTOP) and thawed. Every selection is answered, without the sick cell it is
+// partial and names it; the cell is back in use soon after it returned. How long
+// answers took, by phase, is printed.
+func TestI7_StoppedAndFrozenCellsOfRealProcesses(t *testing.T) {
+	plan := sickPlanOf()
+	s := startSystem(t, 3, plan.hosts, nil)
+	sick := s.cells[2]
+	// Before the system is killed: what is frozen must not stay so.
+	t.Cleanup(func() {
+		if sick.cmd != nil {
+			_ = sick.cmd.Process.Signal(syscall.SIGCONT)
+		}
+	})
+	l := &sickLoad{t: t, api: cellgatev1.NewSchedulerClient(s.conn), claims: cellgatev1.NewClaimsClient(s.conn), health: healthpb.NewHealthClient(s.conn)}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); l.run(ctx, plan.rate) }()
+
+	freeze := func(sig syscall.Signal) func() {
+		return func() {
+			if err := sick.cmd.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var marks []sickMark
+	step := func(name string, healthy bool, do func()) {
+		m := sickMark{name: name, at: time.Now(), healthy: healthy}
+		do()
+		s.await(30*time.Second, name+": the gateway knows", func(context.Context) (ok bool, why string) {
+			m.known, ok = l.knownFrom(m)
+			return ok, "every answer is as before"
+		})
+		marks = append(marks, m)
+		hold(ctx, plan.phase)
+	}
+	hold(ctx, time.Second) // connections and caches
+	step("before", true, func() {})
+	step("stopped (SIGTERM)", false, func() {
+		if err := sick.signal(syscall.SIGTERM); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	})
+	step("started again", true, sick.start)
+	step("killed (SIGKILL)", false, sick.kill)
+	step("started again", true, sick.start)
+	step("frozen (SIGSTOP)", false, freeze(syscall.SIGSTOP))
+	step("thawed (SIGCONT)", true, freeze(syscall.SIGCONT))
+	cancel()
+	<-ended
+
+	l.report(marks, time.Now())
+}
+
+// sickMark is the beginning of a phase.
+type sickMark struct {
+	name    string
+	at      time.Time
+	healthy bool // all cells run
+	// known is when the first answer came that shows it: partial because of an open
+	// breaker, or not partial any more.
+	known time.Time
+}
+
+// knownFrom gives a mark's known.
+func (l *sickLoad) knownFrom(m sickMark) (time.Time, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.answers {
+		open := strings.HasPrefix(a.named, "cell3: breaker open since ")
+		if a.sent.After(m.at) && a.err == nil && !a.restricted && a.partial != m.healthy && open != m.healthy {
+			return a.sent.Add(a.took), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// sickAnswer is one selection.
+type sickAnswer struct {
+	sent time.Time
+	took time.Duration
+	// restricted: only the two healthy cells' hosts were asked for.
+	restricted bool
+	partial    bool
+	named      string // the report of the sick cell, when partial
+	in         string // the cell of the selection
+	err        error
+	// nothing is how long a call took, at the same moment, that asks no cell: what
+	// the machine does to both.
+	nothing time.Duration
+}
+
+// sickLoad sends selections at a fixed rate, of which every other may only go to
+// cell1 or cell2, and releases what it got. With each it sends a call that asks no
+// cell, to tell what the machine adds.
+type sickLoad struct {
+	t      *testing.T
+	api    cellgatev1.SchedulerClient
+	claims cellgatev1.ClaimsClient
+	health healthpb.HealthClient
+
+	mu      sync.Mutex
+	answers []sickAnswer
+}
+
+func (l *sickLoad) run(ctx context.Context, rate int) {
+	tick := time.NewTicker(time.Second / time.Duration(rate))
+	defer tick.Stop()
+	var all sync.WaitGroup
+	defer all.Wait()
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			all.Go(func() { l.one(n) })
+		}
+	}
+}
+
+// one selects, with 5 s for it, and releases at once.
+func (l *sickLoad) one(n int) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	spec := &cellgatev1.RequestSpec{Flavor: &cellgatev1.Flavor{Vcpus: 1, MemoryMb: 1024, RootGb: 10}, ProjectId: "sick"}
+	a := sickAnswer{restricted: n%2 == 0}
+	if a.restricted {
+		spec.RequestedDestination = &cellgatev1.Destination{Cell: fmt.Sprintf("c0000000-0000-4000-8000-%012d", 1+n/2%2)}
+	}
+	req := &cellgatev1.SelectDestinationsRequest{
+		RequestId: uuid.NewString(), InstanceUuids: []string{uuid.NewString()},
+		Spec: &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: spec},
+	}
+	nothing := make(chan time.Duration, 1)
+	go func() {
+		began := time.Now()
+		if _, err := l.health.Check(ctx, &healthpb.HealthCheckRequest{}); err != nil {
+			l.t.Errorf("health: %v", err)
+		}
+		nothing <- time.Since(began)
+	}()
+	a.sent = time.Now()
+	resp, err := l.api.SelectDestinations(ctx, req)
+	a.took, a.err, a.partial = time.Since(a.sent), err, resp.GetPartial()
+	for _, c := range resp.GetCells() {
+		if c.GetOutcome() == cellgatev1.CellOutcome_UNAVAILABLE {
+			a.named += c.GetCell() + ": " + c.GetReason() + " "
+		}
+	}
+	if err == nil {
+		got := resp.GetDestinations()[0]
+		a.in = got.GetSelected().GetCell()
+		// A cell that went away keeps the claim until its lease is over.
+		_, _ = l.claims.ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: got.GetInstanceUuid(), ClaimId: got.GetSelected().GetClaimId()})
+	}
+	a.nothing = <-nothing
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answers = append(l.answers, a)
+}
+
+// report prints the answers by phase, those before the gateway knew apart, and
+// demands what does not depend on how busy the machine is.
+func (l *sickLoad) report(marks []sickMark, end time.Time) {
+	t := l.t
+	slices.SortFunc(l.answers, func(a, b sickAnswer) int { return a.sent.Compare(b.sent) })
+	var text strings.Builder
+	rows := newTable(&text, "PHASE", "SENT", "ANSWERED", "PARTIAL", "P50", "P99", "LONGEST", "RESTRICTED: P50", "P99", "LONGEST", "NO CELL: P50", "P99", "LONGEST", "GATEWAY")
+	for i, m := range marks {
+		until := end
+		if i+1 < len(marks) {
+			until = marks[i+1].at
+		}
+		known := "knew after " + m.known.Sub(m.at).Round(10*time.Millisecond).String()
+		if i == 0 {
+			l.row(rows, m.name, m.at, until, "")
+			continue
+		}
+		l.row(rows, m.name, m.at, m.known, known)
+		l.row(rows, "  from then on", m.known, until, "")
+		if !m.healthy {
+			l.demandPartial(m, until)
+		}
+	}
+	if err := rows.end(); err != nil {
+		t.Error(err)
+	}
+	reasons := map[string]int{}
+	for _, a := range l.answers {
+		if a.err != nil {
+			t.Errorf("%v after the start: no answer after %v: %v", a.sent.Sub(marks[0].at).Round(time.Millisecond), a.took, a.err)
+		}
+		if a.restricted && a.in == "cell3" {
+			t.Error("restricted to another cell, placed in cell3")
+		}
+		if kind, _, _ := strings.Cut(a.named, " since"); kind != "" {
+			reasons[kind]++
+		}
+	}
+	t.Logf("\n%s\n%v", text.String(), reasons)
+	if path := os.Getenv("CELLGATE_SICK_TABLE"); path != "" {
+		if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// demandPartial: while the cell is sick, and from when the gateway knows, nothing
+// is placed there and whoever could have been is told.
+func (l *sickLoad) demandPartial(m sickMark, until time.Time) {
+	n := 0
+	for _, a := range l.answers {
+		if a.sent.Before(m.known) || a.sent.After(until) || a.restricted || a.err != nil {
+			continue
+		}
+		n++
+		if !a.partial || !strings.HasPrefix(a.named, "cell3: breaker open since ") || a.in == "cell3" {
+			l.t.Errorf("%s: an answer of %v is in %s, partial %v, %q", m.name, a.sent.Sub(m.at), a.in, a.partial, a.named)
+		}
+	}
+	if n == 0 {
+		l.t.Errorf("%s: no answers", m.name)
+	}
+}
+
+func (l *sickLoad) row(rows *table, name string, from, until time.Time, known string) {
+	var all, restricted, nothing []time.Duration
+	sent, answered, partial := 0, 0, 0
+	for _, a := range l.answers {
+		if a.sent.Before(from) || !a.sent.Before(until) {
+			continue
+		}
+		sent++
+		if a.err != nil {
+			continue
+		}
+		answered++
+		nothing = append(nothing, a.nothing)
+		if a.partial {
+			partial++
+		}
+		if a.restricted {
+			restricted = append(restricted, a.took)
+		} else {
+			all = append(all, a.took)
+		}
+	}
+	rows.row(name, sent, answered, partial, quantile(all, 0.5), quantile(all, 0.99), quantile(all, 1),
+		quantile(restricted, 0.5), quantile(restricted, 0.99), quantile(restricted, 1),
+		quantile(nothing, 0.5), quantile(nothing, 0.99), quantile(nothing, 1), known)
+}
+
+func quantile(took []time.Duration, q float64) string {
+	if len(took) == 0 {
+		return ""
+	}
+	slices.Sort(took)
+	at := took[max(0, int(math.Ceil(q*float64(len(took))))-1)]
+	return fmt.Sprintf("%.1f ms", float64(at.Microseconds())/1000)
+}
