@@ -7,8 +7,9 @@ import (
 )
 
 // claim takes resources. The same claim_id again is answered with the claim as
-// it is; a consumer has at most one live claim (I2); a provider is never taken
-// over capacity (I1); hard group policies hold (I9).
+// it is; a consumer has at most one live claim, and one beside it that moves it
+// (I2); a provider is never taken over capacity (I1); hard group policies hold
+// (I9).
 func (t *transaction) claim(n *NewClaim) Outcome {
 	if r := n.problem(); r != "" {
 		return refused(fault.InvalidRequest, "%s", r)
@@ -16,19 +17,12 @@ func (t *transaction) claim(n *NewClaim) Outcome {
 	if c := t.view.Claims[n.ClaimID]; c != nil {
 		return again(c, n)
 	}
-	if ids := t.view.LiveByConsumer[n.ConsumerUUID]; len(ids) > 0 {
-		o := refused(fault.AlreadyExists, "consumer %s already has claim %s", n.ConsumerUUID, ids[0])
-		o.Claim = t.view.Claims[ids[0]]
-		return o
+	if other := t.inTheWay(n.ConsumerUUID, n.Moves); other != nil {
+		return hasClaim(n.ConsumerUUID, other)
 	}
-	h := t.view.Hosts[n.HostUUID]
-	if h == nil {
-		return refused(fault.NotFound, "host_uuid: no host %s in this cell", n.HostUUID)
-	}
-	if h.Disabled {
-		o := refused(fault.NoValidHost, "host %s is disabled", h.ServiceHost)
-		o.Refusal.Filter, o.Refusal.Detail = "ComputeFilter", "disabled"
-		return o
+	h, r := t.host(n.HostUUID)
+	if r != nil {
+		return Outcome{Refusal: r}
 	}
 	c := &Claim{
 		ClaimID: n.ClaimID, ConsumerUUID: n.ConsumerUUID, State: Pending,
@@ -36,7 +30,7 @@ func (t *transaction) claim(n *NewClaim) Outcome {
 		Allocations: n.Allocations, Group: n.Group,
 		ProjectID: n.ProjectID, UserID: n.UserID,
 		RequestID: n.RequestID, Fingerprint: n.Fingerprint, DecisionID: n.DecisionID,
-		InstanceIndex: n.InstanceIndex, Answer: n.Answer,
+		InstanceIndex: n.InstanceIndex, Answer: n.Answer, Moves: n.Moves, MovesCell: n.MovesCell,
 		ExpiresAt: t.now.Add(n.TTL), CreatedAt: t.now, UpdatedAt: t.now,
 	}
 	if r := t.roomFor(h, c); r != nil {
@@ -45,6 +39,58 @@ func (t *transaction) claim(n *NewClaim) Outcome {
 	t.hold(c.HostUUID, nil, c)
 	t.putClaim(c)
 	return Outcome{Claim: c}
+}
+
+// inTheWay gives the live claim that keeps a consumer from a new one: any, but
+// for the one the new claim moves when there is no other. Nil when none does.
+func (t *transaction) inTheWay(consumer, moves string) *Claim {
+	var first, other *Claim
+	beside := false
+	for _, id := range t.view.LiveByConsumer[consumer] {
+		c := t.view.Claims[id]
+		if first == nil || comesFirst(c, first) {
+			first = c
+		}
+		if id == moves {
+			beside = true
+		} else if other == nil || comesFirst(c, other) {
+			other = c
+		}
+	}
+	if beside {
+		return other
+	}
+	return first
+}
+
+// comesFirst orders a consumer's claims: one that moves another comes after it.
+func comesFirst(a, b *Claim) bool {
+	if from, to := a.Moves == b.ClaimID, b.Moves == a.ClaimID; from != to {
+		return to
+	}
+	return a.ClaimID < b.ClaimID
+}
+
+// hasClaim refuses because of a live claim of the consumer.
+func hasClaim(consumer string, c *Claim) Outcome {
+	o := refused(fault.AlreadyExists, "consumer %s already has claim %s", consumer, c.ClaimID)
+	o.Claim = c
+	return o
+}
+
+// host gives a host that takes claims, or why it does not.
+func (t *transaction) host(uuid string) (*Host, *Refusal) {
+	h := t.view.Hosts[uuid]
+	if h == nil {
+		return nil, &Refusal{Kind: fault.NotFound, Message: fmt.Sprintf("host_uuid: no host %s in this cell", uuid)}
+	}
+	if h.Disabled {
+		return nil, &Refusal{
+			Kind: fault.NoValidHost, Message: fmt.Sprintf("host %s is disabled", h.ServiceHost),
+			Filter: "ComputeFilter", Detail: "disabled",
+		}
+	}
+	return h, nil
 }
 
 func again(c *Claim, n *NewClaim) Outcome {
@@ -57,6 +103,12 @@ func again(c *Claim, n *NewClaim) Outcome {
 		return o
 	case c.HostUUID != n.HostUUID:
 		return refused(fault.InvalidRequest, "host_uuid: claim %s is on another host", c.ClaimID)
+	case !sameAllocations(c.Allocations, n.Allocations):
+		return refused(fault.InvalidRequest, "allocations: claim %s has others", c.ClaimID)
+	case !c.Group.same(n.Group):
+		return refused(fault.InvalidRequest, "group: claim %s has another", c.ClaimID)
+	case c.Moves != n.Moves || c.MovesCell != n.MovesCell:
+		return refused(fault.InvalidRequest, "moves_claim_id: claim %s moves another", c.ClaimID)
 	}
 	return Outcome{Claim: c}
 }

@@ -8,8 +8,8 @@ import (
 	"cellgate/internal/fault"
 )
 
-// Decision is what a batch comes to.
-type Decision struct {
+// Result is what a batch comes to.
+type Result struct {
 	// Outcomes has one for each operation, in order.
 	Outcomes []Outcome
 	// Changes has the final row of everything that changed, once each, in the
@@ -20,10 +20,10 @@ type Decision struct {
 // Decide runs the operations in order on the view, each on what those before it
 // left. An operation that is refused changes nothing. now is store time.
 //
-// It is deterministic: equal rows, operations and time give an equal decision.
-func Decide(now time.Time, v *View, ops []Op) Decision {
+// It is deterministic: equal rows, operations and time give an equal result.
+func Decide(now time.Time, v *View, ops []Op) Result {
 	t := &transaction{now: now.Round(0).UTC(), view: v, seen: map[rowKey]struct{}{}}
-	d := Decision{Outcomes: make([]Outcome, len(ops))}
+	d := Result{Outcomes: make([]Outcome, len(ops))}
 	for i := range ops {
 		d.Outcomes[i] = t.run(&ops[i])
 	}
@@ -62,7 +62,7 @@ func (t *transaction) run(op *Op) Outcome {
 	set := 0
 	for _, is := range [...]bool{
 		op.PutHost != nil, op.Claim != nil, op.Confirm != nil, op.Release != nil,
-		op.Expire != nil, op.Pin != nil, op.Unpin != nil,
+		op.Expire != nil, op.Pin != nil, op.Unpin != nil, op.Swap != nil, op.Transfer != nil,
 	} {
 		if is {
 			set++
@@ -84,6 +84,10 @@ func (t *transaction) run(op *Op) Outcome {
 		return t.expire(op.Expire)
 	case op.Pin != nil:
 		return t.pin(op.Pin)
+	case op.Swap != nil:
+		return t.swap(op.Swap)
+	case op.Transfer != nil:
+		return t.transfer(op.Transfer)
 	default:
 		return t.unpin(op.Unpin)
 	}
@@ -122,6 +126,9 @@ func (t *transaction) putClaim(c *Claim) {
 	v := t.view
 	if old := v.Claims[c.ClaimID]; old != nil && old.State.Live() {
 		without(v.LiveByConsumer, old.ConsumerUUID, old.ClaimID)
+		if old.TransferredFrom != "" {
+			without(v.TransferredFrom, old.TransferredFrom, old.ClaimID)
+		}
 		without(v.LiveByHost, old.HostUUID, old.ClaimID)
 		if old.Group != nil {
 			without(v.LiveByGroup, old.Group.UUID, old.ClaimID)
@@ -130,6 +137,9 @@ func (t *transaction) putClaim(c *Claim) {
 	v.Claims[c.ClaimID] = c
 	if c.State.Live() {
 		with(v.LiveByConsumer, c.ConsumerUUID, c.ClaimID)
+		if c.TransferredFrom != "" {
+			with(v.TransferredFrom, c.TransferredFrom, c.ClaimID)
+		}
 		with(v.LiveByHost, c.HostUUID, c.ClaimID)
 		if c.Group != nil {
 			with(v.LiveByGroup, c.Group.UUID, c.ClaimID)

@@ -45,6 +45,12 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 				if strings.HasPrefix(got.claim, "adopted") && strings.HasPrefix(want.claim, "adopted") {
 					got.claim, want.claim = "", ""
 				}
+				if op.Claim != nil && op.Claim.Moves != "" && got.kind == "" {
+					seen["a claim that moves"]++
+				}
+				if op.Confirm != nil && got.kind == "" && got.moves != "" {
+					seen["confirmed a move"]++
+				}
 				if got != want {
 					t.Fatalf("operation %d %+v: decided %+v (%+v), by the naive rules %+v", i, op, got, d.Outcomes[i].Refusal, want)
 				}
@@ -67,6 +73,10 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 		"claim  ", "claim ALREADY_EXISTS ", "claim CLAIM_EXPIRED ", "claim NO_VALID_HOST ResourceFilter",
 		"claim NO_VALID_HOST ServerGroupAffinityFilter", "claim NO_VALID_HOST ServerGroupAntiAffinityFilter",
 		"claim NO_VALID_HOST ComputeFilter", "confirm  ", "confirm CLAIM_EXPIRED ", "pin CONTENDED ", "putHost  ",
+		"swap  ", "swap NO_VALID_HOST ResourceFilter", "swap ALREADY_EXISTS ", "swap CLAIM_EXPIRED ",
+		"swap NO_VALID_HOST ServerGroupAntiAffinityFilter", "swap NO_VALID_HOST ServerGroupAffinityFilter",
+		"transfer  ", "transfer ALREADY_EXISTS ", "transfer CLAIM_EXPIRED ", "transfer NOT_FOUND ",
+		"a claim that moves", "confirmed a move",
 	} {
 		if seen[must] == 0 {
 			t.Errorf("no operation ended as %q: the generator does not reach it; it reached %v", must, seen)
@@ -160,11 +170,13 @@ func TestFootprintNamesEachRowOnce(t *testing.T) {
 		{Expire: &ClaimRef{ClaimID: "c4", ConsumerUUID: "i5"}},
 		{Pin: &NewPin{GroupUUID: "g1"}},
 		{Unpin: &Unpin{GroupUUID: "g3"}},
+		{Swap: &Swap{ClaimID: "c5", ConsumerUUID: "i6", HostUUID: "h3"}},
+		{Transfer: &Transfer{ClaimID: "c6", ConsumerUUID: "i7", ToConsumer: "i8"}},
 		{},
 	})
 	want := Footprint{
-		Hosts: []string{"h1", "h2"}, HostClaims: []string{"h1"}, Claims: []string{"c1", "c2", "c3", "c4"}, Confirms: []string{"c1"},
-		Consumers: []string{"i1", "i2", "i3"}, Groups: []string{"g1"}, Pins: []string{"g1", "g3"},
+		Hosts: []string{"h1", "h2", "h3"}, HostClaims: []string{"h1"}, Claims: []string{"c1", "c2", "c3", "c4", "c5", "c6"}, Confirms: []string{"c1", "c5"},
+		Consumers: []string{"i1", "i2", "i3", "i6", "i7", "i8"}, Groups: []string{"g1"}, Pins: []string{"g1", "g3"},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("footprint is %+v, want %+v", got, want)

@@ -15,7 +15,8 @@
 //
 //   - I1: a new claim never takes a provider over capacity. Adopted claims
 //     (instances a host reports) may; they are counted.
-//   - I2: a consumer has at most one live claim in a shard.
+//   - I2: a consumer has at most one live claim in a shard, and beside it one
+//     that moves it.
 //   - I3: what Apply acknowledged is durable.
 //   - I9: anti-affinity limits and pins of affinity groups hold.
 //   - A lane's journal has no gaps; a reader's cursor is a position in every

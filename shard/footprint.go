@@ -25,12 +25,22 @@ func FootprintOf(ops []Op) Footprint {
 		case op.Confirm != nil:
 			claims.add(&f.Claims, op.Confirm.ClaimID)
 			confirms.add(&f.Confirms, op.Confirm.ClaimID)
-			// An expired claim may come back only if its consumer has no other.
+			// An expired claim may come back only if its consumer has no other; the
+			// one it moves is released.
 			consumers.add(&f.Consumers, op.Confirm.ConsumerUUID)
 		case op.Release != nil:
 			claims.add(&f.Claims, op.Release.ClaimID)
 		case op.Expire != nil:
 			claims.add(&f.Claims, op.Expire.ClaimID)
+		case op.Swap != nil:
+			claims.add(&f.Claims, op.Swap.ClaimID)
+			confirms.add(&f.Confirms, op.Swap.ClaimID)
+			consumers.add(&f.Consumers, op.Swap.ConsumerUUID)
+			hosts.add(&f.Hosts, op.Swap.HostUUID)
+		case op.Transfer != nil:
+			claims.add(&f.Claims, op.Transfer.ClaimID)
+			consumers.add(&f.Consumers, op.Transfer.ConsumerUUID)
+			consumers.add(&f.Consumers, op.Transfer.ToConsumer)
 		case op.Pin != nil:
 			pins.add(&f.Pins, op.Pin.GroupUUID)
 		case op.Unpin != nil:

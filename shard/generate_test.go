@@ -30,7 +30,10 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 			of = consumer.Draw(t, "consumer")
 		}
 		ref := &ClaimRef{ClaimID: id, ConsumerUUID: of}
-		switch rapid.SampledFrom([]string{"claim", "claim", "claim", "claim", "claim", "expire", "expire", "confirm", "confirm", "release", "put", "pin", "unpin"}).Draw(t, "op") {
+		switch rapid.SampledFrom([]string{
+			"claim", "claim", "claim", "claim", "claim", "claim", "expire", "expire", "confirm", "confirm", "release", "put", "pin", "unpin",
+			"swap", "swap", "transfer",
+		}).Draw(t, "op") {
 		case "put":
 			h := host.Draw(t, "host")
 			p := &PutHost{Host: Host{
@@ -65,7 +68,25 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 					Members:    rapid.SliceOfNDistinct(consumer, 0, 2, rapid.ID).Draw(t, "members"),
 				}
 			}
+			switch rapid.SampledFrom(small).Draw(t, "moves?") {
+			case "5", "6":
+				// Another claim of the same consumer's.
+				n.Moves = "c" + string((id[1]-'0'+byte(consumers))%byte(2*consumers)+'0')
+			case "7":
+				n.Moves = claimID.Draw(t, "moves")
+			}
+			if n.Moves == id {
+				n.Moves = ""
+			}
 			return Op{Claim: n}
+		case "swap":
+			h := host.Draw(t, "host")
+			return Op{Swap: &Swap{
+				ClaimID: id, ConsumerUUID: of, HostUUID: h, Allocations: genAllocations(h).Draw(t, "allocations"),
+				TTL: time.Duration(rapid.IntRange(1, 30).Draw(t, "ttl")) * time.Second,
+			}}
+		case "transfer":
+			return Op{Transfer: &Transfer{ClaimID: id, ConsumerUUID: of, ToConsumer: consumer.Draw(t, "to")}}
 		case "confirm":
 			return Op{Confirm: ref}
 		case "release":
@@ -110,6 +131,10 @@ func kindOf(op Op) string {
 		return "release"
 	case op.Expire != nil:
 		return "expire"
+	case op.Swap != nil:
+		return "swap"
+	case op.Transfer != nil:
+		return "transfer"
 	case op.Pin != nil:
 		return "pin"
 	}

@@ -21,19 +21,30 @@ func (g *Group) Hard() bool {
 	return g != nil && (g.Policy == affinity || g.Policy == antiAffinity)
 }
 
+func (g *Group) same(o *Group) bool {
+	if g == nil || o == nil {
+		return g == o
+	}
+	return g.UUID == o.UUID && g.Policy == o.Policy && g.MaxPerHost == o.MaxPerHost && slices.Equal(g.Members, o.Members)
+}
+
 // groupRefusal says why the claim's group does not allow its host; nil when it
-// does. Members are the live claims in the group, and the live claims of the
-// consumers that the group names.
+// does. Members are the instances of the live claims in the group, and those that
+// the group names. The claim's own instance is none of them: it may move away
+// from a group that is elsewhere, as in Nova's late check (compute/manager.py,
+// _validate_instance_group_policy); and where it has a claim already it stays,
+// whatever anti-affinity counts (filters/affinity_filter.py).
 func (t *transaction) groupRefusal(h *Host, c *Claim) *Refusal {
 	if !c.Group.Hard() {
 		return nil
 	}
 	members := slices.Clone(t.view.LiveByGroup[c.Group.UUID])
 	for _, m := range c.Group.Members {
-		members = append(members, t.view.LiveByConsumer[m]...)
+		members = append(members, t.claimsOfInstance(m)...)
 	}
 	slices.Sort(members)
-	members = slices.Compact(members)
+	self := c.Instance()
+	members = slices.DeleteFunc(slices.Compact(members), func(id string) bool { return t.view.Claims[id].Instance() == self })
 
 	if c.Group.Policy == affinity {
 		for _, id := range members {
@@ -47,13 +58,18 @@ func (t *transaction) groupRefusal(h *Host, c *Claim) *Refusal {
 		}
 		return nil
 	}
-	here := 0
-	for _, id := range members {
+	for _, id := range t.claimsOfInstance(self) {
 		if t.view.Claims[id].HostUUID == h.UUID {
-			here++
+			return nil
 		}
 	}
-	if limit := max(1, int(c.Group.MaxPerHost)); here >= limit {
+	var on []string
+	for _, id := range members {
+		if m := t.view.Claims[id]; m.HostUUID == h.UUID && !slices.Contains(on, m.Instance()) {
+			on = append(on, m.Instance())
+		}
+	}
+	if here, limit := len(on), max(1, int(c.Group.MaxPerHost)); here >= limit {
 		return &Refusal{
 			Kind:    fault.NoValidHost,
 			Message: fmt.Sprintf("group %s has %d of at most %d members on host %s", c.Group.UUID, here, limit, h.ServiceHost),
@@ -61,4 +77,16 @@ func (t *transaction) groupRefusal(h *Host, c *Claim) *Refusal {
 		}
 	}
 	return nil
+}
+
+// claimsOfInstance gives the live claims that hold an instance's resources: its
+// own as a consumer, and those transferred from it.
+func (t *transaction) claimsOfInstance(instance string) []string {
+	var ids []string
+	for _, id := range t.view.LiveByConsumer[instance] {
+		if t.view.Claims[id].TransferredFrom == "" {
+			ids = append(ids, id)
+		}
+	}
+	return append(ids, t.view.TransferredFrom[instance]...)
 }

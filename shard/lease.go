@@ -14,6 +14,10 @@ func (t *transaction) over(c *Claim) bool { return !t.now.Before(c.ExpiresAt) }
 // resources and is confirmed; an EXPIRED one takes the same allocation again if
 // it still fits, unless it is of a hard-affinity group: the group may have gone
 // to another cell, which no shard sees but its own.
+//
+// The claim that it moves, while that is live and of the same consumer, is
+// released with it. Once one of the two was transferred, each is its own
+// consumer's to release.
 func (t *transaction) confirm(ref *ClaimRef) Outcome {
 	if r := ref.problem(); r != "" {
 		return refused(fault.InvalidRequest, "%s", r)
@@ -26,14 +30,14 @@ func (t *transaction) confirm(ref *ClaimRef) Outcome {
 	case Confirmed:
 		return Outcome{Claim: c}
 	case Pending:
-		return Outcome{Claim: t.become(c, Confirmed)}
+		return Outcome{Claim: t.confirmed(c)}
 	case Expired:
 		if why := t.lost(c); why != "" {
 			o := refused(fault.ClaimExpired, "claim %s expired, and cannot be taken again: %s", c.ClaimID, why)
 			o.Claim = c
 			return o
 		}
-		return Outcome{Claim: t.become(c, Confirmed)}
+		return Outcome{Claim: t.confirmed(c)}
 	default:
 		o := refused(fault.ClaimExpired, "claim %s was released", c.ClaimID)
 		o.Claim = c
@@ -41,11 +45,27 @@ func (t *transaction) confirm(ref *ClaimRef) Outcome {
 	}
 }
 
-// lost says why an expired claim cannot be taken again; "" when it can. A
-// disabled host does not matter: the instance is there already.
+// confirmed ends a claim's lease, and the claim that it moves.
+func (t *transaction) confirmed(c *Claim) *Claim {
+	n := t.become(c, Confirmed)
+	if c.TransferredFrom != "" {
+		return n
+	}
+	for _, id := range t.view.LiveByConsumer[c.ConsumerUUID] {
+		if id == c.Moves {
+			t.become(t.view.Claims[id], Released)
+			break
+		}
+	}
+	return n
+}
+
+// lost says why an expired claim cannot be taken again; "" when it can. It fits
+// beside the claim that it moves or not at all. A disabled host does not matter:
+// the instance is there already.
 func (t *transaction) lost(c *Claim) string {
-	if ids := t.view.LiveByConsumer[c.ConsumerUUID]; len(ids) > 0 {
-		return "its consumer has claim " + ids[0]
+	if other := t.inTheWay(c.ConsumerUUID, c.Moves); other != nil {
+		return "its consumer has claim " + other.ClaimID
 	}
 	h := t.view.Hosts[c.HostUUID]
 	if h == nil {

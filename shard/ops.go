@@ -17,15 +17,21 @@ type Op struct {
 	Expire *ClaimRef
 	Pin    *NewPin
 	Unpin  *Unpin
+	// Swap puts a claim on another host, Transfer gives it to another consumer.
+	Swap     *Swap
+	Transfer *Transfer
 }
 
 // PutHost registers a host, or replaces its state. Instances are those that
-// exist on it: a PENDING claim of such an instance on this host is CONFIRMED, an
-// instance without a live claim is adopted, an adopted claim takes the
-// allocations reported, and one whose instance is gone is RELEASED. A consumer
-// with a live claim on another host is left alone and counted
-// (Outcome.Conflicts). Nothing changes when the stored state has the same BootID
-// and a StateVersion that is not lower.
+// exist on it; their claims are found by Claim.Instance. A PENDING claim on this
+// host that is the instance's only one here is CONFIRMED, with what Confirm does;
+// an instance without a live claim is adopted, an adopted claim takes the
+// allocations reported, and one whose instance is gone is RELEASED, unless it was
+// transferred: then it is its new consumer's to release. An instance whose live
+// claims are all on other hosts, or were transferred to it, is left alone and
+// counted (Outcome.Conflicts).
+// Nothing changes when the stored state has the same BootID and a StateVersion
+// that is not lower.
 type PutHost struct {
 	Host      Host
 	Instances []Instance
@@ -39,7 +45,13 @@ type Instance struct {
 	UserID      string
 }
 
-// NewClaim asks for resources.
+// NewClaim asks for resources. The same claim_id again, with the same consumer,
+// host, allocations, group and Moves, is answered with the claim as it is.
+//
+// With Moves it may be made beside the consumer's live claim of that id: the two
+// are one set, and the consumer has no third. A consumer without a live claim in
+// this shard gets it too: the claim it moves is in another cell, or has ended
+// since. Any other live claim of the consumer is in the way, ALREADY_EXISTS.
 type NewClaim struct {
 	ClaimID       string
 	ConsumerUUID  string
@@ -54,6 +66,38 @@ type NewClaim struct {
 	DecisionID    string
 	InstanceIndex int32
 	Answer        []byte
+	Moves         string
+	MovesCell     string
+}
+
+// Swap puts a PENDING or EXPIRED claim on a host, PENDING with a new lease,
+// checked as a new claim is; what it held before is given back in the same
+// transaction. Refused, it stays as it is. A live claim that is on the host
+// already is answered as it is.
+//
+// A CONFIRMED claim elsewhere is refused, ALREADY_EXISTS: its instance is there,
+// and moving it is NewClaim's Moves. A RELEASED claim is CLAIM_EXPIRED; so is an
+// EXPIRED one of an affinity group, as for a late Confirm. An EXPIRED claim comes
+// back beside the claim it moves or is moved by, and beside no other.
+type Swap struct {
+	ClaimID      string
+	ConsumerUUID string
+	HostUUID     string
+	Allocations  []Used
+	TTL          time.Duration
+	// Answer replaces the claim's.
+	Answer []byte
+}
+
+// Transfer gives a live claim to another consumer, which must have no live claim
+// in this shard: ALREADY_EXISTS. State, lease, host, group and allocations stay;
+// the claim remembers its first consumer, and transferred back to it forgets. A
+// claim that is ToConsumer's already is answered as it is; an ended one is
+// CLAIM_EXPIRED.
+type Transfer struct {
+	ClaimID      string
+	ConsumerUUID string
+	ToConsumer   string
 }
 
 // ClaimRef names a claim. The consumer is named too so that a release may come
@@ -82,7 +126,7 @@ type Unpin struct {
 // Outcome answers one operation. Refusal nil means done (or already done).
 type Outcome struct {
 	Refusal *Refusal
-	// Claim is the claim after Claim, Confirm, Release and Expire; after an
+	// Claim is the claim after Claim, Confirm, Release, Expire, Swap and Transfer; after an
 	// ALREADY_EXISTS refusal the claim that is in the way.
 	Claim *Claim
 	// PinnedTo is the service host of the group's live pin, after Pin. When it

@@ -2,7 +2,9 @@ package shard
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"cellgate/internal/fault"
@@ -26,6 +28,8 @@ type answer struct {
 	adopted        int
 	conflicts      int
 	over           int
+	// Of the claim.
+	consumer, host, moves, from string
 }
 
 func answerOf(o Outcome) answer {
@@ -34,7 +38,8 @@ func answerOf(o Outcome) answer {
 		a.kind, a.filter, a.detail = o.Refusal.Kind, o.Refusal.Filter, o.Refusal.Detail
 	}
 	if o.Claim != nil {
-		a.claim, a.state = o.Claim.ClaimID, o.Claim.State
+		claim := of(o.Claim)
+		a.claim, a.state, a.consumer, a.host, a.moves, a.from = claim.claim, claim.state, claim.consumer, claim.host, claim.moves, claim.from
 	}
 	return a
 }
@@ -48,13 +53,73 @@ func (o *oracle) find(id string) *Claim {
 	return nil
 }
 
-func (o *oracle) live(consumer string) *Claim {
+// live lists a consumer's live claims, the one that another moves first, else by
+// id.
+func (o *oracle) live(consumer string) []*Claim {
+	var cs []*Claim
 	for _, c := range o.claims {
 		if c.ConsumerUUID == consumer && c.State.Live() {
+			cs = append(cs, c)
+		}
+	}
+	slices.SortFunc(cs, func(a, b *Claim) int { return strings.Compare(a.ClaimID, b.ClaimID) })
+	if len(cs) == 2 && cs[0].Moves == cs[1].ClaimID && cs[1].Moves != cs[0].ClaimID {
+		slices.Reverse(cs)
+	}
+	return cs
+}
+
+// forInstance lists the live claims whose resources are an instance's.
+func (o *oracle) forInstance(instance string) []*Claim {
+	var cs []*Claim
+	for _, c := range o.claims {
+		if c.State.Live() && instanceOf(c) == instance {
+			cs = append(cs, c)
+		}
+	}
+	return cs
+}
+
+func instanceOf(c *Claim) string {
+	if c.TransferredFrom == "" {
+		return c.ConsumerUUID
+	}
+	return c.TransferredFrom
+}
+
+// unlike gives the first claim with another id than this.
+func unlike(cs []*Claim, id string) *Claim {
+	for _, c := range cs {
+		if c.ClaimID != id {
 			return c
 		}
 	}
 	return nil
+}
+
+func has(cs []*Claim, id string) bool {
+	return slices.ContainsFunc(cs, func(c *Claim) bool { return c.ClaimID == id })
+}
+
+// beside gives the claim that keeps a consumer from having one more, that moves
+// another.
+func (o *oracle) beside(consumer, moves string) *Claim {
+	cs := o.live(consumer)
+	if has(cs, moves) {
+		return unlike(cs, moves)
+	}
+	return unlike(cs, "")
+}
+
+// confirm makes a claim CONFIRMED and ends the one it moves, once.
+func (o *oracle) confirm(c *Claim) {
+	if c.State == Confirmed {
+		return
+	}
+	c.State = Confirmed
+	if m := o.find(c.Moves); m != nil && m.State.Live() && m.ConsumerUUID == c.ConsumerUUID && c.TransferredFrom == "" {
+		m.State = Released
+	}
 }
 
 func (o *oracle) inUse(host, provider, class string) int64 {
@@ -69,7 +134,15 @@ func (o *oracle) inUse(host, provider, class string) int64 {
 	return n
 }
 
-func of(c *Claim) answer { return answer{claim: c.ClaimID, state: c.State} }
+func of(c *Claim) answer {
+	return answer{claim: c.ClaimID, state: c.State, consumer: c.ConsumerUUID, host: c.HostUUID, moves: c.Moves, from: c.TransferredFrom}
+}
+
+func no(kind fault.Kind, c *Claim) answer {
+	a := of(c)
+	a.kind = kind
+	return a
+}
 
 func (o *oracle) step(now time.Time, op Op) answer {
 	switch {
@@ -80,13 +153,17 @@ func (o *oracle) step(now time.Time, op Op) answer {
 		if c == nil || c.ConsumerUUID != op.Confirm.ConsumerUUID {
 			return answer{kind: fault.NotFound}
 		}
-		if c.State == Released || c.State == Expired && (o.live(c.ConsumerUUID) != nil || o.refuses(c) != nil || c.Group != nil && c.Group.Policy == "affinity") {
+		if c.State == Released || c.State == Expired && (o.beside(c.ConsumerUUID, c.Moves) != nil || o.refuses(c) != nil || c.Group != nil && c.Group.Policy == "affinity") {
 			a := of(c)
 			a.kind = fault.ClaimExpired
 			return a
 		}
-		c.State = Confirmed
+		o.confirm(c)
 		return of(c)
+	case op.Swap != nil:
+		return o.swap(now, op.Swap)
+	case op.Transfer != nil:
+		return o.transfer(op.Transfer)
 	case op.Release != nil:
 		c := o.find(op.Release.ClaimID)
 		if c == nil {
@@ -144,7 +221,8 @@ func (o *oracle) step(now time.Time, op Op) answer {
 func (o *oracle) claim(now time.Time, n *NewClaim) answer {
 	if c := o.find(n.ClaimID); c != nil {
 		switch {
-		case c.ConsumerUUID != n.ConsumerUUID, c.State.Live() && c.HostUUID != n.HostUUID:
+		case c.ConsumerUUID != n.ConsumerUUID,
+			c.State.Live() && (c.HostUUID != n.HostUUID || c.Moves != n.Moves || !reflect.DeepEqual(c.Group, n.Group) || !reflect.DeepEqual(c.Allocations, n.Allocations)):
 			return answer{kind: fault.InvalidRequest}
 		case !c.State.Live():
 			a := of(c)
@@ -153,10 +231,8 @@ func (o *oracle) claim(now time.Time, n *NewClaim) answer {
 		}
 		return of(c)
 	}
-	if c := o.live(n.ConsumerUUID); c != nil {
-		a := of(c)
-		a.kind = fault.AlreadyExists
-		return a
+	if c := o.beside(n.ConsumerUUID, n.Moves); c != nil {
+		return no(fault.AlreadyExists, c)
 	}
 	h, ok := o.hosts[n.HostUUID]
 	if !ok {
@@ -167,12 +243,70 @@ func (o *oracle) claim(now time.Time, n *NewClaim) answer {
 	}
 	c := &Claim{
 		ClaimID: n.ClaimID, ConsumerUUID: n.ConsumerUUID, HostUUID: n.HostUUID, State: Pending,
-		Allocations: n.Allocations, Group: n.Group, ExpiresAt: now.Add(n.TTL),
+		Allocations: n.Allocations, Group: n.Group, ExpiresAt: now.Add(n.TTL), Moves: n.Moves,
 	}
 	if r := o.refuses(c); r != nil {
 		return *r
 	}
 	o.claims = append(o.claims, c)
+	return of(c)
+}
+
+func (o *oracle) swap(now time.Time, s *Swap) answer {
+	c := o.find(s.ClaimID)
+	switch {
+	case c == nil || c.ConsumerUUID != s.ConsumerUUID:
+		return answer{kind: fault.NotFound}
+	case c.State == Released:
+		return no(fault.ClaimExpired, c)
+	case c.State.Live() && c.HostUUID == s.HostUUID:
+		return of(c)
+	case c.State == Confirmed:
+		return no(fault.AlreadyExists, c)
+	}
+	if c.State == Expired {
+		cs := o.live(c.ConsumerUUID)
+		if len(cs) > 1 || len(cs) == 1 && cs[0].ClaimID != c.Moves && cs[0].Moves != c.ClaimID {
+			return no(fault.AlreadyExists, cs[0])
+		}
+		if c.Group != nil && c.Group.Policy == "affinity" {
+			return no(fault.ClaimExpired, c)
+		}
+	}
+	h, ok := o.hosts[s.HostUUID]
+	if !ok {
+		return answer{kind: fault.NotFound}
+	}
+	if h.Disabled {
+		return answer{kind: fault.NoValidHost, filter: "ComputeFilter", detail: "disabled"}
+	}
+	n := *c
+	n.HostUUID, n.Allocations = s.HostUUID, s.Allocations
+	if r := o.refuses(&n); r != nil {
+		return *r
+	}
+	c.HostUUID, c.Allocations, c.State, c.ExpiresAt = s.HostUUID, s.Allocations, Pending, now.Add(s.TTL)
+	return of(c)
+}
+
+func (o *oracle) transfer(f *Transfer) answer {
+	c := o.find(f.ClaimID)
+	switch {
+	case c == nil || c.ConsumerUUID != f.ConsumerUUID && c.ConsumerUUID != f.ToConsumer:
+		return answer{kind: fault.NotFound}
+	case !c.State.Live():
+		return no(fault.ClaimExpired, c)
+	case c.ConsumerUUID == f.ToConsumer:
+		return of(c)
+	}
+	if cs := o.live(f.ToConsumer); len(cs) > 0 {
+		return no(fault.AlreadyExists, cs[0])
+	}
+	first := instanceOf(c)
+	c.ConsumerUUID, c.TransferredFrom = f.ToConsumer, ""
+	if first != f.ToConsumer {
+		c.TransferredFrom = first
+	}
 	return of(c)
 }
 
@@ -195,22 +329,27 @@ func (o *oracle) refuses(c *Claim) *answer {
 	if c.Group == nil {
 		return nil
 	}
-	here := 0
+	here := map[string]bool{}
 	for _, m := range o.claims {
-		if !m.State.Live() || m == c {
+		if !m.State.Live() || instanceOf(m) == instanceOf(c) {
 			continue
 		}
-		if (m.Group == nil || m.Group.UUID != c.Group.UUID) && !slices.Contains(c.Group.Members, m.ConsumerUUID) {
+		if (m.Group == nil || m.Group.UUID != c.Group.UUID) && !slices.Contains(c.Group.Members, instanceOf(m)) {
 			continue
 		}
 		if c.Group.Policy == "affinity" && o.hosts[m.HostUUID].ServiceHost != h.ServiceHost {
 			return &answer{kind: fault.NoValidHost, filter: "ServerGroupAffinityFilter"}
 		}
 		if m.HostUUID == c.HostUUID {
-			here++
+			here[instanceOf(m)] = true
 		}
 	}
-	if c.Group.Policy == "anti-affinity" && here >= max(1, int(c.Group.MaxPerHost)) {
+	for _, own := range o.forInstance(instanceOf(c)) {
+		if c.Group.Policy == "anti-affinity" && own.HostUUID == c.HostUUID {
+			return nil
+		}
+	}
+	if c.Group.Policy == "anti-affinity" && len(here) >= max(1, int(c.Group.MaxPerHost)) {
 		return &answer{kind: fault.NoValidHost, filter: "ServerGroupAntiAffinityFilter"}
 	}
 	return nil
@@ -222,25 +361,30 @@ func (o *oracle) putHost(p *PutHost) answer {
 	if !known || old.BootID != p.Host.BootID || old.StateVersion < p.Host.StateVersion {
 		o.hosts[p.Host.UUID] = p.Host
 		for _, c := range o.claims {
-			if c.Adopted && c.State.Live() && c.HostUUID == p.Host.UUID &&
+			if c.Adopted && c.State.Live() && c.HostUUID == p.Host.UUID && c.TransferredFrom == "" &&
 				!slices.ContainsFunc(p.Instances, func(i Instance) bool { return i.UUID == c.ConsumerUUID }) {
 				c.State = Released
 			}
 		}
 		for _, i := range p.Instances {
-			switch c := o.live(i.UUID); {
-			case c == nil:
+			all := o.forInstance(i.UUID)
+			here := slices.DeleteFunc(slices.Clone(all), func(c *Claim) bool { return c.HostUUID != p.Host.UUID })
+			switch {
+			case len(all) == 0 && len(o.live(i.UUID)) > 0:
+				a.conflicts++
+			case len(all) == 0:
 				a.adopted++
 				o.claims = append(o.claims, &Claim{
 					ClaimID: fmt.Sprintf("adopted %d", len(o.claims)), ConsumerUUID: i.UUID, State: Confirmed,
 					HostUUID: p.Host.UUID, Allocations: i.Allocations, Adopted: true,
 				})
-			case c.HostUUID != p.Host.UUID:
+			case len(here) == 0:
 				a.conflicts++
-			case c.Adopted:
-				c.Allocations = i.Allocations
-			default:
-				c.State = Confirmed
+			case len(here) > 1:
+			case here[0].Adopted && here[0].TransferredFrom == "":
+				here[0].Allocations = i.Allocations
+			case here[0].State == Pending:
+				o.confirm(here[0])
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 	slices.Sort(claims)
 	for _, cid := range claims {
 		c := t.view.Claims[cid]
-		if _, ok := exist[c.ConsumerUUID]; c.Adopted && !ok {
+		if _, ok := exist[c.ConsumerUUID]; c.Adopted && c.TransferredFrom == "" && !ok {
 			t.become(c, Released)
 			continue
 		}
@@ -53,7 +53,11 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 
 // instance brings the claim of an instance that exists on the host in line.
 func (t *transaction) instance(h *Host, i *Instance, o *Outcome) {
-	ids := t.view.LiveByConsumer[i.UUID]
+	ids := t.claimsOfInstance(i.UUID)
+	if len(ids) == 0 && len(t.view.LiveByConsumer[i.UUID]) > 0 {
+		o.Conflicts++ // holds what was another's: nothing is adopted beside it (I2)
+		return
+	}
 	if len(ids) == 0 {
 		c := &Claim{
 			ClaimID: adoptedID(h, i.UUID), ConsumerUUID: i.UUID, State: Confirmed,
@@ -66,12 +70,24 @@ func (t *transaction) instance(h *Host, i *Instance, o *Outcome) {
 		o.Adopted++
 		return
 	}
-	switch c := t.view.Claims[ids[0]]; {
-	case c.HostUUID != h.UUID:
+	var here []*Claim
+	for _, id := range ids {
+		if c := t.view.Claims[id]; c.HostUUID == h.UUID {
+			here = append(here, c)
+		}
+	}
+	switch {
+	case len(here) == 0:
 		o.Conflicts++
+		return
+	case len(here) > 1:
+		// Moved within the host: a report does not say whether it has happened.
+		return
+	}
+	switch c := here[0]; {
 	case c.State == Pending:
-		t.become(c, Confirmed)
-	case c.Adopted && !sameAllocations(c.Allocations, i.Allocations):
+		t.confirmed(c)
+	case c.Adopted && c.TransferredFrom == "" && !sameAllocations(c.Allocations, i.Allocations):
 		n := *c
 		n.Allocations, n.UpdatedAt = i.Allocations, t.now
 		t.hold(h.UUID, c, &n)

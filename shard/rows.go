@@ -106,6 +106,9 @@ type Used struct {
 //	  |   \--------> RELEASED <--/           |
 //	  | lease over      ^ Release            | Confirm, if it still fits
 //	  +-------------> EXPIRED ---------------/
+//
+// Swap makes a PENDING or EXPIRED claim PENDING on another host. Transfer changes
+// the consumer of a live claim and nothing else.
 type ClaimState string
 
 // The states. EXPIRED and RELEASED rows are tombstones: they hold nothing and
@@ -150,6 +153,14 @@ type Claim struct {
 	DecisionID    string
 	InstanceIndex int32
 	Answer        []byte
+	// Moves names the claim of the same consumer that this one takes over from
+	// when it is confirmed, in this shard or another cell's; empty for none.
+	// MovesCell is the cell's name, for callers: the rules do not read it.
+	Moves     string
+	MovesCell string
+	// TransferredFrom is the claim's first consumer when Transfer gave it to
+	// another one; else empty.
+	TransferredFrom string
 	// Adopted: made from an instance its host reported.
 	Adopted bool
 	// ExpiresAt is the end of the lease while PENDING, else zero; the lease is
@@ -159,10 +170,21 @@ type Claim struct {
 	UpdatedAt time.Time
 }
 
+// Instance is the instance that the claim's resources are for: its consumer, or
+// the one it was transferred from. Group members are counted, and hosts'
+// reports are read, by it.
+func (c *Claim) Instance() string {
+	if c.TransferredFrom != "" {
+		return c.TransferredFrom
+	}
+	return c.ConsumerUUID
+}
+
 // Group is a claim's place in a server group.
 type Group struct {
 	UUID string
-	// Policy is affinity, anti-affinity, soft-affinity or soft-anti-affinity.
+	// Policy is affinity, anti-affinity, soft-affinity or soft-anti-affinity. What
+	// an instance holds elsewhere is no member beside its own claim: it may move.
 	Policy string
 	// MaxPerHost is anti-affinity's limit, at least 1.
 	MaxPerHost int32

@@ -85,6 +85,17 @@ func (n *NewClaim) problem() string {
 	if r := textProblem("project_id, user_id, request_id or decision_id", n.ProjectID, n.UserID, n.RequestID, n.DecisionID); r != "" {
 		return r
 	}
+	switch {
+	case n.Moves != "" && !isID(n.Moves):
+		return "moves_claim_id: " + idRule
+	case n.Moves == n.ClaimID:
+		return "moves_claim_id: must name another claim"
+	case n.Moves == "" && n.MovesCell != "":
+		return "moves_cell: must be empty without moves_claim_id"
+	}
+	if r := textProblem("moves_cell", n.MovesCell); r != "" {
+		return r
+	}
 	return n.Group.problem()
 }
 
@@ -104,6 +115,35 @@ func (g *Group) problem() string {
 		if !isID(m) {
 			return "group.members[" + strconv.Itoa(i) + "]: " + idRule
 		}
+	}
+	return ""
+}
+
+func (s *Swap) problem() string {
+	switch {
+	case !isID(s.ClaimID):
+		return "claim_id: " + idRule
+	case !isID(s.ConsumerUUID):
+		return "consumer_uuid: " + idRule
+	case !isID(s.HostUUID):
+		return "host_uuid: " + idRule
+	case len(s.Allocations) == 0:
+		return "allocations: must not be empty"
+	}
+	if r := allocationsProblem("allocations", s.Allocations); r != "" {
+		return r
+	}
+	return ttlProblem(s.TTL, MaxClaimTTL)
+}
+
+func (f *Transfer) problem() string {
+	switch {
+	case !isID(f.ClaimID):
+		return "claim_id: " + idRule
+	case !isID(f.ConsumerUUID):
+		return "consumer_uuid: " + idRule
+	case !isID(f.ToConsumer):
+		return "to_consumer: " + idRule
 	}
 	return ""
 }

@@ -6,11 +6,13 @@ package shard
 //   - every host named, with its usage and the live claims on it if it is in
 //     HostClaims;
 //   - every claim named by id, with its host and usage;
-//   - every live claim in the group of each claim in Confirms, and of the
-//     group's Members: an EXPIRED claim, also one that the batch itself expires,
-//     comes back only if its group allows it;
-//   - every live claim of every consumer named, with its host and usage;
-//   - every live claim in every group named;
+//   - for each claim in Confirms that is in a hard group, every live claim of its
+//     instance (Claim.Instance), in its group, and of the group's Members: an
+//     EXPIRED claim, also one that the batch itself expires, comes back only if
+//     its group allows it, and a swapped one goes only where it does;
+//   - every live claim of every consumer named, and every live claim that was
+//     transferred from it, with its host and usage;
+//   - every live claim in every group named, with its host and usage;
 //   - every pin named.
 type Footprint struct {
 	Hosts      []string
@@ -37,18 +39,22 @@ type View struct {
 	LiveByConsumer map[string][]string
 	LiveByGroup    map[string][]string
 	LiveByHost     map[string][]string
-	Pins           map[string]*Pin
+	// TransferredFrom has the live claims that were transferred, by their first
+	// consumer.
+	TransferredFrom map[string][]string
+	Pins            map[string]*Pin
 }
 
 // NewView makes an empty view.
 func NewView() *View {
 	return &View{
-		Hosts:          map[string]*Host{},
-		Usages:         map[string]*Usage{},
-		Claims:         map[string]*Claim{},
-		LiveByConsumer: map[string][]string{},
-		LiveByGroup:    map[string][]string{},
-		LiveByHost:     map[string][]string{},
-		Pins:           map[string]*Pin{},
+		Hosts:           map[string]*Host{},
+		Usages:          map[string]*Usage{},
+		Claims:          map[string]*Claim{},
+		LiveByConsumer:  map[string][]string{},
+		LiveByGroup:     map[string][]string{},
+		LiveByHost:      map[string][]string{},
+		TransferredFrom: map[string][]string{},
+		Pins:            map[string]*Pin{},
 	}
 }

@@ -46,6 +46,7 @@ func (w *world) read(f Footprint) *View {
 	}
 	consumer := func(id string) {
 		live(v.LiveByConsumer, id, func(c *Claim) bool { return c.ConsumerUUID == id })
+		live(v.TransferredFrom, id, func(c *Claim) bool { return c.TransferredFrom == id })
 	}
 	group := func(id string) {
 		live(v.LiveByGroup, id, func(c *Claim) bool { return c.Group != nil && c.Group.UUID == id })
@@ -65,6 +66,7 @@ func (w *world) read(f Footprint) *View {
 	for _, id := range f.Confirms {
 		if c := w.claims[id]; c != nil && c.Group != nil {
 			group(c.Group.UUID)
+			consumer(c.Instance())
 			for _, m := range c.Group.Members {
 				consumer(m)
 			}
@@ -102,18 +104,21 @@ func (w *world) write(changes []Change) {
 }
 
 func checkWorld(t *rapid.T, w *world, o *oracle) {
-	perConsumer := map[string]int{}
+	perConsumer := map[string][]*Claim{}
 	for _, c := range w.claims {
 		if c.State.Live() {
-			perConsumer[c.ConsumerUUID]++
+			perConsumer[c.ConsumerUUID] = append(perConsumer[c.ConsumerUUID], c)
+		}
+		if c.TransferredFrom == c.ConsumerUUID {
+			t.Fatalf("claim %s is transferred from its own consumer", c.ClaimID)
 		}
 		if c.State == Pending == c.ExpiresAt.IsZero() {
 			t.Fatalf("claim %s is %s, expires at %v", c.ClaimID, c.State, c.ExpiresAt)
 		}
 	}
-	for id, n := range perConsumer {
-		if n > 1 {
-			t.Fatalf("I2: consumer %s has %d live claims", id, n)
+	for id, cs := range perConsumer {
+		if len(cs) > 2 || len(cs) == 2 && cs[0].Moves != cs[1].ClaimID && cs[1].Moves != cs[0].ClaimID {
+			t.Fatalf("I2: consumer %s has live claims %+v", id, cs)
 		}
 	}
 	if got, want := len(w.claims), len(o.claims); got != want {

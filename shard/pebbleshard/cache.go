@@ -2,6 +2,7 @@ package pebbleshard
 
 import (
 	"fmt"
+	"strings"
 
 	"cellgate/shard"
 )
@@ -13,11 +14,13 @@ type cache struct {
 	usages map[string]*shard.Usage
 	claims map[string]*shard.Claim
 	pins   map[string]*shard.Pin
-	// Ids of live claims: a consumer has one (I2), a host and a group many.
-	byConsumer map[string]string
+	// Ids of live claims.
+	byConsumer consumers
 	byHost     map[string]ids
 	byGroup    map[string]ids
-	leases     leases
+	// transferred has those that were transferred, by their first consumer.
+	transferred map[string]ids
+	leases      leases
 }
 
 type ids map[string]struct{}
@@ -26,7 +29,8 @@ func newCache() *cache {
 	return &cache{
 		hosts: map[string]*shard.Host{}, usages: map[string]*shard.Usage{},
 		claims: map[string]*shard.Claim{}, pins: map[string]*shard.Pin{},
-		byConsumer: map[string]string{}, byHost: map[string]ids{}, byGroup: map[string]ids{},
+		byConsumer: consumers{one: map[string]string{}, more: map[string]ids{}},
+		byHost:     map[string]ids{}, byGroup: map[string]ids{}, transferred: map[string]ids{},
 	}
 }
 
@@ -47,11 +51,11 @@ func (c *cache) put(ch shard.Change) {
 }
 
 func (c *cache) putClaim(n *shard.Claim) {
-	if old := c.claims[n.ClaimID]; old != nil {
-		// The consumer may have another live claim by now: rows of one
-		// transaction come in no particular order.
-		if c.byConsumer[old.ConsumerUUID] == old.ClaimID {
-			delete(c.byConsumer, old.ConsumerUUID)
+	old := c.claims[n.ClaimID]
+	if old != nil {
+		c.byConsumer.drop(old.ConsumerUUID, old.ClaimID)
+		if old.TransferredFrom != "" {
+			drop(c.transferred, old.TransferredFrom, old.ClaimID)
 		}
 		drop(c.byHost, old.HostUUID, old.ClaimID)
 		if old.Group != nil {
@@ -63,12 +67,15 @@ func (c *cache) putClaim(n *shard.Claim) {
 		return
 	}
 	c.claims[n.ClaimID] = n
-	c.byConsumer[n.ConsumerUUID] = n.ClaimID
+	c.byConsumer.keep(n.ConsumerUUID, n.ClaimID)
+	if n.TransferredFrom != "" {
+		keep(c.transferred, n.TransferredFrom, n.ClaimID)
+	}
 	keep(c.byHost, n.HostUUID, n.ClaimID)
 	if n.Group != nil {
 		keep(c.byGroup, n.Group.UUID, n.ClaimID)
 	}
-	if n.State == shard.Pending {
+	if n.State == shard.Pending && (old == nil || !old.ExpiresAt.Equal(n.ExpiresAt)) {
 		c.leases.push(lease{end: n.ExpiresAt, claimID: n.ClaimID})
 	}
 }
@@ -78,11 +85,59 @@ func (c *cache) load(n *shard.Claim) error {
 	if !n.State.Live() {
 		return fmt.Errorf("claim %s is %s among the live ones", n.ClaimID, n.State)
 	}
-	if other, ok := c.byConsumer[n.ConsumerUUID]; ok {
-		return fmt.Errorf("consumer %s has two live claims: %s and %s", n.ConsumerUUID, other, n.ClaimID)
+	others := c.byConsumer.of(n.ConsumerUUID)
+	if len(others) > 1 {
+		return fmt.Errorf("consumer %s has three live claims: %s and %s", n.ConsumerUUID, strings.Join(others, ", "), n.ClaimID)
+	}
+	for _, id := range others {
+		if id != n.Moves && c.claims[id].Moves != n.ClaimID {
+			return fmt.Errorf("consumer %s has two live claims and neither moves the other: %s and %s", n.ConsumerUUID, id, n.ClaimID)
+		}
 	}
 	c.putClaim(n)
 	return nil
+}
+
+// consumers are the live claims by consumer: one nearly always, one that moves it
+// beside it at times (I2), and more only while the rows of one transaction, which
+// come in no particular order, are taken over.
+type consumers struct {
+	one  map[string]string
+	more map[string]ids
+}
+
+func (c consumers) keep(consumer, id string) {
+	if one, ok := c.one[consumer]; ok && one != id {
+		keep(c.more, consumer, id)
+		return
+	}
+	c.one[consumer] = id
+}
+
+func (c consumers) drop(consumer, id string) {
+	if c.one[consumer] != id {
+		drop(c.more, consumer, id)
+		return
+	}
+	delete(c.one, consumer)
+	for next := range c.more[consumer] {
+		c.one[consumer] = next
+		drop(c.more, consumer, next)
+		return
+	}
+}
+
+// of lists a consumer's claims, in no order.
+func (c consumers) of(consumer string) []string {
+	one, ok := c.one[consumer]
+	if !ok {
+		return nil
+	}
+	list := []string{one}
+	for id := range c.more[consumer] {
+		list = append(list, id)
+	}
+	return list
 }
 
 func keep(index map[string]ids, key, id string) {

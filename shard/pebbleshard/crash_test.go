@@ -197,7 +197,7 @@ func (r *randomOps) batch() []shard.Op {
 	for range 1 + r.rng.IntN(4) {
 		n := r.first + r.rng.IntN(r.made+1)
 		ref := shardtest.Ref(n)
-		switch r.rng.IntN(10) {
+		switch r.rng.IntN(13) {
 		case 0:
 			ops = append(ops, shard.Op{Confirm: ref})
 		case 1, 2:
@@ -211,6 +211,19 @@ func (r *randomOps) batch() []shard.Op {
 			}})
 		case 5:
 			ops = append(ops, shard.Op{Unpin: &shard.Unpin{GroupUUID: shardtest.GroupID(r.rng.IntN(3)), ClaimID: ref.ClaimID}})
+		case 6:
+			ops = append(ops, shard.Op{Swap: &shard.Swap{
+				ClaimID: ref.ClaimID, ConsumerUUID: ref.ConsumerUUID, HostUUID: shardtest.HostID(n % 4), TTL: time.Second,
+				Allocations: []shard.Used{{ProviderUUID: shardtest.HostID(n % 4), ResourceClass: shardtest.Class, Amount: 1}},
+			}})
+		case 7:
+			other := shardtest.ConsumerID(n + 500_000)
+			ops = append(ops, shard.Op{Transfer: &shard.Transfer{ClaimID: ref.ClaimID, ConsumerUUID: ref.ConsumerUUID, ToConsumer: other}})
+		case 8:
+			r.made++
+			c := shardtest.NewClaim(r.first+r.made, r.rng.IntN(4), 1)
+			c.ConsumerUUID, c.Moves = ref.ConsumerUUID, ref.ClaimID
+			ops = append(ops, shard.Op{Claim: c}, shard.Op{Confirm: &shard.ClaimRef{ClaimID: c.ClaimID, ConsumerUUID: c.ConsumerUUID}})
 		default:
 			r.made++
 			c := shardtest.NewClaim(r.first+r.made, r.rng.IntN(4), 1+r.rng.Int64N(3))

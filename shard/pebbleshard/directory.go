@@ -175,32 +175,34 @@ func (d *directory) checkFiles() error {
 	return nil
 }
 
-// checkShard checks FORMAT against what is wanted, and that the rows are there;
-// fresh: there is no FORMAT yet.
-func (d *directory) checkShard(opts Options) (fresh bool, err error) {
+// checkShard checks FORMAT against what is wanted, and that the rows are there.
+// It gives the format's version, 0 when there is no FORMAT yet.
+func (d *directory) checkShard(opts Options) (version int, err error) {
 	text, err := d.read(formatFile)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return true, nil
+		return 0, nil
 	case err != nil:
-		return false, fmt.Errorf("data directory %s: %s cannot be read: %w", d.path, formatFile, err)
+		return 0, fmt.Errorf("data directory %s: %s cannot be read: %w", d.path, formatFile, err)
 	}
-	if err := checkFormat(text, opts); err != nil {
-		return false, fmt.Errorf("data directory %s %w", d.path, err)
+	if version, err = checkFormat(text, opts); err != nil {
+		return 0, fmt.Errorf("data directory %s %w", d.path, err)
 	}
 	if _, err := d.fs.Stat(d.in(pebbleDir)); err != nil {
-		return false, fmt.Errorf("data directory %s has lost its rows: it has a %s file and no %s directory (%w); bring that back, or give a new directory", d.path, formatFile, pebbleDir, err)
+		return 0, fmt.Errorf("data directory %s has lost its rows: it has a %s file and no %s directory (%w); bring that back, or give a new directory", d.path, formatFile, pebbleDir, err)
 	}
-	return false, nil
+	return version, nil
 }
 
-// claimFor checks FORMAT, or writes it, and writes HOLDER.
+// claimFor checks FORMAT, or writes it, and writes HOLDER. An older format is
+// named the newest before a row of it is written: the older program must not read
+// that.
 func (d *directory) claimFor(opts Options) error {
-	fresh, err := d.checkShard(opts)
+	version, err := d.checkShard(opts)
 	if err != nil {
 		return err
 	}
-	if fresh {
+	if version < FormatVersion {
 		// The directory of the rows is there before FORMAT says that it is.
 		err := d.fs.MkdirAll(d.in(pebbleDir), 0o750)
 		if err == nil {

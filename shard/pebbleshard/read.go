@@ -132,9 +132,7 @@ func (s *Store) liveNamed(q shard.ClaimQuery) (named []string, byName bool) {
 		return slices.Clone(q.ClaimIDs), true
 	case len(q.ConsumerUUIDs) > 0:
 		for _, u := range q.ConsumerUUIDs {
-			if id, ok := s.rows.byConsumer[u]; ok {
-				named = append(named, id)
-			}
+			named = append(named, s.rows.byConsumer.of(u)...)
 		}
 		return named, true
 	case q.HostUUID != "" && !q.Ended:

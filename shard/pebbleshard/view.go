@@ -36,6 +36,7 @@ func (s *Store) view(f shard.Footprint) (*shard.View, error) {
 	for _, id := range f.Confirms {
 		if c := v.Claims[id]; c != nil && c.Group.Hard() {
 			r.group(c.Group.UUID)
+			r.consumer(c.Instance())
 			for _, m := range c.Group.Members {
 				r.consumer(m)
 			}
@@ -84,9 +85,14 @@ func (r *viewReader) claims(set ids) []string {
 }
 
 func (r *viewReader) consumer(id string) {
-	if c, ok := r.rows.byConsumer[id]; ok {
-		r.claim(r.rows.claims[c])
-		r.view.LiveByConsumer[id] = []string{c}
+	if list := r.rows.byConsumer.of(id); len(list) > 0 {
+		for _, c := range list {
+			r.claim(r.rows.claims[c])
+		}
+		r.view.LiveByConsumer[id] = list
+	}
+	if set := r.rows.transferred[id]; len(set) > 0 {
+		r.view.TransferredFrom[id] = r.claims(set)
 	}
 }
 

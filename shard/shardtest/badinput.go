@@ -34,6 +34,9 @@ func badInputClauses() []clause {
 				"group.members[0]": func(c *shard.NewClaim) {
 					c.Group = &shard.Group{UUID: GroupID(1), Policy: "affinity", Members: []string{""}}
 				},
+				"moves_claim_id":                  func(c *shard.NewClaim) { c.Moves = "a b" },
+				"moves_claim_id ":                 func(c *shard.NewClaim) { c.Moves = c.ClaimID },
+				"moves_cell":                      func(c *shard.NewClaim) { c.MovesCell = "cell9" },
 				"project_id, user_id, request_id": func(c *shard.NewClaim) { c.RequestID = "\xff" },
 			} {
 				c := NewClaim(1, 1, 1)

@@ -50,6 +50,18 @@ func claimClauses() []clause {
 			other := NewClaim(1, 1, 3)
 			other.ConsumerUUID = ConsumerID(2)
 			s.refused(other, fault.InvalidRequest)
+			for field, change := range map[string]func(*shard.NewClaim){
+				"consumer_uuid":  func(c *shard.NewClaim) { c.ConsumerUUID = ConsumerID(2) },
+				"host_uuid":      func(c *shard.NewClaim) { c.HostUUID = HostID(2) },
+				"allocations":    func(c *shard.NewClaim) { c.Allocations[0].Amount = 2 },
+				"group":          func(c *shard.NewClaim) { c.Group = &shard.Group{UUID: GroupID(1), Policy: "soft-affinity"} },
+				"moves_claim_id": func(c *shard.NewClaim) { c.Moves = ClaimID(9) },
+			} {
+				c := NewClaim(1, 1, 3)
+				change(c)
+				s.namesField(c, field)
+			}
+			s.used(1, 3)
 		}},
 		{name: "I2_AConsumerHasOneLiveClaim", test: func(s *suite) {
 			s.do(NewHost(1, 8))

@@ -14,13 +14,15 @@
 //	               Due                   expire.go
 //	shard.Journal  Tail                  journal.go
 //	               Trim                  trim.go
-//	shard.Op       Claim                 claims.go
+//	shard.Op       Claim                 claims.go, moves.go
+//	               Swap                  swap.go
+//	               Transfer              transfer.go
 //	               Confirm               confirm.go
 //	               Release               release.go
 //	               Expire                expire.go
 //	               Pin, Unpin            pins.go
 //	               PutHost               puthost.go
-//	I1, I2         any concurrency       concurrency.go, linearizable.go
+//	I1, I2         any concurrency       concurrency.go, linearizable.go, moves.go
 //	I3             restarts, crashes     restart.go
 //	I4             leases                expire.go
 //	I9             groups and pins       groups.go, pins.go, confirm.go

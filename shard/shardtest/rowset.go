@@ -83,10 +83,10 @@ func (r *Rows) Live() *Rows {
 }
 
 // Check says how the rows do not add up: usage is the sum of the live claims,
-// and a consumer has one live claim (I2).
+// and a consumer has one live claim and at most one beside it that moves it (I2).
 func (r *Rows) Check() []string {
 	var wrong []string
-	byConsumer := map[string]string{}
+	byConsumer := map[string][]*shard.Claim{}
 	type key struct{ host, provider, class string }
 	sum := map[key]int64{}
 	pending, confirmed := map[string]int32{}, map[string]int32{}
@@ -95,10 +95,12 @@ func (r *Rows) Check() []string {
 			wrong = append(wrong, fmt.Sprintf("claim %s is %s among the live ones", id, c.State))
 			continue
 		}
-		if other, ok := byConsumer[c.ConsumerUUID]; ok {
-			wrong = append(wrong, fmt.Sprintf("I2: consumer %s has live claims %s and %s", c.ConsumerUUID, id, other))
+		for _, other := range byConsumer[c.ConsumerUUID] {
+			if len(byConsumer[c.ConsumerUUID]) > 1 || other.Moves != id && c.Moves != other.ClaimID {
+				wrong = append(wrong, fmt.Sprintf("I2: consumer %s has live claims %s and %s", c.ConsumerUUID, id, other.ClaimID))
+			}
 		}
-		byConsumer[c.ConsumerUUID] = id
+		byConsumer[c.ConsumerUUID] = append(byConsumer[c.ConsumerUUID], c)
 		for _, a := range c.Allocations {
 			sum[key{c.HostUUID, a.ProviderUUID, a.ResourceClass}] += a.Amount
 		}

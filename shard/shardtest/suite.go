@@ -50,6 +50,9 @@ type topic struct {
 func topics() []topic {
 	return []topic{
 		{"claims", claimClauses()},
+		{"moves", moveClauses()},
+		{"swap", swapClauses()},
+		{"transfer", transferClauses()},
 		{"confirm", confirmClauses()},
 		{"release", releaseClauses()},
 		{"expire", expireClauses()},
@@ -221,6 +224,10 @@ func opOf(v any) shard.Op {
 		return shard.Op{Pin: v}
 	case *shard.Unpin:
 		return shard.Op{Unpin: v}
+	case *shard.Swap:
+		return shard.Op{Swap: v}
+	case *shard.Transfer:
+		return shard.Op{Transfer: v}
 	}
 	return v.(shard.Op)
 }

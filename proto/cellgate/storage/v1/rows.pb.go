@@ -609,27 +609,30 @@ func (x *Used) GetAmount() int64 {
 }
 
 type Claim struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ClaimId       string                 `protobuf:"bytes,1,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
-	ConsumerUuid  string                 `protobuf:"bytes,2,opt,name=consumer_uuid,json=consumerUuid,proto3" json:"consumer_uuid,omitempty"`
-	State         ClaimState             `protobuf:"varint,3,opt,name=state,proto3,enum=cellgate.storage.v1.ClaimState" json:"state,omitempty"`
-	HostUuid      string                 `protobuf:"bytes,4,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
-	ServiceHost   string                 `protobuf:"bytes,5,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
-	Allocations   []*Used                `protobuf:"bytes,6,rep,name=allocations,proto3" json:"allocations,omitempty"`
-	Group         *Group                 `protobuf:"bytes,7,opt,name=group,proto3" json:"group,omitempty"`
-	ProjectId     string                 `protobuf:"bytes,8,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	UserId        string                 `protobuf:"bytes,9,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	RequestId     string                 `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Fingerprint   []byte                 `protobuf:"bytes,11,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
-	DecisionId    string                 `protobuf:"bytes,12,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
-	InstanceIndex int32                  `protobuf:"varint,13,opt,name=instance_index,json=instanceIndex,proto3" json:"instance_index,omitempty"`
-	Answer        []byte                 `protobuf:"bytes,14,opt,name=answer,proto3" json:"answer,omitempty"`
-	Adopted       bool                   `protobuf:"varint,15,opt,name=adopted,proto3" json:"adopted,omitempty"`
-	ExpiresAt     int64                  `protobuf:"varint,16,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	CreatedAt     int64                  `protobuf:"varint,17,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	UpdatedAt     int64                  `protobuf:"varint,18,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	ClaimId         string                 `protobuf:"bytes,1,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	ConsumerUuid    string                 `protobuf:"bytes,2,opt,name=consumer_uuid,json=consumerUuid,proto3" json:"consumer_uuid,omitempty"`
+	State           ClaimState             `protobuf:"varint,3,opt,name=state,proto3,enum=cellgate.storage.v1.ClaimState" json:"state,omitempty"`
+	HostUuid        string                 `protobuf:"bytes,4,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	ServiceHost     string                 `protobuf:"bytes,5,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
+	Allocations     []*Used                `protobuf:"bytes,6,rep,name=allocations,proto3" json:"allocations,omitempty"`
+	Group           *Group                 `protobuf:"bytes,7,opt,name=group,proto3" json:"group,omitempty"`
+	ProjectId       string                 `protobuf:"bytes,8,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	UserId          string                 `protobuf:"bytes,9,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	RequestId       string                 `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Fingerprint     []byte                 `protobuf:"bytes,11,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	DecisionId      string                 `protobuf:"bytes,12,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
+	InstanceIndex   int32                  `protobuf:"varint,13,opt,name=instance_index,json=instanceIndex,proto3" json:"instance_index,omitempty"`
+	Answer          []byte                 `protobuf:"bytes,14,opt,name=answer,proto3" json:"answer,omitempty"`
+	Adopted         bool                   `protobuf:"varint,15,opt,name=adopted,proto3" json:"adopted,omitempty"`
+	ExpiresAt       int64                  `protobuf:"varint,16,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	CreatedAt       int64                  `protobuf:"varint,17,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	UpdatedAt       int64                  `protobuf:"varint,18,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	Moves           string                 `protobuf:"bytes,19,opt,name=moves,proto3" json:"moves,omitempty"`
+	MovesCell       string                 `protobuf:"bytes,20,opt,name=moves_cell,json=movesCell,proto3" json:"moves_cell,omitempty"`
+	TransferredFrom string                 `protobuf:"bytes,21,opt,name=transferred_from,json=transferredFrom,proto3" json:"transferred_from,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Claim) Reset() {
@@ -786,6 +789,27 @@ func (x *Claim) GetUpdatedAt() int64 {
 		return x.UpdatedAt
 	}
 	return 0
+}
+
+func (x *Claim) GetMoves() string {
+	if x != nil {
+		return x.Moves
+	}
+	return ""
+}
+
+func (x *Claim) GetMovesCell() string {
+	if x != nil {
+		return x.MovesCell
+	}
+	return ""
+}
+
+func (x *Claim) GetTransferredFrom() string {
+	if x != nil {
+		return x.TransferredFrom
+	}
+	return ""
 }
 
 type Group struct {
@@ -968,6 +992,83 @@ func (x *Holder) GetExpiresAt() int64 {
 	return 0
 }
 
+// Decision is a decision's row without its body, which has its own.
+type Decision struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	At            int64                  `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"`
+	InstanceUuids []string               `protobuf:"bytes,2,rep,name=instance_uuids,json=instanceUuids,proto3" json:"instance_uuids,omitempty"`
+	ProjectId     string                 `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	RequestId     string                 `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Refusal       string                 `protobuf:"bytes,5,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Decision) Reset() {
+	*x = Decision{}
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Decision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Decision) ProtoMessage() {}
+
+func (x *Decision) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Decision.ProtoReflect.Descriptor instead.
+func (*Decision) Descriptor() ([]byte, []int) {
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Decision) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *Decision) GetInstanceUuids() []string {
+	if x != nil {
+		return x.InstanceUuids
+	}
+	return nil
+}
+
+func (x *Decision) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *Decision) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *Decision) GetRefusal() string {
+	if x != nil {
+		return x.Refusal
+	}
+	return ""
+}
+
 // Lane is one life of one replica.
 type Lane struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -982,7 +1083,7 @@ type Lane struct {
 
 func (x *Lane) Reset() {
 	*x = Lane{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -994,7 +1095,7 @@ func (x *Lane) String() string {
 func (*Lane) ProtoMessage() {}
 
 func (x *Lane) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1007,7 +1108,7 @@ func (x *Lane) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lane.ProtoReflect.Descriptor instead.
 func (*Lane) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Lane) GetReplica() string {
@@ -1049,7 +1150,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1061,7 +1162,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1074,7 +1175,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Entry) GetAt() int64 {
@@ -1106,7 +1207,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1219,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1232,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Change) GetRow() isChange_Row {
@@ -1266,7 +1367,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x04Used\x12#\n" +
 	"\rprovider_uuid\x18\x01 \x01(\tR\fproviderUuid\x12%\n" +
 	"\x0eresource_class\x18\x02 \x01(\tR\rresourceClass\x12\x16\n" +
-	"\x06amount\x18\x03 \x01(\x03R\x06amount\"\xfd\x04\n" +
+	"\x06amount\x18\x03 \x01(\x03R\x06amount\"\xdd\x05\n" +
 	"\x05Claim\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tR\fconsumerUuid\x125\n" +
@@ -1292,7 +1393,11 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\x11 \x01(\x03R\tcreatedAt\x12\x1d\n" +
 	"\n" +
-	"updated_at\x18\x12 \x01(\x03R\tupdatedAt\"o\n" +
+	"updated_at\x18\x12 \x01(\x03R\tupdatedAt\x12\x14\n" +
+	"\x05moves\x18\x13 \x01(\tR\x05moves\x12\x1d\n" +
+	"\n" +
+	"moves_cell\x18\x14 \x01(\tR\tmovesCell\x12)\n" +
+	"\x10transferred_from\x18\x15 \x01(\tR\x0ftransferredFrom\"o\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12 \n" +
@@ -1307,7 +1412,15 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x06Holder\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12\x1d\n" +
 	"\n" +
-	"expires_at\x18\x02 \x01(\x03R\texpiresAt\"^\n" +
+	"expires_at\x18\x02 \x01(\x03R\texpiresAt\"\x99\x01\n" +
+	"\bDecision\x12\x0e\n" +
+	"\x02at\x18\x01 \x01(\x03R\x02at\x12%\n" +
+	"\x0einstance_uuids\x18\x02 \x03(\tR\rinstanceUuids\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x03 \x01(\tR\tprojectId\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\x12\x18\n" +
+	"\arefusal\x18\x05 \x01(\tR\arefusal\"^\n" +
 	"\x04Lane\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
 	"\x04life\x18\x02 \x01(\x04R\x04life\x12\x14\n" +
@@ -1343,7 +1456,7 @@ func file_cellgate_storage_v1_rows_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_storage_v1_rows_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cellgate_storage_v1_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_cellgate_storage_v1_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_cellgate_storage_v1_rows_proto_goTypes = []any{
 	(ClaimState)(0),   // 0: cellgate.storage.v1.ClaimState
 	(*Host)(nil),      // 1: cellgate.storage.v1.Host
@@ -1356,22 +1469,23 @@ var file_cellgate_storage_v1_rows_proto_goTypes = []any{
 	(*Group)(nil),     // 8: cellgate.storage.v1.Group
 	(*Pin)(nil),       // 9: cellgate.storage.v1.Pin
 	(*Holder)(nil),    // 10: cellgate.storage.v1.Holder
-	(*Lane)(nil),      // 11: cellgate.storage.v1.Lane
-	(*Entry)(nil),     // 12: cellgate.storage.v1.Entry
-	(*Change)(nil),    // 13: cellgate.storage.v1.Change
-	nil,               // 14: cellgate.storage.v1.Aggregate.MetadataEntry
+	(*Decision)(nil),  // 11: cellgate.storage.v1.Decision
+	(*Lane)(nil),      // 12: cellgate.storage.v1.Lane
+	(*Entry)(nil),     // 13: cellgate.storage.v1.Entry
+	(*Change)(nil),    // 14: cellgate.storage.v1.Change
+	nil,               // 15: cellgate.storage.v1.Aggregate.MetadataEntry
 }
 var file_cellgate_storage_v1_rows_proto_depIdxs = []int32{
 	2,  // 0: cellgate.storage.v1.Host.providers:type_name -> cellgate.storage.v1.Provider
 	4,  // 1: cellgate.storage.v1.Host.aggregates:type_name -> cellgate.storage.v1.Aggregate
 	3,  // 2: cellgate.storage.v1.Provider.inventories:type_name -> cellgate.storage.v1.Inventory
-	14, // 3: cellgate.storage.v1.Aggregate.metadata:type_name -> cellgate.storage.v1.Aggregate.MetadataEntry
+	15, // 3: cellgate.storage.v1.Aggregate.metadata:type_name -> cellgate.storage.v1.Aggregate.MetadataEntry
 	6,  // 4: cellgate.storage.v1.Usage.used:type_name -> cellgate.storage.v1.Used
 	0,  // 5: cellgate.storage.v1.Claim.state:type_name -> cellgate.storage.v1.ClaimState
 	6,  // 6: cellgate.storage.v1.Claim.allocations:type_name -> cellgate.storage.v1.Used
 	8,  // 7: cellgate.storage.v1.Claim.group:type_name -> cellgate.storage.v1.Group
 	10, // 8: cellgate.storage.v1.Pin.holders:type_name -> cellgate.storage.v1.Holder
-	13, // 9: cellgate.storage.v1.Entry.changes:type_name -> cellgate.storage.v1.Change
+	14, // 9: cellgate.storage.v1.Entry.changes:type_name -> cellgate.storage.v1.Change
 	1,  // 10: cellgate.storage.v1.Change.host:type_name -> cellgate.storage.v1.Host
 	5,  // 11: cellgate.storage.v1.Change.usage:type_name -> cellgate.storage.v1.Usage
 	7,  // 12: cellgate.storage.v1.Change.claim:type_name -> cellgate.storage.v1.Claim
@@ -1388,7 +1502,7 @@ func file_cellgate_storage_v1_rows_proto_init() {
 	if File_cellgate_storage_v1_rows_proto != nil {
 		return
 	}
-	file_cellgate_storage_v1_rows_proto_msgTypes[12].OneofWrappers = []any{
+	file_cellgate_storage_v1_rows_proto_msgTypes[13].OneofWrappers = []any{
 		(*Change_Host)(nil),
 		(*Change_Usage)(nil),
 		(*Change_Claim)(nil),
@@ -1400,7 +1514,7 @@ func file_cellgate_storage_v1_rows_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_storage_v1_rows_proto_rawDesc), len(file_cellgate_storage_v1_rows_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

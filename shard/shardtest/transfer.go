@@ -1,0 +1,162 @@
+package shardtest
+
+import (
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// transferOf gives claim n from one consumer to another.
+func transferOf(n, from, to int) *shard.Transfer {
+	return &shard.Transfer{ClaimID: ClaimID(n), ConsumerUUID: ConsumerID(from), ToConsumer: ConsumerID(to)}
+}
+
+func transferClauses() []clause {
+	return []clause{
+		{name: "AClaimChangesItsConsumerAndNothingElse", needs: []string{"advance"}, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			made := s.do(grouped(1, 1, "anti-affinity", 1)).Claim
+			c := s.do(transferOf(1, 1, 50)).Claim
+			want := *made
+			want.ConsumerUUID, want.TransferredFrom, want.UpdatedAt = ConsumerID(50), ConsumerID(1), c.UpdatedAt
+			if !equalRows(c, &want) || !equalRows(c, s.find(1)) {
+				s.Errorf("claim is %+v, found %+v, want %+v", c, s.find(1), want)
+			}
+			s.nothing(transferOf(1, 1, 50))
+			for consumer, found := range map[int]int{1: 0, 50: 1} {
+				p, err := s.FindClaims(s.ctx, shard.ClaimQuery{ConsumerUUIDs: []string{ConsumerID(consumer)}})
+				if err != nil || len(p.Claims) != found {
+					s.Errorf("consumer %d has %d claims, %v", consumer, len(p.Claims), err)
+				}
+			}
+			s.refused(confirm(*Ref(1)), fault.NotFound)
+			s.Advance(2 * time.Minute)
+			if due := s.due(10); len(due) != 1 || due[0].ConsumerUUID != ConsumerID(50) {
+				s.Errorf("due are %v", due)
+			}
+			s.do(confirm(refOf(1, 50)))
+			s.do(release(refOf(1, 50)))
+			s.used(1, 0)
+		}},
+		{name: "TransferredBackItForgets", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 3))
+			s.do(transferOf(1, 1, 50))
+			if c := s.do(transferOf(1, 50, 51)).Claim; c.TransferredFrom != ConsumerID(1) {
+				s.Errorf("transferred from %q", c.TransferredFrom)
+			}
+			if c := s.do(transferOf(1, 51, 1)).Claim; c.TransferredFrom != "" || c.ConsumerUUID != ConsumerID(1) {
+				s.Errorf("claim is %+v", c)
+			}
+			s.used(1, 3)
+		}},
+		{name: "I2_AConsumerWithAClaimTakesNoOther", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 1))
+			second := s.do(NewClaim(2, 1, 1)).Claim
+			if in := s.refused(transferOf(1, 1, 2), fault.AlreadyExists).Claim; !equalRows(in, second) {
+				s.Errorf("in the way is %+v", in)
+			}
+			s.do(release(*Ref(2)))
+			s.do(transferOf(1, 1, 2))
+			n := NewClaim(3, 1, 1)
+			n.ConsumerUUID = ConsumerID(2)
+			s.refused(n, fault.AlreadyExists)
+			n.ConsumerUUID = ConsumerID(1)
+			s.do(n)
+		}},
+		{name: "OnlyALiveClaimOfThatConsumer", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.refused(transferOf(1, 1, 50), fault.NotFound)
+			s.do(NewClaim(1, 1, 1))
+			s.refused(transferOf(1, 2, 50), fault.NotFound)
+			s.do(release(*Ref(1)))
+			s.refused(transferOf(1, 1, 50), fault.ClaimExpired)
+		}},
+		{name: "OneOfAMoveIsTransferredAlone", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewHost(2, 8))
+			s.do(NewClaim(1, 1, 1))
+			s.do(confirm(*Ref(1)))
+			s.do(moving(2, 1, 2))
+			s.do(transferOf(1, 1, 50))
+			s.refused(transferOf(1, 50, 1), fault.AlreadyExists)
+			// The source is another's now: it is not released with the move.
+			s.do(confirm(refOf(2, 1)))
+			s.state(1, shard.Confirmed)
+			s.do(release(refOf(1, 50)))
+			s.used(1, 0)
+		}},
+		{name: "I9_ItStandsForItsInstance", test: func(s *suite) {
+			for h := 1; h <= 3; h++ {
+				s.do(NewHost(h, 8))
+			}
+			group := &shard.Group{UUID: GroupID(1), Policy: "anti-affinity", MaxPerHost: 1, Members: []string{ConsumerID(1), ConsumerID(2)}}
+			s.do(NewClaim(1, 1, 1))
+			s.do(transferOf(1, 1, 50))
+			// Another member: the transferred claim is the first one's.
+			other := NewClaim(2, 1, 1)
+			other.Group = group
+			s.refused(other, fault.NoValidHost)
+			// The instance itself: a resize to the same host.
+			own := NewClaim(3, 1, 1)
+			own.ConsumerUUID, own.Group = ConsumerID(1), group
+			s.do(own)
+			s.refused(other, fault.NoValidHost)
+		}},
+		{name: "I9_AnInstanceLeavesWhatItTransferred", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewHost(2, 8))
+			s.do(grouped(1, 1, "affinity", 0))
+			s.do(transferOf(1, 1, 50))
+			n := grouped(2, 2, "affinity", 0)
+			s.refused(n, fault.NoValidHost)
+			n.ConsumerUUID = ConsumerID(1)
+			s.do(n)
+		}},
+		{name: "AReportedInstanceIsNotAdoptedBesideIt", test: func(s *suite) {
+			s.do(NewHost(2, 8))
+			s.do(state(1, 8, map[int]int64{1: 3}))
+			p, err := s.FindClaims(s.ctx, shard.ClaimQuery{ConsumerUUIDs: []string{ConsumerID(1)}})
+			if err != nil || len(p.Claims) != 1 {
+				s.Fatalf("found %+v, %v", p, err)
+			}
+			s.do(&shard.Transfer{ClaimID: p.Claims[0].ClaimID, ConsumerUUID: ConsumerID(1), ToConsumer: ConsumerID(50)})
+			if o := s.do(state(2, 8, map[int]int64{1: 3})); o.Adopted != 0 || o.Conflicts != 0 {
+				s.Errorf("outcome is %+v", o)
+			}
+			// Its new consumer releases it, not the host that says nothing of it.
+			s.do(state(3, 8, nil))
+			s.used(1, 3)
+			// The destination has a claim of the instance's own.
+			n := NewClaim(9, 2, 1)
+			n.ConsumerUUID = ConsumerID(1)
+			s.do(n)
+			if o := s.do(state(4, 8, map[int]int64{1: 3})); o.Adopted != 0 || o.Conflicts != 0 {
+				s.Errorf("outcome is %+v", o)
+			}
+			s.state(9, shard.Pending)
+			dest := NewHost(2, 8)
+			dest.Host.StateVersion, dest.Instances = 2, []shard.Instance{{UUID: ConsumerID(1)}}
+			if o := s.do(dest); o.Adopted != 0 || o.Conflicts != 0 {
+				s.Errorf("the destination's outcome is %+v", o)
+			}
+			s.state(9, shard.Confirmed)
+			s.used(1, 3)
+			s.do(release{ClaimID: p.Claims[0].ClaimID, ConsumerUUID: ConsumerID(50)})
+			s.used(1, 0)
+		}},
+		{name: "ABadTransferIsRefusedByField", test: func(s *suite) {
+			for field, spoil := range map[string]func(*shard.Transfer){
+				"claim_id":      func(f *shard.Transfer) { f.ClaimID = "" },
+				"consumer_uuid": func(f *shard.Transfer) { f.ConsumerUUID = "" },
+				"to_consumer":   func(f *shard.Transfer) { f.ToConsumer = "\n" },
+			} {
+				f := transferOf(1, 1, 2)
+				spoil(f)
+				s.namesField(f, field)
+			}
+		}},
+	}
+}

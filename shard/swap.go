@@ -1,0 +1,92 @@
+package shard
+
+import "cellgate/internal/fault"
+
+// swap puts a claim on another host; see Swap.
+func (t *transaction) swap(s *Swap) Outcome {
+	if r := s.problem(); r != "" {
+		return refused(fault.InvalidRequest, "%s", r)
+	}
+	c := t.view.Claims[s.ClaimID]
+	switch {
+	case c == nil || c.ConsumerUUID != s.ConsumerUUID:
+		return refused(fault.NotFound, "no claim %s of consumer %s", s.ClaimID, s.ConsumerUUID)
+	case c.State == Released:
+		return ended(c, "was released")
+	case c.State.Live() && c.HostUUID == s.HostUUID:
+		return Outcome{Claim: c}
+	case c.State == Confirmed:
+		o := refused(fault.AlreadyExists, "claim %s is confirmed on host %s", c.ClaimID, c.ServiceHost)
+		o.Claim = c
+		return o
+	case c.State == Expired:
+		if other := t.inTheWayBack(c); other != nil {
+			return hasClaim(c.ConsumerUUID, other)
+		}
+		if c.Group != nil && c.Group.Policy == affinity {
+			return ended(c, "expired, and its affinity group may be on another host by now")
+		}
+	}
+	h, r := t.host(s.HostUUID)
+	if r != nil {
+		return Outcome{Refusal: r}
+	}
+	n := *c
+	n.State, n.HostUUID, n.ServiceHost, n.Allocations = Pending, h.UUID, h.ServiceHost, s.Allocations
+	n.Answer, n.ExpiresAt, n.UpdatedAt = s.Answer, t.now.Add(s.TTL), t.now
+	// A live claim is on another host: what it gives back there makes no room here.
+	if r := t.roomFor(h, &n); r != nil {
+		return Outcome{Refusal: r}
+	}
+	if c.State.Live() {
+		t.hold(c.HostUUID, c, nil)
+	}
+	t.hold(h.UUID, nil, &n)
+	t.putClaim(&n)
+	return Outcome{Claim: &n}
+}
+
+// inTheWayBack gives the live claim that keeps an expired one from coming back:
+// any, but for a single one that it moves or that moves it. Nil when none does.
+func (t *transaction) inTheWayBack(c *Claim) *Claim {
+	ids := t.view.LiveByConsumer[c.ConsumerUUID]
+	if len(ids) == 1 {
+		if o := t.view.Claims[ids[0]]; o.ClaimID == c.Moves || o.Moves == c.ClaimID {
+			return nil
+		}
+	}
+	return t.inTheWay(c.ConsumerUUID, "")
+}
+
+// ended refuses because of a claim that has ended.
+func ended(c *Claim, how string) Outcome {
+	o := refused(fault.ClaimExpired, "claim %s %s", c.ClaimID, how)
+	o.Claim = c
+	return o
+}
+
+// transfer gives a claim to another consumer; see Transfer.
+func (t *transaction) transfer(f *Transfer) Outcome {
+	if r := f.problem(); r != "" {
+		return refused(fault.InvalidRequest, "%s", r)
+	}
+	c := t.view.Claims[f.ClaimID]
+	switch {
+	case c == nil || c.ConsumerUUID != f.ConsumerUUID && c.ConsumerUUID != f.ToConsumer:
+		return refused(fault.NotFound, "no claim %s of consumer %s", f.ClaimID, f.ConsumerUUID)
+	case !c.State.Live():
+		return ended(c, "has ended: "+string(c.State))
+	case c.ConsumerUUID == f.ToConsumer:
+		return Outcome{Claim: c}
+	}
+	if other := t.inTheWay(f.ToConsumer, ""); other != nil {
+		return hasClaim(f.ToConsumer, other)
+	}
+	n := *c
+	n.ConsumerUUID, n.TransferredFrom, n.UpdatedAt = f.ToConsumer, c.Instance(), t.now
+	if n.TransferredFrom == n.ConsumerUUID {
+		n.TransferredFrom = ""
+	}
+	t.putClaim(&n)
+	return Outcome{Claim: &n}
+}
