@@ -85,7 +85,7 @@ func (e *Edit) PutHost(h Host) {
 	e.write(at, r)
 }
 
-// RemoveHost removes a host and the consumers on it.
+// RemoveHost removes a host and what consumers have on it.
 func (e *Edit) RemoveHost(id ID) {
 	t, owner := e.t, e.t.version
 	at, ok := t.slots.get(id)
@@ -94,7 +94,7 @@ func (e *Edit) RemoveHost(id ID) {
 	}
 	r := t.row(at)
 	for _, instance := range slices.Clone(r.consumers) {
-		e.RemoveConsumer(instance)
+		e.removeFrom(at, instance)
 	}
 	e.unindex(r.host, at)
 	e.clear(at)
@@ -144,7 +144,7 @@ func (e *Edit) SetDown(id ID, down bool) bool {
 }
 
 // Take does what a pick does to its host: resources and the Nova view used, one
-// instance and one io operation more, the consumer added (in the request's
+// instance and one io operation more, the consumer added besides (in the request's
 // group, unless its MembersExact says otherwise). It reports false when there
 // is no such host.
 func (e *Edit) Take(t Take, q *Request) bool {
@@ -170,7 +170,7 @@ func (e *Edit) Take(t Take, q *Request) bool {
 	if g := q.Group; g != nil && (!g.MembersExact || slices.Contains(g.Members, t.Instance)) {
 		consumer.Group = g.UUID
 	}
-	return e.PutConsumer(t.Host, consumer)
+	return e.AddConsumer(t.Host, consumer)
 }
 
 // newSlot gives a slot without a host.

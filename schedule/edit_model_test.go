@@ -39,6 +39,39 @@ func (m *model) putConsumer(host ID, c Consumer) bool {
 	return true
 }
 
+// addConsumer is what AddConsumer does.
+func (m *model) addConsumer(host ID, c Consumer) bool {
+	if _, ok := m.hosts[host]; !ok {
+		return false
+	}
+	was, known := m.consumers[c.Instance]
+	if !known {
+		return m.putConsumer(host, c)
+	}
+	places := was.places()
+	at := slices.IndexFunc(places, func(p Place) bool { return p.Host == host })
+	switch {
+	case at < 0:
+		places = append(places, Place{host, c.Group})
+	case c.Group != ID{}:
+		places[at].Group = c.Group
+	}
+	m.setPlaces(c.Instance, places)
+	return true
+}
+
+func (m *model) setPlaces(instance ID, places []Place) {
+	if len(places) == 0 {
+		delete(m.consumers, instance)
+		return
+	}
+	c := naiveConsumer{Host: places[0].Host, Consumer: Consumer{Instance: instance, Group: places[0].Group}}
+	if len(places) > 1 {
+		c.Also = places[1:]
+	}
+	m.consumers[instance] = c
+}
+
 // randomEdit makes one random change to a table and its model alike. It says
 // whether both gave the same answer.
 func randomEdit(rng *rand.Rand, e *Edit, m *model) bool {
@@ -53,7 +86,9 @@ func randomEdit(rng *rand.Rand, e *Edit, m *model) bool {
 	case 3:
 		e.RemoveHost(id)
 		delete(m.hosts, id)
-		maps.DeleteFunc(m.consumers, func(_ ID, c naiveConsumer) bool { return c.Host == id })
+		for instance, c := range m.consumers {
+			m.setPlaces(instance, slices.DeleteFunc(c.places(), func(p Place) bool { return p.Host == id }))
+		}
 	case 4:
 		view := randomView(rng)
 		var used []Amount
@@ -83,6 +118,9 @@ func randomEdit(rng *rand.Rand, e *Edit, m *model) bool {
 		c := Consumer{Instance: instance}
 		if rng.IntN(3) > 0 {
 			c.Group = fleetGroup(rng.IntN(3))
+		}
+		if rng.IntN(2) == 0 {
+			return e.AddConsumer(id, c) == m.addConsumer(id, c)
 		}
 		return e.PutConsumer(id, c) == m.putConsumer(id, c)
 	case 8:
@@ -124,7 +162,7 @@ func (m *model) take(id, instance ID) bool {
 	if instance == fleetInstance(3) || instance == fleetInstance(4) {
 		c.Group = fleetGroup(1)
 	}
-	return m.putConsumer(id, c)
+	return m.addConsumer(id, c)
 }
 
 type failer interface{ Fatalf(string, ...any) }
@@ -155,6 +193,9 @@ func (m *model) holds(t failer, table *Table) {
 		want, known := m.consumers[fleetInstance(i)]
 		if ok != known || host != want.Host || c != want.Consumer {
 			t.Fatalf("consumer %d: %v %v %v, want %+v %v", i, host, c, ok, want, known)
+		}
+		if known && !slices.Equal(table.Places(fleetInstance(i)), want.places()) {
+			t.Fatalf("consumer %d is at %v, want %v", i, table.Places(fleetInstance(i)), want.places())
 		}
 	}
 	if table.consumers.n != len(m.consumers) {

@@ -1,18 +1,24 @@
 package schedule
 
 // antiAffinityFilter keeps the hosts with fewer members of the group than its
-// limit (filters/affinity_filter.py). Nova lets a host pass that holds the very
-// instance (a resize to the same host); a query does not say which instance it
-// is for, so that exemption would be taken from the counts here.
+// limit, and those that the moved instance is on already: a resize may stay
+// (filters/affinity_filter.py).
 func (s *scan) antiAffinityFilter() {
 	g := s.q.Request.Group
 	if g == nil || g.Policy != AntiAffinity || s.q.Request.Forced() {
 		return
 	}
 	limit := max(1, g.MaxPerHost)
+	var own map[number]bool
+	for p := s.t.placesOf(s.q.Request.Moving); p != nil; p = p.next {
+		if own == nil {
+			own = map[number]bool{}
+		}
+		own[p.slot] = true
+	}
 	s.check(AntiAffinityFilter, "", func(at int, _ *chunk, m uint64) uint64 {
 		for _, k := range s.membersIn(at) {
-			if k.n >= limit {
+			if k.n >= limit && !own[k.slot] {
 				m &^= 1 << (k.slot % chunkSize)
 			}
 		}

@@ -56,6 +56,12 @@ type View struct {
 	FailedBuilds      int64
 }
 
+// Place is a host that an instance is on, and the group it is in there.
+type Place struct {
+	Host  ID
+	Group ID
+}
+
 // Consumer is an instance on a host. Group is the zero ID when its claim is in
 // none.
 type Consumer struct {

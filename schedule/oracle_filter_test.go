@@ -89,7 +89,7 @@ func (s *naiveState) check(filter string, h *Host, r *Request, rules *Rules, aff
 		}
 	case AntiAffinityFilter:
 		if r.Group != nil && r.Group.Policy == AntiAffinity && !r.Forced() {
-			return "", s.members(h, r.Group) < max(1, r.Group.MaxPerHost)
+			return "", s.hasMoving(h, r) || s.members(h, r) < max(1, r.Group.MaxPerHost)
 		}
 	case AffinityFilter:
 		if r.Group != nil && r.Group.Policy == Affinity && !r.Forced() {

@@ -9,10 +9,22 @@ import (
 // rule, after Nova's nova/scheduler/{manager,host_manager}.py, filters/ and
 // weights/. Tests hold the fast one against it.
 
-// naiveConsumer is an instance on a host.
+// naiveConsumer is an instance on a host, and on others at the same time.
 type naiveConsumer struct {
 	Host     ID
 	Consumer Consumer
+	Also     []Place
+}
+
+// places are all of them.
+func (c naiveConsumer) places() []Place {
+	return append([]Place{{Host: c.Host, Group: c.Consumer.Group}}, c.Also...)
+}
+
+func (c naiveConsumer) put(e *Edit) {
+	for _, p := range c.places() {
+		e.AddConsumer(p.Host, Consumer{Instance: c.Consumer.Instance, Group: p.Group})
+	}
 }
 
 // naiveConsumers is who is where, by instance.
@@ -43,7 +55,7 @@ func naivePropose(hosts []Host, consumers naiveConsumers, q *Query) *Proposal {
 	}
 	if q.Request.Group != nil {
 		for i := range s.hosts {
-			if n := s.members(&s.hosts[i], q.Request.Group); n > 0 {
+			if n := s.members(&s.hosts[i], q.Request); n > 0 {
 				p.GroupHosts = append(p.GroupHosts, GroupHost{
 					Host: s.hosts[i].UUID, ServiceHost: s.hosts[i].ServiceHost, Members: n,
 				})
@@ -125,7 +137,9 @@ func newNaiveState(hosts []Host, consumers naiveConsumers) *naiveState {
 		s.hosts = append(s.hosts, h)
 	}
 	for _, c := range consumers {
-		s.on[c.Host] = append(s.on[c.Host], c.Consumer)
+		for _, p := range c.places() {
+			s.on[p.Host] = append(s.on[p.Host], Consumer{Instance: c.Consumer.Instance, Group: p.Group})
+		}
 	}
 	return s
 }
@@ -160,9 +174,10 @@ func (s *naiveState) take(t Take, r *Request) {
 	s.picked[t.Host] = append(s.picked[t.Host], t.Instance)
 }
 
-// members counts the group's instances on a host, each once.
-func (s *naiveState) members(h *Host, g *Group) int {
-	set := map[ID]bool{}
+// members counts the group's instances on a host, each once. Under affinity the one
+// that is being moved is none.
+func (s *naiveState) members(h *Host, r *Request) int {
+	g, set := r.Group, map[ID]bool{}
 	for _, c := range s.on[h.UUID] {
 		if slices.Contains(g.Members, c.Instance) || (g.UUID != ID{} && c.Group == g.UUID) {
 			set[c.Instance] = true
@@ -173,7 +188,17 @@ func (s *naiveState) members(h *Host, g *Group) int {
 			set[instance] = true
 		}
 	}
+	if g.Policy == Affinity {
+		delete(set, r.Moving)
+	}
 	return len(set)
+}
+
+// hasMoving reports whether the instance that is being moved is on a host.
+func (s *naiveState) hasMoving(h *Host, r *Request) bool {
+	isIt := func(id ID) bool { return r.Moving != ID{} && id == r.Moving }
+	return slices.ContainsFunc(s.on[h.UUID], func(c Consumer) bool { return isIt(c.Instance) }) ||
+		slices.ContainsFunc(s.picked[h.UUID], isIt)
 }
 
 // groupHosts are the service hosts affinity allows: known from the request,
@@ -186,7 +211,7 @@ func (s *naiveState) groupHosts(r *Request) []string {
 	names := slices.Clone(r.Group.Hosts)
 	for i := range s.hosts {
 		h := &s.hosts[i]
-		if s.members(h, r.Group) > 0 || len(s.picked[h.UUID]) > 0 {
+		if s.members(h, r) > 0 || len(s.picked[h.UUID]) > 0 {
 			names = append(names, h.ServiceHost)
 		}
 	}
@@ -238,12 +263,12 @@ func (s *naiveState) raw(weigher string, h *Host, r *Request) float64 {
 		return 0
 	case SoftAffinityWeigher:
 		if r.Group != nil && r.Group.Policy == SoftAffinity {
-			return float64(s.members(h, r.Group))
+			return float64(s.members(h, r))
 		}
 		return 0
 	case SoftAntiAffinityWeigher:
 		if r.Group != nil && r.Group.Policy == SoftAntiAffinity {
-			return float64(-s.members(h, r.Group))
+			return float64(-s.members(h, r))
 		}
 		return 0
 	}

@@ -30,7 +30,7 @@ func (s *scenario) tableCells() []proposer {
 			e.PutHost(h)
 		}
 		for _, x := range s.cellConsumers(c) {
-			e.PutConsumer(x.Host, x.Consumer)
+			x.put(e)
 		}
 		cells[c] = e.Table().Propose
 	}

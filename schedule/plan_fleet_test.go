@@ -302,6 +302,23 @@ func (s *scenario) drawGroup(t *rapid.T) {
 		}
 		s.consumers[c.Instance] = naiveConsumer{Host: host.UUID, Consumer: c}
 	}
+	if len(s.instances) == 1 && rapid.Bool().Draw(t, "moving") {
+		s.drawMove(t)
+	}
+}
+
+// drawMove puts the instance itself on a host, or on two, in the group or not.
+func (s *scenario) drawMove(t *rapid.T) {
+	s.request.Moving = s.instances[0]
+	place := func(what string) Place {
+		return Place{rapid.SampledFrom(s.hosts).Draw(t, what).UUID, rapid.SampledFrom([]ID{{}, testID('g', 1)}).Draw(t, "its group")}
+	}
+	first := place("moves from")
+	on := naiveConsumer{Host: first.Host, Consumer: Consumer{Instance: s.instances[0], Group: first.Group}}
+	if also := place("also on"); sometimes(t, 3, "doubled") && also.Host != on.Host {
+		on.Also = []Place{also}
+	}
+	s.consumers[s.instances[0]] = on
 }
 
 // cellHosts are the hosts of a cell.
@@ -323,8 +340,17 @@ func (s *scenario) cellConsumers(cell int) naiveConsumers {
 	}
 	consumers := naiveConsumers{}
 	for id, c := range s.consumers {
-		if on[c.Host] {
-			consumers[id] = c
+		for _, p := range c.places() {
+			if !on[p.Host] {
+				continue
+			}
+			here, known := consumers[id]
+			if known {
+				here.Also = append(here.Also, p)
+			} else {
+				here = naiveConsumer{Host: p.Host, Consumer: Consumer{Instance: id, Group: p.Group}}
+			}
+			consumers[id] = here
 		}
 	}
 	return consumers

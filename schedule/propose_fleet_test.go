@@ -19,7 +19,7 @@ func (f *fleet) table() *Table {
 		e.PutHost(h)
 	}
 	for _, c := range f.consumers {
-		e.PutConsumer(c.Host, c.Consumer)
+		c.put(e)
 	}
 	return e.Table()
 }
@@ -120,7 +120,11 @@ func drawFleet(t *rapid.T) *fleet {
 		if rng.IntN(2) == 0 {
 			c.Group = fleetGroup(rng.IntN(3))
 		}
-		f.consumers[c.Instance] = naiveConsumer{Host: f.hosts[rng.IntN(n)].UUID, Consumer: c}
+		on := naiveConsumer{Host: f.hosts[rng.IntN(n)].UUID, Consumer: c}
+		if also := f.hosts[rng.IntN(n)].UUID; rng.IntN(6) == 0 && also != on.Host {
+			on.Also = []Place{{also, oneOf(rng, []ID{{}, c.Group, fleetGroup(1)})}}
+		}
+		f.consumers[c.Instance] = on
 	}
 	return f
 }
@@ -194,6 +198,12 @@ func drawQuery(t *rapid.T, f *fleet) *Query {
 			g.Hosts = []string{host(), host()}
 		}
 		r.Group = g
+	}
+	if rng.IntN(3) == 0 {
+		r.Moving = fleetInstance(rng.IntN(100))
+		if r.Group != nil && rng.IntN(2) == 0 {
+			r.Group.Members = append(r.Group.Members, r.Moving)
+		}
 	}
 	q := &Query{
 		Request: r, Rules: randomRules(rng), Seed: rng.Uint64N(4),

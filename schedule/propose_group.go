@@ -15,7 +15,8 @@ type memberCount struct {
 
 // countMembers gives the hosts with members of the request's group, by slot:
 // consumers with a claim in the group, those that stand in Members, and the
-// takes (with MembersExact: those that stand in Members).
+// takes (with MembersExact: those that stand in Members). Under affinity the
+// instance that is being moved is none of them.
 func (t *Table) countMembers(q *Query) []memberCount {
 	g := q.Request.Group
 	if g == nil {
@@ -30,14 +31,26 @@ func (t *Table) countMembers(q *Query) []memberCount {
 		}
 	}
 	named := make(map[ID]bool, len(g.Members)+len(q.Takes))
+	if moving := q.Request.Moving; moving != (ID{}) && g.Policy == Affinity {
+		named[moving] = true
+		for p := t.placesOf(moving); p != nil; p = p.next {
+			if g.UUID == (ID{}) || p.group != g.UUID {
+				continue
+			}
+			if counts[p.slot]--; counts[p.slot] == 0 {
+				delete(counts, p.slot)
+			}
+		}
+	}
 	name := func(instance ID) {
 		if named[instance] {
 			return
 		}
 		named[instance] = true
-		p, ok := t.consumers.get(instance)
-		if ok && (g.UUID == (ID{}) || p.group != g.UUID) {
-			counts[p.slot]++
+		for p := t.placesOf(instance); p != nil; p = p.next {
+			if g.UUID == (ID{}) || p.group != g.UUID {
+				counts[p.slot]++
+			}
 		}
 	}
 	for _, m := range g.Members {
@@ -54,6 +67,15 @@ func (t *Table) countMembers(q *Query) []memberCount {
 	}
 	slices.SortFunc(list, func(a, b memberCount) int { return cmp.Compare(a.slot, b.slot) })
 	return list
+}
+
+// placesOf gives the list of an instance's places; nil when it is nowhere.
+func (t *Table) placesOf(instance ID) *place {
+	p, ok := t.consumers.get(instance)
+	if !ok {
+		return nil
+	}
+	return &p
 }
 
 // membersIn gives the part of the counts that is in a chunk.

@@ -27,6 +27,10 @@ type Request struct {
 	ForceNodes  []string
 	Destination *Destination
 	Group       *Group
+	// Moving is the instance that is being moved; zero for none. Under affinity the
+	// places that it has are not the group's; under anti-affinity a host that it is
+	// on passes. The soft policies count it like any other, as Nova does.
+	Moving ID
 	// CheckForced runs every filter on forced hosts too (Nova's
 	// _nova_check_type hint).
 	CheckForced bool

@@ -30,6 +30,9 @@ type Table struct {
 type place struct {
 	slot  number
 	group ID
+	// next is another host that it is on at the same time; nil nearly always.
+	// Places are never changed, only replaced.
+	next *place
 }
 
 // freeSlot is a slot that a removed host left.
@@ -57,7 +60,8 @@ func (t *Table) Host(id ID) (Host, bool) {
 	return t.row(at).whole(), true
 }
 
-// Consumer gives the host an instance is on.
+// Consumer gives the host an instance is on; the first that it was put on while it
+// is on several.
 func (t *Table) Consumer(instance ID) (host ID, c Consumer, ok bool) {
 	p, ok := t.consumers.get(instance)
 	if !ok {
@@ -78,6 +82,19 @@ func (t *Table) All() iter.Seq[Host] {
 			}
 		}
 	}
+}
+
+// Places gives every host an instance is on, in the order it was put there.
+func (t *Table) Places(instance ID) []Place {
+	p, ok := t.consumers.get(instance)
+	if !ok {
+		return nil
+	}
+	var all []Place
+	for at := &p; at != nil; at = at.next {
+		all = append(all, Place{Host: t.row(at.slot).host.UUID, Group: at.group})
+	}
+	return all
 }
 
 func (t *Table) row(at number) *row { return t.chunks[at/chunkSize].rows.v[at%chunkSize] }
