@@ -59,6 +59,9 @@ var (
 	errExcused = errors.New("excused")
 	// errNotSent is in the chain of every error of a call that was not sent.
 	errNotSent = errors.New("not sent")
+	// errBusy is in the chain of a query's error when the replica answered others
+	// while it waited.
+	errBusy = errors.New("busy with others")
 )
 
 // breaker keeps users' calls away from a replica that does not serve them.
@@ -311,7 +314,7 @@ func (t timing) stalled() bool { return t.took >= 2*t.budget }
 func judge(err error, t timing) verdict {
 	kind := fault.KindOf(err)
 	switch {
-	case t.late(err) && (t.given < t.fair || t.stalled()):
+	case t.late(err) && (t.given < t.fair || t.stalled() || errors.Is(err, errBusy)):
 		return excused
 	case t.late(err):
 		return failed

@@ -142,6 +142,34 @@ func TestSlowCellKeepsItsBreakerClosed(t *testing.T) {
 	})
 }
 
+// More at once than a slow cell can do within the budget: some wait in vain, and
+// it is asked all the same, since it answers the others.
+func TestBusyCellKeepsItsBreakerClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, fleet(2, 2), nil)
+		w.cells[1].hook(delay("ProposeBatch", 140*time.Millisecond), nil)
+		var in, vain atomic.Int32
+		var all sync.WaitGroup
+		for range 64 {
+			all.Go(func() {
+				for range 10 {
+					if resp, _, err := w.dry(t.Context()); err != nil {
+						t.Error(err)
+					} else if resp.GetPartial() {
+						vain.Add(1)
+					} else {
+						in.Add(1)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if s := w.state(1); s != gobreaker.StateClosed || in.Load() == 0 || vain.Load() == 0 {
+			t.Errorf("the breaker is %v (%v), %d in time, %d in vain", s, w.g.cells[1].replicas[0].breaker.view().err, in.Load(), vain.Load())
+		}
+	})
+}
+
 // What callers do to themselves is not blamed on the cell: they cancel, or have
 // less time than a cell may take. The prober looks after the cell meanwhile.
 func TestImpatientCallersDoNotTrip(t *testing.T) {

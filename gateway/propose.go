@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -34,6 +35,10 @@ type proposer struct {
 	tasks *sync.WaitGroup
 	tel   *telemetry.Gateway
 
+	// answered is when a batch was last answered, in time since began.
+	began    time.Time
+	answered atomic.Int64
+
 	mu      sync.Mutex
 	queue   []*asking
 	senders int
@@ -63,7 +68,8 @@ type proposed struct {
 // of call; one that the cell gave to this query alone has the kind it named.
 //
 // The breaker counts queries, not the batches they go in: when a replica hangs,
-// what waited for it in the queue failed too.
+// what waited for it in the queue failed too. When it answered others meanwhile it
+// is busy, and not to blame.
 func (c *cell) propose(ctx context.Context, budget time.Duration, q *cellv1.Query) (answer *cellv1.Proposal, err error) {
 	ctx, span := c.tel.Span(ctx, telemetry.SpanAsk)
 	defer func() { span.End(err) }()
@@ -82,6 +88,7 @@ func (c *cell) propose(ctx context.Context, budget time.Duration, q *cellv1.Quer
 // propose queues a query and waits until it is answered, ctx ends or the breaker
 // opens.
 func (p *proposer) propose(ctx, closed context.Context, q *cellv1.Query) (*cellv1.Proposal, error) {
+	since := time.Since(p.began)
 	a := &asking{ctx: ctx, closed: closed, query: q, since: time.Now(), done: make(chan proposed, 1)}
 	_, a.wait = p.tel.Span(ctx, telemetry.SpanBatchWait)
 	p.mu.Lock()
@@ -94,14 +101,18 @@ func (p *proposer) propose(ctx, closed context.Context, q *cellv1.Query) (*cellv
 	if start {
 		p.tasks.Go(p.send)
 	}
+	var got proposed
 	select {
-	case got := <-a.done:
-		return got.proposal, got.err
+	case got = <-a.done:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		got.err = ctx.Err()
 	case <-closed.Done():
-		return nil, closed.Err()
+		got.err = closed.Err()
 	}
+	if late := ctx.Err() != nil || rpc.TimedOut(got.err); late && got.err != nil && p.answered.Load() > int64(since) {
+		got.err = errBusy
+	}
+	return got.proposal, got.err
 }
 
 // send sends batches until nothing waits.
@@ -170,6 +181,9 @@ func (p *proposer) call(batch []*asking) {
 	defer context.AfterFunc(batch[0].closed, cancel)()
 	resp, err := p.replica.client.ProposeBatch(ctx, req)
 	p.replica.cell.tel.Called(ctx, req, time.Since(began), err)
+	if err == nil {
+		p.answered.Store(int64(time.Since(p.began)))
+	}
 	if err == nil && len(resp.GetProposals()) != len(batch) {
 		err = fault.New(fault.Internal, "cell %s answered %d of %d queries", p.replica.cell.cfg.Name, len(resp.GetProposals()), len(batch))
 	}
