@@ -43,8 +43,8 @@ func checkConfig(cfg Config) error {
 	if cfg.ProposeBudget < 0 || cfg.ClaimBudget < 0 || cfg.MaxDeadline < 0 {
 		bad("propose_budget, claim_budget, max_deadline: must not be negative")
 	}
-	if cfg.MaxInFlight < 0 {
-		bad("max_in_flight: must not be negative")
+	if cfg.MaxInFlight < 0 || cfg.DecisionQueue < 0 {
+		bad("max_in_flight, decision_queue: must not be negative")
 	}
 	b := cfg.Breaker
 	if b.Failures < 0 || b.OpenFor < 0 || b.ProbeEvery < 0 || b.ProbeBudget < 0 {

@@ -32,9 +32,14 @@ type fakeCell struct {
 	pins     map[string]*fakePin
 	ops      []string // what ClaimBatch did, in order
 	queries  []*cellv1.Query
-	vague    fault.Kind // when set, claims are made and answered with it
-	before   func(ctx context.Context, method string, req any) error
-	after    func(method string, req any) error
+	// decisions are those kept, in puts calls; shortPages is the most that a page of
+	// them has, when it is set.
+	decisions        map[string]*cellgatev1.Decision
+	puts, shortPages int
+
+	vague  fault.Kind // when set, claims are made and answered with it
+	before func(ctx context.Context, method string, req any) error
+	after  func(method string, req any) error
 }
 
 type fakeClaim struct {

@@ -37,6 +37,9 @@ type Config struct {
 	// MaxInFlight is how many selections may run at once; more are refused as
 	// OVERLOADED (1024).
 	MaxInFlight int
+	// DecisionQueue is how many decisions may wait to be written; more are dropped
+	// and counted (4096).
+	DecisionQueue int
 	// Breaker is of every replica.
 	Breaker BreakerConfig
 }
@@ -85,6 +88,8 @@ type Gateway struct {
 	// onBreaker is Deps.OnBreaker.
 	onBreaker func(cell, replica string, from, to gobreaker.State)
 	hints     *hints
+	// decisions writes down what was decided.
+	decisions *recorder
 	ready     chan struct{}
 	health    *health.Monitor
 	// inFlight counts the selections running.
@@ -121,6 +126,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 		}
 		g.cells = append(g.cells, link)
 	}
+	g.decisions = newRecorder(g, cfg.DecisionQueue)
 	g.tel.Watch(g.inFlight.Load, g.summaryAges)
 	return g, nil
 }
@@ -134,11 +140,13 @@ func (g *Gateway) Register(s grpc.ServiceRegistrar) {
 }
 
 // Run keeps the cells' summaries fresh and probes their replicas until ctx ends, then waits for the
-// releases under way and closes the connections. The server must have stopped
+// releases under way and the decisions that are left, and closes the connections. The server must have stopped
 // taking requests before ctx ends. Run is called once.
 func (g *Gateway) Run(ctx context.Context) error {
+	stop := g.decisions.start()
 	g.watchCells(ctx)
 	g.tasks.Wait()
+	stop()
 	g.close()
 	return nil
 }
@@ -160,6 +168,7 @@ func withDefaults(cfg Config) Config {
 	setDefault(&cfg.MaxDeadline, 30*time.Second)
 	setDefault(&cfg.DefaultAvailabilityZone, "nova")
 	setDefault(&cfg.MaxInFlight, 1024)
+	setDefault(&cfg.DecisionQueue, 4096)
 	setDefault(&cfg.Breaker.Failures, 5)
 	setDefault(&cfg.Breaker.OpenFor, time.Second)
 	setDefault(&cfg.Breaker.ProbeEvery, 500*time.Millisecond)

@@ -81,6 +81,7 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 			}
 		}
 		rounds++
+		s.rounds++
 		answers, took := s.round(ctx, rounds, m.cells, asks, queries)
 		step.Without(took)
 		for i, got := range answers {
@@ -93,6 +94,7 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 				plan.Lost(k)
 				continue
 			}
+			s.answered[m.cells[k]] = true
 			if pin {
 				versions[k] = got.proposal.GetTableVersion()
 			}

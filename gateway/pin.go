@@ -29,14 +29,23 @@ func (g *Gateway) hardAffinity(r *schedule.Request) bool {
 // choice of the enabled cells by name, the same on every gateway of one
 // configuration. Nil when no cell is enabled.
 func (g *Gateway) arbiter(group string) *cell {
+	var enabled []*cell
+	for _, c := range g.cells {
+		if !c.cfg.Disabled {
+			enabled = append(enabled, c)
+		}
+	}
+	return rendezvous(group, enabled)
+}
+
+// rendezvous chooses a cell for a key, by name: the same one wherever it is chosen
+// from the same cells. Nil when there are none.
+func rendezvous(key string, cells []*cell) *cell {
 	var best *cell
 	var most uint64
-	for _, c := range g.cells {
-		if c.cfg.Disabled {
-			continue
-		}
+	for _, c := range cells {
 		h := fnv.New64a()
-		h.Write([]byte(group))
+		h.Write([]byte(key))
 		h.Write([]byte{0})
 		h.Write([]byte(c.cfg.Name))
 		// FNV's high bits hardly depend on the last bytes; Tie mixes them.

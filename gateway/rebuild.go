@@ -56,7 +56,8 @@ func (s *selecting) ownHost(ctx context.Context) (*schedule.Destination, error) 
 	}
 	var at *cell
 	var best *cellgatev1.Claim
-	for _, r := range replies {
+	for i, r := range replies {
+		s.answered[i] = r.err == nil
 		for _, c := range r.got {
 			if best == nil || compareClaims(c, best) < 0 {
 				at, best = r.cell, c

@@ -126,6 +126,10 @@ func (c restCall) problems(query string, path map[string]string) []fault.Field {
 			refuse(name, "is there %d times; it may be there once", len(values[name]))
 		case !utf8.ValidString(values[name][0]):
 			refuse(name, "is not UTF-8")
+		case field.Kind() == protoreflect.BoolKind:
+			if v := values[name][0]; v != "true" && v != "false" {
+				refuse(name, "%q is neither true nor false", v)
+			}
 		case field.Kind() == protoreflect.Int32Kind:
 			if _, err := strconv.ParseInt(values[name][0], 10, 32); err != nil {
 				refuse(name, "%q is not a whole number of 32 bits", values[name][0])

@@ -27,6 +27,9 @@ type selecting struct {
 	// source is the claim that a move takes over from; nil until it is found, and
 	// when there is none.
 	source *held
+	// began is when the request came; rounds counts those of its merges.
+	began  time.Time
+	rounds int
 	// ignored are the request's fields without a bearing, by path.
 	ignored     []string
 	instances   []schedule.ID
@@ -40,10 +43,12 @@ type selecting struct {
 
 	// By cell, in the order of configuration: why it was left out and whether
 	// that is final; why it did not answer; what is reported of it.
-	skip    []string
-	final   []bool
-	lost    []error
-	reports []*cellgatev1.CellReport
+	skip  []string
+	final []bool
+	lost  []error
+	// answered: the cell has answered something.
+	answered []bool
+	reports  []*cellgatev1.CellReport
 
 	// losses counts the attempts at which some claim lost a race, restarts how
 	// often everything was given back to start over.
@@ -87,7 +92,8 @@ type place struct {
 //     affinity. Instances that lost a race, or whose cell did not answer, go
 //     back to 4 alone, until the deadline; see contend.go for how they keep out
 //     of each other's way.
-//  6. Answer; or give everything back.
+//  6. Answer; or give everything back. What was decided is written down after it
+//     (decision.go).
 func (g *Gateway) selectDestinations(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
 	// 1
 	_, admit := g.tel.Stage(ctx, telemetry.StageAdmit)
@@ -104,6 +110,13 @@ func (g *Gateway) selectDestinations(ctx context.Context, req *cellgatev1.Select
 	if err != nil {
 		return nil, err
 	}
+	resp, err := s.decide(ctx)
+	return resp, s.record(ctx, resp, err)
+}
+
+// decide is the life of a request from step 3 on.
+func (s *selecting) decide(ctx context.Context) (*cellgatev1.SelectDestinationsResponse, error) {
+	g := s.g
 	if s.rebuilds() {
 		if err := s.toRebuild(ctx); err != nil {
 			return nil, s.explain(ctx, err)

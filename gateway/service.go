@@ -18,6 +18,18 @@ func (s *schedulerService) SelectDestinations(ctx context.Context, req *cellgate
 	return s.g.selectDestinations(ctx, req)
 }
 
+func (s *schedulerService) GetDecision(ctx context.Context, req *cellgatev1.GetDecisionRequest) (*cellgatev1.GetDecisionResponse, error) {
+	d, err := s.g.getDecision(ctx, req.GetDecisionId())
+	if err != nil {
+		return nil, err
+	}
+	return &cellgatev1.GetDecisionResponse{Decision: d}, nil
+}
+
+func (s *schedulerService) ListDecisions(ctx context.Context, req *cellgatev1.ListDecisionsRequest) (*cellgatev1.ListDecisionsResponse, error) {
+	return s.g.listDecisions(ctx, req)
+}
+
 type claimsService struct {
 	cellgatev1.UnimplementedClaimsServer
 	g *Gateway

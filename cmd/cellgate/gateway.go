@@ -59,7 +59,8 @@ func (a *assembly) addGateway(c config.Gateway, api, web net.Listener) (*gateway
 	cfg := gateway.Config{
 		ProposeBudget: c.ProposeBudget, ClaimBudget: c.ClaimBudget, MaxDeadline: c.MaxDeadline,
 		Filters: c.Filters, DefaultAvailabilityZone: c.DefaultAvailabilityZone, MaxInFlight: c.MaxInFlight,
-		Breaker: gateway.BreakerConfig(c.Breaker),
+		DecisionQueue: c.DecisionQueue,
+		Breaker:       gateway.BreakerConfig(c.Breaker),
 	}
 	for _, cell := range c.Cells {
 		cfg.Cells = append(cfg.Cells, gateway.CellConfig(cell))

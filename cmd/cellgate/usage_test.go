@@ -41,8 +41,8 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 		}
 	}
 	visit(newRoot(terminal{in: strings.NewReader(""), out: io.Discard, err: io.Discard}))
-	if n != 23 {
-		t.Errorf("%d commands, want 23: the root, dev, gateway, cell, agent, select, cells, hosts, claims and its 6, bench, doctor and its 3, token and its 1, version", n)
+	if n != 26 {
+		t.Errorf("%d commands, want 26: the root, dev, gateway, cell, agent, select, cells, hosts, claims and its 6, decisions and its 2, bench, doctor and its 3, token and its 1, version", n)
 	}
 }
 
@@ -54,6 +54,9 @@ func TestWrongUsageEndsWith2AndSaysWhatIsWrong(t *testing.T) {
 		"claims lst":                       `unknown command "lst"; did you mean list or get?`,
 		"select --operation shelve":        `--operation: "shelve" is none of build, move`,
 		"claims transfer a b":              "accepts 3 arg(s), received 2",
+		"decisions":                        "say what to do: list or get",
+		"decisions get":                    "accepts 1 arg(s), received 0",
+		"decisions list --limit -5":        "--limit: -5 is below 0",
 		"claims get":                       "accepts 1 arg(s), received 0",
 		"dev --host 3":                     "unknown flag: --host",
 		"dev extra --data d":               `unknown command "extra"`,

@@ -39,6 +39,7 @@ func (l *loader) checkGateway(g Gateway) {
 	l.positive("gateway.max_deadline", g.MaxDeadline)
 	l.checkBreaker(g)
 	l.atLeast("gateway.max_in_flight", g.MaxInFlight, 1)
+	l.atLeast("gateway.decision_queue", g.DecisionQueue, 1)
 	l.drainDelay("gateway.drain_delay", g.DrainDelay)
 	l.needed("gateway.default_availability_zone", g.DefaultAvailabilityZone)
 	if len(g.Cells) == 0 {

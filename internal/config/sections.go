@@ -45,6 +45,7 @@ type Gateway struct {
 	Filters                 []string      `yaml:"filters" help:"filters in order, separated by commas; empty means all"`
 	Weighers                []Weigher     `yaml:"weighers" flag:"weigher" help:"a weigher, as name=multiplier; again for each; empty means all"`
 	DefaultAvailabilityZone string        `yaml:"default_availability_zone" help:"zone of hosts that are in none"`
+	DecisionQueue           int           `yaml:"decision_queue" help:"decisions waiting to be written into their cells; more are dropped"`
 	MaxInFlight             int           `yaml:"max_in_flight" help:"requests worked on at once; more are refused as OVERLOADED"`
 	DrainDelay              time.Duration `yaml:"drain_delay" help:"how long to go on serving, not ready, after being asked to stop"`
 }
@@ -151,7 +152,7 @@ func Default() Config {
 				Failures: 5, Window: 10 * time.Second, OpenFor: time.Second,
 				ProbeEvery: 500 * time.Millisecond, ProbeBudget: 500 * time.Millisecond,
 			},
-			DefaultAvailabilityZone: "nova", MaxInFlight: 1024, DrainDelay: 2 * time.Second,
+			DefaultAvailabilityZone: "nova", MaxInFlight: 1024, DecisionQueue: 4096, DrainDelay: 2 * time.Second,
 		},
 		Cell: Cell{
 			GRPC: "127.0.0.1:9101", ServiceDownTime: 60 * time.Second, HeartbeatEvery: 10 * time.Second,

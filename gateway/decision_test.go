@@ -1,0 +1,328 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// written waits until the decisions that were put are written, in a bubble.
+func (w *world) written() map[string]*cellgatev1.Decision {
+	out := map[string]*cellgatev1.Decision{}
+	synctest.Wait()
+	pauseFor(decisionLinger * 2)
+	synctest.Wait()
+	for _, c := range w.cells {
+		c.mu.Lock()
+		for id, d := range c.decisions {
+			if !strings.HasPrefix(id, c.name+".") {
+				w.t.Errorf("%s keeps decision %s", c.name, id)
+			}
+			out[id] = d
+		}
+		c.mu.Unlock()
+	}
+	return out
+}
+
+func pauseFor(d time.Duration) { time.Sleep(d) }
+
+func (w *world) decision(id string) (*cellgatev1.Decision, error) {
+	got, err := w.scheduler.GetDecision(context.Background(), &cellgatev1.GetDecisionRequest{DecisionId: id})
+	return got.GetDecision(), err
+}
+
+func TestDecisionOfAnAnswer(t *testing.T) {
+	for _, dry := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := start(t, twoCells(), nil)
+			req := ask(1, 3)
+			req.RequestId, req.DryRun, req.ReturnAlternates = "r1", dry, true
+			resp := w.choose(req)
+			w.written()
+			d, err := w.decision(resp.GetDecisionId())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.GetRequestId() != "r1" || d.GetOperation() != cellgatev1.Operation_BUILD || !slices.Equal(d.GetInstanceUuids(), req.GetInstanceUuids()) ||
+				d.GetProjectId() != "p1" || d.GetUserId() != "u1" || d.GetRefusal() != "" || d.GetDryRun() != dry || !d.GetExact() ||
+				d.GetRounds() < 1 || d.GetLostRaces() != 0 || d.GetDecidedAt() == nil || d.GetTook() == nil {
+				t.Errorf("%v", d)
+			}
+			for i, x := range d.GetDestinations() {
+				if !proto.Equal(x, resp.GetDestinations()[i]) {
+					t.Errorf("destination %d: %v", i, x)
+				}
+			}
+			if outcomes(d.GetCells()) != outcomes(resp.GetCells()) {
+				t.Errorf("cells %v", d.GetCells())
+			}
+			if dry {
+				return
+			}
+			// A repeat decides nothing: what stands is not written over.
+			pauseFor(decisionLinger)
+			w.choose(req)
+			if n := w.written(); len(n) != 1 || !proto.Equal(n[resp.GetDecisionId()].GetDecidedAt(), d.GetDecidedAt()) {
+				t.Errorf("after the repeat: %v", n)
+			}
+		})
+	}
+}
+
+func TestDecisionOfARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, twoCells(), nil)
+		large := ask(1, 1)
+		large.GetRequestSpec().Flavor.Vcpus = 400
+		w.choose(ask(2, 1))
+		for _, tt := range []struct {
+			req  *cellgatev1.SelectDestinationsRequest
+			kind fault.Kind
+		}{{large, fault.NoValidHost}, {ask(2, 1), fault.AlreadyExists}} {
+			e := w.refused(tt.req, tt.kind)
+			id := e.Metadata["decision_id"]
+			if id == "" {
+				t.Fatalf("%s names no decision: %v", tt.kind, e)
+			}
+			w.written()
+			d, err := w.decision(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.GetRefusal() != string(tt.kind) || d.GetMessage() != e.Message || len(d.GetDestinations()) > 0 || len(d.GetCells()) != 2 {
+				t.Errorf("%v", d)
+			}
+			if (d.GetNoValidHost() != nil) != (tt.kind == fault.NoValidHost) {
+				t.Errorf("%s: detail %v", tt.kind, d.GetNoValidHost())
+			}
+		}
+	})
+}
+
+func TestDecisionWithNowhereToWriteIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged bytes.Buffer
+		var mu sync.Mutex
+		w := startLogged(t, twoCells(), nil, slog.New(slog.NewTextHandler(&lockedBuf{b: &logged, mu: &mu}, nil)))
+		for _, c := range w.cells {
+			defer c.hang()()
+		}
+		for range 3 {
+			if e := w.refused(ask(1, 1), fault.CellUnavailable); e.Metadata["decision_id"] != "" {
+				t.Errorf("%v", e.Metadata)
+			}
+		}
+		if n := w.g.DecisionCounts(); n.Nowhere != 3 || n.Written != 0 {
+			t.Errorf("%+v", n)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if n := strings.Count(logged.String(), "decisions lost"); n != 1 {
+			t.Errorf("%d log lines of lost decisions:\n%s", n, &logged)
+		}
+	})
+}
+
+// A cell that does not take decisions delays no answer, and what waits is bounded.
+func TestDecisionsNeverDelayAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 9))}, func(c *Config) { c.DecisionQueue = 5 })
+		release := make(chan struct{})
+		w.cells[0].hook(func(ctx context.Context, method string, _ any) error {
+			if method == "PutDecisions" {
+				select {
+				case <-release:
+				case <-ctx.Done():
+				}
+			}
+			return nil
+		}, nil)
+		dry := ask(1, 1)
+		dry.DryRun = true
+		for range 20 {
+			w.choose(dry)
+		}
+		if n := w.g.DecisionCounts(); n.Dropped != 15 {
+			t.Errorf("%+v", n)
+		}
+		close(release)
+		if n := len(w.written()); n != 5 {
+			t.Errorf("%d written", n)
+		}
+		if w.cells[0].puts != 1 {
+			t.Errorf("%d calls for one batch", w.cells[0].puts)
+		}
+	})
+}
+
+// What waits when the gateway ends is written.
+func TestDecisionsAreWrittenAtTheEnd(t *testing.T) {
+	cells := twoCells()
+	var id string
+	t.Run("life", func(t *testing.T) {
+		w := start(t, cells, nil)
+		id = w.choose(ask(1, 1)).GetDecisionId()
+	})
+	for _, c := range cells {
+		if c.decisions[id] != nil {
+			return
+		}
+	}
+	t.Errorf("decision %s is lost", id)
+}
+
+func TestDecisionThatIsTooLargeIsCutDown(t *testing.T) {
+	resp := &cellgatev1.Decision{DecisionId: "c.1", Message: "m"}
+	for i := range 40 {
+		one := &cellgatev1.Selection{ServiceHost: "h", AllocationRequest: strings.Repeat("x", 500)}
+		resp.Destinations = append(resp.Destinations, &cellgatev1.Destinations{InstanceUuid: testUUID(1, i), Selected: one, Alternates: []*cellgatev1.Selection{one, one}})
+	}
+	shared := proto.CloneOf(resp)
+	for _, tt := range []struct {
+		most int
+		want string
+	}{
+		{proto.Size(resp), "m"},
+		{proto.Size(resp) - 1, "m; cut down to what is kept: without alternates"},
+		{10000, "m; cut down to what is kept: without alternates and allocation requests"},
+		{500, "m; cut down to what is kept: without destinations, counts of rejects and ignored fields"},
+	} {
+		d := &cellgatev1.Decision{DecisionId: "c.1", Message: "m", Destinations: resp.GetDestinations()}
+		cutDown(d, tt.most)
+		if d.GetMessage() != tt.want || proto.Size(d) > tt.most+100 {
+			t.Errorf("%d: %d bytes, %q", tt.most, proto.Size(d), d.GetMessage())
+		}
+	}
+	if !proto.Equal(resp, shared) {
+		t.Error("the answer was changed")
+	}
+}
+
+func TestListDecisions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, fleet(3, 4), nil)
+		var want []string
+		for i := range 25 {
+			req := ask(1+i, 1)
+			req.GetRequestSpec().ProjectId = fmt.Sprintf("p%d", i%2)
+			req.RequestId = fmt.Sprintf("r%d", i)
+			if i%5 == 0 {
+				req.GetRequestSpec().Flavor.Vcpus = 4000
+				want = append(want, w.refused(req, fault.NoValidHost).Metadata["decision_id"])
+			} else {
+				want = append(want, w.choose(req).GetDecisionId())
+			}
+			pauseFor(decisionLinger)
+		}
+		w.written()
+		slices.Reverse(want)
+		read := func(req *cellgatev1.ListDecisionsRequest) []string {
+			var got []string
+			for {
+				page, err := w.scheduler.ListDecisions(context.Background(), req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, d := range page.GetDecisions() {
+					got = append(got, d.GetDecisionId())
+				}
+				if req.PageToken = page.GetNextPageToken(); req.PageToken == "" {
+					return got
+				}
+				if len(page.GetDecisions()) == 0 {
+					t.Fatal("an empty page with a token")
+				}
+			}
+		}
+		for _, short := range []int{0, 1, 2} {
+			for _, c := range w.cells {
+				c.mu.Lock()
+				c.shortPages = short
+				c.mu.Unlock()
+			}
+			for _, size := range []int32{1, 3, 7, 0} {
+				if got := read(&cellgatev1.ListDecisionsRequest{PageSize: size}); !slices.Equal(got, want) {
+					t.Errorf("pages of %d, cells' of %d:\n%v\n%v", size, short, got, want)
+				}
+			}
+		}
+		for name, tt := range map[string]struct {
+			req  *cellgatev1.ListDecisionsRequest
+			keep func(i int) bool
+		}{
+			"refused":  {&cellgatev1.ListDecisionsRequest{Refused: true}, func(i int) bool { return i%5 == 0 }},
+			"project":  {&cellgatev1.ListDecisionsRequest{ProjectId: "p1"}, func(i int) bool { return i%2 == 1 }},
+			"request":  {&cellgatev1.ListDecisionsRequest{RequestId: "r7"}, func(i int) bool { return i == 7 }},
+			"instance": {&cellgatev1.ListDecisionsRequest{InstanceUuid: strings.ToUpper(testUUID(0x1, 4))}, func(i int) bool { return i == 3 }},
+		} {
+			var some []string
+			for k, id := range want {
+				if tt.keep(24 - k) {
+					some = append(some, id)
+				}
+			}
+			if got := read(tt.req); !slices.Equal(got, some) {
+				t.Errorf("%s:\n%v\n%v", name, got, some)
+			}
+		}
+		back := w.cells[1].hang()
+		page, err := w.scheduler.ListDecisions(context.Background(), &cellgatev1.ListDecisionsRequest{})
+		if err != nil || !slices.Equal(page.GetUnavailableCells(), []string{"cell2"}) || len(page.GetDecisions()) == 0 {
+			t.Errorf("%v, %v", page, err)
+		}
+		back()
+	})
+}
+
+func TestDecisionRefusals(t *testing.T) {
+	w := start(t, twoCells(), nil)
+	const id = "01JAB2C3D4E5F6G7H8J9KMNPQR"
+	for _, tt := range []struct {
+		path  string
+		code  int
+		want  fault.Kind
+		field string
+	}{
+		{"/v1/decisions/cell1." + id, http.StatusNotFound, fault.NotFound, ""},
+		{"/v1/decisions/cell9." + id, http.StatusNotFound, fault.NotFound, ""},
+		{"/v1/decisions/" + id, http.StatusBadRequest, fault.InvalidRequest, "decision_id"},
+		{"/v1/decisions/cell1.x", http.StatusBadRequest, fault.InvalidRequest, "decision_id"},
+		{"/v1/decisions?cell=cell9", http.StatusBadRequest, fault.InvalidRequest, "cell"},
+		{"/v1/decisions?instance_uuid=x", http.StatusBadRequest, fault.InvalidRequest, "instance_uuid"},
+		{"/v1/decisions?page_token=x", http.StatusBadRequest, fault.InvalidRequest, "page_token"},
+		{"/v1/decisions?page_size=1001", http.StatusBadRequest, fault.InvalidRequest, "page_size"},
+		{"/v1/decisions?refused=perhaps", http.StatusBadRequest, fault.InvalidRequest, "refused"},
+		{"/v1/decisions?nothing=1", http.StatusBadRequest, fault.InvalidRequest, "nothing"},
+	} {
+		rec := w.send("GET", tt.path, "")
+		p := problemOf(t, rec)
+		if rec.Code != tt.code || p.Reason != tt.want || tt.field != "" && !slices.Equal(p.fields(), []string{tt.field}) {
+			t.Errorf("%s: %d %v", tt.path, rec.Code, p)
+		}
+	}
+	_, err := w.decision("cell9." + id)
+	mustFail(t, nil, err, fault.NotFound)
+	_, err = w.decision("x")
+	mustFail(t, nil, err, fault.InvalidRequest)
+	_, err = w.scheduler.ListDecisions(context.Background(), &cellgatev1.ListDecisionsRequest{Cell: "cell9"})
+	mustFail(t, nil, err, fault.InvalidRequest)
+	w.servers[0].Stop()
+	_, err = w.decision("cell1." + id)
+	if e := mustFail(t, nil, err, fault.CellUnavailable); e.Metadata["cells"] != "cell1" {
+		t.Errorf("%v", e.Metadata)
+	}
+}

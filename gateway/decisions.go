@@ -1,0 +1,97 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/oklog/ulid/v2"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// getDecision reads a decision in the cell that its id names.
+func (g *Gateway) getDecision(ctx context.Context, id string) (*cellgatev1.Decision, error) {
+	name, text := splitDecision(id)
+	if _, err := ulid.ParseStrict(text); err != nil || name == "" {
+		return nil, fault.Invalid("decision_id", "%q is no decision_id: <cell>.<ulid>", id)
+	}
+	c := g.keeperOf(id)
+	if c == nil {
+		return nil, fault.New(fault.NotFound, "there is no decision %s: no cell %q is configured", id, name)
+	}
+	got, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.GetDecisionRequest{DecisionId: id}, cellv1.CellSchedulerClient.GetDecision)
+	switch {
+	case err == nil:
+		return got.GetDecision(), nil
+	case fault.KindOf(err) == fault.NotFound:
+		return nil, fault.New(fault.NotFound, "there is no decision %s: it was not written, or is no longer kept", id)
+	case ctx.Err() == nil && couldNot(err):
+		return nil, fault.Wrap(fault.CellUnavailable, err, "decision %s is kept by cell %s, which could not give it: %s", id, name, reasonOf(err)).
+			With("cells", name)
+	}
+	return nil, err
+}
+
+// listDecisions lists decisions of all cells, the newest first. Every cell gives
+// its own in that order; the page ends where a cell has more that it did not give,
+// so that none is passed over.
+func (g *Gateway) listDecisions(ctx context.Context, req *cellgatev1.ListDecisionsRequest) (*cellgatev1.ListDecisionsResponse, error) {
+	cells, err := g.cellsFor(req.GetCell())
+	if err != nil {
+		return nil, err
+	}
+	list := listOf(req)
+	var from token
+	if s := req.GetPageToken(); s != "" {
+		if from, err = readToken(s, list); err != nil {
+			return nil, err
+		}
+	}
+	size := cmp.Or(req.GetPageSize(), defaultPageSize)
+	replies := askAll(ctx, cells, func(ctx context.Context, c *cell) (*cellv1.ListDecisionsResponse, error) {
+		got, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListDecisionsRequest{
+			InstanceUuid: canonical(req.GetInstanceUuid()), ProjectId: req.GetProjectId(), RequestId: req.GetRequestId(),
+			Refused: req.GetRefused(), PageSize: size, Before: from.After,
+		}, cellv1.CellSchedulerClient.ListDecisions)
+		if err == nil && got.GetMore() && len(got.GetDecisions()) == 0 {
+			err = fault.New(fault.Internal, "cell %s has more decisions and gives none", c.cfg.Name)
+		}
+		return got, err
+	})
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	resp := &cellgatev1.ListDecisionsResponse{}
+	var all []*cellgatev1.Decision
+	more, least := false, ""
+	for _, r := range replies {
+		if r.err != nil {
+			resp.UnavailableCells = append(resp.UnavailableCells, r.cell.cfg.Name)
+			continue
+		}
+		rows := r.got.GetDecisions()
+		all = append(all, rows...)
+		if r.got.GetMore() {
+			more, least = true, max(least, ulidOf(rows[len(rows)-1]))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *cellgatev1.Decision) int { return cmp.Compare(ulidOf(b), ulidOf(a)) })
+	provable := len(all)
+	for provable > 0 && ulidOf(all[provable-1]) < least {
+		provable--
+	}
+	rows := fitting(nil, all[:min(provable, int(size))])
+	resp.Decisions = rows
+	if more || len(rows) < len(all) {
+		resp.NextPageToken = token{List: list, After: ulidOf(rows[len(rows)-1])}.String()
+	}
+	return resp, nil
+}
+
+func ulidOf(d *cellgatev1.Decision) string {
+	_, id := splitDecision(d.GetDecisionId())
+	return id
+}
