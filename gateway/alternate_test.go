@@ -43,9 +43,6 @@ func TestClaimAlternate(t *testing.T) {
 	w := start(t, threeHosts(), nil)
 	req, first := withAlternates(w)
 	id, next := first.GetSelected().GetClaimId(), first.GetAlternates()[0]
-	if err := w.confirm(first.GetSelected(), testUUID(0x1, 1)); err != nil {
-		t.Fatal(err)
-	}
 	var c *cellgatev1.Claim
 	for range 2 {
 		var err error
@@ -76,6 +73,12 @@ func TestClaimAlternate(t *testing.T) {
 	if w.liveClaims() != 1 {
 		t.Errorf("%d claims", w.liveClaims())
 	}
+	// Once it is confirmed its instance is there.
+	if err := w.confirm(s, testUUID(0x1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := w.alternate(id, first.GetAlternates()[1].GetComputeNodeUuid())
+	mustFail(t, got, err, fault.AlreadyExists)
 }
 
 func TestClaimAlternateRefusals(t *testing.T) {

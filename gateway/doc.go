@@ -15,7 +15,6 @@
 //	    the same request gives the same answer        TestRepeat…
 //	    unavailable and full are never the same error TestUnavailable…
 //
-// A consumer's earlier claims are seen only in the cells that a request asks: a
-// claim in a cell that routing leaves out (a disabled cell, another destination)
-// is not noticed by SelectDestinations.
+// A consumer's earlier claims are seen in the enabled cells that answer; by a move
+// in the disabled ones too (docs/adr/0005, docs/operations.md).
 package gateway

@@ -30,6 +30,7 @@ func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement 
 	budget := share(ctx, s.g.cfg.ProposeBudget)
 	var lock sync.Mutex
 	var found []held
+	var answered []int
 	var all sync.WaitGroup
 	for i, c := range s.g.cells {
 		if s.skip[i] == "" || c.cfg.Disabled && !s.moves() {
@@ -43,11 +44,15 @@ func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement 
 			}
 			lock.Lock()
 			defer lock.Unlock()
+			answered = append(answered, i)
 			found = append(found, heldIn(i, p)...)
 		})
 	}
 	return func() []held {
 		all.Wait()
+		for _, i := range answered {
+			s.answered[i] = true
+		}
 		out := found
 		found = nil
 		return out

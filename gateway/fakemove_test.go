@@ -112,6 +112,8 @@ func (f *fakeCell) swap(s *cellv1.SwapClaim) *cellv1.ClaimOutcome {
 		return refuse(fault.ClaimExpired, "the claim was released")
 	case c.claim.GetHostUuid() == s.GetHostUuid():
 		return &cellv1.ClaimOutcome{Claim: proto.CloneOf(c.claim), ClaimOrigin: c.origin}
+	case c.claim.GetState() == cellgatev1.ClaimState_CONFIRMED:
+		return refuse(fault.AlreadyExists, "the claim is confirmed")
 	}
 	old := proto.CloneOf(c.claim)
 	if out := f.take(c.claim, s.GetAllocations(), s.GetHostUuid()); out != nil {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -23,8 +24,8 @@ func (s *selecting) isSource(h held) bool {
 // takeSource takes the claim that a move leaves out of the claims its instance
 // holds, and gives this request's own ones, which are to be kept. The instance's
 // claim by any other request is the source; there is no source when its holder is
-// another consumer by now (Nova's migrations), or its cell does not answer: then
-// no host of that cell can be chosen either.
+// another consumer by now (Nova's migrations), or, of an evacuation, its cell does
+// not answer: then no host of that cell can be chosen either.
 //
 // What cannot be moved from is ALREADY_EXISTS: a claim that is itself a move under
 // way, and a second claim besides the source.
@@ -56,6 +57,32 @@ func (s *selecting) takeSource(claims []held) (own []held, err error) {
 		s.leave(s.source.claim.GetServiceHost())
 	}
 	return nil, nil
+}
+
+// sourceVisible refuses to move an instance that shows no claim while a cell that
+// may hold it has not answered: the claim would stand beside the new one for ever.
+// Where the request names the instance's cell as Nova's conductor does, in
+// requested_destination, only that cell must answer. An evacuation goes on: its
+// cell may be dead.
+func (s *selecting) sourceVisible() error {
+	if !s.moves() || s.source != nil || s.operation == cellgatev1.Operation_EVACUATE {
+		return nil
+	}
+	own := ""
+	if d := s.request.Destination; d != nil {
+		own = d.Cell
+	}
+	var missing []string
+	for i, c := range s.g.cells {
+		if !s.answered[i] && (own == "" || c.uuid() == own) {
+			missing = append(missing, c.cfg.Name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fault.New(fault.CellUnavailable, "the claim that instance %s holds may be in cells that do not answer: %s",
+		s.instances[0], strings.Join(missing, ", ")).With("cells", strings.Join(missing, ","))
 }
 
 // leave makes a host no choice of the request.
@@ -97,7 +124,7 @@ func (s *selecting) markMove(n *cellv1.NewClaim) {
 // now (it was transferred) is not the move's to release.
 func (g *Gateway) releaseSource(ctx context.Context, in *cell, confirmed *cellv1.ClaimOutcome) error {
 	c, name := confirmed.GetClaim(), confirmed.GetClaimOrigin().GetMovesCell()
-	if c.GetMovesClaimId() == "" || name == "" || name == in.cfg.Name {
+	if c.GetMovesClaimId() == "" || c.GetTransferredFrom() != "" || name == "" || name == in.cfg.Name {
 		return nil
 	}
 	from := g.cellNamed(name)

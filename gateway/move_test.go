@@ -200,6 +200,26 @@ func TestEvacuateFromADeadCell(t *testing.T) {
 	})
 }
 
+// Any other move waits for its source, which would stand for ever: unless the
+// request names the instance's cell, and that one answers.
+func TestMoveWaitsForACellThatMayHoldItsSource(t *testing.T) {
+	for _, op := range []cellgatev1.Operation{cellgatev1.Operation_MOVE, cellgatev1.Operation_LIVE_MIGRATE} {
+		synctest.Test(t, func(t *testing.T) {
+			w := start(t, twoCells(), nil)
+			w.built("cell1")
+			back := w.cells[0].hang()
+			defer back()
+			if e := w.refused(move(op, "m1"), fault.CellUnavailable); e.Metadata["cells"] != "cell1" {
+				t.Errorf("%v", e)
+			}
+			w.refused(to(move(op, "m1"), "cell1"), fault.CellUnavailable)
+			if s := w.choose(to(move(op, "m1"), "cell2")).GetDestinations()[0].GetSelected(); s.GetCell() != "cell2" {
+				t.Errorf("chose %v", s)
+			}
+		})
+	}
+}
+
 // The second half of a confirm over cells fails: nothing is lost, and confirming
 // again finishes it.
 func TestConfirmOfAMoveOverCellsIsFinishedByRepeatingIt(t *testing.T) {

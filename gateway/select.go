@@ -192,6 +192,9 @@ func (s *selecting) place(ctx context.Context) error {
 			return s.noHost(m, pending)
 		}
 		s.scatter(m)
+		if err := s.sourceVisible(); err != nil {
+			return err
+		}
 		if err := s.membersVisible(m); err != nil {
 			return err
 		}
