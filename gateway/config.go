@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"cellgate/internal/fault"
 	"cellgate/schedule"
 )
 
@@ -53,12 +55,40 @@ func checkConfig(cfg Config) error {
 	if longest := longestBudget(cfg); b.Window <= longest {
 		bad("breaker window: %v is not longer than every budget (%v): calls that take as long would not count", b.Window, longest)
 	}
-	// An empty table knows the names there are.
-	q := &schedule.Query{Request: &schedule.Request{}, Rules: rulesFor(cfg, ""), Limit: 1}
-	if _, err := schedule.NewTable().Propose(q); err != nil {
-		bad("filters, weighers: %w", err)
+	for _, f := range UnknownNames(cfg.Filters, cfg.Weighers) {
+		bad("%s: %s", f.Path, f.Problem)
 	}
 	return errors.Join(problems...)
+}
+
+// UnknownNames reports every filter and weigher that there is not, or that is
+// named twice, by its path: filters[0], weighers[1].
+func UnknownNames(filters []string, weighers []WeigherConfig) []fault.Field {
+	var bad []fault.Field
+	// An empty table knows the names there are.
+	check := func(path string, r *schedule.Rules) {
+		var wrong *schedule.QueryError
+		_, err := schedule.NewTable().Propose(&schedule.Query{Request: &schedule.Request{}, Rules: r, Limit: 1})
+		switch {
+		case errors.As(err, &wrong):
+			if path == "" {
+				path = strings.ToLower(strings.TrimPrefix(wrong.Field, "Rules."))
+			}
+			bad = append(bad, fault.Field{Path: path, Problem: wrong.Problem})
+		case err != nil:
+			bad = append(bad, fault.Field{Path: path, Problem: err.Error()})
+		}
+	}
+	for i := range filters {
+		check(fmt.Sprintf("filters[%d]", i), &schedule.Rules{Filters: filters[i : i+1]})
+	}
+	for i, w := range weighers {
+		check(fmt.Sprintf("weighers[%d]", i), &schedule.Rules{Weighers: []schedule.Weigher{schedule.Weigher(w)}})
+	}
+	if len(bad) == 0 { // each is known: what is wrong with them together
+		check("", rulesFor(Config{Filters: filters, Weighers: weighers}, ""))
+	}
+	return bad
 }
 
 // longestBudget is the longest that one call to a cell may take.

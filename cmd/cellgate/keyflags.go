@@ -6,7 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cellgate/gateway"
 	"cellgate/internal/config"
+	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
 )
 
@@ -60,6 +62,9 @@ func bindKeys(cmd *cobra.Command, section string, env []string) func() (config.C
 	cmd.Flags().SortFlags = false
 	return func() (config.Config, error) {
 		src := config.Source{File: *file, Env: env, Flags: map[string]string{}}
+		if section == "gateway" {
+			src.Check = unknownNames
+		}
 		for _, f := range flags {
 			if f.given {
 				src.Flags[f.key.Path] = f.text
@@ -67,6 +72,19 @@ func bindKeys(cmd *cobra.Command, section string, env []string) func() (config.C
 		}
 		return config.Load(section, src)
 	}
+}
+
+// unknownNames reports filters and weighers that there are not.
+func unknownNames(c config.Config) []fault.Field {
+	var weighers []gateway.WeigherConfig
+	for _, w := range c.Gateway.Weighers {
+		weighers = append(weighers, gateway.WeigherConfig(w))
+	}
+	bad := gateway.UnknownNames(c.Gateway.Filters, weighers)
+	for i := range bad {
+		bad[i].Path = "gateway." + bad[i].Path
+	}
+	return bad
 }
 
 // newLog makes the process's log.

@@ -77,6 +77,7 @@ func TestWrongUsageEndsWith2AndSaysWhatIsWrong(t *testing.T) {
 		"agent --replica h:1 --tls-token-file f":            "agent.tls.token_file: would be sent to h:1 in the clear",
 		"gateway":                                           "gateway.cells: a gateway needs at least one cell",
 		"gateway --cell a=h:1 --cell a=h:2":                 `gateway.cells[1].name: "a" is that of cells[0] already`,
+		"gateway --cell a=h:1 --filters X":                  `--filters: gateway.filters[0]: `,
 		"gateway --config /nonexistent.yaml":                "/nonexistent.yaml",
 		"cell --name a":                                     "cell.data: must be set",
 		"cell --grpc example.org:9101":                      "give --insecure",

@@ -45,7 +45,8 @@ func (l *loader) checkGateway(g Gateway) {
 	if len(g.Cells) == 0 {
 		l.bad("gateway.cells", "a gateway needs at least one cell")
 	}
-	names, uuids := map[string]int{}, map[string]int{}
+	l.apart("gateway.http", g.HTTP, "gateway.grpc", g.GRPC)
+	names, uuids, addresses := map[string]int{}, map[string]int{}, map[string]int{}
 	for i, cell := range g.Cells {
 		path := fmt.Sprintf("gateway.cells[%d]", i)
 		l.needed(path+".name", cell.Name)
@@ -59,6 +60,7 @@ func (l *loader) checkGateway(g Gateway) {
 		}
 		for j, r := range cell.Replicas {
 			l.address(fmt.Sprintf("%s.replicas[%d]", path, j), r)
+			l.unlike(fmt.Sprintf("%s.replicas[%d]", path, j), r, i, addresses)
 			l.secrecy("gateway.cell_tls", g.CellTLS, r)
 		}
 	}
@@ -76,6 +78,18 @@ func (l *loader) checkBreaker(g Gateway) {
 	l.positive("gateway.breaker.probe_budget", b.ProbeBudget)
 	if longest := max(g.ProposeBudget, g.ClaimBudget, b.ProbeBudget); b.Window <= longest {
 		l.bad("gateway.breaker.window", "%v is not longer than every budget (%v): calls that take as long would not count", b.Window, longest)
+	}
+}
+
+// apart: two addresses to listen on that are not the same port of one machine.
+func (l *loader) apart(pathA, a, pathB, b string) {
+	hostA, portA, errA := splitAddress(a, 0)
+	hostB, portB, errB := splitAddress(b, 0)
+	if errA != nil || errB != nil || portA == 0 || portA != portB {
+		return
+	}
+	if wild := func(h string) bool { return h == "" || h == "0.0.0.0" || h == "::" }; hostA == hostB || wild(hostA) || wild(hostB) {
+		l.bad(pathB, "%s is the port of %s (%s) too", b, pathA, a)
 	}
 }
 
@@ -123,6 +137,7 @@ func (l *loader) checkDev(d Dev) {
 	const noTLS = "dev has no TLS and no authentication; run gateway, cell and agent with theirs"
 	l.listen("dev.http", d.HTTP, d.Insecure, noTLS)
 	l.listen("dev.grpc", d.GRPC, d.Insecure, noTLS)
+	l.apart("dev.http", d.HTTP, "dev.grpc", d.GRPC)
 	if last := d.CellBasePort + d.Cells - 1; d.CellBasePort < 0 || last > 65535 {
 		l.bad("dev.cell_base_port", "ports %d to %d are not all between 0 and 65535", d.CellBasePort, last)
 	}

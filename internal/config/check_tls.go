@@ -42,6 +42,7 @@ func exposes(path string, t ServerTLS) string {
 }
 
 func (l *loader) checkServerTLS(path string, t ServerTLS) {
+	l.paths(path, "cert", t.Cert, "key", t.Key, "client_ca", t.ClientCA, "tokens", t.Tokens)
 	l.together(path, "cert", t.Cert, "key", t.Key)
 	if t.ClientCA != "" && !t.Encrypts() {
 		l.bad(path+".client_ca", "callers show certificates in TLS only; set %s.cert and %s.key", path, path)
@@ -52,6 +53,7 @@ func (l *loader) checkServerTLS(path string, t ServerTLS) {
 }
 
 func (l *loader) checkClientTLS(path string, t ClientTLS) {
+	l.paths(path, "ca", t.CA, "cert", t.Cert, "key", t.Key, "token_file", t.TokenFile)
 	l.together(path, "cert", t.Cert, "key", t.Key)
 	if t.CA != "" {
 		return
@@ -61,6 +63,20 @@ func (l *loader) checkClientTLS(path string, t ClientTLS) {
 	}
 	if t.ServerName != "" {
 		l.bad(path+".server_name", "is of use with TLS only; set %s.ca", path)
+	}
+}
+
+// secretPrefix starts every token (package security).
+const secretPrefix = "cellgate_"
+
+// paths: values that name files, by key. What a file holds is not shown, in case
+// it is a secret.
+func (l *loader) paths(path string, keysAndValues ...string) {
+	for i := 0; i+1 < len(keysAndValues); i += 2 {
+		v := keysAndValues[i+1]
+		if strings.Contains(v, "-----BEGIN") || strings.ContainsAny(v, "\r\n") || strings.HasPrefix(v, secretPrefix) {
+			l.bad(path+"."+keysAndValues[i], "is what a file holds, not a path; secrets are given as paths only")
+		}
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"cellgate/internal/fault"
 )
 
 // Source is where a process's configuration comes from.
@@ -16,6 +18,9 @@ type Source struct {
 	Env []string
 	// Flags are the flags given, by key path; those of a Table joined by ";".
 	Flags map[string]string
+	// Check, when set, says what else is wrong with the values of the section, by
+	// the key's path: what only the process itself knows.
+	Check func(Config) []fault.Field
 }
 
 // Load reads the configuration of a section ("gateway", "cell", "agent" or
@@ -31,43 +36,62 @@ func Load(section string, src Source) (Config, error) {
 		l.readFile(text)
 	}
 	keys := slices.Concat(Keys("log"), Keys("telemetry"), Keys(section))
-	l.readEnv(section, keys, src.Env)
+	l.readEnv(keys, src.Env)
 	for _, k := range keys {
 		if text, given := src.Flags[k.Path]; given {
 			l.setKey(k, text, "--"+k.Flag)
 		}
 	}
 	l.check(section)
+	if src.Check != nil {
+		for _, f := range src.Check(c) {
+			l.bad(f.Path, "%s", f.Problem)
+		}
+	}
 	return c, l.problems.err()
 }
 
 // readEnv takes in the variables of log, telemetry and the section. A variable that
-// starts like the section's keys and is none of them is a problem.
-func (l *loader) readEnv(section string, keys []Key, env []string) {
+// starts like the keys of any section and is none of them is a problem; so is one
+// of no section that is within two letters of a key's.
+func (l *loader) readEnv(keys []Key, env []string) {
 	set := map[string]string{}
 	for _, e := range env {
-		if name, value, ok := strings.Cut(e, "="); ok && ofSection(name, section) {
+		if name, value, ok := strings.Cut(e, "="); ok && strings.HasPrefix(name, EnvPrefix) {
 			set[name] = value
 		}
 	}
 	for _, k := range keys {
 		if text, ok := set[k.Env]; ok {
 			l.setKey(k, text, k.Env)
-			delete(set, k.Env)
+		}
+	}
+	var known []string
+	for _, section := range names(reflect.TypeFor[Config]()) {
+		for _, k := range Keys(section) {
+			known = append(known, k.Env)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
-		var known []string
-		for _, k := range keys {
-			known = append(known, k.Env)
+		switch section := sectionOf(name); {
+		case slices.Contains(known, name):
+		case section != "":
+			own := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return sectionOf(k) != section })
+			l.problems.add("%s", unknown("environment variable", name, own))
+		case slices.ContainsFunc(known, func(k string) bool { return distance(name, k) <= 2 }):
+			l.problems.add("%s", unknown("environment variable", name, known))
 		}
-		l.problems.add("%s", unknown("environment variable", name, known))
 	}
 }
 
-func ofSection(name, section string) bool {
-	return strings.HasPrefix(name, EnvPrefix+strings.ToUpper(section)+"_") ||
-		strings.HasPrefix(name, EnvPrefix+"LOG_") || strings.HasPrefix(name, EnvPrefix+"TELEMETRY_")
+// sectionOf gives the section a variable's name begins with; "" for none.
+func sectionOf(name string) string {
+	for _, section := range names(reflect.TypeFor[Config]()) {
+		if strings.HasPrefix(name, EnvPrefix+strings.ToUpper(section)+"_") {
+			return section
+		}
+	}
+	return ""
 }
 
 // setKey sets a key from text that came from the environment or a flag.

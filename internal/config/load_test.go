@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"cellgate/internal/fault"
 )
 
 func write(t *testing.T, text string) string {
@@ -176,19 +178,28 @@ func TestProblemsNameTheirPlaceAndTheNearestKey(t *testing.T) {
 		"not YAML":            {file: "a: [\n", want: []string{"c.yaml: yaml: line 1", "gateway.cells"}},
 		"two documents":       {file: head + "---\na: 1\n", want: []string{"more than one YAML document"}},
 		"loopback":            {file: head + "  grpc: 0.0.0.0:9090\n", want: []string{"c.yaml:3: gateway.grpc: 0.0.0.0:9090 is not a loopback address: set gateway.tls.cert and gateway.tls.key for TLS, and set gateway.tls.client_ca or gateway.tls.tokens to know the callers; or give --insecure"}},
-		"loopback, all hosts": {file: head + "  http: ':9090'\n", want: []string{"not a loopback address"}},
+		"loopback, all hosts": {file: head + "  http: ':9999'\n", want: []string{"not a loopback address"}},
 		"address":             {file: head, env: []string{"CELLGATE_GATEWAY_HTTP=8080"}, want: []string{`CELLGATE_GATEWAY_HTTP: gateway.http: "8080" is not an address; write it as host:port`}},
 		"port":                {file: head, flags: map[string]string{"gateway.http": "localhost:70000"}, want: []string{`--http: gateway.http: "localhost:70000" has no port between 0 and 65535`}},
 		"variable":            {file: head, env: []string{"CELLGATE_GATEWAY_GPRC=x"}, want: []string{"unknown environment variable CELLGATE_GATEWAY_GPRC; did you mean CELLGATE_GATEWAY_GRPC?"}},
-		"cell flag":           {flags: map[string]string{"gateway.cells": "a@b"}, want: []string{`--cell: gateway.cells: "a@b" is not a cell`, "at least one cell"}},
-		"entry by flag":       {flags: map[string]string{"gateway.cells": "a=b@h:1"}, want: []string{`--cell: gateway.cells[0].uuid: "b" is not a uuid`}},
+		"other's variable":    {file: head, env: []string{"CELLGATE_CELL_DTA=x", "CELLGATE_CELL_DATA=fine"}, want: []string{"unknown environment variable CELLGATE_CELL_DTA; did you mean CELLGATE_CELL_DATA?"}},
+		"no section's":        {file: head, env: []string{"CELLGATE_GATWAY_HTTP=x", "CELLGATE_ADDR=h:1", "CELLGATE_LONG=1"}, want: []string{"unknown environment variable CELLGATE_GATWAY_HTTP; did you mean CELLGATE_GATEWAY_HTTP?"}},
+		"same port":           {file: head + "  http: 127.0.0.1:9090\n", want: []string{"gateway.grpc: 127.0.0.1:9090 is the port of gateway.http (127.0.0.1:9090) too"}},
+		"same address":        {flags: map[string]string{"gateway.cells": "a=h:1;b=h:2,h:1"}, want: []string{`--cell: gateway.cells[1].replicas[1]: "h:1" is that of cells[0] already`}},
+		"drain":               {file: head + "  drain_delay: 2m\n", want: []string{"c.yaml:3: gateway.drain_delay: 2m0s is not between 0s and 1m"}},
+		"secret as value": {
+			file: head + "  cell_tls: {ca: system, token_file: cellgate_abc}\n", flags: map[string]string{"gateway.tls.cert": "c", "gateway.tls.key": "-----BEGIN EC PRIVATE KEY-----"},
+			want: []string{"c.yaml:3: gateway.cell_tls.token_file: is what a file holds", "--tls-key: gateway.tls.key: is what a file holds, not a path"},
+		},
+		"cell flag":     {flags: map[string]string{"gateway.cells": "a@b"}, want: []string{`--cell: gateway.cells: "a@b" is not a cell`, "at least one cell"}},
+		"entry by flag": {flags: map[string]string{"gateway.cells": "a=b@h:1"}, want: []string{`--cell: gateway.cells[0].uuid: "b" is not a uuid`}},
 		"breaker": {
 			file: head + "  breaker: {failures: 0, window: 2s, open_for: 0s}\n", flags: map[string]string{"gateway.breaker.probe_budget": "-1s"},
 			want: []string{"c.yaml:3: gateway.breaker.failures: 0 is below 1", "c.yaml:3: gateway.breaker.window: 2s is not longer than every budget (2s)", "gateway.breaker.open_for: 0s is not above 0", "--breaker-probe-budget: gateway.breaker.probe_budget: -1s is not above 0"},
 		},
 		"same cell twice": {
 			file: "gateway:\n  cells:\n    - &a {name: a, uuid: c0000000-0000-4000-8000-000000000001, replicas: [h:1]}\n    - *a\n",
-			want: []string{`gateway.cells[1].name: "a" is that of cells[0] already`, "gateway.cells[1].uuid"},
+			want: []string{`gateway.cells[1].name: "a" is that of cells[0] already`, "gateway.cells[1].uuid", `gateway.cells[1].replicas[0]: "h:1" is that of cells[0] already`},
 		},
 		"several at once": {
 			file: head + "  http: x\n  nope_nope: 1\nlog: {level: loud}\n", flags: map[string]string{"gateway.max_in_flight": "0"},
@@ -268,6 +279,19 @@ func TestKeysAreComplete(t *testing.T) {
 			if err := setText(f, k.Default); err != nil || f.Interface() != before {
 				t.Errorf("%s: default %q is read as %v, error %v", k.Path, k.Default, f.Interface(), err)
 			}
+		}
+	}
+}
+
+// What only the process knows is reported with the rest, at its place.
+func TestProblemsOfTheProcessStandWithTheOthers(t *testing.T) {
+	file := write(t, "gateway:\n  filters: [NoFilter]\n  http: x\n")
+	_, err := Load("gateway", Source{File: file, Flags: map[string]string{"gateway.weighers": "a=1;b=2", "gateway.cells": "a=h:1"}, Check: func(c Config) []fault.Field {
+		return []fault.Field{{Path: "gateway.filters[0]", Problem: "there is no " + c.Gateway.Filters[0]}, {Path: "gateway.weighers[1].name", Problem: "there is no " + c.Gateway.Weighers[1].Name}}
+	}})
+	for _, want := range []string{"c.yaml:2: gateway.filters[0]: there is no NoFilter", "--weigher: gateway.weighers[1].name: there is no b", "c.yaml:3: gateway.http:"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error = %v, want %q", err, want)
 		}
 	}
 }
