@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -199,9 +200,10 @@ func (w *chaosWorker) call(do func(context.Context) error) error {
 	w.count.inFlight.Add(1)
 	defer w.count.inFlight.Add(-1)
 	err := do(ctx)
-	// rpc's words for a status that came from gRPC, not from the gateway.
+	// Of a status that came from gRPC, not from the gateway: what was sent on no
+	// connection was not cut.
 	var e *fault.Error
-	if errors.As(err, &e) && e.Cause != nil && e.Message != "could not be reached" {
+	if errors.As(err, &e) && e.Cause != nil && e.Message != "could not be reached" && !strings.Contains(e.Cause.Error(), "server preface") {
 		w.count.cut.Add(1)
 	}
 	return err

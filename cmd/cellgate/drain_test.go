@@ -115,7 +115,7 @@ func (w *drainWorld) verify() {
 	if v.Due < 50 || v.Found != v.Due {
 		w.t.Errorf("%d of %d acknowledged claims were found, want all of at least 50", v.Found, v.Due)
 	}
-	w.t.Logf("%+v; %d of %d acknowledged claims found; REST %d answers, %d refused connections", count, v.Found, v.Due, w.rest.answers(), w.rest.refused)
+	w.t.Logf("%+v; %d of %d acknowledged claims found; REST %d answers, %d refused connections, %d reset", count, v.Found, v.Due, w.rest.answers(), w.rest.refused, w.rest.reset)
 }
 
 func TestDrainingGatewayAnswersEveryRequest(t *testing.T) {
@@ -209,17 +209,18 @@ type restLoad struct {
 	url     string
 	client  *http.Client
 	end     context.CancelFunc
+	number  int
 	workers sync.WaitGroup
 
-	mu            sync.Mutex
-	count, closed int
-	refused       int
-	wrong         []string
+	mu             sync.Mutex
+	count, closed  int
+	refused, reset int
+	wrong          []string
 }
 
 func startREST(t *testing.T, addr string, workers int) *restLoad {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &restLoad{url: "http://" + addr + "/v1/select_destinations", end: cancel, client: &http.Client{
+	l := &restLoad{url: "http://" + addr + "/v1/select_destinations", end: cancel, number: workers, client: &http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: workers}, Timeout: 20 * time.Second,
 	}}
 	for range workers {
@@ -252,6 +253,12 @@ func (l *restLoad) one(ctx context.Context) {
 		l.mu.Unlock()
 		hold(ctx, 20*time.Millisecond)
 		l.mu.Lock()
+	case errors.Is(err, syscall.ECONNRESET):
+		// Connected in the instant in which the port was shut; all workers may have
+		// been, once each.
+		if l.reset++; l.reset > l.number {
+			l.wrong = append(l.wrong, err.Error())
+		}
 	case err != nil:
 		l.wrong = append(l.wrong, err.Error())
 	case resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusServiceUnavailable && !strings.Contains(string(text), "NO_VALID_HOST"):
