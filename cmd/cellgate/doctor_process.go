@@ -32,6 +32,9 @@ func (d *doctor) gateway(c config.Config) {
 func (d *doctor) cell(c config.Config) {
 	d.files("cell.tls", &c.Cell.TLS, nil)
 	d.port("cell.grpc", c.Cell.GRPC, c.Cell.TLS)
+	if c.Cell.Metrics != "" {
+		d.port("cell.metrics", c.Cell.Metrics, config.ServerTLS{})
+	}
 	d.shard(c.Cell)
 }
 
@@ -39,6 +42,9 @@ func (d *doctor) cell(c config.Config) {
 // may not ask which cell it is; the replica's health is open to all.
 func (d *doctor) agent(c config.Config) {
 	d.files("agent.tls", nil, &c.Agent.TLS)
+	if c.Agent.Metrics != "" {
+		d.port("agent.metrics", c.Agent.Metrics, config.ServerTLS{})
+	}
 	dial, err := dialer(c.Agent.TLS)
 	if err != nil {
 		return // told with the files

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"cellgate/internal/security/testca"
 )
 
 // diagnoses runs a doctor and gives its rows by check.
@@ -143,6 +145,26 @@ func TestDoctorKnowsAPortThatIsNotCellgates(t *testing.T) {
 	args := append([]string{"cell"}, cellArgs(t.TempDir())[1:]...)
 	rows := diagnoses(t, exitRefused, append(args, "--grpc", addr)...)
 	must(t, rows, "cell.grpc "+addr, unhealthy, "does not answer as a cellgate")
+}
+
+func TestDoctorReadsCertificatesAsTheProcessWould(t *testing.T) {
+	ca, dir := testca.New("ours"), t.TempDir()
+	long, longKey := ca.Write(dir, "long", testca.Leaf{Server: true, To: time.Now().AddDate(1, 0, 0)})
+	soon, soonKey := ca.Write(dir, "soon", testca.Leaf{Server: true})
+	past, pastKey := ca.Write(dir, "past", testca.Leaf{Server: true, From: time.Now().Add(-2 * time.Hour), To: time.Now().Add(-time.Hour)})
+	for _, c := range []struct {
+		cert, key, status, words string
+		exit                     int
+	}{
+		{long, longKey, found, "valid", exitDone},
+		{soon, soonKey, warned, soon + ": the certificate ends at", exitDone},
+		{past, pastKey, unhealthy, past + ": the certificate ended at", exitRefused},
+		{long, soonKey, unhealthy, "private key does not match", exitRefused},
+	} {
+		args := append([]string{"cell"}, cellArgs(filepath.Join(dir, "data"))[1:]...)
+		rows := diagnoses(t, c.exit, append(args, "--tls-cert", c.cert, "--tls-key", c.key)...)
+		must(t, rows, "cell.tls", c.status, c.words)
+	}
 }
 
 // A file limit that is too low is told before pebble meets it.

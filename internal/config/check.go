@@ -99,6 +99,7 @@ func (l *loader) checkCell(c Cell) {
 	l.needed("cell.data", c.Data)
 	l.checkServerTLS("cell.tls", c.TLS)
 	l.listen("cell.grpc", c.GRPC, c.Insecure, exposes("cell.tls", c.TLS))
+	l.apart("cell.grpc", c.GRPC, "cell.metrics", c.Metrics)
 	l.positive("cell.service_down_time", c.ServiceDownTime)
 	l.positive("cell.heartbeat_every", c.HeartbeatEvery)
 	if c.HeartbeatEvery > 0 && c.ServiceDownTime <= c.HeartbeatEvery {
