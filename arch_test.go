@@ -45,6 +45,7 @@ var rules = []rule{
 	{folder: "internal/health", stdOnly: true, why: "saying how one is knows nothing of what one does"},
 	{folder: "internal/lifecycle", may: []string{"internal/fault"}, why: "running things knows nothing of them"},
 	{folder: "internal/telemetry", may: []string{"internal/fault", "internal/rpc", "schedule"}, why: "telemetry knows names, not the parts that use them"},
+	{folder: "deploy", may: []string{"proto"}, why: "what is deployed beside the binary knows the public API only"},
 	{folder: "cmd", may: []string{"agent", "cell", "gateway", "internal", "proto", "samples", "shard"}, why: "only cmd wires the parts and constructs backends; the core is reached through them"},
 }
 

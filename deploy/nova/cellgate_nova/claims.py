@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The claims behind an answer: given back, confirmed, written to Placement."""
+
+import json
+
+from oslo_log import log as logging
+
+from cellgate_nova import refusal
+from cellgate_nova import schema
+from nova.scheduler.client import report
+from nova.scheduler import utils as scheduler_utils
+
+LOG = logging.getLogger(__name__)
+
+# Seconds for giving back and confirming: leases and agents do it otherwise.
+_AFTERWARDS = 5.0
+
+
+class PlacementRefused(Exception):
+    """Placement has no room on the host that cellgate chose."""
+
+    def __init__(self, instance_uuid, host):
+        super().__init__('Placement refused host %s for instance %s' % (
+            host, instance_uuid))
+        self.host = host
+
+
+class Claims(object):
+
+    def __init__(self, transport, now):
+        self._transport = transport
+        self._now = now
+
+    def release(self, answer):
+        """Give back what an answer claimed; what cannot be reached expires."""
+        for d in answer.destinations:
+            if d.selected.claimed:
+                self._afterwards(schema.RELEASE, d, 'given back')
+
+    def confirm(self, answer):
+        for d in answer.destinations:
+            if d.selected.claimed:
+                self._afterwards(schema.CONFIRM, d, 'confirmed')
+
+    def _afterwards(self, method, d, what):
+        try:
+            self._transport.call(method, {
+                'consumer_uuid': d.instance_uuid,
+                'claim_id': d.selected.claim_id,
+                'cell': d.selected.cell,
+            }, deadline=self._now() + _AFTERWARDS)
+        except refusal.Refusal as r:
+            LOG.warning(
+                'Claim %(claim)s of instance %(instance)s in cell %(cell)s '
+                'could not be %(what)s; it ends with its lease: %(error)s',
+                {'claim': d.selected.claim_id, 'instance': d.instance_uuid,
+                 'cell': d.selected.cell, 'what': what, 'error': r})
+
+    def abandoned(self, r, request_prefix):
+        """Give back the pending claim that an ALREADY_EXISTS names, if an
+        earlier attempt of the same API request made it. Whether it was."""
+        consumer = r.metadata.get('consumer_uuid')
+        if not consumer:
+            return False
+        try:
+            claim = self._transport.call(
+                schema.GET_CLAIM, {'consumer_uuid': consumer,
+                                   'cell': r.metadata.get('cell', '')},
+                deadline=self._now() + _AFTERWARDS).claim
+            if (not claim.expires_at.seconds or
+                    not claim.request_id.startswith(request_prefix)):
+                return False
+            self._transport.call(
+                schema.RELEASE, {'consumer_uuid': consumer,
+                                 'claim_id': claim.claim_id,
+                                 'cell': claim.cell},
+                deadline=self._now() + _AFTERWARDS)
+        except refusal.Refusal as e:
+            return e.kind == 'NOT_FOUND'  # it ended meanwhile
+        return True
+
+
+def write_allocations(context, spec_obj, answer):
+    """Write the allocations of an answer to Placement, as Nova's scheduler
+    does. All or none: raises PlacementRefused, or what Nova's client raises,
+    with those of this call deleted again."""
+    client = report.report_client_singleton()
+    elevated = context.elevated()
+    written = []
+    try:
+        for d in answer.destinations:
+            s = d.selected
+            if not s.allocation_request:
+                continue  # a rebuild: nothing is claimed
+            if not scheduler_utils.claim_resources(
+                    elevated, client, spec_obj, d.instance_uuid,
+                    json.loads(s.allocation_request),
+                    s.allocation_request_version):
+                raise PlacementRefused(d.instance_uuid, s.service_host)
+            written.append(d.instance_uuid)
+    except Exception:
+        delete_allocations(elevated, client, written)
+        raise
+
+
+def delete_allocations(context, client, instance_uuids):
+    for uuid in instance_uuids:
+        try:
+            client.delete_allocation_for_instance(context, uuid, force=True)
+        except Exception:
+            LOG.exception('The allocations of instance %s stay in Placement; '
+                          'nova-manage placement audit finds them', uuid)

@@ -1,0 +1,124 @@
+// Package nova_test runs the conductor's door in Nova itself.
+package nova_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// python is the interpreter that distributions install Nova for.
+const python = "/usr/bin/python3"
+
+// needs is what the tests import; `make needs-nova` installs it on Debian.
+const needs = "import nova.objects, grpc, google.protobuf"
+
+// together are modules of test/ that may run at the same time, each in a process
+// of its own; alone is one whose hosts nobody else may take.
+var (
+	together = []string{"test_select", "test_trouble", "test_conductor"}
+	alone    = []string{"test_placement"}
+)
+
+// TestDoorInNova places Nova's own objects through Nova's own classes: with
+// eventlet, as conductors run up to 2026, and with native threads, as later ones
+// do (CELLGATE_LONG=1).
+func TestDoorInNova(t *testing.T) {
+	if out, err := exec.Command(python, "-W", "ignore", "-c", needs).CombinedOutput(); err != nil {
+		last := strings.Split(strings.TrimSpace(string(out)), "\n")
+		t.Skipf("Nova is not installed for %s (make needs-nova): %s", python, last[len(last)-1])
+	}
+	grpc, http := system(t)
+	modes := map[string]string{"eventlet": ""}
+	if os.Getenv("CELLGATE_LONG") != "" {
+		modes["threads"] = "1"
+	}
+	for mode, value := range modes {
+		env := []string{"OS_NOVA_DISABLE_EVENTLET_PATCHING=" + value, "CELLGATE_GRPC=" + grpc, "CELLGATE_HTTP=" + http}
+		for _, suites := range [][]string{together, alone} {
+			t.Run(mode, func(t *testing.T) {
+				for _, suite := range suites {
+					t.Run(suite, func(t *testing.T) {
+						t.Parallel()
+						unittest(t, suite, env)
+					})
+				}
+			})
+		}
+	}
+}
+
+// verdict is a line of unittest: a test, and how it went.
+var verdict = regexp.MustCompile(`(?m)^(test_\w+) \(.*\.\.\. ?(?:(ok)|skipped '(.*)'|(?:FAIL|ERROR))?`)
+
+// unittest runs a module and makes each of its tests one of ours.
+func unittest(t *testing.T, suite string, env []string) {
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, python, "-W", "ignore", "-m", "unittest", "-v", suite)
+	cmd.Dir = "test"
+	cmd.Env = append(append(os.Environ(), env...), "PYTHONPATH=..", "PYTHONDONTWRITEBYTECODE=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	found := verdict.FindAllStringSubmatch(string(out), -1)
+	if len(found) == 0 {
+		t.Errorf("no test ran:\n%s", out)
+	}
+	for _, m := range found {
+		if m[3] != "" {
+			t.Run(m[1], func(t *testing.T) { t.Skip(m[3]) })
+		}
+	}
+	t.Logf("%s: %d tests", suite, len(found))
+}
+
+// system runs `cellgate dev` until the test ends and gives its addresses.
+func system(t *testing.T) (grpc, http string) {
+	t.Helper()
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "cellgate")
+	if out, err := exec.Command("go", "build", "-o", binary, "cellgate/cmd/cellgate").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command(binary, "dev", "--cells", "3", "--hosts", "60", "--data", filepath.Join(dir, "data"),
+		"--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--cell-base-port", "0")
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("cellgate dev: %v\n%s", err, &log)
+		}
+	})
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		switch f := strings.Fields(lines.Text()); {
+		case len(f) == 2 && f[0] == "REST":
+			http = strings.TrimPrefix(f[1], "http://")
+		case len(f) == 2 && f[0] == "gRPC":
+			grpc = f[1]
+		}
+		if strings.HasPrefix(lines.Text(), "Serving") {
+			return grpc, http
+		}
+	}
+	t.Fatalf("cellgate dev ended\n%s", &log)
+	return "", ""
+}

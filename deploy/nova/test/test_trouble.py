@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the conductor hears when the gateway does not simply answer."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+from nova import exception
+import oslo_messaging as messaging
+
+import cellgate_nova.options
+import doortest
+from doortest import CONF
+from doortest import spec
+from doortest import uuids
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Scripted(doortest.Base):
+
+    def gateway(self, *script):
+        """A fake gateway, and the function that ends it and tells its calls."""
+        p = subprocess.Popen(
+            [sys.executable, os.path.join(HERE, 'fakegateway.py'),
+             json.dumps(script)], stdout=subprocess.PIPE, text=True)
+        endpoint = '127.0.0.1:' + p.stdout.readline().strip()
+
+        def calls():
+            p.terminate()
+            return [line.split() for line in p.communicate()[0].splitlines()]
+
+        self.addCleanup(p.stdout.close)
+        self.addCleanup(p.kill)
+        return endpoint, calls
+
+    def ask(self, *script):
+        endpoint, calls = self.gateway(*script)
+        self.conf(endpoints=[endpoint])
+        ids = uuids(1)
+        try:
+            return self.select(spec(ids), ids)
+        finally:
+            self.calls = calls()
+
+
+class Repetition(Scripted):
+
+    def test_repeats_what_may_be_repeated_with_one_request_id(self):
+        for code, kind in (('UNAVAILABLE', 'CELL_UNAVAILABLE'),
+                           ('UNAVAILABLE', 'OUTCOME_UNKNOWN'),
+                           ('ABORTED', 'CONTENDED'),
+                           ('RESOURCE_EXHAUSTED', 'OVERLOADED'),
+                           ('UNAVAILABLE', None)):
+            refusal = {'code': code}
+            if kind:
+                refusal['kind'] = kind
+            with self.subTest(kind=kind):
+                got = self.ask(refusal, refusal, {'ok': True})
+                self.assertEqual('h1', got[0][0].service_host)
+                self.assertEqual(3, len(self.calls))
+                self.assertEqual(1, len({c[1] for c in self.calls}))
+                self.assertIn(self.context.request_id, self.calls[0][1])
+
+    def test_waits_as_long_as_it_is_told(self):
+        before = time.monotonic()
+        self.ask({'code': 'RESOURCE_EXHAUSTED', 'kind': 'OVERLOADED',
+                  'retry': 1}, {'ok': True})
+        self.assertGreaterEqual(time.monotonic() - before, 1)
+
+    def test_a_wait_beyond_the_deadline_is_not_waited(self):
+        before = time.monotonic()
+        with self.assertRaises(messaging.MessagingTimeout) as caught:
+            self.ask({'code': 'RESOURCE_EXHAUSTED', 'kind': 'OVERLOADED',
+                      'retry': 3600})
+        self.assertLess(time.monotonic() - before, 20)
+        self.assertIn('OVERLOADED', str(caught.exception))
+
+    def test_what_ends_at_once(self):
+        for code, kind, want in (
+                ('FAILED_PRECONDITION', 'NO_VALID_HOST',
+                 exception.NoValidHost),
+                ('INVALID_ARGUMENT', 'INVALID_REQUEST', exception.NoValidHost),
+                ('INTERNAL', 'INTERNAL', messaging.RemoteError),
+                ('UNAUTHENTICATED', None, messaging.RemoteError),
+                ('PERMISSION_DENIED', None, messaging.RemoteError),
+                ('UNIMPLEMENTED', None, messaging.RemoteError)):
+            refusal = {'code': code}
+            if kind:
+                refusal['kind'] = kind
+            with self.subTest(code=code):
+                with self.assertRaises(want):
+                    self.ask(refusal)
+                self.assertEqual(1, len(self.calls))
+
+    def test_a_claim_of_another_request_makes_it_a_move(self):
+        exists = {'code': 'ALREADY_EXISTS', 'kind': 'ALREADY_EXISTS',
+                  'metadata': {'consumer_uuid': uuids(1)[0],
+                               'claim_id': 'c', 'cell': 'cell1'}}
+        self.ask(exists, {'ok': True})
+        self.assertEqual(
+            ['SelectDestinations', 'GetClaim', 'SelectDestinations'],
+            [c[0] for c in self.calls])
+        self.assertNotEqual(self.calls[0][1], self.calls[2][1])
+        with self.assertRaises(exception.AllocationUpdateFailed):
+            self.ask(exists)
+        self.assertEqual(4, len(self.calls))
+
+
+class Down(Scripted):
+
+    def nobody(self):
+        """An address where nobody listens."""
+        endpoint, calls = self.gateway({'ok': True})
+        calls()
+        return endpoint
+
+    def test_no_gateway_is_no_scheduler(self):
+        self.conf(endpoints=[self.nobody(), self.nobody()], timeout=2,
+                  attempt_timeout=1)
+        ids = uuids(1)
+        before = time.monotonic()
+        with self.assertRaises(messaging.MessagingTimeout):
+            self.select(spec(ids), ids)
+        self.assertLess(time.monotonic() - before, 20)
+
+    def test_the_next_gateway(self):
+        endpoint, calls = self.gateway({'ok': True})
+        self.conf(endpoints=[self.nobody(), endpoint])
+        ids = uuids(1)
+        self.select(spec(ids), ids)
+        self.assertEqual(1, len(calls()))
+
+    def test_a_gateway_that_hangs(self):
+        hangs, _ = self.gateway({'hang': True})
+        answers, calls = self.gateway({'ok': True})
+        self.conf(endpoints=[hangs, answers], attempt_timeout=1)
+        ids = uuids(1)
+        self.select(spec(ids), ids)
+        self.assertEqual(1, len(calls()))
+
+    def test_others_go_on_while_a_call_waits(self):
+        # Under eventlet a call that waited in C would stop every green
+        # thread of the conductor.
+        import threading
+        hangs, _ = self.gateway({'hang': True})
+        self.conf(endpoints=[hangs], attempt_timeout=2, timeout=2)
+        ticks, over = [], []
+
+        def tick():
+            while not over:
+                ticks.append(1)
+                time.sleep(0.01)
+
+        def ask():
+            ids = uuids(1)
+            with self.assertRaises(messaging.MessagingTimeout):
+                self.select(spec(ids), ids)
+            over.append(1)
+
+        workers = [threading.Thread(target=ask) for _ in range(10)]
+        for w in workers:
+            w.start()
+        tick()
+        for w in workers:
+            w.join()
+        self.assertEqual(10, len(over))
+        self.assertGreater(len(ticks), 10)
+
+
+class Credentials(Scripted):
+
+    def test_the_token_is_read_again(self):
+        endpoint, calls = self.gateway({'ok': True})
+        with tempfile.NamedTemporaryFile('w') as f:
+            f.write('first\n')
+            f.flush()
+            self.conf(endpoints=[endpoint], token_file=f.name)
+            ids = uuids(2)
+            self.select(spec(ids[:1]), ids[:1])
+            f.seek(0)
+            f.write('other\n')
+            f.flush()
+            self.select(spec(ids[1:]), ids[1:])
+        self.assertEqual([['Bearer', 'first'], ['Bearer', 'other']],
+                         [c[2:] for c in calls()])
+
+    def test_what_cannot_work_is_told_at_start(self):
+        self.conf(endpoints=['gw1', 'gw2.example.org:9090'],
+                  token_file='/dev/null', tls_cert_file='/nonexistent')
+        with self.assertRaises(ValueError) as caught:
+            self.client()
+        for words in ("'gw1' is not host:port", 'readable to gw2.example.org',
+                      'one without the other', '/nonexistent'):
+            self.assertIn(words, str(caught.exception))
+
+
+class Confirmation(Scripted):
+
+    def test_the_door_confirms_when_told(self):
+        self.ask({'ok': True})
+        self.assertEqual(['SelectDestinations'], [c[0] for c in self.calls])
+        self.conf(confirm='door')
+        self.ask({'ok': True})
+        self.assertEqual(['SelectDestinations', 'ConfirmClaim'],
+                         [c[0] for c in self.calls])
+
+
+class Options(doortest.Base):
+
+    def test_the_generator_finds_them(self):
+        (name, opts), = cellgate_nova.options.list_opts()
+        self.assertEqual('cellgate', name)
+        self.assertEqual({o.name for o in opts}, set(CONF.cellgate))
+        self.assertTrue(all(o.help for o in opts))
