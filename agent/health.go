@@ -19,6 +19,8 @@ type health struct {
 	mu      sync.Mutex
 	streams map[stream]struct{}
 	lastErr error
+	// failure is why a stream was not accepted, until it is looked at.
+	failure error
 }
 
 type stream struct {
@@ -43,22 +45,43 @@ func (h *health) down(host *Host, replica int, err error) {
 	h.lastErr = err
 }
 
+func (h *health) failed(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.failure = err
+}
+
+// takeFailure gives why a stream was not accepted since the last time; nil for
+// none.
+func (h *health) takeFailure() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	err := h.failure
+	h.failure = nil
+	return err
+}
+
 func (h *health) read() (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.streams), h.lastErr
 }
 
-// run logs the count of accepted streams when it has changed.
+// run logs the count of accepted streams when it has changed, and why others are
+// not accepted when that is something new.
 func (h *health) run(ctx context.Context) error {
 	tick := time.NewTicker(healthEvery)
 	defer tick.Stop()
-	said := 0
+	said, told := 0, ""
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		}
+		if err := h.takeFailure(); err != nil && err.Error() != told {
+			told = err.Error()
+			h.log.Warn("hosts cannot report to their cell", "err", err)
 		}
 		n, err := h.read()
 		if n == said {

@@ -46,11 +46,13 @@ type ReporterDeps struct {
 	// Log may be nil.
 	Log *slog.Logger
 	// Accepted is called each time the replica accepted the host's newest state;
-	// Lost each time a stream ended that had been accepted. Both may be nil.
+	// Lost each time a stream ended that had been accepted, Failed each time one
+	// ended, or could not begin, that had not. All may be nil.
 	Accepted func()
 	Lost     func(error)
 	// Tel may be nil.
-	Tel *telemetry.Agent
+	Tel    *telemetry.Agent
+	Failed func(error)
 }
 
 // Reporter keeps one host's stream to one replica of its cell.
@@ -73,6 +75,9 @@ func NewReporter(cfg ReporterConfig, deps ReporterDeps, host *Host) *Reporter {
 	if deps.Lost == nil {
 		deps.Lost = func(error) {}
 	}
+	if deps.Failed == nil {
+		deps.Failed = func(error) {}
+	}
 	return &Reporter{cfg: cfg.withDefaults(), deps: deps, host: host}
 }
 
@@ -90,6 +95,8 @@ func (r *Reporter) Run(ctx context.Context) error {
 		if s.accepted {
 			wait.reset()
 			r.deps.Lost(err)
+		} else {
+			r.deps.Failed(err)
 		}
 		r.deps.Log.Debug("report stream ended", "err", err)
 		pause := wait.next()

@@ -36,7 +36,7 @@ type replica struct {
 }
 
 func newReplica(c *cell, addr string, conn *grpc.ClientConn, g *Gateway) *replica {
-	r := &replica{cell: c, addr: addr, told: c.tel.Breaker(addr), conn: conn, client: cellv1.NewCellSchedulerClient(conn)}
+	r := &replica{cell: c, addr: addr, told: c.tel.Breaker(addr), conn: conn, client: cellv1.NewCellSchedulerClient(admitted{conn, c})}
 	r.proposer = proposer{replica: r, life: g.life, tasks: &g.tasks, tel: g.tel, began: time.Now()}
 	r.breaker = newBreaker(g.cfg.Breaker, func(ch change) { g.breakerChanged(r, ch) })
 	return r

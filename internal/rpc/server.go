@@ -33,7 +33,7 @@ const (
 	// idleFor is how long a connection without calls is kept; aged is when a
 	// connection is told to go, after the calls on it.
 	idleFor = 15 * time.Minute
-	aged    = 2 * time.Hour
+	aged    = 10 * time.Minute
 )
 
 // Guarded makes a server ask check about every call before its request is
