@@ -89,5 +89,8 @@ func (b bounded) Invoke(ctx context.Context, method string, req, resp any, opts 
 			return fault.Invalid("body", "is %d bytes as a message; the most is %d", size, rpc.MaxMessageBytes)
 		}
 	}
+	if err := checkDepth(req); err != nil {
+		return err // gRPC would not read it, and not say why
+	}
 	return b.ClientConn.Invoke(ctx, method, req, resp, opts...)
 }

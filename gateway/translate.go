@@ -33,6 +33,9 @@ func (g *Gateway) newSelecting(req *cellgatev1.SelectDestinationsRequest) (*sele
 		return nil, err
 	}
 	s.places = make([]*place, len(s.instances))
+	if err := checkDepth(req); err != nil {
+		return nil, err
+	}
 	if err := s.translate(); err != nil {
 		return nil, err
 	}

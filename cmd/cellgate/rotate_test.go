@@ -70,6 +70,7 @@ func TestCertificatesAndTokensAreReplacedWithoutAFailedCall(t *testing.T) {
 	fleetReads := fleet.watch("was read again|cannot report|lost their cell")
 	gw := launch(t, true, append([]string{
 		"gateway", "--cell", "cell1=" + s.cell, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0",
+		"--propose-budget", "20s", "--claim-budget", "20s",
 		"--cell-tls-ca", s.caFile, "--cell-tls-cert", s.path("gateway.pem"), "--cell-tls-key", s.path("gateway-key.pem"),
 		"--tls-tokens", s.path("public-tokens.yaml"),
 	}, server...)...)
@@ -179,7 +180,7 @@ func TestCertificatesAndTokensAreReplacedWithoutAFailedCall(t *testing.T) {
 func selectBy(ctx context.Context, conn *grpc.ClientConn) error {
 	_, err := cellgatev1.NewSchedulerClient(conn).SelectDestinations(ctx, &cellgatev1.SelectDestinationsRequest{
 		InstanceUuids: []string{uuid.NewString()},
-		Spec: &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: &cellgatev1.RequestSpec{Flavor: &cellgatev1.Flavor{Vcpus: 1, MemoryMb: 512}}},
+		Spec:          &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: &cellgatev1.RequestSpec{Flavor: &cellgatev1.Flavor{Vcpus: 1, MemoryMb: 512}}},
 	})
 	return err
 }

@@ -1031,11 +1031,11 @@ const file_cellgate_v1_claims_proto_rawDesc = "" +
 	"updated_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x18\n" +
 	"\aadopted\x18\x10 \x01(\bR\aadopted\x12$\n" +
 	"\x0emoves_claim_id\x18\x11 \x01(\tR\fmovesClaimId\x12)\n" +
-	"\x10transferred_from\x18\x12 \x01(\tR\x0ftransferredFrom\"p\n" +
+	"\x10transferred_from\x18\x12 \x01(\tR\x0ftransferredFrom\"\x83\x01\n" +
 	"\n" +
-	"Allocation\x12#\n" +
-	"\rprovider_uuid\x18\x01 \x01(\tR\fproviderUuid\x12%\n" +
-	"\x0eresource_class\x18\x02 \x01(\tR\rresourceClass\x12\x16\n" +
+	"Allocation\x12,\n" +
+	"\rprovider_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\fproviderUuid\x12/\n" +
+	"\x0eresource_class\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\rresourceClass\x12\x16\n" +
 	"\x06amount\x18\x03 \x01(\x05R\x06amount\"^\n" +
 	"\x0fGetClaimRequest\x12-\n" +
 	"\rconsumer_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12\x1c\n" +

@@ -1,0 +1,52 @@
+package gateway
+
+import (
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"cellgate/internal/fault"
+)
+
+// maxDepth is how deep Nova's object may nest lists and objects. Nova's own nests
+// about a dozen.
+const maxDepth = 64
+
+// checkDepth refuses a request whose object nests too deep before anything reads
+// it; requests without one pass.
+func checkDepth(req any) error {
+	r, ok := req.(interface{ GetNovaRequestSpec() *structpb.Struct })
+	if !ok || r.GetNovaRequestSpec() == nil || !deeper(r.GetNovaRequestSpec(), maxDepth) {
+		return nil
+	}
+	return fault.Invalid("nova_request_spec", "nests more than %d lists and objects", maxDepth)
+}
+
+// deeper reports whether an object nests more than most levels, itself being the
+// first.
+func deeper(s *structpb.Struct, most int) bool {
+	if most == 0 {
+		return true
+	}
+	for _, v := range s.GetFields() {
+		if valueDeeper(v, most-1) {
+			return true
+		}
+	}
+	return false
+}
+
+func valueDeeper(v *structpb.Value, most int) bool {
+	switch v.GetKind().(type) {
+	case *structpb.Value_StructValue:
+		return deeper(v.GetStructValue(), most)
+	case *structpb.Value_ListValue:
+		if most == 0 {
+			return true
+		}
+		for _, item := range v.GetListValue().GetValues() {
+			if valueDeeper(item, most-1) {
+				return true
+			}
+		}
+	}
+	return false
+}

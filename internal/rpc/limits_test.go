@@ -1,0 +1,107 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/test/bufconn"
+
+	"cellgate/internal/fault"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+func TestHeadersAreBounded(t *testing.T) {
+	conn := serve(t, &bytes.Buffer{}, func(context.Context, *cellgatev1.GetClaimRequest) (*cellgatev1.GetClaimResponse, error) {
+		return &cellgatev1.GetClaimResponse{}, nil
+	})
+	get := func(n int) error {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "x-long", strings.Repeat("x", n))
+		_, err := cellgatev1.NewClaimsClient(conn).GetClaim(ctx, &cellgatev1.GetClaimRequest{ConsumerUuid: instance})
+		return err
+	}
+	if err := get(maxHeaderBytes / 2); err != nil {
+		t.Errorf("headers within the limit: %v", err)
+	}
+	if err := get(maxHeaderBytes); err == nil {
+		t.Error("headers above the limit were taken")
+	}
+}
+
+type reports struct {
+	agentv1.UnimplementedHostReportsServer
+	got chan int
+}
+
+func (r reports) Report(stream grpc.BidiStreamingServer[agentv1.ReportRequest, agentv1.ReportResponse]) error {
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		r.got <- len(m.GetFullState().GetDisabledReason())
+	}
+}
+
+// A message of a stream is bounded like a request, and a guard is asked about each.
+func TestMessagesOfStreamsAreBoundedAndGuarded(t *testing.T) {
+	asked := 0
+	var refuse error
+	s := NewServer(slog.New(slog.DiscardHandler), Guarded(func(_ context.Context, again bool) error {
+		if again {
+			asked++
+			return refuse
+		}
+		return nil
+	}))
+	r := reports{got: make(chan int, 10)}
+	agentv1.RegisterHostReportsServer(s, r)
+	listener := bufconn.Listen(1 << 16)
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(listener) }()
+	conn, err := Dial("passthrough:///buf", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		return listener.DialContext(ctx)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = conn.Close()
+		s.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	send := func(n int) error {
+		stream, err := agentv1.NewHostReportsClient(conn).Report(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		state := &agentv1.FullState{DisabledReason: strings.Repeat("x", n)}
+		if err := stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: state}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		_, err = stream.Recv()
+		return err
+	}
+	_ = send(10)
+	if n := <-r.got; n != 10 || asked != 1 {
+		t.Errorf("got a message of %d, asked %d times", n, asked)
+	}
+	if err := send(MaxMessageBytes); fault.KindOf(err) != fault.InvalidRequest || !strings.Contains(err.Error(), "the limit is 4194304") {
+		t.Errorf("a message above the limit: %v", err)
+	}
+	refuse = fault.New(fault.Unauthenticated, "gone")
+	if err := send(1); fault.KindOf(err) != fault.Unauthenticated || len(r.got) != 0 {
+		t.Errorf("refused by the guard: %v; %d messages came through", err, len(r.got))
+	}
+}

@@ -1,0 +1,47 @@
+package rpc
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// What checking a gateway's requests costs a cell: a query with the picks of 100
+// instances, and a claim.
+func BenchmarkValidate(b *testing.B) {
+	query := &cellv1.Query{
+		Placement: []byte("x"), Limit: 10, ConsumerUuids: []string{instance}, TableVersion: "1234",
+		Known: &cellv1.Knowledge{Bounds: make([]*cellv1.Bounds, 8)},
+	}
+	for i := range query.Known.Bounds {
+		query.Known.Bounds[i] = &cellv1.Bounds{Max: 1}
+	}
+	for range 100 {
+		query.Takes = append(query.Takes, &cellv1.Take{HostUuid: instance, InstanceUuid: instance})
+	}
+	claim := &cellv1.NewClaim{
+		ClaimId: "c", ConsumerUuid: instance, HostUuid: instance, Ttl: durationpb.New(time.Minute),
+		ProjectId: "p", UserId: "u", RequestId: "r", DecisionId: "d", Fingerprint: make([]byte, 32), Answer: make([]byte, 500),
+	}
+	for range 3 {
+		claim.Allocations = append(claim.Allocations, &cellgatev1.Allocation{ProviderUuid: instance, ResourceClass: "VCPU", Amount: 1})
+	}
+	b.Run("query", func(b *testing.B) {
+		for b.Loop() {
+			if err := Validate(&cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{query}}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("claim", func(b *testing.B) {
+		for b.Loop() {
+			if err := Validate(&cellv1.ClaimBatchRequest{Ops: []*cellv1.ClaimOp{{Op: &cellv1.ClaimOp_Claim{Claim: claim}}}}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
