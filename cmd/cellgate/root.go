@@ -9,6 +9,7 @@ import (
 
 // run executes a command line and gives its exit status.
 func run(ctx context.Context, args []string, t terminal) int {
+	t.err = &sharedWriter{to: t.err} // the log and what a command says come from several goroutines
 	root := newRoot(t)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
