@@ -9,6 +9,13 @@ type catalog struct {
 	zones      series
 	cells      series // by uuid
 	classes    series
+	// stats and metadata are the keys that hosts' stats and aggregates' metadata
+	// have had.
+	stats    series
+	metadata series
+	// platforms and sets of aggregates, by their content.
+	platforms pmap[name, *platform]
+	sets      pmap[name, *aggregateSet]
 }
 
 // series numbers names 0, 1, 2 … in the order they were met.
@@ -30,4 +37,29 @@ func (s *series) intern(n string, owner uint64) int {
 	id := s.ids.n
 	s.ids = s.ids.set(name(n), id, owner)
 	return id
+}
+
+// platform gives a host's, the same for all hosts alike.
+func (c *catalog) platform(h *Host, version int64, owner uint64) *platform {
+	key := platformKey(h, version)
+	if p, ok := c.platforms.get(key); ok {
+		return p
+	}
+	p := &platform{id: c.platforms.n, facts: h.Facts, version: version}
+	c.platforms = c.platforms.set(key, p, owner)
+	return p
+}
+
+// set gives the set of some aggregates, the same for all hosts in just them.
+func (c *catalog) set(in []Aggregate, owner uint64) *aggregateSet {
+	key := aggregateKey(in)
+	if a, ok := c.sets.get(key); ok {
+		return a
+	}
+	a := newAggregateSet(c.sets.n, in)
+	c.sets = c.sets.set(key, a, owner)
+	for k := range a.raw {
+		c.metadata.intern(k, owner)
+	}
+	return a
 }

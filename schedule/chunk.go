@@ -16,7 +16,13 @@ type chunk struct {
 	valid    uint64 // slots with a host
 	disabled uint64
 	down     uint64
-	labels   *labels
+	// unreadable hosts have facts that cannot be read.
+	unreadable uint64
+	// unfilled hosts have not been reported by their compute yet.
+	unfilled  uint64
+	labels    *labels
+	platforms *parts[platform]
+	sets      *parts[aggregateSet]
 	// classes by the catalog's id: what fits. It may be shorter than the
 	// catalog; nil: no host here has the class.
 	classes []*limits

@@ -4,15 +4,28 @@ import "fmt"
 
 // scan is one query under way over a table.
 type scan struct {
-	t        *Table
-	q        *Query
-	checks   []check
-	weighers []weigher
+	t *Table
+	// before is the table without the query's takes.
+	before  *Table
+	q       *Query
+	nova    *NovaRequest
+	options *Options
+	checks  []check
+	// unreadable is for a check to say which hosts it could not judge.
+	unreadable uint64
+	exceptions []Raised
+	warned     []warned
+	weighers   []weigher
 	// members of the request's group, by slot.
 	members []memberCount
+	// varied: hosts may have multipliers of their own; ofSet has the class of
+	// each set of aggregates met, plus 1.
+	varied  bool
+	ofSet   []int
+	classes []class
 	// active are the weighers that can change an order, under the bounds
 	// ranked by; columns and terms are room for theirs in the chunk at hand.
-	active  []*weigher
+	active  []int
 	columns []*column
 	terms   []term
 	best    topK
@@ -28,11 +41,17 @@ type check struct {
 	// outside m do not matter.
 	pass     func(at int, c *chunk, m uint64) uint64
 	rejected int
+	// unreadable counts the hosts rejected for which Nova raises an exception;
+	// example is one of them.
+	unreadable int
+	example    *row
 }
 
 // compile turns a query into checks and weighers on this table.
-func (t *Table) compile(q *Query) (*scan, error) {
-	s := &scan{t: t, q: q, members: t.countMembers(q)}
+func (t *Table) compile(q *Query, before *Table) (*scan, error) {
+	s := &scan{
+		t: t, before: before, q: q, nova: q.Request.nova(), options: q.Rules.options(), members: t.countMembers(q),
+	}
 	filters := q.Rules.filters()
 	s.checks = make([]check, 0, len(filters)+len(q.Request.Resources)+len(q.Request.Required))
 	for i, f := range filters {
@@ -43,38 +62,31 @@ func (t *Table) compile(q *Query) (*scan, error) {
 	weighers := q.Rules.weighers()
 	s.weighers = make([]weigher, len(weighers))
 	for i, w := range weighers {
-		if !s.setWeigher(&s.weighers[i], w) {
+		if !s.setWeigher(i, w) {
 			return nil, bad(fmt.Sprintf("Rules.Weighers[%d].Name", i), "%q is not a weigher", w.Name)
 		}
 	}
-	s.active = make([]*weigher, 0, len(weighers))
+	s.setClasses()
+	s.active = make([]int, 0, len(weighers))
 	s.columns = make([]*column, len(weighers))
 	s.terms = make([]term, 0, len(weighers))
 	s.best.limit = q.Limit
 	return s, nil
 }
 
-// addFilter adds a filter's checks; false when there is no such filter.
+// addFilter adds a filter's checks; false when there is no such filter. Filters
+// that Nova would not run for the request add none.
 func (s *scan) addFilter(name string) bool {
-	switch name {
-	case HostFilter:
-		s.hostFilter()
-	case ComputeFilter:
-		s.computeFilter()
-	case ZoneFilter:
-		s.zoneFilter()
-	case AggregateFilter:
-		s.aggregateFilter()
-	case TraitFilter:
-		s.traitFilter()
-	case ResourceFilter:
-		s.resourceFilter()
-	case AntiAffinityFilter:
-		s.antiAffinityFilter()
-	case AffinityFilter:
-		s.affinityFilter()
-	default:
+	add, ok := filters[name]
+	if !ok {
 		return false
+	}
+	r := s.q.Request
+	switch {
+	case r.Forced() && !placements[name]:
+	case s.nova.Rebuild && !onRebuild[name]:
+	default:
+		add(s)
 	}
 	return true
 }

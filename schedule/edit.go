@@ -167,6 +167,9 @@ func (e *Edit) Take(t Take, q *Request) bool {
 	r.view.NumIOOps++
 	e.writeUsage(at, r, c)
 	consumer := Consumer{Instance: t.Instance}
+	if n := q.Nova; n != nil {
+		consumer.Flavor, consumer.Image = n.Flavor.ID, n.Image
+	}
 	if g := q.Group; g != nil && (!g.MembersExact || slices.Contains(g.Members, t.Instance)) {
 		consumer.Group = g.UUID
 	}

@@ -68,7 +68,7 @@ func TestConsumersFollowTheirHost(t *testing.T) {
 	group := fleetGroup(1)
 	e := NewTable().Edit()
 	e.PutHost(Host{UUID: fleetHost(1), ServiceHost: "a"})
-	e.PutConsumer(fleetHost(1), Consumer{fleetInstance(1), group})
+	e.PutConsumer(fleetHost(1), Consumer{Instance: fleetInstance(1), Group: group})
 	e.PutHost(Host{UUID: fleetHost(1), ServiceHost: "b"})
 	kept := e.Table()
 	if host, _, ok := kept.Consumer(fleetInstance(1)); !ok || host != fleetHost(1) {

@@ -47,6 +47,15 @@ func (e *Edit) write(at number, r *row) {
 	if h.Down {
 		c.down |= bit
 	}
+	c.unreadable &^= bit
+	if h.Facts != nil && len(h.Facts.Failed) > 0 {
+		c.unreadable |= bit
+	}
+	c.unfilled &^= bit
+	if h.Facts != nil && h.Facts.Unfilled {
+		c.unfilled |= bit
+	}
+	e.share(r, c, bit)
 	l := c.ownLabels()
 	l.clear(bit)
 	for _, trait := range h.Traits {
@@ -85,6 +94,24 @@ func (e *Edit) writeUsage(at number, r *row, c *chunk) {
 	for col, x := range rawColumns(&r.view) {
 		c.setRaw(col, i, x)
 	}
+	if r.platform.version != r.view.HypervisorVersion {
+		r.platform = e.t.names.platform(r.host, r.view.HypervisorVersion, e.t.version)
+		c.platforms = c.platforms.put(r.platform, uint64(1)<<i, c.owner)
+	}
+}
+
+// share interns what other hosts have too.
+func (e *Edit) share(r *row, c *chunk, bit uint64) {
+	names, owner := &e.t.names, e.t.version
+	r.platform = names.platform(r.host, r.view.HypervisorVersion, owner)
+	c.platforms = c.platforms.put(r.platform, bit, c.owner)
+	r.set = names.set(r.host.Aggregates, owner)
+	c.sets = c.sets.put(r.set, bit, c.owner)
+	if f := r.host.Facts; f != nil {
+		for _, key := range f.stats.keys {
+			names.stats.intern(key, owner)
+		}
+	}
 }
 
 // clear empties a slot.
@@ -95,6 +122,10 @@ func (e *Edit) clear(at number) {
 	c.valid &^= bit
 	c.disabled &^= bit
 	c.down &^= bit
+	c.unreadable &^= bit
+	c.unfilled &^= bit
+	c.platforms = c.platforms.put(nil, bit, c.owner)
+	c.sets = c.sets.put(nil, bit, c.owner)
 	c.ownLabels().clear(bit)
 	c.setRow(i, nil)
 	c.setHash(i, 0)

@@ -1,11 +1,25 @@
 package schedule
 
-// hostFilter is the request's own restriction, in Nova's order
-// (host_manager.py, get_filtered_hosts): cell and requested destination
+import (
+	"maps"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// hostFilter leaves out hosts whose facts cannot be read, and then is the
+// request's own restriction, in Nova's order (host_manager.py,
+// get_filtered_hosts): cell and requested destination
 // (compared exactly), ignored hosts, forced hosts (without case), forced nodes
 // (exactly).
 func (s *scan) hostFilter() {
 	r := s.q.Request
+	s.check(HostFilter, "", func(_ int, c *chunk, m uint64) uint64 {
+		if s.unreadable = c.unreadable & m; s.unreadable != 0 {
+			s.unreadRows(c)
+		}
+		return ^c.unreadable
+	})
 	keep := func(detail string, words slotWords) {
 		s.check(HostFilter, detail, func(at int, _ *chunk, _ uint64) uint64 { return words.in(at) })
 	}
@@ -31,4 +45,17 @@ func (s *scan) hostFilter() {
 	if len(r.ForceNodes) > 0 {
 		keep("not forced", s.t.onNodes(r.ForceNodes))
 	}
+}
+
+// unreadRows notes what Nova raises when it reads the rows of such hosts.
+func (s *scan) unreadRows(c *chunk) {
+	if len(s.exceptions) > 0 && s.exceptions[0].Stage == StageHostStates {
+		return
+	}
+	host := c.rows.v[bits.TrailingZeros64(s.unreadable)].host
+	fields := slices.Sorted(maps.Keys(host.Facts.Failed))
+	class, message, _ := strings.Cut(host.Facts.Failed[fields[0]], ": ")
+	s.exceptions = slices.Insert(s.exceptions, 0, Raised{
+		Stage: StageHostStates, Host: host.ServiceHost, Class: class, Message: fields[0] + ": " + message,
+	})
 }

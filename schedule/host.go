@@ -18,6 +18,8 @@ type Host struct {
 	Resources []Resource
 	// View is Nova's picture of the host: what weighers read.
 	View View
+	// Facts are what else the host says of itself; nil for nothing.
+	Facts *Facts
 }
 
 // Aggregate is an aggregate a host is in.
@@ -46,7 +48,12 @@ type View struct {
 	VCPUsTotal   int64
 	CPURatio     float64
 	VCPUsUsed    int64
+	TotalRAMMB   int64
+	RAMRatio     float64
 	FreeRAMMB    int64
+	TotalDiskGB  int64
+	DiskRatio    float64
+	DiskUsedMB   int64
 	FreeDiskMB   int64
 	NumIOOps     int64
 	NumInstances int64
@@ -67,4 +74,10 @@ type Place struct {
 type Consumer struct {
 	Instance ID
 	Group    ID
+	// Flavor is its id; empty when it is not known. TypeAffinityFilter reads
+	// it.
+	Flavor string
+	// Image it was built from, for ImagePropertiesWeigher; nil when it is not
+	// known. It is never changed.
+	Image *Image
 }

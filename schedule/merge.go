@@ -8,24 +8,25 @@ import (
 // scale turns raw weights into a weight under some bounds, with the very same
 // operations, in the same order, that a table uses.
 type scale struct {
-	// factors are the multipliers with the weigher's own sign.
-	factors []float64
-	bounds  []Bounds
+	*multipliers
+	bounds []Bounds
 	// flat: one host passed in all cells, so nothing is weighed.
 	flat bool
 }
 
-// factorsOf gives the multipliers as they count. BuildFailureWeigher turns its
-// own around (nova/scheduler/weights/compute.py).
-func factorsOf(weighers []Weigher) []float64 {
-	f := make([]float64, len(weighers))
+// multipliers are the rules' and the signs that weighers give theirs.
+// BuildFailureWeigher turns its own around (nova/scheduler/weights/compute.py).
+type multipliers struct {
+	rules []float64
+	signs []float64
+}
+
+func multipliersOf(weighers []Weigher) *multipliers {
+	m := &multipliers{rules: make([]float64, len(weighers)), signs: make([]float64, len(weighers))}
 	for i, w := range weighers {
-		f[i] = w.Multiplier
-		if w.Name == BuildFailureWeigher {
-			f[i] = -f[i]
-		}
+		m.rules[i], m.signs[i] = w.Multiplier, signOf(w.Name)
 	}
-	return f
+	return m
 }
 
 // normalised is x within the bounds of weigher i: 0 at Min, 1 at Max.
@@ -37,25 +38,48 @@ func (s scale) normalised(i int, x float64) float64 {
 	return (x - b.Min) / (b.Max - b.Min)
 }
 
-func (s scale) weight(raw []float64) float64 {
+// weight of a candidate, by its own multipliers or the rules'.
+func (s scale) weight(c *Candidate) float64 {
+	of := s.rules
+	if c.Multipliers != nil {
+		of = c.Multipliers
+	}
 	sum := 0.0
-	for i, x := range raw {
-		sum = float64(s.factors[i]*s.normalised(i, x)) + sum
+	for i, x := range c.Raw {
+		sum = float64(s.signs[i]*of[i]*s.normalised(i, x)) + sum
 	}
 	return sum
 }
 
-// same reports whether both give every host the same weight.
-func (s scale) same(o scale) bool {
-	for i, f := range s.factors {
-		a, b := s.bounds[i], o.bounds[i]
-		idle := s.flat || a.Min == a.Max
-		idleToo := o.flat || b.Min == b.Max
-		if f != 0 && (idle != idleToo || !idle && a != b) {
+// same reports whether both give the same weight to every host that the answer
+// could be about.
+func (s scale) same(o scale, a *answer) bool {
+	for i := range s.bounds {
+		if low, high := a.factors(s, i); low == 0 && high == 0 {
+			continue
+		}
+		b, c := s.bounds[i], o.bounds[i]
+		idle := s.flat || b.Min == b.Max
+		idleToo := o.flat || c.Min == c.Max
+		if idle != idleToo || !idle && b != c {
 			return false
 		}
 	}
 	return true
+}
+
+// factors are the least and greatest that weigher i counts with for the hosts
+// that passed in the cell.
+func (a *answer) factors(s scale, i int) (low, high float64) {
+	if a.Multipliers == nil {
+		f := s.signs[i] * s.rules[i]
+		return f, f
+	}
+	b := a.Multipliers[i]
+	if s.signs[i] < 0 {
+		return -b.Max, -b.Min
+	}
+	return b.Min, b.Max
 }
 
 // answer is a cell's newest proposal and what it was made with.
@@ -76,7 +100,7 @@ func (a *answer) complete() bool { return a.Passed <= len(a.Candidates) }
 // group hosts, as in Nova, which appends them to the group's
 // (nova/scheduler/manager.py, _consume_selected_host).
 func (p *Plan) join() Knowledge {
-	k := Knowledge{Bounds: make([]Bounds, len(p.factors))}
+	k := Knowledge{Bounds: make([]Bounds, len(p.weighers.rules))}
 	for i := range k.Bounds {
 		k.Bounds[i] = Bounds{Min: math.Inf(1), Max: math.Inf(-1)}
 	}
@@ -119,7 +143,7 @@ func (p *Plan) joinGroup() []string {
 
 // scaleUnder is how one scheduler that knows k weighs.
 func (p *Plan) scaleUnder(k *Knowledge) scale {
-	return scale{factors: p.factors, bounds: k.Bounds, flat: k.Passed <= 1}
+	return scale{multipliers: p.weighers, bounds: k.Bounds, flat: k.Passed <= 1}
 }
 
 // weighed gives cell c's candidates with their weights under s, best first. Of
@@ -128,7 +152,7 @@ func (p *Plan) weighed(c int, s scale, k *Knowledge) []Candidate {
 	a := p.cells[c].answer
 	list := slices.Clone(a.Candidates)
 	for i := range list {
-		list[i].Weight = s.weight(list[i].Raw)
+		list[i].Weight = s.weight(&list[i])
 	}
 	if p.affinity && len(k.GroupHosts) > 0 && !slices.Equal(a.affinity, k.GroupHosts) {
 		list = slices.DeleteFunc(list, func(c Candidate) bool {

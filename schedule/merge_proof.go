@@ -18,8 +18,8 @@ func (a *answer) below(t *Candidate, s scale) bool {
 		return true
 	}
 	last := &a.Candidates[len(a.Candidates)-1]
-	if a.scale.same(s) {
-		end := Candidate{Host: last.Host, Weight: s.weight(last.Raw), Tie: last.Tie}
+	if a.scale.same(s, a) {
+		end := Candidate{Host: last.Host, Weight: s.weight(last), Tie: last.Tie}
 		return !end.Better(t)
 	}
 	return t.Weight > a.most(s)
@@ -27,25 +27,28 @@ func (a *answer) below(t *Candidate, s scale) bool {
 
 // most is an upper bound of the weight under s of the hosts that passed but are
 // not among the candidates. Of such a host it is known that each raw value is
-// within the cell's own bounds, and that its weight under the scale the cell
-// ranked by is at most that of the last candidate. So it is at most the least of
+// within the cell's own bounds, each multiplier within those of the cell's hosts,
+// and that its weight under the scale the cell ranked by is at most that of the
+// last candidate. So it is at most the least of
 //
 //   - what the best value of each bound weighs under s;
 //   - the last candidate's weight under the cell's scale, and what going over to
-//     s adds at most. A weight is a sum of functions linear in one raw value
-//     each, so the most is found at an end of each bound.
+//     s adds at most. A weight is a sum of products of one multiplier and a
+//     function linear in one raw value, so the most is found at an end of each
+//     bound of both.
 //
 // Both are widened by what rounding may have taken from them.
 func (a *answer) most(s scale) float64 {
 	reach, size := 0.0, 0.0
-	moved := a.scale.weight(a.Candidates[len(a.Candidates)-1].Raw)
+	moved := a.scale.weight(&a.Candidates[len(a.Candidates)-1])
 	for i, b := range a.Bounds {
-		f := s.factors[i]
+		f, g := a.factors(s, i)
 		low, high := s.normalised(i, b.Min), s.normalised(i, b.Max)
 		lowThen, highThen := a.scale.normalised(i, b.Min), a.scale.normalised(i, b.Max)
-		reach += max(f*low, f*high)
-		moved += max(f*(low-lowThen), f*(high-highThen))
-		size += math.Abs(f) * (math.Abs(low) + math.Abs(high) + math.Abs(lowThen) + math.Abs(highThen))
+		reach += max(f*low, f*high, g*low, g*high)
+		moved += max(f*(low-lowThen), f*(high-highThen), g*(low-lowThen), g*(high-highThen))
+		size += max(math.Abs(f), math.Abs(g)) *
+			(math.Abs(low) + math.Abs(high) + math.Abs(lowThen) + math.Abs(highThen))
 	}
 	return min(reach, moved) + rounding*size
 }

@@ -13,9 +13,9 @@ func movingTable(doubled bool) *Table {
 		h := Host{UUID: fleetHost(i), ServiceHost: string(rune('a' + i)), NodeName: "n"}
 		e.PutHost(h)
 	}
-	e.PutConsumer(fleetHost(1), Consumer{fleetInstance(1), fleetGroup(1)})
+	e.PutConsumer(fleetHost(1), Consumer{Instance: fleetInstance(1), Group: fleetGroup(1)})
 	if doubled {
-		e.AddConsumer(fleetHost(2), Consumer{fleetInstance(1), fleetGroup(1)})
+		e.AddConsumer(fleetHost(2), Consumer{Instance: fleetInstance(1), Group: fleetGroup(1)})
 	}
 	return e.Table()
 }
@@ -60,7 +60,7 @@ func TestAMovingInstance(t *testing.T) {
 			table := movingTable(c.doubled)
 			if c.other > 0 {
 				e := table.Edit()
-				e.PutConsumer(fleetHost(c.other), Consumer{fleetInstance(2), fleetGroup(1)})
+				e.PutConsumer(fleetHost(c.other), Consumer{Instance: fleetInstance(2), Group: fleetGroup(1)})
 				table = e.Table()
 			}
 			if got := passing(t, table, c.group, c.moving); !slices.Equal(got, c.want) {

@@ -24,8 +24,8 @@ import (
 // Answers of one cell must be of one version of its table; else the plan may
 // not come to rest, and gives up exactness after MaxRounds.
 type Plan struct {
-	cfg     PlanConfig
-	factors []float64
+	cfg      PlanConfig
+	weighers *multipliers
 	// affinity: the hard affinity filter runs, so that group hosts anywhere
 	// decide who passes.
 	affinity bool
@@ -85,6 +85,9 @@ type Result struct {
 	// Known is what the cells knew together at the first pick: the next hint
 	// for this shape.
 	Known Knowledge
+	// Raised is what Nova raises instead of an answer, with
+	// Options.StrictNova: there are no picks then.
+	Raised *Raised
 }
 
 // Pick is a host for an instance.
@@ -123,18 +126,11 @@ func NewPlan(cfg PlanConfig) *Plan {
 	if cfg.MaxRounds < 1 {
 		cfg.MaxRounds = 4
 	}
-	filters, weighers := cfg.Rules.Filters, cfg.Rules.Weighers
-	if filters == nil {
-		filters = DefaultFilters()
-	}
-	if weighers == nil {
-		weighers = DefaultWeighers()
-	}
 	g := cfg.Request.Group
 	p := &Plan{
 		cfg:      cfg,
-		factors:  factorsOf(weighers),
-		affinity: g != nil && g.Policy == Affinity && !cfg.Request.Forced() && slices.Contains(filters, AffinityFilter),
+		weighers: multipliersOf(cfg.Rules.weighers()),
+		affinity: g != nil && g.Policy == Affinity && !cfg.Request.Forced() && slices.Contains(cfg.Rules.filters(), AffinityFilter),
 		cells:    make([]planCell, cfg.Cells),
 		failed:   -1,
 	}
@@ -167,7 +163,7 @@ func (p *Plan) Answer(cell int, pr *Proposal) error {
 	}
 	a := &answer{
 		Proposal: pr,
-		scale:    scale{factors: p.factors, bounds: pr.Bounds, flat: pr.Passed <= 1},
+		scale:    scale{multipliers: p.weighers, bounds: pr.Bounds, flat: pr.Passed <= 1},
 		takes:    len(at.open.Query.Takes),
 	}
 	k := at.open.Query.Known
@@ -201,12 +197,19 @@ func (p *Plan) fits(q *Query, pr *Proposal) error {
 	switch {
 	case pr == nil:
 		return errors.New("there is none")
-	case len(pr.Bounds) != len(p.factors):
-		return fmt.Errorf("%d bounds for %d weighers", len(pr.Bounds), len(p.factors))
+	case len(pr.Bounds) != len(p.weighers.rules):
+		return fmt.Errorf("%d bounds for %d weighers", len(pr.Bounds), len(p.weighers.rules))
 	case pr.Passed < len(pr.Candidates) || pr.Passed > 0 && len(pr.Candidates) == 0:
 		return fmt.Errorf("%d candidates of %d hosts that passed", len(pr.Candidates), pr.Passed)
 	case len(pr.Candidates) > q.Limit:
 		return fmt.Errorf("%d candidates, %d were asked", len(pr.Candidates), q.Limit)
+	case pr.Multipliers != nil && len(pr.Multipliers) != len(p.weighers.rules):
+		return fmt.Errorf("%d multipliers for %d weighers", len(pr.Multipliers), len(p.weighers.rules))
+	}
+	for i, b := range pr.Multipliers {
+		if !finite(b) {
+			return fmt.Errorf("multipliers[%d] are [%v, %v]", i, b.Min, b.Max)
+		}
 	}
 	for i, b := range pr.Bounds {
 		if pr.Passed > 0 && !finite(b) {
@@ -214,13 +217,33 @@ func (p *Plan) fits(q *Query, pr *Proposal) error {
 		}
 	}
 	for i := range pr.Candidates {
-		if len(pr.Candidates[i].Raw) != len(p.factors) {
-			return fmt.Errorf("candidates[%d]: %d raw weights for %d weighers", i, len(pr.Candidates[i].Raw), len(p.factors))
+		if len(pr.Candidates[i].Raw) != len(p.weighers.rules) {
+			return fmt.Errorf("candidates[%d]: %d raw weights for %d weighers", i, len(pr.Candidates[i].Raw), len(p.weighers.rules))
 		}
 		for j, x := range pr.Candidates[i].Raw {
 			if math.IsNaN(x) || x < pr.Bounds[j].Min || x > pr.Bounds[j].Max {
 				return fmt.Errorf("candidates[%d]: raw weight %v is outside of bounds[%d]", i, x, j)
 			}
+		}
+		if err := pr.multipliersFit(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// multipliersFit says what is wrong with a candidate's own multipliers.
+func (pr *Proposal) multipliersFit(i int) error {
+	own := pr.Candidates[i].Multipliers
+	if own == nil {
+		return nil
+	}
+	if len(own) != len(pr.Multipliers) {
+		return fmt.Errorf("candidates[%d]: %d multipliers, the cell's hosts have %d", i, len(own), len(pr.Multipliers))
+	}
+	for j, m := range own {
+		if math.IsNaN(m) || m < pr.Multipliers[j].Min || m > pr.Multipliers[j].Max {
+			return fmt.Errorf("candidates[%d]: multiplier %v is outside of multipliers[%d]", i, m, j)
 		}
 	}
 	return nil

@@ -70,16 +70,19 @@ func (p *Plan) needed(c int) int {
 	case p.phase == choosingAlternates && len(p.cells[c].takes) > 0:
 		return p.cfg.Alternates + len(p.picked(c))
 	case len(p.cfg.Instances) == 1:
-		return 1 + max(0, p.cfg.Alternates)
+		return p.subset() + max(0, p.cfg.Alternates)
 	}
-	return 1
+	return p.subset()
 }
+
+// subset is of how many of the best one is picked (Nova's host_subset_size).
+func (p *Plan) subset() int { return max(1, p.cfg.Rules.options().SubsetSize) }
 
 // told is what cells are told of k; nil when that is nothing. With one host in
 // all, or none, its bounds say nothing about those of others.
 func (p *Plan) told(k *Knowledge) *Knowledge {
 	var t Knowledge
-	if k.Passed > 1 && len(k.Bounds) == len(p.factors) {
+	if k.Passed > 1 && len(k.Bounds) == len(p.weighers.rules) {
 		t.Bounds, t.Passed = k.Bounds, k.Passed
 	}
 	if p.affinity && k.GroupHostsKnown {

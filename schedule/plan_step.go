@@ -50,40 +50,103 @@ func (p *Plan) stepPick() {
 	if p.askStale(&k) {
 		return
 	}
+	if p.raises(&k) {
+		return
+	}
 	s := p.scaleUnder(&k)
 	lists := p.lists(s, &k)
-	winner := -1
-	for c, list := range lists {
-		if len(list) > 0 && (winner < 0 || list[0].Better(&lists[winner][0])) {
-			winner = c
-		}
-	}
+	best := p.best(lists)
 	alternates := 0
 	if len(p.cfg.Instances) == 1 {
 		alternates = p.cfg.Alternates
 	}
 	again := p.cellsWhere(func(c int) bool {
 		a := p.cells[c].answer
-		if winner < 0 {
+		if len(best) < p.subset() && !a.complete() {
+			// Fewer than wanted are known, so that it may hold any of them.
+			return len(best) == 0 && a.Passed > 0 || len(best) > 0
+		}
+		if len(best) == 0 {
 			return a.Passed > 0
 		}
-		needed := &lists[winner][0]
-		if c == winner && alternates > 0 {
-			if len(lists[c]) <= alternates && !a.complete() {
-				return true
-			}
-			needed = &lists[c][min(alternates, len(lists[c])-1)]
+		last := &lists[best[len(best)-1].cell][best[len(best)-1].at]
+		if !a.below(last, s) {
+			return true
 		}
-		return !a.below(needed, s)
+		if alternates == 0 || c != p.chosen(best).cell {
+			return false
+		}
+		// The pick stands before them, wherever it was among the best.
+		if need := max(alternates, p.chosen(best).at); len(lists[c]) <= need {
+			return !a.complete()
+		}
+		return !a.below(&lists[c][max(alternates, p.chosen(best).at)], s)
 	})
 	if p.askAgain(again, &k) {
 		return
 	}
-	p.pick(winner, lists, alternates, &k)
+	p.pick(best, lists, alternates, &k)
 }
 
-// pick takes the best candidate of the winning cell; -1: none.
-func (p *Plan) pick(winner int, lists [][]Candidate, alternates int, k *Knowledge) {
+// spot is a candidate: the one at a place of a cell's list.
+type spot struct{ cell, at int }
+
+// best gives the best candidates of all lists, in order: as many as one of is
+// picked.
+func (p *Plan) best(lists [][]Candidate) []spot {
+	next := make([]int, len(lists))
+	var best []spot
+	for len(best) < p.subset() {
+		top := -1
+		for c := range lists {
+			if next[c] < len(lists[c]) && (top < 0 || lists[c][next[c]].Better(&lists[top][next[top]])) {
+				top = c
+			}
+		}
+		if top < 0 {
+			break
+		}
+		best = append(best, spot{top, next[top]})
+		next[top]++
+	}
+	return best
+}
+
+// chosen is the one of the best that is picked: Nova's random choice, made by
+// the seed and the instance's number, so that it is the same from any split into
+// cells.
+func (p *Plan) chosen(best []spot) spot {
+	if len(best) == 1 {
+		return best[0]
+	}
+	draw := Tie(p.cfg.Seed, mix64(uint64(len(p.picks))))
+	return best[draw%uint64(len(best))]
+}
+
+// raises ends the plan when Nova would raise an exception instead of picking.
+func (p *Plan) raises(k *Knowledge) bool {
+	for c := range p.cells {
+		a := p.cells[c].answer
+		if a == nil || a.Raised == nil || a.Raised.Stage == StageWeigh && k.Passed <= 1 {
+			continue
+		}
+		if r := p.result.Raised; r == nil || stages[a.Raised.Stage] < stages[r.Stage] {
+			p.result.Raised = a.Raised
+		}
+	}
+	if p.result.Raised == nil {
+		return false
+	}
+	p.picks, p.failed, p.phase = nil, 0, done
+	return true
+}
+
+// stages in the order Nova goes through them.
+var stages = map[string]int{StageHostStates: 0, StageFilter: 1, StageWeigh: 2}
+
+// pick takes one of the best candidates; when there are none, the instance finds
+// no host.
+func (p *Plan) pick(best []spot, lists [][]Candidate, alternates int, k *Knowledge) {
 	if len(p.picks) == 0 {
 		p.result.Rounds += p.rounds
 		p.result.Known = *k
@@ -92,17 +155,19 @@ func (p *Plan) pick(winner int, lists [][]Candidate, alternates int, k *Knowledg
 		}
 	}
 	p.rounds = 0
-	if winner < 0 {
+	if len(best) == 0 {
 		p.failed, p.phase = len(p.picks), done
 		return
 	}
-	best := lists[winner]
-	pick := Pick{Cell: winner, Candidate: best[0]}
-	if n := min(alternates, len(best)-1); n > 0 {
-		pick.Alternates = best[1 : 1+n : 1+n]
+	chosen := p.chosen(best)
+	list := lists[chosen.cell]
+	pick := Pick{Cell: chosen.cell, Candidate: list[chosen.at]}
+	if alternates > 0 {
+		others := slices.Delete(slices.Clone(list), chosen.at, chosen.at+1)
+		pick.Alternates = slices.Clip(others[:min(alternates, len(others))])
 	}
-	at := &p.cells[winner]
-	at.takes = append(at.takes, Take{Host: best[0].Host, Instance: p.cfg.Instances[len(p.picks)]})
+	at := &p.cells[chosen.cell]
+	at.takes = append(at.takes, Take{Host: pick.Candidate.Host, Instance: p.cfg.Instances[len(p.picks)]})
 	p.picks = append(p.picks, pick)
 	if len(p.picks) < len(p.cfg.Instances) {
 		return

@@ -26,8 +26,9 @@ func (t *Table) Propose(q *Query) (*Proposal, error) {
 	if err := q.check(); err != nil {
 		return nil, err
 	}
+	before := t
 	t = t.taken(q)
-	s, err := t.compile(q)
+	s, err := t.compile(q, before)
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +66,10 @@ func (t *Table) Propose(q *Query) (*Proposal, error) {
 		}
 	}
 	p.Candidates = s.candidates()
+	p.Multipliers, p.Warnings = s.multipliers(), s.warnings()
+	if s.options.StrictNova {
+		p.Raised = s.strictly()
+	}
 	return p, nil
 }
 
@@ -90,26 +95,53 @@ func (s *scan) filter(at int, c *chunk) uint64 {
 		k := &s.checks[i]
 		kept := m & k.pass(at, c, m)
 		k.rejected += bits.OnesCount64(m &^ kept)
+		if s.unreadable != 0 {
+			k.unread(c, m&^kept&s.unreadable)
+			s.unreadable = 0
+		}
 		m = kept
 	}
 	return m
 }
 
+// unread moves hosts from those rejected to those not readable.
+func (k *check) unread(c *chunk, m uint64) {
+	if m == 0 {
+		return
+	}
+	n := bits.OnesCount64(m)
+	k.unreadable += n
+	k.rejected -= n
+	if k.example == nil {
+		k.example = c.rows.v[bits.TrailingZeros64(m)]
+	}
+}
+
+// Unreadable is the detail of hosts rejected because Nova would raise an
+// exception for them.
+const Unreadable = "unreadable"
+
 // rejects gives the checks that rejected a host, in order; what counts under
 // one filter and detail is joined.
 func (s *scan) rejects() []Reject {
 	var list []Reject
-	for i := range s.checks {
-		k := &s.checks[i]
-		if k.rejected == 0 {
-			continue
+	add := func(filter, detail, example string, hosts int) {
+		if hosts == 0 {
+			return
 		}
-		at := slices.IndexFunc(list, func(r Reject) bool { return r.Filter == k.filter && r.Detail == k.detail })
+		at := slices.IndexFunc(list, func(r Reject) bool { return r.Filter == filter && r.Detail == detail })
 		if at < 0 {
-			list = append(list, Reject{Filter: k.filter, Detail: k.detail})
+			list = append(list, Reject{Filter: filter, Detail: detail, Example: example})
 			at = len(list) - 1
 		}
-		list[at].Hosts += k.rejected
+		list[at].Hosts += hosts
+	}
+	for i := range s.checks {
+		k := &s.checks[i]
+		add(k.filter, k.detail, "", k.rejected)
+		if k.unreadable > 0 {
+			add(k.filter, Unreadable, k.example.host.ServiceHost, k.unreadable)
+		}
 	}
 	return list
 }

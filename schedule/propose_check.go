@@ -54,11 +54,8 @@ func (q *Query) check() error {
 		if math.IsNaN(w.Multiplier) || math.Abs(w.Multiplier) > maxMultiplier {
 			return bad(field, "is %v, must be a number of at most %v", w.Multiplier, maxMultiplier)
 		}
-		switch w.Name {
-		case PCIWeigher, SoftAffinityWeigher, SoftAntiAffinityWeigher:
-			if w.Multiplier < 0 {
-				return bad(field, "is %v, must not be negative for %s", w.Multiplier, w.Name)
-			}
+		if weigherNotNegative(w.Name) && w.Multiplier < 0 {
+			return bad(field, "is %v, must not be negative for %s", w.Multiplier, w.Name)
 		}
 	}
 	if q.Known == nil || len(q.Known.Bounds) == 0 {

@@ -97,11 +97,11 @@ func TestRejectsFollowConfiguredOrder(t *testing.T) {
 		filters []string
 		want    Reject
 	}{
-		{nil, Reject{HostFilter, "ignored", 1}},
-		{[]string{ComputeFilter, HostFilter}, Reject{ComputeFilter, "disabled", 1}},
-		{[]string{ResourceFilter, ComputeFilter}, Reject{HostFilter, "ignored", 1}},
-		{[]string{TraitFilter, ResourceFilter, HostFilter}, Reject{TraitFilter, "T", 1}},
-		{[]string{ResourceFilter, HostFilter}, Reject{ResourceFilter, "VCPU", 1}},
+		{nil, Reject{Filter: HostFilter, Detail: "ignored", Hosts: 1}},
+		{[]string{ComputeFilter, HostFilter}, Reject{Filter: ComputeFilter, Detail: "disabled", Hosts: 1}},
+		{[]string{ResourceFilter, ComputeFilter}, Reject{Filter: HostFilter, Detail: "ignored", Hosts: 1}},
+		{[]string{TraitFilter, ResourceFilter, HostFilter}, Reject{Filter: TraitFilter, Detail: "T", Hosts: 1}},
+		{[]string{ResourceFilter, HostFilter}, Reject{Filter: ResourceFilter, Detail: "VCPU", Hosts: 1}},
 	} {
 		q.Rules.Filters = c.filters
 		if got := propose(t, table, q).Rejects; !slices.Equal(got, []Reject{c.want}) {

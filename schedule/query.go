@@ -63,6 +63,16 @@ type Proposal struct {
 	// Candidates, best first: greater weight, then greater Tie, then lesser
 	// uuid. At most Limit.
 	Candidates []Candidate
+	// Multipliers are the least and greatest that hosts which passed have of
+	// their own, one for each of Rules.Weighers; nil when the rules' hold for
+	// all.
+	Multipliers []Bounds
+	// Warnings by key.
+	Warnings []Warning
+	// Raised is what Nova raises instead of an answer; only with
+	// Options.StrictNova. Of the stage weigh it counts only when more than one
+	// host passed in all cells: Nova weighs no single host.
+	Raised *Raised
 }
 
 // Reject counts the hosts a check was the first to reject. Detail says what of
@@ -71,6 +81,17 @@ type Reject struct {
 	Filter string
 	Detail string
 	Hosts  int
+	// Example is a service host, where the detail is Unreadable.
+	Example string
+}
+
+// Warning is something that hosts say and that cannot be used, so that an option
+// counts instead.
+type Warning struct {
+	// Key of the aggregates' metadata whose value is no number, or a weigher
+	// that lacks what it reads.
+	Key   string
+	Hosts int
 }
 
 // GroupHost is a host with members of the request's group.
@@ -89,6 +110,9 @@ type Candidate struct {
 	Zone string
 	// Raw has one for each of Rules.Weighers, after clamping.
 	Raw []float64
+	// Multipliers of the host's own, one for each of Rules.Weighers: aggregates
+	// override the rules'. Nil: those of the rules.
+	Multipliers []float64
 	// Weight is the sum of multiplier * normalised over the weighers, in
 	// their order, under the bounds of the query (or the table's own).
 	Weight float64

@@ -3,6 +3,7 @@ package schedule
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"sync"
 )
 
@@ -13,25 +14,25 @@ var wordsPool = sync.Pool{New: func() any { return new(words) }}
 
 // rankBy sets the bounds to rank by. A weigher whose bounds are one value, or
 // none, normalises to 0; with only one host nothing is weighed (Nova,
-// weights.py). Such weighers would add 0 and are left out.
+// weights.py). Such weighers would add 0 and are left out, as are those whose
+// multiplier is 0 for all hosts.
 func (s *scan) rankBy(bounds []Bounds, single bool) {
 	for i := range s.weighers {
 		w, b := &s.weighers[i], bounds[i]
-		if single || w.factor == 0 || !(b.Max > b.Min) {
+		if single || !(b.Max > b.Min) || w.multiplier == 0 && !s.varied {
 			continue
 		}
 		w.min, w.span = b.Min, b.Max-b.Min
-		w.slope = w.factor / w.span
-		w.intercept = -w.slope * w.min
-		s.active = append(s.active, w)
+		s.active = append(s.active, i)
 	}
 }
 
 // weight is Nova's sum for one slot, to the bit.
-func (s *scan) weight(i int) float64 {
+func (s *scan) weight(i int, of *class) float64 {
 	sum := 0.0
-	for k, w := range s.active {
-		sum = float64(w.factor*((s.columns[k].v[i]-w.min)/w.span)) + sum
+	for k, at := range s.active {
+		w := &s.weighers[at]
+		sum = float64(of.factors[at]*((s.columns[k].v[i]-w.min)/w.span)) + sum
 	}
 	return sum
 }
@@ -49,28 +50,56 @@ type term struct {
 	v     *[chunkSize]float64
 }
 
-// rank offers a chunk's hosts m to the best. A division a weigher and host would
-// be most of the work, so once the heap is full hosts are first estimated
-// (slope*x + intercept) and only those that could get in, by the estimate and a
-// bound on its error, are weighed exactly: the answer is that of weighing all.
+// fewClasses: from so many classes of multipliers in a chunk on, weighing its
+// hosts exactly is less work than estimating them class by class.
+const fewClasses = 8
+
+// rank offers a chunk's hosts m to the best.
 func (s *scan) rank(at int, c *chunk, m uint64) {
+	for k, i := range s.active {
+		s.columns[k] = s.weighers[i].in(at, c)
+	}
+	if !s.varied {
+		s.rankClass(at, c, m, 0)
+		return
+	}
+	all := c.sets.all()
+	for i := range all {
+		part := all[i].mask & m
+		if part == 0 {
+			continue
+		}
+		k := s.classOf(all[i].of)
+		if len(all) > fewClasses {
+			s.offer(at, c, part, k)
+		} else {
+			s.rankClass(at, c, part, k)
+		}
+	}
+}
+
+// rankClass ranks hosts of one class. A division a weigher and host would be most
+// of the work, so once the heap is full hosts are first estimated (slope*x +
+// intercept) and only those that could get in, by the estimate and a bound on its
+// error, are weighed exactly: the answer is that of weighing all.
+func (s *scan) rankClass(at int, c *chunk, m uint64, k int) {
 	// same is the part of the estimate that is the same for all hosts of the
 	// chunk, top the most the rest can add, size bounds the absolute values
 	// of all that is added up.
 	same, top, size := 0.0, 0.0, 0.0
 	s.terms = s.terms[:0]
-	for k, w := range s.active {
-		col := w.in(at, c)
-		s.columns[k] = col
-		same += w.intercept
-		lo, hi := w.slope*col.lo, w.slope*col.hi
-		size += max(math.Abs(lo), math.Abs(hi)) + math.Abs(w.intercept)
+	of := s.prepare(k)
+	for k := range s.active {
+		col, slope := s.columns[k], of.slope[k]
+		same += of.intercept[k]
+		lo, hi := slope*col.lo, slope*col.hi
+		size += max(math.Abs(lo), math.Abs(hi)) + math.Abs(of.intercept[k])
 		if lo == hi {
 			same += lo
 			continue
 		}
 		top += max(lo, hi)
-		s.terms = append(s.terms, term{w.slope, &col.v})
+		s.terms = append(s.terms, term{slope, &col.v})
 	}
 	if s.best.full() {
 		// NaN (no bound) compares false and so leads to exact weighing.
@@ -80,7 +109,7 @@ func (s *scan) rank(at int, c *chunk, m uint64) {
 		}
 		m = s.estimate(same, least, m)
 	}
-	s.offer(at, c, m)
+	s.offer(at, c, m, k)
 }
 
 // estimate keeps the hosts whose estimate is not below least.
@@ -107,12 +136,13 @@ func (s *scan) estimate(same, least float64, m uint64) uint64 {
 	return m
 }
 
-// offer weighs the hosts of m exactly.
-func (s *scan) offer(at int, c *chunk, m uint64) {
+// offer weighs the hosts of m, of one class, exactly.
+func (s *scan) offer(at int, c *chunk, m uint64, k int) {
+	of := &s.classes[k]
 	for ; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros64(m)
 		s.best.offer(ranked{
-			weight: s.weight(i), tie: Tie(s.q.Seed, c.hashes.v[i]),
+			weight: s.weight(i, of), class: k, tie: Tie(s.q.Seed, c.hashes.v[i]),
 			row: c.rows.v[i], slot: number(at*chunkSize + i),
 		})
 	}
@@ -132,6 +162,9 @@ func (s *scan) candidates() []Candidate {
 		list[i] = Candidate{
 			Host: b.row.host.UUID, ServiceHost: b.row.host.ServiceHost, NodeName: b.row.host.NodeName,
 			Zone: zone, Raw: raw[i*n : (i+1)*n : (i+1)*n], Weight: b.weight, Tie: b.tie,
+		}
+		if b.class > 0 {
+			list[i].Multipliers = slices.Clone(s.classes[b.class].multipliers)
 		}
 		chunk := int(b.slot / chunkSize)
 		for k := range s.weighers {

@@ -36,6 +36,8 @@ type Request struct {
 	CheckForced bool
 	// Consume is what a pick takes from the Nova view of its host.
 	Consume Consumption
+	// Nova is what only Nova's own filters and weighers read; nil for nothing.
+	Nova *NovaRequest
 }
 
 // Forced reports whether the request names its hosts and so skips Nova's
@@ -105,6 +107,8 @@ type Rules struct {
 	// not count. DefaultWeighers when nil.
 	Weighers                []Weigher
 	DefaultAvailabilityZone string
+	// Options of filters and weighers; DefaultOptions when nil.
+	Options *Options
 }
 
 // Weigher is a weigher's name and its multiplier, which may be negative.
@@ -133,7 +137,7 @@ const (
 func DefaultFilters() []string {
 	return []string{
 		HostFilter, ComputeFilter, ZoneFilter, AggregateFilter, TraitFilter,
-		ResourceFilter, AntiAffinityFilter, AffinityFilter,
+		ResourceFilter, CapabilitiesFilter, ImageFilter, AntiAffinityFilter, AffinityFilter,
 	}
 }
 

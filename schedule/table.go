@@ -33,6 +33,23 @@ type place struct {
 	// next is another host that it is on at the same time; nil nearly always.
 	// Places are never changed, only replaced.
 	next *place
+	told *told
+}
+
+// told is what is known of an instance; nil for nothing.
+type told struct {
+	flavor string
+	image  *Image
+}
+
+func (t *told) equal(o *told) bool {
+	if t == nil || o == nil {
+		return t == o
+	}
+	if t.image == nil || o.image == nil {
+		return t.flavor == o.flavor && t.image == o.image
+	}
+	return t.flavor == o.flavor && t.image.ID == o.image.ID && slices.Equal(t.image.Properties, o.image.Properties)
 }
 
 // freeSlot is a slot that a removed host left.
@@ -67,7 +84,11 @@ func (t *Table) Consumer(instance ID) (host ID, c Consumer, ok bool) {
 	if !ok {
 		return ID{}, Consumer{}, false
 	}
-	return t.row(p.slot).host.UUID, Consumer{Instance: instance, Group: p.group}, true
+	c = Consumer{Instance: instance, Group: p.group}
+	if p.told != nil {
+		c.Flavor, c.Image = p.told.flavor, p.told.image
+	}
+	return t.row(p.slot).host.UUID, c, true
 }
 
 // All yields every host's row, in no order that means anything but the same one
@@ -110,6 +131,8 @@ type row struct {
 	// zone is the first by name; empty when the host is in none.
 	zone      string
 	consumers []ID
+	platform  *platform
+	set       *aggregateSet
 }
 
 func (r *row) whole() Host {

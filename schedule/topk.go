@@ -14,6 +14,7 @@ type ranked struct {
 	tie    uint64
 	row    *row
 	slot   number
+	class  int
 }
 
 func (a *ranked) better(b *ranked) bool {

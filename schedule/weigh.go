@@ -3,6 +3,7 @@ package schedule
 import (
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // NoBounds are the bounds over no hosts.
@@ -10,50 +11,111 @@ func NoBounds() Bounds { return Bounds{Min: math.Inf(1), Max: math.Inf(-1)} }
 
 // weigher is a weigher of a query on its table.
 type weigher struct {
-	// factor is the multiplier, negated where Nova's code does.
-	factor float64
+	// multiplier of the rules; sign is -1 where Nova's code turns it around.
+	multiplier float64
+	sign       float64
+	index      int
+	// override is the key of aggregates' metadata that replaces the multiplier.
+	override string
 	// zeroMin: raw weights are clamped to 0 and normalised from 0, whatever
 	// the least is (minval in Nova).
 	zeroMin bool
 	// stored is the chunk's column of raw weights; below 0 fill makes it.
 	stored int
 	fill   func(at int, c *chunk) *column
+	name   string
+	raises func(*scan, *row) *pyError
+	// raisesUnfilled and raised: see unweighable.
+	raisesUnfilled bool
+	raised         int
 	// own are the bounds of what passed so far.
 	own Bounds
-	// What rank works with, see rankBy.
-	min, span        float64
-	slope, intercept float64
+	// min and span are those of the bounds ranked by, see rankBy.
+	min, span float64
+}
+
+// weigherKind is what there is to know of a weigher by its name.
+type weigherKind struct {
+	// override is the metadata key, and Nova's option, of the multiplier.
+	override string
+	zeroMin  bool
+	negated  bool
+	// notNegative: Nova's option has no values below 0.
+	notNegative bool
+	stored      int // a column; below 0: fill
+	fill        func(*scan, *weigher) func(int, *chunk) *column
+	// raises is what Nova raises for some hosts, when it can.
+	raises func(*scan, *row) *pyError
+	// raisesUnfilled: only for hosts whose compute has not reported.
+	raisesUnfilled bool
+}
+
+// weighers are all there are, by name.
+var weighers = map[string]weigherKind{
+	RAMWeigher: {override: "ram_weight_multiplier", stored: ramColumn, zeroMin: true},
+	CPUWeigher: {
+		override: "cpu_weight_multiplier", stored: cpuColumn, zeroMin: true,
+		raises: (*scan).noRatio, raisesUnfilled: true,
+	},
+	DiskWeigher:              {override: "disk_weight_multiplier", stored: diskColumn, zeroMin: true},
+	IoOpsWeigher:             {override: "io_ops_weight_multiplier", stored: ioOpsColumn, zeroMin: true},
+	NumInstancesWeigher:      {override: "num_instances_weight_multiplier", stored: instancesColumn},
+	PCIWeigher:               {override: "pci_weight_multiplier", stored: pciColumn, notNegative: true},
+	HypervisorVersionWeigher: {override: "hypervisor_version_weight_multiplier", stored: versionColumn},
+	BuildFailureWeigher:      {override: "build_failure_weight_multiplier", stored: failuresColumn, negated: true},
+	CrossCellWeigher: {
+		override: "cross_cell_move_weight_multiplier", stored: -1,
+		fill: func(s *scan, _ *weigher) func(int, *chunk) *column { return s.crossCell() },
+	},
+	SoftAffinityWeigher: {
+		override: "soft_affinity_weight_multiplier", stored: -1, notNegative: true,
+		fill: func(s *scan, _ *weigher) func(int, *chunk) *column { return s.softAffinity(SoftAffinity, 1) },
+	},
+	SoftAntiAffinityWeigher: {
+		override: "soft_anti_affinity_weight_multiplier", stored: -1, notNegative: true,
+		fill: func(s *scan, _ *weigher) func(int, *chunk) *column { return s.softAffinity(SoftAntiAffinity, -1) },
+	},
+	MetricsWeigher:         {override: "metrics_weight_multiplier", stored: -1, fill: (*scan).metrics, raises: (*scan).unmeasured},
+	ImagePropertiesWeigher: {override: "image_props_weight_multiplier", stored: -1, fill: (*scan).imageProperties},
+}
+
+// Weighers lists the names of all weighers there are, sorted.
+func Weighers() []string {
+	names := make([]string, 0, len(weighers))
+	for n := range weighers {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// MultiplierOption is the name of a weigher's multiplier, as Nova's option and as
+// a key of aggregates' metadata.
+func MultiplierOption(weigher string) string { return weighers[weigher].override }
+
+func weigherNotNegative(weigher string) bool { return weighers[weigher].notNegative }
+
+func signOf(weigher string) float64 {
+	if weighers[weigher].negated {
+		return -1
+	}
+	return 1
 }
 
 // setWeigher makes a weigher; false when there is none of the name.
-func (s *scan) setWeigher(w *weigher, named Weigher) bool {
-	*w = weigher{factor: named.Multiplier, stored: -1, own: NoBounds()}
-	switch named.Name {
-	case RAMWeigher:
-		w.stored, w.zeroMin = ramColumn, true
-	case CPUWeigher:
-		w.stored, w.zeroMin = cpuColumn, true
-	case DiskWeigher:
-		w.stored, w.zeroMin = diskColumn, true
-	case IoOpsWeigher:
-		w.stored, w.zeroMin = ioOpsColumn, true
-	case NumInstancesWeigher:
-		w.stored = instancesColumn
-	case PCIWeigher:
-		w.stored = pciColumn
-	case HypervisorVersionWeigher:
-		w.stored = versionColumn
-	case BuildFailureWeigher:
-		w.stored = failuresColumn
-		w.factor = -w.factor
-	case CrossCellWeigher:
-		w.fill = s.crossCell()
-	case SoftAffinityWeigher:
-		w.fill = s.softAffinity(SoftAffinity, 1)
-	case SoftAntiAffinityWeigher:
-		w.fill = s.softAffinity(SoftAntiAffinity, -1)
-	default:
+func (s *scan) setWeigher(i int, named Weigher) bool {
+	w := &s.weighers[i]
+	k, ok := weighers[named.Name]
+	if !ok {
 		return false
+	}
+	*w = weigher{
+		multiplier: named.Multiplier, sign: signOf(named.Name), index: i, override: k.override,
+		zeroMin: k.zeroMin, stored: k.stored, own: NoBounds(),
+		name: named.Name, raises: k.raises, raisesUnfilled: k.raisesUnfilled,
+	}
+	if k.fill != nil {
+		w.fill = k.fill(s, w)
 	}
 	return true
 }
@@ -87,6 +149,14 @@ func (s *scan) widen(at int, c *chunk, m uint64) {
 			}
 			if x > w.own.Max {
 				w.own.Max = x
+			}
+		}
+	}
+	s.unweighable(c, m)
+	if s.varied {
+		for i := range c.sets.all() {
+			if p := &c.sets.v[i]; p.mask&m != 0 {
+				s.classes[s.classOf(p.of)].passed = true
 			}
 		}
 	}

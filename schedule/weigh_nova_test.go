@@ -84,7 +84,7 @@ func TestWeightsAreNovas(t *testing.T) {
 				q.Request.Destination = &Destination{Cell: "source", AllowCrossCellMove: true}
 			}
 			for range members {
-				e.PutConsumer(h.UUID, Consumer{fleetInstance(instance), fleetGroup(1)})
+				e.PutConsumer(h.UUID, Consumer{Instance: fleetInstance(instance), Group: fleetGroup(1)})
 				instance++
 				q.Request.Group = &Group{UUID: fleetGroup(1), Policy: policy}
 			}

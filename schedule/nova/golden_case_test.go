@@ -44,27 +44,47 @@ type goldenCase struct {
 	InstanceUUIDs []string       `json:"instance_uuids"`
 	RequestSpec   map[string]any `json:"request_spec"`
 	Expected      goldenExpected `json:"expected"`
+	// extraSpecs has the keys of the flavor's extra specs in their order.
+	extraSpecs []string
 }
 
 type goldenConfig struct {
-	EnabledFilters []string       `json:"enabled_filters"`
-	Weighers       []string       `json:"weighers"`
-	Metrics        map[string]any `json:"metrics"`
-	Default        struct {
-		ServiceDownTime float64 `json:"service_down_time"`
-		Zone            string  `json:"default_availability_zone"`
-		CPURatio        float64 `json:"cpu_allocation_ratio"`
-		InitialCPURatio float64 `json:"initial_cpu_allocation_ratio"`
+	EnabledFilters []string `json:"enabled_filters"`
+	Weighers       []string `json:"weighers"`
+	MaxIOOps       *int64   `json:"max_io_ops_per_host"`
+	MaxInstances   *int64   `json:"max_instances_per_host"`
+	IsolatedHosts  []string `json:"isolated_hosts"`
+	IsolatedImages []string `json:"isolated_images"`
+	Restrict       *bool    `json:"restrict_isolated_hosts_to_isolated_images"`
+	Architecture   string   `json:"image_properties_default_architecture"`
+	Namespace      string   `json:"aggregate_image_properties_isolation_namespace"`
+	Separator      *string  `json:"aggregate_image_properties_isolation_separator"`
+	SubsetSize     *int     `json:"host_subset_size"`
+	Metrics        struct {
+		Multiplier  *float64 `json:"weight_multiplier"`
+		Setting     []string `json:"weight_setting"`
+		Required    *bool    `json:"required"`
+		Unavailable *float64 `json:"weight_of_unavailable"`
+	} `json:"metrics"`
+	Default struct {
+		ServiceDownTime  *float64 `json:"service_down_time"`
+		Zone             *string  `json:"default_availability_zone"`
+		CPURatio         float64  `json:"cpu_allocation_ratio"`
+		RAMRatio         float64  `json:"ram_allocation_ratio"`
+		DiskRatio        float64  `json:"disk_allocation_ratio"`
+		InitialCPURatio  float64  `json:"initial_cpu_allocation_ratio"`
+		InitialRAMRatio  float64  `json:"initial_ram_allocation_ratio"`
+		InitialDiskRatio float64  `json:"initial_disk_allocation_ratio"`
 	} `json:"DEFAULT"`
 	// numbers has every option of [filter_scheduler] that is a number.
 	numbers map[string]float64
 }
 
 type goldenExpected struct {
-	Hosts          []string            `json:"hosts"`
-	PerFilter      map[string][]string `json:"per_filter"`
-	PerFilterError map[string]any      `json:"per_filter_error"`
-	Passed         []string            `json:"passed"`
+	Hosts          []string               `json:"hosts"`
+	PerFilter      map[string][]string    `json:"per_filter"`
+	PerFilterError map[string]goldenError `json:"per_filter_error"`
+	Passed         []string               `json:"passed"`
 	Weighed        []struct {
 		Host   string             `json:"host"`
 		Node   string             `json:"node"`
@@ -75,10 +95,13 @@ type goldenExpected struct {
 		Hosts []string `json:"hosts"`
 		Error any      `json:"error"`
 	} `json:"sequence"`
-	Error *struct {
-		Stage string `json:"stage"`
-		Class string `json:"class"`
-	} `json:"error"`
+	Error *goldenError `json:"error"`
+}
+
+type goldenError struct {
+	Stage   string `json:"stage"`
+	Class   string `json:"class"`
+	Message string `json:"message"`
 }
 
 type goldenService struct {
@@ -148,6 +171,9 @@ func loadGolden(t *testing.T) []*goldenCase {
 		if err := json.Unmarshal(lines.Bytes(), c); err != nil {
 			t.Fatalf("%s: case %d: %v", name, len(cases)+1, err)
 		}
+		if c.extraSpecs, err = extraSpecOrder(lines.Bytes()); err != nil {
+			t.Fatalf("%s: case %d: %v", name, len(cases)+1, err)
+		}
 		cases = append(cases, c)
 	}
 	if err := lines.Err(); err != nil {
@@ -166,22 +192,41 @@ type goldenHost struct {
 	instances []schedule.ID
 }
 
-// initialCPURatio is initial_cpu_allocation_ratio's default in the release the
-// cases come from (26.2.2: nova/conf/compute.py). Later ones have 4.0.
-const initialCPURatio = 16
+// initialCPURatio and initialRAMRatio are the defaults of initial_cpu_… and
+// initial_ram_allocation_ratio in the release the cases come from (26.2.2:
+// nova/conf/compute.py). Later ones have 4 and 1.
+const (
+	initialCPURatio = 16
+	initialRAMRatio = 1.5
+)
+
+// first gives the first that is not 0.
+func first(ratios ...float64) float64 {
+	for _, r := range ratios {
+		if r != 0 {
+			return r
+		}
+	}
+	return 0
+}
+
+func value[T any](option *T, otherwise T) T {
+	if option == nil {
+		return otherwise
+	}
+	return *option
+}
 
 // hosts builds the hosts of a case from its rows, as Nova builds host states:
 // live compute nodes of the enabled or requested cells, with a live nova-compute
 // service record.
 func (c *goldenCase) hosts() ([]goldenHost, error) {
+	d := &c.Config.Default
 	o := RowOptions{
-		ServiceDownTime:    time.Duration(c.Config.Default.ServiceDownTime * float64(time.Second)),
-		CPUAllocationRatio: initialCPURatio,
-	}
-	for _, r := range []float64{c.Config.Default.InitialCPURatio, c.Config.Default.CPURatio} {
-		if r != 0 {
-			o.CPUAllocationRatio = r
-		}
+		ServiceDownTime:     time.Duration(value(d.ServiceDownTime, 60) * float64(time.Second)),
+		CPUAllocationRatio:  first(d.CPURatio, d.InitialCPURatio, initialCPURatio),
+		RAMAllocationRatio:  first(d.RAMRatio, d.InitialRAMRatio, initialRAMRatio),
+		DiskAllocationRatio: first(d.DiskRatio, d.InitialDiskRatio, 1),
 	}
 	var out []goldenHost
 	for i := range c.ComputeNodes {

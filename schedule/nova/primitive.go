@@ -61,7 +61,9 @@ func FromPrimitive(m map[string]any) (*Translated, error) {
 	s.hints(o)
 	s.levelParams(o)
 	o.unsupported()
-	o.known("id", "limits", "retry", "security_groups")
+	s.ProjectID = t.ProjectID
+	s.retry(o)
+	o.known("id", "limits", "security_groups")
 	o.count(t)
 	t.InstanceUUID = o.text("instance_uuid")
 	if t.InstanceUUID != "" {
@@ -96,6 +98,8 @@ func (s *Spec) flavor(spec *object) {
 	o := spec.child("flavor", "Flavor")
 	o.required("vcpus", "memory_mb", "root_gb")
 	s.Flavor = Flavor{
+		ID:          o.text("flavorid"),
+		Name:        o.text("name"),
 		VCPUs:       o.amount("vcpus"),
 		MemoryMB:    o.amount("memory_mb"),
 		RootGB:      o.amount("root_gb"),
@@ -103,7 +107,7 @@ func (s *Spec) flavor(spec *object) {
 		SwapMB:      o.amount("swap"),
 		ExtraSpecs:  o.textDict("extra_specs"),
 	}
-	o.known("id", "name", "flavorid", "rxtx_factor", "vcpu_weight", "disabled", "is_public",
+	o.known("id", "rxtx_factor", "vcpu_weight", "disabled", "is_public",
 		"projects", "description", "created_at", "updated_at", "deleted_at", "deleted")
 	o.rest()
 }
@@ -126,6 +130,8 @@ func (s *Spec) image(spec *object) {
 	o := spec.child("image", "ImageMeta")
 	props := o.child("properties", "ImageMetaProps")
 	s.ImageProperties = map[string]string{}
+	s.HasImage, s.Typed = o != nil, []schedule.Property{}
+	s.ImageID = o.text("id")
 	if props != nil {
 		for i, trait := range props.texts("traits_required") {
 			if !symbol(trait) {
@@ -136,10 +142,13 @@ func (s *Spec) image(spec *object) {
 		for _, k := range sortedKeys(props.data) {
 			if v := props.get(k); v != nil && k != "traits_required" {
 				s.ImageProperties[k] = propertyText(v)
+				p := schedule.Property{Name: k}
+				p.Text, p.Zero = pythonText(v)
+				s.Typed = append(s.Typed, p)
 			}
 		}
 	}
-	o.known("id", "name", "status", "visibility", "protected", "checksum", "owner", "size",
+	o.known("name", "status", "visibility", "protected", "checksum", "owner", "size",
 		"virtual_size", "container_format", "disk_format", "created_at", "updated_at", "tags",
 		"direct_url", "min_ram", "min_disk")
 	o.rest()

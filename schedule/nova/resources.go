@@ -48,6 +48,8 @@ func symbol(s string) bool {
 // Flavor is what of a flavor bears on placing. Amounts are in the units of their
 // names and not negative.
 type Flavor struct {
+	ID          string
+	Name        string
 	VCPUs       int64
 	MemoryMB    int64
 	RootGB      int64

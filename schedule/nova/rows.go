@@ -11,21 +11,32 @@ import (
 
 // ComputeNode is a row of compute_nodes. NULL is nil.
 type ComputeNode struct {
-	UUID               string   `json:"uuid"`
-	Host               string   `json:"host"`
-	HypervisorHostname string   `json:"hypervisor_hostname"`
-	CellUUID           string   `json:"cell_uuid"`
-	VCPUs              int64    `json:"vcpus"`
-	VCPUsUsed          int64    `json:"vcpus_used"`
-	FreeRAMMB          int64    `json:"free_ram_mb"`
-	FreeDiskGB         *int64   `json:"free_disk_gb"`
-	DiskAvailableLeast *int64   `json:"disk_available_least"`
-	CPUAllocationRatio *float64 `json:"cpu_allocation_ratio"`
-	HypervisorVersion  int64    `json:"hypervisor_version"`
-	// Stats and PCIStats are JSON text.
-	Stats    *string `json:"stats"`
-	PCIStats *string `json:"pci_stats"`
-	Deleted  int64   `json:"deleted"`
+	UUID                string   `json:"uuid"`
+	Host                string   `json:"host"`
+	HypervisorHostname  string   `json:"hypervisor_hostname"`
+	CellUUID            string   `json:"cell_uuid"`
+	VCPUs               int64    `json:"vcpus"`
+	VCPUsUsed           int64    `json:"vcpus_used"`
+	MemoryMB            int64    `json:"memory_mb"`
+	FreeRAMMB           int64    `json:"free_ram_mb"`
+	LocalGB             int64    `json:"local_gb"`
+	LocalGBUsed         int64    `json:"local_gb_used"`
+	FreeDiskGB          *int64   `json:"free_disk_gb"`
+	DiskAvailableLeast  *int64   `json:"disk_available_least"`
+	CPUAllocationRatio  *float64 `json:"cpu_allocation_ratio"`
+	RAMAllocationRatio  *float64 `json:"ram_allocation_ratio"`
+	DiskAllocationRatio *float64 `json:"disk_allocation_ratio"`
+	HypervisorType      string   `json:"hypervisor_type"`
+	HypervisorVersion   int64    `json:"hypervisor_version"`
+	HostIP              string   `json:"host_ip"`
+	// The rest is JSON text.
+	CPUInfo            string  `json:"cpu_info"`
+	SupportedInstances string  `json:"supported_instances"`
+	Metrics            string  `json:"metrics"`
+	NUMATopology       string  `json:"numa_topology"`
+	Stats              *string `json:"stats"`
+	PCIStats           *string `json:"pci_stats"`
+	Deleted            int64   `json:"deleted"`
 }
 
 // Service is a row of services.
@@ -54,15 +65,18 @@ func (s *Service) Up(now time.Time, downTime time.Duration) bool {
 type RowOptions struct {
 	// ServiceDownTime is [DEFAULT]service_down_time.
 	ServiceDownTime time.Duration
-	// CPUAllocationRatio is the ratio of a row without one: the option
-	// cpu_allocation_ratio if set, else initial_cpu_allocation_ratio.
-	CPUAllocationRatio float64
+	// The ratios of a row without one: the option cpu_allocation_ratio if set,
+	// else initial_cpu_allocation_ratio; so for ram and disk.
+	CPUAllocationRatio  float64
+	RAMAllocationRatio  float64
+	DiskAllocationRatio float64
 }
 
 // HostFromRows makes a host of its rows as nova/scheduler/host_manager.py does
 // (HostState.update). A row without free_disk_gb has not been filled by its
-// compute yet and gives an empty view. Resources and traits are empty: the tables
-// do not have Placement's.
+// compute yet and gives an empty view. A row that cannot be read gives a host
+// whose Facts say so. Resources and traits are empty: the tables do not have
+// Placement's.
 func HostFromRows(n *ComputeNode, s *Service, in []schedule.Aggregate, now time.Time, o RowOptions) (schedule.Host, error) {
 	id, err := schedule.ParseID(n.UUID)
 	if err != nil {
@@ -76,17 +90,49 @@ func HostFromRows(n *ComputeNode, s *Service, in []schedule.Aggregate, now time.
 		Disabled:    s.Disabled,
 		Down:        !s.Up(now, o.ServiceDownTime),
 		Aggregates:  in,
+		Facts:       n.facts(),
 	}
 	if n.FreeDiskGB == nil {
+		h.Facts.Unfilled = true
 		return h, nil
 	}
-	if h.View, err = n.view(o); err != nil {
-		return schedule.Host{}, fmt.Errorf("compute_nodes of %s: %w", n.Host, err)
-	}
+	h.View = n.view(o, h.Facts)
 	return h, nil
 }
 
-func (n *ComputeNode) view(o RowOptions) (schedule.View, error) {
+// facts reads what the row says of the host beyond amounts.
+func (n *ComputeNode) facts() *schedule.Facts {
+	f := schedule.ParseFacts(schedule.FactTexts{
+		HypervisorType: n.HypervisorType, HypervisorHostname: n.HypervisorHostname, HostIP: n.HostIP,
+		CPUInfo: n.CPUInfo, SupportedInstances: n.SupportedInstances, Stats: text(n.Stats), Metrics: n.Metrics,
+		NUMATopology: n.NUMATopology, PCIPools: text(n.PCIStats),
+	})
+	// A column that is NULL leaves a field unset that every host state is made
+	// from (nova/objects/compute_node.py).
+	if n.FreeDiskGB != nil && text(n.Stats) == "" {
+		fail(f, "stats", "NotImplementedError: Cannot load 'stats' in the base class")
+	}
+	if n.FreeDiskGB != nil && n.SupportedInstances == "" {
+		fail(f, "supported_instances", "NotImplementedError: Cannot load 'supported_hv_specs' in the base class")
+	}
+	return f
+}
+
+func fail(f *schedule.Facts, field, exception string) {
+	if f.Failed == nil {
+		f.Failed = map[string]string{}
+	}
+	f.Failed[field] = exception
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func (n *ComputeNode) view(o RowOptions, f *schedule.Facts) schedule.View {
 	free := *n.FreeDiskGB
 	if n.DiskAvailableLeast != nil {
 		free = min(free, *n.DiskAvailableLeast)
@@ -94,22 +140,32 @@ func (n *ComputeNode) view(o RowOptions) (schedule.View, error) {
 	v := schedule.View{
 		VCPUsTotal:        n.VCPUs,
 		VCPUsUsed:         n.VCPUsUsed,
-		CPURatio:          o.CPUAllocationRatio,
+		CPURatio:          ratio(n.CPUAllocationRatio, o.CPUAllocationRatio),
+		TotalRAMMB:        n.MemoryMB,
+		RAMRatio:          ratio(n.RAMAllocationRatio, o.RAMAllocationRatio),
 		FreeRAMMB:         n.FreeRAMMB,
+		TotalDiskGB:       n.LocalGB,
+		DiskRatio:         ratio(n.DiskAllocationRatio, o.DiskAllocationRatio),
+		DiskUsedMB:        n.LocalGBUsed * 1024,
 		FreeDiskMB:        free * 1024,
 		HypervisorVersion: n.HypervisorVersion,
 	}
-	if r := n.CPUAllocationRatio; r != nil && *r != 0 {
-		v.CPURatio = *r
-	}
-	if err := readStats(&v, n.Stats); err != nil {
-		return v, fmt.Errorf("stats: %w", err)
+	if err := readStats(&v, n.Stats); err != nil && f.Failed["stats"] == "" {
+		fail(f, "stats", "ValueError: "+err.Error())
 	}
 	var err error
 	if v.PCIFree, err = pciFree(n.PCIStats); err != nil {
-		return v, fmt.Errorf("pci_stats: %w", err)
+		fail(f, "pci_stats", "ValueError: "+err.Error())
 	}
-	return v, nil
+	return v
+}
+
+// ratio is the row's, or the option's when the row has none.
+func ratio(own *float64, option float64) float64 {
+	if own != nil && *own != 0 {
+		return *own
+	}
+	return option
 }
 
 // readStats reads the counters out of the stats column: a JSON object whose values

@@ -12,6 +12,16 @@ type Spec struct {
 	BootFromVolume bool
 	// ImageProperties as text; trait:NAME=required adds a required trait.
 	ImageProperties map[string]string
+	// ImageID is empty for none. HasImage: there is an image, though it may have
+	// neither id nor properties.
+	ImageID  string
+	HasImage bool
+	// Typed are the properties of a form that has types, as Python's str has
+	// their values; nil: they are read from ImageProperties.
+	Typed     []schedule.Property
+	ProjectID string
+	// Retry are hosts and nodes that were tried before.
+	Retry []schedule.RetryHost
 	// Resources overrides the flavor's amounts, extra specs included; 0 removes
 	// a class.
 	Resources       map[string]int64
@@ -101,6 +111,7 @@ func (f *findings) compile(s *Spec) schedule.Request {
 	r.ForbiddenAggregates = f.aggregates(
 		s.Path+"."+or(s.ForbiddenAggregatesField, "forbidden_aggregates"), s.ForbiddenAggregates)
 	r.CheckForced = f.hints(s)
+	r.Nova = f.novaRequest(s)
 	r.Consume = consumption(r.Resources)
 	return r
 }

@@ -26,19 +26,16 @@ type rule struct {
 }
 
 var (
-	falseWords  = []string{"", "false", "f", "no", "n", "off", "0"}
-	noSecure    = []string{"", "disabled", "optional"}
-	sharedCPUs  = []string{"", "shared"}
-	numa        = "NUMA placement is not supported"
-	pinning     = "dedicated CPUs are not supported"
-	devices     = "devices of child providers are not supported"
-	granular    = "numbered request groups are not supported"
-	encryption  = "encryption requirements are not supported"
-	hostCompare = "matching against host capabilities is not supported"
-	aggCompare  = "matching against aggregate metadata is not supported"
-	guestModel  = "guest device models that need a host trait are not supported"
-	physaddr    = "physical address widths are not supported"
-	instances   = "hints that name other instances are not supported"
+	falseWords = []string{"", "false", "f", "no", "n", "off", "0"}
+	noSecure   = []string{"", "disabled", "optional"}
+	sharedCPUs = []string{"", "shared"}
+	numa       = "NUMA placement is not supported"
+	pinning    = "dedicated CPUs are not supported"
+	devices    = "devices of child providers are not supported"
+	granular   = "numbered request groups are not supported"
+	encryption = "encryption requirements are not supported"
+	guestModel = "guest device models that need a host trait are not supported"
+	physaddr   = "physical address widths are not supported"
 )
 
 // extraSpecs: the first row that matches decides. Sources:
@@ -70,6 +67,7 @@ var extraSpecs = []rule{
 	{key: "hw:viommu_model", care: refused, why: guestModel},
 	{key: "hw:virtio_packed_ring", care: refused, harmless: falseWords, why: guestModel},
 	{key: "hw:sound_model", care: refused, why: guestModel},
+	{key: "hw:maxphysaddr_bits", care: honoured},
 	{key: "hw:maxphysaddr_*", care: refused, why: physaddr},
 	{key: "hw:cpu_*", care: ignored},
 	{key: "hw:boot_menu", care: ignored},
@@ -84,8 +82,8 @@ var extraSpecs = []rule{
 	{key: "os:secure_boot", care: refused, harmless: noSecure, why: "secure boot is not supported"},
 	{key: "accel:*", care: refused, why: devices},
 	{key: "pci_passthrough:*", care: refused, why: devices},
-	{key: "capabilities:*", care: refused, why: hostCompare},
-	{key: "aggregate_instance_extra_specs:*", care: refused, why: aggCompare},
+	{key: "capabilities:*", care: honoured},
+	{key: "aggregate_instance_extra_specs:*", care: honoured},
 	// Nova's filters read no other scope.
 	{key: "quota:*", care: ignored},
 	{key: "hw_rng:*", care: ignored},
@@ -94,21 +92,22 @@ var extraSpecs = []rule{
 	{key: "*:*", care: ignored},
 	// Without a scope both ComputeCapabilitiesFilter and
 	// AggregateInstanceExtraSpecsFilter read the key.
-	{key: "*", care: refused, why: "extra specs without a scope compare with hosts and aggregates, which is not supported"},
+	{key: "*", care: honoured},
 }
 
 // imageProperties, by the names of ImageMetaProps (nova/objects/image_meta.py).
 var imageProperties = []rule{
 	{key: "trait:*", care: honoured},
-	{key: "hw_architecture", care: refused, why: hostCompare},
-	{key: "architecture", care: refused, why: hostCompare},
-	{key: "hw_emulation_architecture", care: refused, why: hostCompare},
-	{key: "hw_vm_mode", care: refused, why: hostCompare},
-	{key: "vm_mode", care: refused, why: hostCompare},
-	{key: "img_hv_type", care: refused, why: hostCompare},
-	{key: "hypervisor_type", care: refused, why: hostCompare},
-	{key: "img_hv_requested_version", care: refused, why: hostCompare},
-	{key: "hypervisor_version_requires", care: refused, why: hostCompare},
+	{key: "hw_architecture", care: honoured},
+	{key: "architecture", care: honoured},
+	// Only a request filter reads it, which is off by default.
+	{key: "hw_emulation_architecture", care: ignored},
+	{key: "hw_vm_mode", care: honoured},
+	{key: "vm_mode", care: honoured},
+	{key: "img_hv_type", care: honoured},
+	{key: "hypervisor_type", care: honoured},
+	{key: "img_hv_requested_version", care: honoured},
+	{key: "hypervisor_version_requires", care: honoured},
 	{key: "hw_cpu_policy", care: refused, harmless: sharedCPUs, why: pinning},
 	{key: "hw_cpu_thread_policy", care: refused, why: pinning},
 	{key: "hw_cpu_realtime_mask", care: refused, why: pinning},
@@ -124,6 +123,7 @@ var imageProperties = []rule{
 	{key: "hw_viommu_model", care: refused, why: guestModel},
 	{key: "hw_virtio_packed_ring", care: refused, harmless: falseWords, why: guestModel},
 	{key: "hw_sound_model", care: refused, why: guestModel},
+	{key: "hw_maxphysaddr_bits", care: honoured},
 	{key: "hw_maxphysaddr_*", care: refused, why: physaddr},
 	{key: "hw_firmware_stateless", care: refused, harmless: falseWords, why: "stateless firmware is not supported"},
 	{key: "os_secure_boot", care: refused, harmless: noSecure, why: "secure boot is not supported"},
@@ -135,12 +135,12 @@ var imageProperties = []rule{
 var schedulerHints = []rule{
 	{key: checkTypeHint, care: honoured},
 	{key: groupHint, care: honoured},
-	{key: "same_host", care: refused, why: instances},
-	{key: "different_host", care: refused, why: instances},
-	{key: "build_near_host_ip", care: refused, why: "placing by network address is not supported"},
-	{key: "query", care: refused, why: hostCompare},
-	// Without build_near_host_ip cidr says nothing; reservation and other names
-	// belong to filters outside Nova.
+	{key: "same_host", care: honoured},
+	{key: "different_host", care: honoured},
+	{key: "build_near_host_ip", care: honoured},
+	{key: "cidr", care: honoured},
+	{key: "query", care: honoured},
+	// reservation and other names belong to filters outside Nova.
 	{key: "*", care: ignored},
 }
 

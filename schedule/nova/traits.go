@@ -87,9 +87,13 @@ func (f *findings) extraSpecs(path string, specs map[string]string, by map[strin
 			continue
 		}
 		scope, name, _ := strings.Cut(key, ":")
-		if scope == "trait" {
+		switch scope {
+		case "trait":
 			t.extraSpec(where, name, value)
 			continue
+		case "resources":
+		default:
+			continue // For Nova's own filters: see novaRequest.
 		}
 		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 		switch {
@@ -122,7 +126,7 @@ func (f *findings) imageProperties(s *Spec, t *traits) {
 	}
 	for _, key := range sortedKeys(s.ImageProperties) {
 		where, value := at(path, key), s.ImageProperties[key]
-		if !f.triage(imageProperties, where, key, value) {
+		if !f.triage(imageProperties, where, key, value) || !strings.HasPrefix(key, "trait:") {
 			continue
 		}
 		if value != "required" {

@@ -22,6 +22,8 @@ var known = map[string]int{
 	"InstanceNUMATopology": 3,
 	"SchedulerLimits":      0,
 	"SchedulerRetries":     1,
+	"ComputeNodeList":      17,
+	"ComputeNode":          19,
 	"SecurityGroupList":    1,
 	"NetworkMetadata":      0,
 	"NetworkRequestList":   1,

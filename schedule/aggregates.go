@@ -1,0 +1,101 @@
+package schedule
+
+import (
+	"math"
+	"slices"
+	"strings"
+)
+
+// aggregateSet is the aggregates that some hosts are in. Filters that read only
+// metadata are asked once a set.
+type aggregateSet struct {
+	id int
+	// raw has the different values of a metadata key as they stand; words has
+	// them split at commas, without space around, sorted.
+	raw   map[string][]string
+	words map[string][]string
+}
+
+// aggregateKey interns a host's set of aggregates by their content.
+func aggregateKey(in []Aggregate) name {
+	var b strings.Builder
+	order := make([]int, len(in))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(in[a].UUID, in[b].UUID) })
+	var keys []string
+	for _, i := range order {
+		b.WriteString(in[i].UUID)
+		keys = keys[:0]
+		for k := range in[i].Metadata {
+			keys = append(keys, k)
+		}
+		slices.Sort(keys)
+		for _, k := range keys {
+			b.WriteByte(1)
+			b.WriteString(k)
+			b.WriteByte(2)
+			b.WriteString(in[i].Metadata[k])
+		}
+		b.WriteByte(0)
+	}
+	return name(b.String())
+}
+
+func newAggregateSet(id int, in []Aggregate) *aggregateSet {
+	a := &aggregateSet{id: id, raw: map[string][]string{}, words: map[string][]string{}}
+	for i := range in {
+		for k, v := range in[i].Metadata {
+			if slices.Contains(a.raw[k], v) {
+				continue
+			}
+			a.raw[k] = append(a.raw[k], v)
+			for word := range strings.SplitSeq(v, ",") {
+				a.words[k] = append(a.words[k], strings.TrimFunc(word, space))
+			}
+		}
+	}
+	for k, w := range a.words {
+		slices.Sort(w)
+		a.words[k] = slices.Compact(w)
+	}
+	return a
+}
+
+// least is the least of the values of a key that are to be numbers, or otherwise
+// when there is none. It reports false, and gives otherwise, when any of them is
+// no number: Nova then goes by its option (nova/scheduler/filters/utils.py,
+// validate_num_values). A multiplier that is not finite counts as no number here.
+func (a *aggregateSet) least(key string, otherwise float64) (float64, bool) {
+	values := a.raw[key]
+	if len(values) == 0 {
+		return otherwise, true
+	}
+	least := math.Inf(1)
+	for _, v := range values {
+		f, ok := parseFloat(v)
+		if !ok || math.IsNaN(f) || math.Abs(f) > maxMultiplier {
+			return otherwise, false
+		}
+		least = min(least, f)
+	}
+	return least, true
+}
+
+// leastInt is least of integers.
+func (a *aggregateSet) leastInt(key string, otherwise int64) (int64, bool) {
+	values := a.raw[key]
+	if len(values) == 0 {
+		return otherwise, true
+	}
+	least := int64(math.MaxInt64)
+	for _, v := range values {
+		n, ok := parseInt(v)
+		if !ok {
+			return otherwise, false
+		}
+		least = min(least, n)
+	}
+	return least, true
+}

@@ -1,0 +1,107 @@
+package schedule
+
+import "strings"
+
+// operator is a requirement on a value as flavors write it: "<in> avx",
+// ">= 5", "s== gold" (nova/scheduler/filters/extra_specs_ops.py). It is read
+// once a query.
+type operator struct {
+	req  string
+	op   string // empty: the whole text is compared
+	args []string
+	// number is args[0] as a number, when it is one.
+	number   float64
+	isNumber bool
+}
+
+// readOperator never fails: a first word that is no operator makes the whole
+// text a value to be equal to. Only a comparison of numbers needs its operand
+// to be one, and says so when it meets a value.
+func readOperator(req string) operator {
+	o := operator{req: req}
+	words := strings.FieldsFunc(req, space)
+	if len(words) == 0 {
+		return o
+	}
+	switch words[0] {
+	case "=", "==", "!=", ">=", "<=":
+		o.op, o.args = words[0], words[1:]
+		if len(o.args) > 0 {
+			o.number, o.isNumber = parseFloat(o.args[0])
+		}
+	case "s==", "s!=", "s<", "s<=", "s>", "s>=", "<in>", "<all-in>", "<or>":
+		o.op, o.args = words[0], words[1:]
+	}
+	return o
+}
+
+// match reports whether the value is as required. "=" asks for at least; only
+// the first word after an operator counts, but for <all-in> and <or>, whose
+// every second word is an alternative. Without an operand nothing matches.
+func (o *operator) match(v string) (bool, *pyError) {
+	if o.op == "" {
+		return v == o.req, nil
+	}
+	if len(o.args) == 0 {
+		if o.op == "<or>" {
+			return false, &pyError{"IndexError", "pop from empty list"}
+		}
+		return false, nil
+	}
+	arg := o.args[0]
+	switch o.op {
+	case "<or>":
+		for i := 0; i < len(o.args); i += 2 {
+			if o.args[i] == v {
+				return true, nil
+			}
+		}
+		return false, nil
+	case "<in>":
+		return strings.Contains(v, arg), nil
+	case "<all-in>":
+		for _, a := range o.args {
+			if !strings.Contains(v, a) {
+				return false, nil
+			}
+		}
+		return true, nil
+	case "s==":
+		return v == arg, nil
+	case "s!=":
+		return v != arg, nil
+	case "s<":
+		return v < arg, nil
+	case "s<=":
+		return v <= arg, nil
+	case "s>":
+		return v > arg, nil
+	case "s>=":
+		return v >= arg, nil
+	}
+	return o.compare(v)
+}
+
+func (o *operator) compare(v string) (bool, *pyError) {
+	n, ok := parseFloat(v)
+	if !ok {
+		return false, notAFloat(v)
+	}
+	if !o.isNumber {
+		return false, notAFloat(o.args[0])
+	}
+	return o.holds(n), nil
+}
+
+// holds compares with the operand, which is a number.
+func (o *operator) holds(n float64) bool {
+	switch o.op {
+	case "==":
+		return n == o.number
+	case "!=":
+		return n != o.number
+	case "<=":
+		return n <= o.number
+	}
+	return n >= o.number // "=" and ">="
+}

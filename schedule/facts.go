@@ -1,0 +1,233 @@
+package schedule
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// FactTexts are what a compute node says of itself beyond amounts, as
+// compute_nodes has them. An empty text is NULL. CPUInfo, SupportedInstances,
+// Stats, Metrics, NUMATopology and PCIPools (the column pci_stats) are JSON.
+type FactTexts struct {
+	HypervisorType     string
+	HypervisorHostname string
+	HostIP             string
+	CPUInfo            string
+	SupportedInstances string
+	Stats              string
+	Metrics            string
+	NUMATopology       string
+	PCIPools           string
+}
+
+// Facts are FactTexts, read. They are immutable once a table has them: any
+// number of hosts and versions share one.
+type Facts struct {
+	FactTexts
+	// Failed has the fields that cannot be read, each with the exception it is
+	// in Nova ("ValueError: …"). One such row fails every request there; here
+	// the host is left out, see HostFilter.
+	Failed map[string]string
+	// Unfilled: the compute has not reported yet (free_disk_gb is NULL). Nova
+	// keeps an empty host state for it, with no stats, metrics or ratios.
+	Unfilled bool
+
+	cpuInfo   value // absent when there is none or it is no JSON
+	supported [][3]string
+	instances value // supported, as Nova's list of lists
+	stats     *dict
+	metrics   []metric
+	ip        netip.Addr
+	platform  string // the texts a platform is interned by
+}
+
+// metric is a MonitorMetric. Some have no value of their own, only one a NUMA
+// node.
+type metric struct {
+	name     string
+	value    float64
+	hasValue bool
+}
+
+// ParseFacts reads the texts. It does not fail: what cannot be read stands in
+// Failed.
+func ParseFacts(t FactTexts) *Facts {
+	f := &Facts{FactTexts: t}
+	f.platform = strings.Join([]string{t.HypervisorType, t.CPUInfo, t.SupportedInstances}, "\x00")
+	if t.CPUInfo != "" {
+		// A text that is no JSON is still a capability, as text.
+		f.cpuInfo, _ = parseJSON(t.CPUInfo)
+	}
+	f.readSupported()
+	f.readStats()
+	f.readMetrics()
+	if t.HostIP != "" {
+		ip, err := netip.ParseAddr(t.HostIP)
+		if err != nil {
+			f.fail("host_ip", "AddrFormatError: failed to detect a valid IP address from %q", t.HostIP)
+		}
+		f.ip = ip
+	}
+	return f
+}
+
+func (f *Facts) fail(field, format string, args ...any) {
+	if f.Failed == nil {
+		f.Failed = map[string]string{}
+	}
+	f.Failed[field] = fmt.Sprintf(format, args...)
+}
+
+// readSupported reads [[architecture, hypervisor, mode], …] and canonicalises the
+// words (nova/objects/hv_spec.py).
+func (f *Facts) readSupported() {
+	const field = "supported_instances"
+	f.instances = value{kind: list}
+	if f.SupportedInstances == "" {
+		return
+	}
+	v, err := parseJSON(f.SupportedInstances)
+	if err != nil {
+		f.fail(field, "ValueError: %v", err)
+		return
+	}
+	if v.kind != list {
+		if v.truth() {
+			f.fail(field, "TypeError: must be a list of [architecture, hypervisor, mode]")
+		}
+		return
+	}
+	for i := range v.list {
+		e := &v.list[i]
+		if e.kind != list || len(e.list) < 3 {
+			f.fail(field, "IndexError: each must be [architecture, hypervisor, mode]")
+			return
+		}
+		var s [3]string
+		row := value{kind: list}
+		for k, canonical := range []func(string) (string, bool){Architecture, HypervisorType, VMMode} {
+			if e.list[k].kind != text {
+				f.fail(field, "ValueError: %s is no word", e.list[k].String())
+				return
+			}
+			word, ok := canonical(e.list[k].s)
+			if !ok {
+				f.fail(field, "ValueError: %q is not known", e.list[k].s)
+				return
+			}
+			s[k] = word
+			row.list = append(row.list, textValue(word))
+		}
+		f.supported = append(f.supported, s)
+		f.instances.list = append(f.instances.list, row)
+	}
+}
+
+func (f *Facts) readStats() {
+	f.stats = &dict{}
+	if f.Stats == "" {
+		return
+	}
+	v, err := parseJSON(f.Stats)
+	switch {
+	case err != nil:
+		f.fail("stats", "ValueError: %v", err)
+	case v.kind == object:
+		f.stats = v.dict
+	case v.truth():
+		f.fail("stats", "ValueError: must be an object, not %s", v.typeName())
+	}
+}
+
+// percents are the metrics that are stored as fractions.
+var percents = []string{"cpu.user.percent", "cpu.kernel.percent", "cpu.idle.percent", "cpu.iowait.percent", "cpu.percent"}
+
+// metricNames are all there are (nova/objects/fields.py, MonitorMetricType).
+var metricNames = append([]string{
+	"cpu.frequency", "cpu.user.time", "cpu.kernel.time", "cpu.idle.time", "cpu.iowait.time",
+	"numa.membw.max", "numa.membw.current",
+}, percents...)
+
+// readMetrics reads what monitors measured: values are integers, percentages are
+// multiplied by 100 and cut (nova/objects/monitor_metric.py, from_json).
+func (f *Facts) readMetrics() {
+	if f.Metrics == "" {
+		return
+	}
+	v, err := parseJSON(f.Metrics)
+	if err != nil {
+		f.fail("metrics", "ValueError: %v", err)
+		return
+	}
+	for i := range v.list {
+		e := &v.list[i]
+		if e.kind != object {
+			f.fail("metrics", "TypeError: each must be an object")
+			return
+		}
+		name := e.dict.get("name")
+		if name.kind != text || !slices.Contains(metricNames, name.s) {
+			f.fail("metrics", "ValueError: Field value %s is invalid", name.repr(nil))
+			return
+		}
+		m := metric{name: name.s}
+		if x := e.dict.get("value"); x.kind != absent {
+			n, ok := metricValue(m.name, &x)
+			if !ok {
+				f.fail("metrics", "ValueError: %s has no number as value", m.name)
+				return
+			}
+			m.value, m.hasValue = n, true
+		}
+		f.metrics = append(f.metrics, m)
+	}
+}
+
+func metricValue(name string, v *value) (float64, bool) {
+	n, ok := v.number()
+	if v.kind == text {
+		var i int64
+		i, ok = parseInt(v.s)
+		n = float64(i)
+	}
+	if ok && slices.Contains(percents, name) {
+		n *= 100
+	}
+	if !ok || !(n > -1<<63 && n < 1<<63) {
+		return 0, false
+	}
+	return float64(int64(n)), true
+}
+
+// metric gives the newest of the name; nil when there is none.
+func (f *Facts) metric(name string) *metric {
+	for i := len(f.metrics) - 1; i >= 0; i-- {
+		if f.metrics[i].name == name {
+			return &f.metrics[i]
+		}
+	}
+	return nil
+}
+
+// platform is what hosts of one make share: filters that read nothing else are
+// asked once a platform.
+type platform struct {
+	id      int
+	facts   *Facts // of any of its hosts; may be nil
+	version int64
+}
+
+// platformKey interns a host's platform.
+func platformKey(h *Host, version int64) name {
+	key := strconv.FormatInt(version, 10) + "\x00"
+	if h.Facts == nil {
+		return name(key)
+	}
+	if h.Facts.Unfilled {
+		return name(key + "unfilled\x00")
+	}
+	return name(key + h.Facts.platform)
+}

@@ -1,0 +1,121 @@
+package schedule
+
+// attribute gives what Nova's HostState has under a name: HostState's own
+// attributes, not those of compute_nodes (nova/scheduler/host_manager.py). False:
+// there is no such attribute.
+func (r *row) attribute(name string) (value, bool) {
+	v, f := &r.view, r.host.Facts
+	filled := f == nil || !f.Unfilled
+	switch name {
+	case "host":
+		return textValue(r.host.ServiceHost), true
+	case "nodename":
+		return textValue(r.host.NodeName), true
+	case "uuid":
+		return when(filled, textValue(r.host.UUID.String())), true
+	case "cell_uuid":
+		return textValue(r.host.Cell), true
+	case "total_usable_ram_mb":
+		return intValue(v.TotalRAMMB), true
+	case "total_usable_disk_gb":
+		return intValue(v.TotalDiskGB), true
+	case "disk_mb_used":
+		return intValue(v.DiskUsedMB), true
+	case "free_ram_mb":
+		return intValue(v.FreeRAMMB), true
+	case "free_disk_mb":
+		return intValue(v.FreeDiskMB), true
+	case "vcpus_total":
+		return intValue(v.VCPUsTotal), true
+	case "vcpus_used":
+		return intValue(v.VCPUsUsed), true
+	case "num_instances":
+		return intValue(v.NumInstances), true
+	case "num_io_ops":
+		return intValue(v.NumIOOps), true
+	case "failed_builds":
+		return intValue(v.FailedBuilds), true
+	case "cpu_allocation_ratio":
+		return when(filled, floatValue(v.CPURatio)), true
+	case "ram_allocation_ratio":
+		return when(filled, floatValue(v.RAMRatio)), true
+	case "disk_allocation_ratio":
+		return when(filled, floatValue(v.DiskRatio)), true
+	case "hypervisor_version":
+		return when(filled, intValue(v.HypervisorVersion)), true
+	case "service":
+		return r.service(), true
+	case "limits":
+		return value{kind: object, dict: &dict{}}, true
+	case "aggregates", "instances", "_lock_name", "update", "consume_from_request":
+		return value{kind: opaque}, true
+	case "metrics", "pci_stats", "updated":
+		return when(filled, value{kind: opaque}), true
+	case "numa_topology":
+		return when(f != nil && f.NUMATopology != "", value{kind: opaque}), true
+	}
+	return f.attribute(name)
+}
+
+func (f *Facts) attribute(name string) (value, bool) {
+	var told FactTexts
+	if f != nil && !f.Unfilled {
+		told = f.FactTexts
+	}
+	switch name {
+	case "host_ip":
+		return when(told.HostIP != "", textValue(told.HostIP)), true
+	case "hypervisor_type":
+		return when(told.HypervisorType != "", textValue(told.HypervisorType)), true
+	case "hypervisor_hostname":
+		return when(told.HypervisorHostname != "", textValue(told.HypervisorHostname)), true
+	case "cpu_info":
+		return when(told.CPUInfo != "", textValue(told.CPUInfo)), true
+	case "supported_instances":
+		if f == nil || f.Unfilled {
+			return value{}, true
+		}
+		return f.instances, true
+	case "stats":
+		if f == nil {
+			return value{kind: object, dict: &dict{}}, true
+		}
+		return value{kind: object, dict: f.stats}, !f.Unfilled
+	}
+	return value{}, false
+}
+
+// ofPlatform reports whether an attribute is the same on all hosts of a platform.
+func ofPlatform(attribute string) bool {
+	switch attribute {
+	case "hypervisor_type", "hypervisor_version", "cpu_info", "supported_instances":
+		return true
+	}
+	return false
+}
+
+// service is the row of the host's nova-compute service, as far as it is known.
+func (r *row) service() value {
+	d := &dict{v: map[string]value{}}
+	d.set("host", textValue(r.host.ServiceHost))
+	d.set("binary", textValue("nova-compute"))
+	d.set("topic", textValue("compute"))
+	d.set("disabled", boolValue(r.host.Disabled))
+	return value{kind: object, dict: d}
+}
+
+func when(ok bool, v value) value {
+	if ok {
+		return v
+	}
+	return value{}
+}
+
+// stat gives a value of the host's stats; none when it has none of the name.
+func (r *row) stat(key string) (value, bool) {
+	if r.host.Facts == nil || r.host.Facts.Unfilled {
+		return value{}, false
+	}
+	v, ok := r.host.Facts.stats.v[key]
+	return v, ok
+}

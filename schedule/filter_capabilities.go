@@ -1,0 +1,105 @@
+package schedule
+
+import "strings"
+
+// ComputeCapabilitiesFilter compares extra specs with what a host has
+// (filters/compute_capabilities_filter.py): those of the scope capabilities, and
+// those without a scope whose name is one of the host's attributes or stats.
+// hw:maxphysaddr_bits asks for at least so many in cpu_info.
+const CapabilitiesFilter = "ComputeCapabilitiesFilter"
+
+// capability is an extra spec that the filter reads.
+type capability struct {
+	path []string
+	want operator
+	// bare: without a scope, so that a host without it passes.
+	bare bool
+}
+
+func (s *scan) capabilitiesFilter() {
+	var shared, own []capability
+	for _, spec := range s.nova.Flavor.ExtraSpecs {
+		c, ok := s.readCapability(spec)
+		switch {
+		case !ok:
+		case ofPlatform(c.path[0]) && s.t.names.stats.id(c.path[0]) < 0 && !s.options.StrictNova:
+			shared = append(shared, c)
+		default:
+			own = append(own, c)
+		}
+	}
+	if len(shared) > 0 {
+		s.perPlatform(CapabilitiesFilter, func(r *row) (bool, *pyError) { return r.capable(shared) })
+	}
+	if len(own) > 0 {
+		s.oncePerHost(CapabilitiesFilter, func(r *row) (bool, *pyError) { return r.capable(own) })
+	}
+}
+
+// readCapability is false for specs that no host is asked about.
+func (s *scan) readCapability(spec Pair) (capability, bool) {
+	if spec.Key == "hw:maxphysaddr_bits" {
+		return capability{path: []string{"cpu_info", "maxphysaddr", "bits"}, want: readOperator(">= " + spec.Value)}, true
+	}
+	c := capability{path: strings.Split(spec.Key, ":"), want: readOperator(spec.Value)}
+	if len(c.path) == 1 {
+		c.bare = true
+		_, attribute := (&row{host: &Host{}}).attribute(spec.Key)
+		return c, attribute || s.t.names.stats.id(spec.Key) >= 0
+	}
+	scope := c.path[0]
+	c.path = c.path[1:]
+	return c, scope == "capabilities"
+}
+
+func (r *row) capable(of []capability) (bool, *pyError) {
+	for i := range of {
+		c := &of[i]
+		if c.bare {
+			if _, ok := r.attribute(c.path[0]); !ok {
+				if _, ok := r.stat(c.path[0]); !ok {
+					continue
+				}
+			}
+		}
+		v := r.capability(c.path)
+		if v.kind == absent {
+			return false, nil
+		}
+		if ok, err := c.want.matchValue(&v); !ok || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// capability walks a path: an attribute of the host, else of its stats, then
+// keys of what is there, which may be JSON text.
+func (r *row) capability(path []string) value {
+	v, _ := r.attribute(path[0])
+	if v.kind == absent {
+		v, _ = r.stat(path[0])
+	}
+	for i, key := range path[1:] {
+		if v.kind == text {
+			if i == 0 && path[0] == "cpu_info" {
+				v = r.host.Facts.cpuInfo // Read once, not for every request.
+			} else {
+				v, _ = parseJSON(v.s)
+			}
+		}
+		if v.kind != object {
+			return value{}
+		}
+		v = v.dict.get(key)
+	}
+	return v
+}
+
+// matchValue is match with the value's text, without making it for numbers.
+func (o *operator) matchValue(v *value) (bool, *pyError) {
+	if n, ok := v.number(); ok && v.kind != boolean && o.isNumber {
+		return o.holds(n), nil
+	}
+	return o.match(v.String())
+}

@@ -1,0 +1,111 @@
+package schedule
+
+import (
+	"math/bits"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// CIDRFilter keeps hosts whose address is near another: the hints
+// build_near_host_ip and cidr, /24 unless said (filters/affinity_filter.py).
+const CIDRFilter = "SimpleCIDRAffinityFilter"
+
+func (s *scan) cidrFilter() {
+	near := s.nova.hint("build_near_host_ip")
+	if len(near) == 0 || onlyEmpty(near) {
+		return
+	}
+	cidr := s.nova.hint("cidr")
+	if cidr == nil {
+		cidr = []string{"/24"}
+	}
+	network, err := readNetwork(near, cidr)
+	s.perHost(CIDRFilter, func(r *row) (bool, *pyError) {
+		if err != nil {
+			return false, err
+		}
+		f := r.host.Facts
+		if f == nil || f.Unfilled || !f.ip.IsValid() {
+			return false, &pyError{"AddrFormatError", "failed to detect a valid IP address from None"}
+		}
+		return network.Contains(f.ip.Unmap()) || network.Contains(f.ip), nil
+	})
+}
+
+// readNetwork joins the two hints and reads them as netaddr.IPNetwork does: bits
+// of the host may be set, an IPv4 address may leave out its last numbers, and
+// the length may be a mask.
+func readNetwork(near, cidr []string) (netip.Prefix, *pyError) {
+	if len(near) != 1 || len(cidr) != 1 {
+		return netip.Prefix{}, &pyError{"TypeError", "sequence item 0: expected str instance, list found"}
+	}
+	s := near[0] + cidr[0]
+	bad := &pyError{"AddrFormatError", "invalid IPNetwork " + s}
+	host, length, has := strings.Cut(s, "/")
+	ip, ok := readAddress(host)
+	if !ok {
+		return netip.Prefix{}, bad
+	}
+	n := ip.BitLen()
+	if has {
+		if n, ok = readLength(length, ip.BitLen()); !ok {
+			return netip.Prefix{}, bad
+		}
+	}
+	network, err := ip.Prefix(n)
+	if err != nil {
+		return netip.Prefix{}, bad
+	}
+	return network, nil
+}
+
+func readAddress(s string) (netip.Addr, bool) {
+	if ip, err := netip.ParseAddr(s); err == nil {
+		return ip.WithZone(""), ip.Zone() == ""
+	}
+	parts := strings.Split(s, ".")
+	if len(parts) > 4 {
+		return netip.Addr{}, false
+	}
+	var b [4]byte
+	for i, p := range parts {
+		n, err := strconv.ParseUint(p, 10, 8)
+		if err != nil {
+			return netip.Addr{}, false
+		}
+		b[i] = byte(n)
+	}
+	return netip.AddrFrom4(b), true
+}
+
+// readLength reads a prefix's length: a number, a mask or a mask of the host's
+// bits.
+func readLength(s string, most int) (int, bool) {
+	if n, ok := parseInt(s); ok {
+		return int(n), n >= 0 && n <= int64(most)
+	}
+	ip, err := netip.ParseAddr(s)
+	if err != nil || ip.BitLen() != most {
+		return 0, false
+	}
+	ones, lead, trail := 0, 0, 0
+	for i, b := range ip.AsSlice() {
+		if lead == 8*i {
+			lead += bits.LeadingZeros8(^b)
+		}
+		if n := bits.TrailingZeros8(^b); n == 8 {
+			trail += 8
+		} else {
+			trail = n
+		}
+		ones += bits.OnesCount8(b)
+	}
+	switch ones {
+	case lead:
+		return ones, true
+	case trail:
+		return most - ones, true
+	}
+	return 0, false
+}

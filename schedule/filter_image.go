@@ -1,0 +1,115 @@
+package schedule
+
+import "strconv"
+
+// ImageFilter keeps hosts that can run the image: that advertise its
+// architecture, hypervisor and mode together, in a version it asks for, with as
+// many physical address bits (filters/image_props_filter.py).
+const ImageFilter = "ImagePropertiesFilter"
+
+func (s *scan) imageFilter() {
+	need, err := s.imageNeeds()
+	if err == nil && need == nil {
+		return
+	}
+	s.perPlatform(ImageFilter, func(r *row) (bool, *pyError) {
+		if err != nil {
+			return false, err
+		}
+		return need.met(r)
+	})
+}
+
+// imageNeeds is what of an image must fit together. Empty words fit anything.
+type imageNeeds struct {
+	words   [3]string // architecture, hypervisor, mode
+	version []versionBound
+	// bad is what the version asked for raises once it is looked at.
+	bad  *pyError
+	bits int64
+}
+
+// imageNeeds is nil when the image asks for nothing.
+func (s *scan) imageNeeds() (*imageNeeds, *pyError) {
+	n := &imageNeeds{}
+	words := [3]string{s.options.DefaultArchitecture}
+	for i, name := range []string{"hw_architecture", "img_hv_type", "hw_vm_mode"} {
+		if p := s.nova.property(name); p != nil {
+			words[i] = p.Text
+		}
+	}
+	for i, canonical := range []func(string) (string, bool){Architecture, HypervisorType, VMMode} {
+		if words[i] == "" {
+			continue
+		}
+		word, ok := canonical(words[i])
+		if !ok {
+			class := []string{"InvalidArchitectureName", "InvalidHypervisorVirtType", "InvalidVirtualMachineMode"}[i]
+			return nil, &pyError{class, strconv.Quote(words[i]) + " is not valid"}
+		}
+		n.words[i] = word
+	}
+	if p := s.nova.property("img_hv_requested_version"); p != nil && p.Text != "" {
+		n.version, n.bad = readVersionBounds(p.Text)
+	}
+	if p := s.nova.property("hw_maxphysaddr_bits"); p != nil {
+		n.bits, _ = parseInt(p.Text)
+	}
+	if n.words == [3]string{} && n.bits == 0 {
+		return nil, nil
+	}
+	return n, nil
+}
+
+func (n *imageNeeds) met(r *row) (bool, *pyError) {
+	if n.bits > 0 && !r.addresses(n.bits) {
+		return false, nil
+	}
+	if n.words == [3]string{} {
+		return true, nil
+	}
+	f := r.host.Facts
+	if f == nil || f.Unfilled {
+		return false, nil
+	}
+	for i := range f.supported {
+		if !n.fits(&f.supported[i]) {
+			continue
+		}
+		if version := r.view.HypervisorVersion; version != 0 && (n.bad != nil || len(n.version) > 0) {
+			if n.bad != nil {
+				return false, n.bad
+			}
+			if ok, err := inBounds(versionText(version), n.version); !ok || err != nil {
+				if err != nil {
+					return false, err
+				}
+				continue
+			}
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// fits reports whether every word asked for is one of those supported together,
+// wherever it stands.
+func (n *imageNeeds) fits(supported *[3]string) bool {
+	for _, w := range n.words {
+		if w != "" && w != supported[0] && w != supported[1] && w != supported[2] {
+			return false
+		}
+	}
+	return true
+}
+
+// addresses reports whether a host has so many physical address bits. One that
+// does not say passes.
+func (r *row) addresses(bits int64) bool {
+	if r.host.Facts == nil {
+		return true
+	}
+	v := r.capability([]string{"cpu_info", "maxphysaddr", "bits"})
+	has, ok := v.number()
+	return !ok || float64(bits) <= has
+}

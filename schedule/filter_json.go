@@ -1,0 +1,239 @@
+package schedule
+
+import (
+	"slices"
+	"strings"
+)
+
+// JSONFilter asks hosts the question in the hint query: a list of an operator and
+// its arguments, which may be such lists, or "$attribute.key" of the host
+// (filters/json_filter.py).
+const JSONFilter = "JsonFilter"
+
+func (s *scan) jsonFilter() {
+	hint := s.nova.hint("query")
+	if len(hint) == 0 || onlyEmpty(hint) {
+		return
+	}
+	var q *jsonTerm
+	err := &pyError{"TypeError", "Can't decode list"}
+	if len(hint) == 1 {
+		var v value
+		var bad error
+		if v, bad = parseJSON(hint[0]); bad != nil {
+			err = &pyError{"JSONDecodeError", bad.Error()}
+		} else {
+			q, err = readTerm(&v), nil
+		}
+	}
+	ask := func(r *row) (bool, *pyError) {
+		if err != nil {
+			return false, err
+		}
+		answer, err := q.answer(r)
+		if err != nil {
+			return false, err
+		}
+		if answer.kind == list {
+			return slices.ContainsFunc(answer.list, func(v value) bool { return v.truth() }), nil
+		}
+		return answer.truth(), nil
+	}
+	if err == nil && q.shared() {
+		s.perPlatform(JSONFilter, ask)
+		return
+	}
+	s.perHost(JSONFilter, ask)
+}
+
+// jsonTerm is a question or an argument of one, read once a query.
+type jsonTerm struct {
+	// path of an attribute; nil for none.
+	path []string
+	// value, when it is neither an attribute nor a question.
+	value value
+	// question: op and args, or what asking raises.
+	question bool
+	op       string
+	args     []jsonTerm
+	raises   *pyError
+}
+
+// readTerm reads a question: what stands at the top, and every list below.
+func readTerm(v *value) *jsonTerm {
+	t := &jsonTerm{question: true}
+	if !v.truth() {
+		return t // No question: true.
+	}
+	switch v.kind {
+	case list:
+		t.readQuestion(v.list)
+	case text:
+		var letters []value
+		for _, r := range v.s {
+			letters = append(letters, textValue(string(r)))
+		}
+		t.readQuestion(letters)
+	case object:
+		t.raises = &pyError{"KeyError", "0"}
+	default:
+		t.raises = &pyError{"TypeError", "'" + v.typeName() + "' object is not subscriptable"}
+	}
+	return t
+}
+
+var jsonOperators = []string{"=", "<", ">", "in", "<=", ">=", "not", "or", "and"}
+
+func (t *jsonTerm) readQuestion(l []value) {
+	switch cmd := &l[0]; {
+	case cmd.kind == list || cmd.kind == object:
+		t.raises = &pyError{"TypeError", "unhashable type: '" + cmd.typeName() + "'"}
+		return
+	case cmd.kind != text || !slices.Contains(jsonOperators, cmd.s):
+		t.raises = &pyError{"KeyError", string(cmd.repr(nil))}
+		return
+	}
+	t.op = l[0].s
+	for i := range l[1:] {
+		arg := &l[1+i]
+		switch {
+		case arg.kind == list:
+			t.args = append(t.args, *readTerm(arg))
+		case arg.kind == text && strings.HasPrefix(arg.s, "$"):
+			t.args = append(t.args, jsonTerm{path: strings.Split(arg.s[1:], ".")})
+		case arg.kind == text && arg.s == "", arg.kind == absent: // Left out.
+		default:
+			t.args = append(t.args, jsonTerm{value: *arg})
+		}
+	}
+}
+
+// shared reports whether the answer is the same for all hosts of a platform.
+func (t *jsonTerm) shared() bool {
+	if t.path != nil && !ofPlatform(t.path[0]) {
+		return false
+	}
+	for i := range t.args {
+		if !t.args[i].shared() {
+			return false
+		}
+	}
+	return true
+}
+
+// answer is what a term is for a host; absent arguments are left out of
+// their question.
+func (t *jsonTerm) answer(r *row) (value, *pyError) {
+	switch {
+	case t.path != nil:
+		return t.lookUp(r)
+	case !t.question:
+		return t.value, nil
+	case t.raises != nil:
+		return value{}, t.raises
+	case t.op == "":
+		return boolValue(true), nil
+	}
+	var room [4]value
+	args := room[:0]
+	for i := range t.args {
+		a, err := t.args[i].answer(r)
+		if err != nil {
+			return value{}, err
+		}
+		if a.kind != absent {
+			args = append(args, a)
+		}
+	}
+	return t.apply(args)
+}
+
+func (t *jsonTerm) lookUp(r *row) (value, *pyError) {
+	v, _ := r.attribute(t.path[0])
+	for _, key := range t.path[1:] {
+		switch v.kind {
+		case absent:
+			return value{}, nil
+		case object:
+			v = v.dict.get(key)
+		default:
+			return value{}, &pyError{"AttributeError", "'" + v.typeName() + "' object has no attribute 'get'"}
+		}
+	}
+	return v, nil
+}
+
+func (t *jsonTerm) apply(args []value) (value, *pyError) {
+	switch t.op {
+	case "not": // Of each: the question is then whether any is.
+		flipped := value{kind: list}
+		for i := range args {
+			flipped.list = append(flipped.list, boolValue(!args[i].truth()))
+		}
+		return flipped, nil
+	case "or":
+		return boolValue(slices.ContainsFunc(args, func(v value) bool { return v.truth() })), nil
+	case "and":
+		return boolValue(!slices.ContainsFunc(args, func(v value) bool { return !v.truth() })), nil
+	}
+	if len(args) < 2 {
+		return boolValue(false), nil
+	}
+	first, in, all := &args[0], false, true
+	for i := range args[1:] {
+		arg := &args[1+i]
+		if t.op == "=" || t.op == "in" {
+			same := first.equal(arg)
+			in, all = in || same, all && same
+			continue
+		}
+		ok, err := ordered(t.op, first, arg)
+		if err != nil {
+			return value{}, err
+		}
+		all = all && ok
+	}
+	if t.op == "in" {
+		return boolValue(in), nil
+	}
+	return boolValue(all), nil
+}
+
+// ordered is Python's comparison of order.
+func ordered(op string, a, b *value) (bool, *pyError) {
+	x, numbers := a.number()
+	y, number := b.number()
+	switch {
+	case numbers && number && a.kind != float && b.kind != float && a.kind != long && b.kind != long:
+		return holds(op, a.i < b.i, a.i == b.i), nil
+	case numbers && number && (x != x || y != y): // NaN is in no order.
+		return false, nil
+	case numbers && number:
+		return holds(op, x < y, x == y), nil
+	case a.kind == text && b.kind == text:
+		return holds(op, a.s < b.s, a.s == b.s), nil
+	case a.kind == list && b.kind == list:
+		for i := range min(len(a.list), len(b.list)) {
+			if !a.list[i].equal(&b.list[i]) {
+				return ordered(op, &a.list[i], &b.list[i])
+			}
+		}
+		return holds(op, len(a.list) < len(b.list), len(a.list) == len(b.list)), nil
+	}
+	return false, &pyError{
+		"TypeError",
+		"'" + op + "' not supported between instances of '" + a.typeName() + "' and '" + b.typeName() + "'",
+	}
+}
+
+func holds(op string, less, same bool) bool {
+	switch op {
+	case "<":
+		return less
+	case "<=":
+		return less || same
+	case ">":
+		return !less && !same
+	}
+	return !less
+}

@@ -1,0 +1,129 @@
+package schedule
+
+// Filters of older releases (15.0.0, nova/scheduler/filters): they look at the
+// columns of compute_nodes, where today's Placement does.
+const (
+	CoreFilter          = "CoreFilter"
+	RAMFilter           = "RamFilter"
+	DiskFilter          = "DiskFilter"
+	AggregateCoreFilter = "AggregateCoreFilter"
+	AggregateRAMFilter  = "AggregateRamFilter"
+	AggregateDiskFilter = "AggregateDiskFilter"
+	ExactCoreFilter     = "ExactCoreFilter"
+	ExactRAMFilter      = "ExactRamFilter"
+	ExactDiskFilter     = "ExactDiskFilter"
+	RetryFilter         = "RetryFilter"
+	TypeAffinityFilter  = "TypeAffinityFilter"
+)
+
+// ratioOf gives the allocation ratio of a host, or with inSet the least of its
+// aggregates.
+func (s *scan) ratioOf(key string, inSet bool, own func(*View) float64) func(*row) float64 {
+	if !inSet || s.t.names.metadata.id(key) < 0 {
+		return func(r *row) float64 { return own(&r.view) }
+	}
+	return func(r *row) float64 {
+		ratio, ok := r.set.least(key, own(&r.view))
+		if !ok {
+			s.warn(key, r.set)
+		}
+		return ratio
+	}
+}
+
+// coreFilter: a host without vCPUs passes; an instance must fit the total and
+// what the ratio leaves free of it.
+func (s *scan) coreFilter(filter string, inSet bool) {
+	want := float64(s.nova.Flavor.VCPUs)
+	ratio := s.ratioOf("cpu_allocation_ratio", inSet, func(v *View) float64 { return v.CPURatio })
+	s.perHost(filter, func(r *row) (bool, *pyError) {
+		total := float64(r.view.VCPUsTotal)
+		if total == 0 {
+			return true, nil
+		}
+		limit := float64(total * ratio(r))
+		if limit > 0 && want > total {
+			return false, nil
+		}
+		return limit-float64(r.view.VCPUsUsed) >= want, nil
+	})
+}
+
+func (s *scan) ramFilter(filter string, inSet bool) {
+	ratio := s.ratioOf("ram_allocation_ratio", inSet, func(v *View) float64 { return v.RAMRatio })
+	s.overcommitted(filter, s.nova.Flavor.MemoryMB, ratio, func(v *View) (total, free int64) {
+		return v.TotalRAMMB, v.FreeRAMMB
+	})
+}
+
+func (s *scan) diskFilter(filter string, inSet bool) {
+	ratio := s.ratioOf("disk_allocation_ratio", inSet, func(v *View) float64 { return v.DiskRatio })
+	s.overcommitted(filter, s.nova.Flavor.diskMB(), ratio, func(v *View) (total, free int64) {
+		return v.TotalDiskGB * 1024, v.FreeDiskMB
+	})
+}
+
+// overcommitted: an amount must fit the total, and what is left of the total
+// times the ratio.
+func (s *scan) overcommitted(filter string, want int64, ratio func(*row) float64, of func(*View) (total, free int64)) {
+	s.perHost(filter, func(r *row) (bool, *pyError) {
+		total, free := of(&r.view)
+		left := float64(float64(total)*ratio(r)) - float64(total-free)
+		return total >= want && left >= float64(want), nil
+	})
+}
+
+// diskMB is what the legacy filters ask of a disk, with swap.
+func (f *Flavor) diskMB() int64 { return 1024*(f.RootGB+f.EphemeralGB) + f.SwapMB }
+
+func (s *scan) exactCoreFilter() {
+	s.perHost(ExactCoreFilter, func(r *row) (bool, *pyError) {
+		v := &r.view
+		return v.VCPUsTotal != 0 && v.VCPUsTotal-v.VCPUsUsed == s.nova.Flavor.VCPUs, nil
+	})
+}
+
+func (s *scan) exactRAMFilter() {
+	s.perHost(ExactRAMFilter, func(r *row) (bool, *pyError) {
+		return r.view.FreeRAMMB == s.nova.Flavor.MemoryMB, nil
+	})
+}
+
+func (s *scan) exactDiskFilter() {
+	s.perHost(ExactDiskFilter, func(r *row) (bool, *pyError) {
+		return r.view.FreeDiskMB == s.nova.Flavor.diskMB(), nil
+	})
+}
+
+// retryFilter leaves out the hosts and nodes that were tried.
+func (s *scan) retryFilter() {
+	tried := s.nova.Retry
+	if len(tried) == 0 {
+		return
+	}
+	var all slotWords
+	for _, t := range tried {
+		on, nodes := s.t.onServices([]string{t.Host}, false), s.t.onNodes([]string{t.Node})
+		for _, w := range on {
+			if w.mask &= nodes.in(int(w.chunk)); w.mask != 0 {
+				all = append(all, w)
+			}
+		}
+	}
+	all = all.sorted()
+	s.check(RetryFilter, "", func(at int, _ *chunk, _ uint64) uint64 { return ^all.in(at) })
+}
+
+// typeAffinityFilter keeps hosts all of whose instances are of the flavor. An
+// instance whose flavor is not known counts as one of another.
+func (s *scan) typeAffinityFilter() {
+	want := s.nova.Flavor.ID
+	s.perHost(TypeAffinityFilter, func(r *row) (bool, *pyError) {
+		for _, id := range r.consumers {
+			if p, _ := s.t.consumers.get(id); p.told == nil || p.told.flavor == "" || p.told.flavor != want {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}

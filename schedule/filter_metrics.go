@@ -1,0 +1,21 @@
+package schedule
+
+// MetricsFilter keeps hosts that have every metric that is weighed
+// (filters/metrics_filter.py).
+const MetricsFilter = "MetricsFilter"
+
+func (s *scan) metricsFilter() {
+	setting := s.options.MetricsSetting
+	s.perHost(MetricsFilter, func(r *row) (bool, *pyError) {
+		f := r.host.Facts
+		if f != nil && f.Unfilled {
+			return false, &pyError{"TypeError", "'NoneType' object is not iterable"}
+		}
+		for i := range setting {
+			if f == nil || f.metric(setting[i].Name) == nil {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}

@@ -1,0 +1,72 @@
+package schedule
+
+import "slices"
+
+// AllHostsFilter passes every host.
+const AllHostsFilter = "AllHostsFilter"
+
+// filters are all there are, by name. Each adds its checks to a query under way.
+// A new one is a function of its own file and a row here.
+var filters = map[string]func(*scan){
+	HostFilter:         (*scan).hostFilter,
+	ComputeFilter:      (*scan).computeFilter,
+	ZoneFilter:         (*scan).zoneFilter,
+	AggregateFilter:    (*scan).aggregateFilter,
+	TraitFilter:        (*scan).traitFilter,
+	ResourceFilter:     (*scan).resourceFilter,
+	AntiAffinityFilter: (*scan).antiAffinityFilter,
+	AffinityFilter:     (*scan).affinityFilter,
+
+	AllHostsFilter:              func(*scan) {},
+	CapabilitiesFilter:          (*scan).capabilitiesFilter,
+	ImageFilter:                 (*scan).imageFilter,
+	DifferentHostFilter:         (*scan).differentHostFilter,
+	SameHostFilter:              (*scan).sameHostFilter,
+	CIDRFilter:                  (*scan).cidrFilter,
+	IoOpsFilter:                 (*scan).ioOpsFilter,
+	AggregateIoOpsFilter:        (*scan).aggregateIoOpsFilter,
+	NumInstancesFilter:          (*scan).numInstancesFilter,
+	AggregateNumInstancesFilter: (*scan).aggregateNumInstancesFilter,
+	AggregateExtraSpecsFilter:   (*scan).aggregateExtraSpecsFilter,
+	AggregateImageFilter:        (*scan).aggregateImageFilter,
+	AggregateTenantFilter:       (*scan).aggregateTenantFilter,
+	AggregateTypeAffinityFilter: (*scan).aggregateTypeAffinityFilter,
+	IsolatedHostsFilter:         (*scan).isolatedHostsFilter,
+	JSONFilter:                  (*scan).jsonFilter,
+	MetricsFilter:               (*scan).metricsFilter,
+
+	CoreFilter:          func(s *scan) { s.coreFilter(CoreFilter, false) },
+	RAMFilter:           func(s *scan) { s.ramFilter(RAMFilter, false) },
+	DiskFilter:          func(s *scan) { s.diskFilter(DiskFilter, false) },
+	AggregateCoreFilter: func(s *scan) { s.coreFilter(AggregateCoreFilter, true) },
+	AggregateRAMFilter:  func(s *scan) { s.ramFilter(AggregateRAMFilter, true) },
+	AggregateDiskFilter: func(s *scan) { s.diskFilter(AggregateDiskFilter, true) },
+	ExactCoreFilter:     (*scan).exactCoreFilter,
+	ExactRAMFilter:      (*scan).exactRAMFilter,
+	ExactDiskFilter:     (*scan).exactDiskFilter,
+	RetryFilter:         (*scan).retryFilter,
+	TypeAffinityFilter:  (*scan).typeAffinityFilter,
+}
+
+// Filters lists the names of all filters there are, sorted.
+func Filters() []string {
+	names := make([]string, 0, len(filters))
+	for n := range filters {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// placements are the filters that a request which names its hosts does not skip:
+// they stand for Placement and for the request's own restriction. Of
+// ComputeFilter that is the host's disabled state.
+var placements = map[string]bool{
+	HostFilter: true, ComputeFilter: true, ZoneFilter: true, AggregateFilter: true, TraitFilter: true, ResourceFilter: true,
+}
+
+// onRebuild are the filters that run when an instance is rebuilt where it is
+// (RUN_ON_REBUILD): what asks about the image.
+var onRebuild = map[string]bool{
+	HostFilter: true, ImageFilter: true, AggregateImageFilter: true, IsolatedHostsFilter: true,
+}

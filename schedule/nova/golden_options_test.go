@@ -1,0 +1,121 @@
+package nova
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"cellgate/schedule"
+)
+
+// rules are what a case decides by: its filters, weighers and options. What
+// raises in Nova is to raise.
+func (c *goldenCase) rules(filters []string, weighers []schedule.Weigher) *schedule.Rules {
+	if weighers == nil {
+		weighers = []schedule.Weigher{}
+	}
+	return &schedule.Rules{
+		Filters:                 filters,
+		Weighers:                weighers,
+		DefaultAvailabilityZone: value(c.Config.Default.Zone, "nova"),
+		Options:                 c.options(),
+	}
+}
+
+func (c *goldenCase) options() *schedule.Options {
+	o, g := schedule.DefaultOptions(), &c.Config
+	o.StrictNova, o.ExactTenantKey = true, true
+	o.MaxIOOpsPerHost = value(g.MaxIOOps, o.MaxIOOpsPerHost)
+	o.MaxInstancesPerHost = value(g.MaxInstances, o.MaxInstancesPerHost)
+	o.IsolatedHosts, o.IsolatedImages = g.IsolatedHosts, g.IsolatedImages
+	o.RestrictIsolated = value(g.Restrict, o.RestrictIsolated)
+	o.DefaultArchitecture = g.Architecture
+	o.ImageIsolationNamespace = g.Namespace
+	o.ImageIsolationSeparator = value(g.Separator, o.ImageIsolationSeparator)
+	o.SubsetSize = value(g.SubsetSize, 1)
+	o.MetricsRequired = value(g.Metrics.Required, o.MetricsRequired)
+	o.MetricsUnavailable = value(g.Metrics.Unavailable, o.MetricsUnavailable)
+	for _, s := range g.Metrics.Setting {
+		if r, ok := schedule.ParseRatio(s); ok {
+			o.MetricsSetting = append(o.MetricsSetting, r)
+		}
+	}
+	return o
+}
+
+// weighers gives the weighers in Nova's order with their multipliers; missing
+// names one that the core does not have.
+func (c *goldenCase) weighers() (ws []schedule.Weigher, missing string) {
+	ws = []schedule.Weigher{}
+	for _, name := range c.Config.Weighers {
+		option := schedule.MultiplierOption(name)
+		if option == "" {
+			return nil, name
+		}
+		m, ok := c.Config.numbers[option]
+		switch {
+		case name == schedule.MetricsWeigher:
+			m = value(c.Config.Metrics.Multiplier, 1)
+		case !ok:
+			m = 1
+			for _, w := range schedule.DefaultWeighers() {
+				if w.Name == name {
+					m = w.Multiplier
+				}
+			}
+		}
+		ws = append(ws, schedule.Weigher{Name: name, Multiplier: m})
+	}
+	return ws, ""
+}
+
+// extraSpecOrder gives the flavor's extra specs in the order of the text, which
+// is Nova's: it shows in which of several errors is raised.
+func extraSpecOrder(line []byte) ([]string, error) {
+	d := json.NewDecoder(bytes.NewReader(line))
+	for _, key := range []string{"request_spec", dataKey, "flavor", dataKey, "extra_specs"} {
+		if err := enter(d, key); err != nil {
+			return nil, err
+		}
+	}
+	var keys []string
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	for d.More() {
+		k, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, fmt.Sprint(k))
+		if err := skip(d); err != nil {
+			return nil, err
+		}
+	}
+	return keys, nil
+}
+
+// enter goes to the value of a key of the object that comes next.
+func enter(d *json.Decoder, key string) error {
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	for d.More() {
+		k, err := d.Token()
+		if err != nil {
+			return err
+		}
+		if k == key {
+			return nil
+		}
+		if err := skip(d); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("there is no %s", key)
+}
+
+func skip(d *json.Decoder) error {
+	var v json.RawMessage
+	return d.Decode(&v)
+}

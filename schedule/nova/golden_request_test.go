@@ -1,0 +1,146 @@
+package nova
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cellgate/internal/fault"
+	"cellgate/schedule"
+)
+
+// filtersAlone are the filters of the release the cases come from.
+var filtersAlone = []string{
+	"AggregateImagePropertiesIsolation", "AggregateInstanceExtraSpecsFilter", "AggregateIoOpsFilter",
+	"AggregateMultiTenancyIsolation", "AggregateNumInstancesFilter", "AggregateTypeAffinityFilter",
+	"AllHostsFilter", "AvailabilityZoneFilter", "ComputeCapabilitiesFilter", "ComputeFilter",
+	"DifferentHostFilter", "ImagePropertiesFilter", "IoOpsFilter", "IsolatedHostsFilter", "JsonFilter",
+	"MetricsFilter", "NUMATopologyFilter", "NumInstancesFilter", "PciPassthroughFilter", "SameHostFilter",
+	"ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter", "SimpleCIDRAffinityFilter",
+}
+
+// there reports whether the core has the filter.
+func there(filter string) bool { return slices.Contains(schedule.Filters(), filter) }
+
+// translate gives the request of a case as the core takes it. What FromPrimitive
+// refuses as not supported is taken out and named: the harness compares what does
+// not depend on it.
+func (c *goldenCase) translate() (r *schedule.Request, refused []string, err error) {
+	spec := clone(c.RequestSpec)
+	t, err := FromPrimitive(spec)
+	if err != nil {
+		e, ok := err.(*fault.Error)
+		if !ok || e.Kind != fault.InvalidRequest {
+			return nil, nil, err
+		}
+		for _, f := range e.Fields {
+			if !strings.HasPrefix(f.Problem, "not supported") {
+				return nil, nil, err
+			}
+			refused = append(refused, f.Path)
+		}
+		strip(spec[dataKey].(map[string]any))
+		if t, err = FromPrimitive(spec); err != nil {
+			return nil, refused, err
+		}
+	}
+	r = &t.Request
+	r.Consume = t.Flavor.Consumption()
+	if r.Group != nil {
+		r.Group.MembersExact = true
+	}
+	// The instance of the request may be there already, if it is moved.
+	if t.InstanceUUID != "" {
+		r.Moving = mustID(t.InstanceUUID)
+	}
+	r.Nova.Rebuild = t.Rebuild
+	// A decoded map has lost the order of the extra specs.
+	slices.SortStableFunc(r.Nova.Flavor.ExtraSpecs, func(a, b schedule.Pair) int {
+		return slices.Index(c.extraSpecs, a.Key) - slices.Index(c.extraSpecs, b.Key)
+	})
+	return r, refused, nil
+}
+
+func (c *goldenCase) hint(name string) []string {
+	hints, _ := c.spec()["scheduler_hints"].(map[string]any)
+	list, _ := hints[name].([]any)
+	var out []string
+	for _, e := range list {
+		out = append(out, fmt.Sprint(e))
+	}
+	return out
+}
+
+func clone(m map[string]any) map[string]any {
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	var out map[string]any
+	if err := json.Unmarshal(b, &out); err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// strip takes out what is refused.
+func strip(data map[string]any) {
+	data["numa_topology"], data["pci_requests"] = nil, nil
+	refusedIn := func(rules []rule, m map[string]any) {
+		for k := range m {
+			if look(rules, k).care == refused {
+				delete(m, k)
+			}
+		}
+	}
+	if m, ok := data["scheduler_hints"].(map[string]any); ok {
+		refusedIn(schedulerHints, m)
+	}
+	flavor := data["flavor"].(map[string]any)[dataKey].(map[string]any)
+	refusedIn(extraSpecs, flavor["extra_specs"].(map[string]any))
+	if image, ok := data["image"].(map[string]any); ok {
+		props := image[dataKey].(map[string]any)["properties"].(map[string]any)
+		refusedIn(imageProperties, props[dataKey].(map[string]any))
+	}
+}
+
+// chain is what stands for the enabled filters of a case.
+type chain struct {
+	// names of those the core has, in order.
+	names []string
+	// hosts are the case's without those that the other filters reject, by
+	// Nova's own word: what is decided over the rest is the core's to match.
+	hosts []goldenHost
+	// missing are the filters whose word was taken.
+	missing []string
+}
+
+// chain splits the enabled filters into those the core has and those whose answer
+// is taken from the case. Forced hosts skip all filters in Nova; here those that
+// stand for Placement run, which the cases leave out.
+func (c *goldenCase) chain(r *schedule.Request, hosts []goldenHost) (chain, error) {
+	ch := chain{names: []string{schedule.HostFilter}, hosts: hosts}
+	if r.Forced() {
+		return ch, nil
+	}
+	for _, f := range c.Config.EnabledFilters {
+		if there(f) {
+			ch.names = append(ch.names, f)
+			continue
+		}
+		if _, raised := c.Expected.PerFilterError[f]; raised {
+			return ch, fmt.Errorf("%s raises", f)
+		}
+		if passes, listed := c.Expected.PerFilter[f]; listed {
+			kept := slices.DeleteFunc(slices.Clone(ch.hosts), func(h goldenHost) bool {
+				return !slices.Contains(passes, h.key)
+			})
+			if len(kept) < len(ch.hosts) {
+				ch.missing = append(ch.missing, f)
+			}
+			ch.hosts = kept
+		}
+	}
+	return ch, nil
+}

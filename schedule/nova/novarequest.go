@@ -1,0 +1,159 @@
+package nova
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cellgate/schedule"
+)
+
+// novaRequest gathers what only Nova's own filters and weighers read. Keys that
+// none of them reads are left out, so that they do not tell shapes apart.
+func (f *findings) novaRequest(s *Spec) *schedule.NovaRequest {
+	n := &schedule.NovaRequest{
+		Flavor: schedule.Flavor{
+			ID: s.Flavor.ID, Name: f.name(s.Path+".flavor.name", s.Flavor.Name),
+			VCPUs: s.Flavor.VCPUs, MemoryMB: s.Flavor.MemoryMB, RootGB: s.Flavor.RootGB,
+			EphemeralGB: s.Flavor.EphemeralGB, SwapMB: s.Flavor.SwapMB,
+		},
+		ProjectID: s.ProjectID,
+		Retry:     s.Retry,
+	}
+	for _, key := range sortedKeys(s.Flavor.ExtraSpecs) {
+		if comparesHosts(key) {
+			n.Flavor.ExtraSpecs = append(n.Flavor.ExtraSpecs, schedule.Pair{Key: key, Value: s.Flavor.ExtraSpecs[key]})
+		}
+	}
+	if s.HasImage || s.ImageID != "" || len(s.ImageProperties) > 0 {
+		n.Image = &schedule.Image{ID: s.ImageID, Properties: s.Typed}
+		if s.Typed == nil {
+			n.Image.Properties = f.properties(s)
+		}
+		f.imageWords(s, n.Image)
+	}
+	for _, name := range sortedKeys(s.Hints) {
+		if len(s.Hints[name]) > 0 && slices.Contains(placingHints, name) {
+			n.Hints = append(n.Hints, schedule.Hint{Name: name, Values: s.Hints[name]})
+		}
+	}
+	return n
+}
+
+// comparesHosts reports whether a filter compares the extra spec with hosts or
+// aggregates.
+func comparesHosts(key string) bool {
+	scope, _, scoped := strings.Cut(key, ":")
+	return !scoped || scope == "capabilities" || scope == "aggregate_instance_extra_specs" || key == "hw:maxphysaddr_bits"
+}
+
+// placingHints are those that filters read, besides the group.
+var placingHints = []string{"same_host", "different_host", "build_near_host_ip", "cidr", "query"}
+
+// properties reads the image properties of a form that has them as text, by the
+// types of ImageMetaProps. Names it does not know do not count in Nova.
+func (f *findings) properties(s *Spec) []schedule.Property {
+	var out []schedule.Property
+	for _, key := range sortedKeys(s.ImageProperties) {
+		value, name := s.ImageProperties[key], key
+		if current, ok := legacyProperties[key]; ok {
+			name = current
+		}
+		kind, ok := propertyKinds[name]
+		if !ok {
+			continue
+		}
+		p := schedule.Property{Name: name, Text: value, Zero: value == ""}
+		switch kind {
+		case flagProperty:
+			on := truthy(value)
+			p.Text, p.Zero = "False", !on
+			if on {
+				p.Text = "True"
+			}
+		case numberProperty:
+			n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+			if err != nil {
+				f.invalid(at(s.Path+".image.properties", key), "must be an integer, not %q", shorten(value))
+				continue
+			}
+			p.Text, p.Zero = strconv.FormatInt(n, 10), n == 0
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// truthy is oslo.utils' bool_from_string.
+func truthy(s string) bool {
+	switch strings.ToLower(strings.TrimSpace(s)) {
+	case "1", "t", "true", "on", "y", "yes":
+		return true
+	}
+	return false
+}
+
+// imageWords checks the words that hosts are compared with.
+func (f *findings) imageWords(s *Spec, image *schedule.Image) {
+	for i := range image.Properties {
+		p := &image.Properties[i]
+		path := at(s.Path+".image.properties", p.Name)
+		var canonical func(string) (string, bool)
+		switch p.Name {
+		case "hw_architecture", "hw_emulation_architecture":
+			canonical = schedule.Architecture
+		case "img_hv_type":
+			canonical = schedule.HypervisorType
+		case "hw_vm_mode":
+			canonical = schedule.VMMode
+		case "img_hv_requested_version":
+			if problem := schedule.VersionPredicate(p.Text); problem != "" {
+				f.invalid(path, "must be bounds of versions like >=2.0,<3.0: %s", problem)
+			}
+			continue
+		default:
+			continue
+		}
+		word, ok := canonical(p.Text)
+		if !ok {
+			f.invalid(path, "%q is not known to Nova", shorten(p.Text))
+			continue
+		}
+		p.Text = word
+	}
+}
+
+// pythonText is Python's str of a decoded JSON value, and whether it is 0, false
+// or empty.
+func pythonText(v any) (text string, zero bool) {
+	switch x := v.(type) {
+	case nil:
+		return "None", true
+	case bool:
+		if x {
+			return "True", false
+		}
+		return "False", true
+	case string:
+		return x, x == ""
+	case []any:
+		parts := make([]string, len(x))
+		for i, e := range x {
+			parts[i] = pythonRepr(e)
+		}
+		return "[" + strings.Join(parts, ", ") + "]", len(x) == 0
+	}
+	if n, problem := integer(v); problem == "" {
+		return strconv.FormatInt(n, 10), n == 0
+	}
+	return fmt.Sprint(v), false
+}
+
+func pythonRepr(v any) string {
+	if s, ok := v.(string); ok {
+		return "'" + strings.ReplaceAll(strings.ReplaceAll(s, `\`, `\\`), "'", `\'`) + "'"
+	}
+	text, _ := pythonText(v)
+	return text
+}

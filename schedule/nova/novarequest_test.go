@@ -1,0 +1,56 @@
+package nova
+
+import (
+	"testing"
+
+	"cellgate/schedule"
+)
+
+// TestNovaRequest holds that what Nova's own filters read arrives, in a canonical
+// order, and nothing else.
+func TestNovaRequest(t *testing.T) {
+	m := primitive(t)
+	put(m, "/project_id", "p1")
+	put(m, "/flavor//name", "m1.tiny")
+	put(m, "/flavor//flavorid", "7")
+	put(m, "/flavor//extra_specs", map[string]any{
+		"ssd": "true", "capabilities:cpu_info:arch": "x86_64", "quota:cpu_shares": "1", "hw:cpu_policy": "shared",
+		"aggregate_instance_extra_specs:tier": "gold", "hw:maxphysaddr_bits": "46",
+	})
+	put(m, "/image", object1("ImageMeta", "1.8", map[string]any{
+		"id": "1a000000-0000-4000-8000-000000000001",
+		"properties": object1("ImageMetaProps", "1.34", map[string]any{
+			"hw_architecture": "amd64", "hw_qemu_guest_agent": true, "hw_cpu_cores": 0.0, "traits_required": []any{"HW_CPU_X86_AVX"},
+		}),
+	}))
+	put(m, "/scheduler_hints", map[string]any{"same_host": []any{"b", "a"}, "reservation": "r", "query": "[]"})
+	put(m, "/retry", object1("SchedulerRetries", "1.1", map[string]any{
+		"num_attempts": 1.0,
+		"hosts": object1("ComputeNodeList", "1.17", map[string]any{"objects": []any{
+			object1("ComputeNode", "1.19", map[string]any{"host": "h1", "hypervisor_hostname": "n1"}),
+		}}),
+	}))
+	tr, err := FromPrimitive(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := tr.Request.Nova
+	want := &schedule.NovaRequest{
+		Flavor: got.Flavor,
+		Image: &schedule.Image{ID: "1a000000-0000-4000-8000-000000000001", Properties: []schedule.Property{
+			{Name: "hw_architecture", Text: "x86_64"}, {Name: "hw_cpu_cores", Text: "0", Zero: true},
+			{Name: "hw_qemu_guest_agent", Text: "True"},
+		}},
+		Hints:     []schedule.Hint{{Name: "query", Values: []string{"[]"}}, {Name: "same_host", Values: []string{"b", "a"}}},
+		ProjectID: "p1",
+		Retry:     []schedule.RetryHost{{Host: "h1", Node: "n1"}},
+	}
+	want.Flavor.ID, want.Flavor.Name = "7", "m1.tiny"
+	want.Flavor.ExtraSpecs = []schedule.Pair{
+		{Key: "aggregate_instance_extra_specs:tier", Value: "gold"}, {Key: "capabilities:cpu_info:arch", Value: "x86_64"},
+		{Key: "hw:maxphysaddr_bits", Value: "46"}, {Key: "ssd", Value: "true"},
+	}
+	if got, want := dump(got), dump(want); got != want {
+		t.Errorf("Nova's part\n got %s\nwant %s", got, want)
+	}
+}

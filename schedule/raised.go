@@ -1,0 +1,102 @@
+package schedule
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+)
+
+// Raised is an exception of Nova's that ends a whole request there: a filter or
+// weigher met a row or a request that it cannot work with. Here such a host is
+// left out and counted, unless Options.StrictNova asks for Nova's own way.
+type Raised struct {
+	// Stage is host_states, filter or weigh.
+	Stage string
+	// Filter is the filter's or weigher's name; empty for host_states.
+	Filter string
+	// Host is the service host that it was raised for.
+	Host string
+	// Class of the exception, by Python's name: ValueError.
+	Class   string
+	Message string
+}
+
+func (r *Raised) Error() string {
+	s := r.Class + ": " + r.Message
+	if r.Filter != "" {
+		s = r.Filter + " raises " + s
+	}
+	if r.Host != "" {
+		s += " (host " + r.Host + ")"
+	}
+	return s
+}
+
+// The stages of Nova's scheduling at which it can raise.
+const (
+	StageHostStates = "host_states"
+	StageFilter     = "filter"
+	StageWeigh      = "weigh"
+)
+
+// pyError is an exception as a filter's rule raises it: class and message. Nil:
+// none.
+type pyError struct{ class, message string }
+
+func valueError(message string) *pyError { return &pyError{"ValueError", message} }
+
+// notAFloat is what float(s) raises.
+func notAFloat(s string) *pyError {
+	return valueError("could not convert string to float: " + string(appendQuoted(nil, s)))
+}
+
+// unweighable counts the hosts of m for which a weigher raises in Nova, and keeps
+// the first exception. Here such a host weighs as the weigher says.
+func (s *scan) unweighable(c *chunk, m uint64) {
+	for i := range s.weighers {
+		w := &s.weighers[i]
+		if w.raises == nil {
+			continue
+		}
+		of := m
+		if w.raisesUnfilled {
+			of = m & c.unfilled
+		}
+		for ; of != 0; of &= of - 1 {
+			r := c.rows.v[bits.TrailingZeros64(of)]
+			err := w.raises(s, r)
+			if err == nil {
+				continue
+			}
+			if w.raised++; w.raised == 1 {
+				s.exceptions = append(s.exceptions, Raised{
+					Stage: StageWeigh, Filter: w.name, Host: r.host.ServiceHost, Class: err.class, Message: err.message,
+				})
+			}
+		}
+	}
+}
+
+// noRatio: a compute that has not reported has no allocation ratio.
+func (s *scan) noRatio(*row) *pyError {
+	return &pyError{"TypeError", "unsupported operand type(s) for *: 'int' and 'NoneType'"}
+}
+
+// strictly gives the exception that Nova raises first: while it reads rows, in
+// the order of its filters, then while it weighs.
+func (s *scan) strictly() *Raised {
+	if len(s.exceptions) == 0 {
+		return nil
+	}
+	place := func(r *Raised) int {
+		switch r.Stage {
+		case StageHostStates:
+			return -1
+		case StageWeigh:
+			return len(s.checks) + slices.IndexFunc(s.weighers, func(w weigher) bool { return w.name == r.Filter })
+		}
+		return slices.IndexFunc(s.checks, func(k check) bool { return k.filter == r.Filter })
+	}
+	first := slices.MinFunc(s.exceptions, func(a, b Raised) int { return cmp.Compare(place(&a), place(&b)) })
+	return &first
+}

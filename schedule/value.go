@@ -1,0 +1,402 @@
+package schedule
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// value is a value as Nova's filters see it in Python: what JSON text holds, or
+// an attribute of a host state. Filters compare values and their text, so both
+// follow Python's rules here.
+type value struct {
+	kind kind
+	i    int64 // of an integer; 1 for true
+	f    float64
+	s    string // of a string; the digits of an integer beyond int64
+	list []value
+	dict *dict
+}
+
+type kind uint8
+
+const (
+	absent kind = iota
+	boolean
+	integer
+	long // an integer beyond int64
+	float
+	text
+	list
+	object // a dictionary
+	opaque // an object of Nova's own that only is there
+)
+
+// dict keeps the order of its keys, as Python's does.
+type dict struct {
+	keys []string
+	v    map[string]value
+}
+
+func intValue(i int64) value     { return value{kind: integer, i: i} }
+func floatValue(f float64) value { return value{kind: float, f: f} }
+func textValue(s string) value   { return value{kind: text, s: s} }
+
+func boolValue(b bool) value {
+	v := value{kind: boolean}
+	if b {
+		v.i = 1
+	}
+	return v
+}
+
+func (d *dict) get(key string) value { return d.v[key] }
+
+func (d *dict) set(key string, v value) {
+	if _, ok := d.v[key]; !ok {
+		d.keys = append(d.keys, key)
+	}
+	d.v[key] = v
+}
+
+// parseJSON reads a JSON text. The error is one line.
+func parseJSON(s string) (value, error) {
+	d := json.NewDecoder(strings.NewReader(s))
+	d.UseNumber()
+	v, err := readJSON(d)
+	if err != nil {
+		return value{}, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return value{}, errors.New("more follows the first JSON value")
+	}
+	return v, nil
+}
+
+func readJSON(d *json.Decoder) (value, error) {
+	t, err := d.Token()
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return value{}, err
+	}
+	switch t := t.(type) {
+	case bool:
+		return boolValue(t), nil
+	case string:
+		return textValue(t), nil
+	case json.Number:
+		return numberValue(t.String()), nil
+	case json.Delim:
+		if t == '[' {
+			return readList(d)
+		}
+		return readDict(d)
+	}
+	return value{}, nil
+}
+
+func readList(d *json.Decoder) (value, error) {
+	v := value{kind: list}
+	for d.More() {
+		e, err := readJSON(d)
+		if err != nil {
+			return value{}, err
+		}
+		v.list = append(v.list, e)
+	}
+	_, err := d.Token()
+	return v, err
+}
+
+func readDict(d *json.Decoder) (value, error) {
+	v := value{kind: object, dict: &dict{v: map[string]value{}}}
+	for d.More() {
+		k, err := d.Token()
+		if err != nil {
+			return value{}, err
+		}
+		e, err := readJSON(d)
+		if err != nil {
+			return value{}, err
+		}
+		key, _ := k.(string) // The decoder lets nothing else be a key.
+		v.dict.set(key, e)
+	}
+	_, err := d.Token()
+	return v, err
+}
+
+// numberValue reads a JSON number: an integer when it has neither point nor
+// exponent.
+func numberValue(s string) value {
+	if !strings.ContainsAny(s, ".eE") {
+		if i, err := strconv.ParseInt(s, 10, 64); err == nil {
+			return intValue(i)
+		}
+		f, _ := strconv.ParseFloat(s, 64) // Beyond range it is an infinity, which compares right.
+		return value{kind: long, f: f, s: strings.TrimPrefix(s, "+")}
+	}
+	f, _ := strconv.ParseFloat(s, 64)
+	return floatValue(f)
+}
+
+// number gives the value as a number; false when it is none.
+func (v *value) number() (float64, bool) {
+	switch v.kind {
+	case boolean, integer:
+		return float64(v.i), true
+	case long, float:
+		return v.f, true
+	}
+	return 0, false
+}
+
+// truth is Python's bool(v).
+func (v *value) truth() bool {
+	switch v.kind {
+	case absent:
+		return false
+	case boolean, integer:
+		return v.i != 0
+	case float:
+		return v.f != 0
+	case text:
+		return v.s != ""
+	case list:
+		return len(v.list) > 0
+	case object:
+		return len(v.dict.keys) > 0
+	}
+	return true
+}
+
+// equal is Python's ==.
+func (v *value) equal(o *value) bool {
+	if a, ok := v.number(); ok {
+		b, ok := o.number()
+		if v.kind == long && o.kind == long {
+			return v.s == o.s
+		}
+		exact := v.kind == float || o.kind == float || v.kind == long || o.kind == long
+		return ok && (exact && a == b || !exact && v.i == o.i)
+	}
+	if v.kind != o.kind {
+		return false
+	}
+	switch v.kind {
+	case absent:
+		return true
+	case text:
+		return v.s == o.s
+	case list:
+		if len(v.list) != len(o.list) {
+			return false
+		}
+		for i := range v.list {
+			if !v.list[i].equal(&o.list[i]) {
+				return false
+			}
+		}
+		return true
+	case object:
+		if len(v.dict.keys) != len(o.dict.keys) {
+			return false
+		}
+		for k, x := range v.dict.v {
+			y, ok := o.dict.v[k]
+			if !ok || !x.equal(&y) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// typeName is Python's name of the type.
+func (v *value) typeName() string {
+	switch v.kind {
+	case absent:
+		return "NoneType"
+	case boolean:
+		return "bool"
+	case integer, long:
+		return "int"
+	case float:
+		return "float"
+	case text:
+		return "str"
+	case list:
+		return "list"
+	case object:
+		return "dict"
+	}
+	return "object"
+}
+
+// String is Python's str(v).
+func (v *value) String() string {
+	if v.kind == text {
+		return v.s
+	}
+	return string(v.repr(nil))
+}
+
+// repr appends Python's repr(v).
+func (v *value) repr(b []byte) []byte {
+	switch v.kind {
+	case absent:
+		return append(b, "None"...)
+	case boolean:
+		if v.i != 0 {
+			return append(b, "True"...)
+		}
+		return append(b, "False"...)
+	case integer:
+		return strconv.AppendInt(b, v.i, 10)
+	case long:
+		return append(b, v.s...)
+	case float:
+		return append(b, floatText(v.f)...)
+	case text:
+		return appendQuoted(b, v.s)
+	case list:
+		b = append(b, '[')
+		for i := range v.list {
+			if i > 0 {
+				b = append(b, ", "...)
+			}
+			b = v.list[i].repr(b)
+		}
+		return append(b, ']')
+	case object:
+		b = append(b, '{')
+		for i, k := range v.dict.keys {
+			if i > 0 {
+				b = append(b, ", "...)
+			}
+			b = append(appendQuoted(b, k), ": "...)
+			x := v.dict.v[k]
+			b = x.repr(b)
+		}
+		return append(b, '}')
+	}
+	return append(b, "<object>"...)
+}
+
+// floatText is Python's repr of a float: the shortest digits, with an exponent
+// below 1e-4 and from 1e16 on.
+func floatText(f float64) string {
+	switch {
+	case math.IsNaN(f):
+		return "nan"
+	case math.IsInf(f, 1):
+		return "inf"
+	case math.IsInf(f, -1):
+		return "-inf"
+	}
+	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
+		return strconv.FormatFloat(f, 'e', -1, 64)
+	}
+	s := strconv.FormatFloat(f, 'f', -1, 64)
+	if !strings.Contains(s, ".") {
+		s += ".0"
+	}
+	return s
+}
+
+// appendQuoted appends Python's repr of a string.
+func appendQuoted(b []byte, s string) []byte {
+	quote := byte('\'')
+	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
+		quote = '"'
+	}
+	const hex = "0123456789abcdef"
+	b = append(b, quote)
+	for _, r := range s {
+		switch {
+		case r == rune(quote) || r == '\\':
+			b = append(b, '\\', byte(r))
+		case r == '\n':
+			b = append(b, `\n`...)
+		case r == '\r':
+			b = append(b, `\r`...)
+		case r == '\t':
+			b = append(b, `\t`...)
+		case r < ' ' || r == 0x7f || r >= 0x80 && r < 0x100 && !unicode.IsPrint(r):
+			b = append(b, '\\', 'x', hex[r>>4], hex[r&15])
+		default:
+			b = append(b, string(r)...)
+		}
+	}
+	return append(b, quote)
+}
+
+// parseFloat is Python's float(s): any space around, underscores between digits,
+// inf and nan in words; no hexadecimal.
+func parseFloat(s string) (float64, bool) {
+	s = strings.TrimFunc(s, space)
+	digits := false
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c >= '0' && c <= '9':
+			digits = true
+		case c == '_':
+			if i == 0 || i == len(s)-1 || !digit(s[i-1]) || !digit(s[i+1]) {
+				return 0, false
+			}
+		case c == '+' || c == '-' || c == '.' || c == 'e' || c == 'E':
+		default:
+			return wordFloat(s)
+		}
+	}
+	if !digits {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0, false
+	}
+	return f, true
+}
+
+// wordFloat reads inf, infinity and nan, in any case, with a sign.
+func wordFloat(s string) (float64, bool) {
+	w := strings.ToLower(strings.TrimLeft(s, "+-"))
+	if len(s)-len(w) > 1 {
+		return 0, false
+	}
+	switch w {
+	case "nan":
+		return math.NaN(), true
+	case "inf", "infinity":
+		if s[0] == '-' {
+			return math.Inf(-1), true
+		}
+		return math.Inf(1), true
+	}
+	return 0, false
+}
+
+// parseInt is Python's int(s), in the range of int64.
+func parseInt(s string) (int64, bool) {
+	s = strings.TrimFunc(s, space)
+	for i := range len(s) {
+		if s[i] == '_' && (i == 0 || i == len(s)-1 || !digit(s[i-1]) || !digit(s[i+1])) {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
+	return n, err == nil
+}
+
+func digit(c byte) bool { return c >= '0' && c <= '9' }
+
+// space is what Python's str.split and str.strip take for space.
+func space(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }

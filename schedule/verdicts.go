@@ -1,0 +1,121 @@
+package schedule
+
+import "math/bits"
+
+// rule is a filter's answer about a host: whether it passes, or the exception
+// that Nova raises instead.
+type rule[T any] func(of *T) (bool, *pyError)
+
+// verdict is a rule's answer, kept.
+type verdict uint8
+
+const (
+	unasked verdict = iota
+	passes
+	fails
+	raises
+)
+
+// judge asks a rule and notes an exception for the check being made.
+func judge[T any](s *scan, filter string, ask rule[T], of *T, host *row) verdict {
+	ok, err := ask(of)
+	switch {
+	case err != nil:
+		s.raised(filter, host, err)
+		return raises
+	case ok:
+		return passes
+	}
+	return fails
+}
+
+// raised keeps the first exception of a filter.
+func (s *scan) raised(filter string, host *row, err *pyError) {
+	for i := range s.exceptions {
+		if s.exceptions[i].Filter == filter {
+			return
+		}
+	}
+	s.exceptions = append(s.exceptions, Raised{
+		Stage: StageFilter, Filter: filter, Host: host.host.ServiceHost, Class: err.class, Message: err.message,
+	})
+}
+
+// perPlatform makes a check whose answer is the same for all hosts of a platform.
+// The rule is given any one of them.
+func (s *scan) perPlatform(filter string, ask rule[row]) {
+	known := make([]verdict, s.t.names.platforms.n)
+	s.check(filter, "", func(_ int, c *chunk, m uint64) (kept uint64) {
+		for i := range c.platforms.all() {
+			p := &c.platforms.v[i]
+			if p.mask&m == 0 {
+				continue
+			}
+			v := &known[p.of.id]
+			if *v == unasked {
+				host := c.rows.v[bits.TrailingZeros64(p.mask&m)]
+				*v = judge(s, filter, ask, host, host)
+			}
+			switch *v {
+			case passes:
+				kept |= p.mask
+			case raises:
+				s.unreadable |= p.mask & m
+			}
+		}
+		return kept
+	})
+}
+
+// perSet makes a check whose answer follows from a host's aggregates alone.
+func (s *scan) perSet(filter string, ask rule[aggregateSet]) {
+	known := make([]verdict, s.t.names.sets.n)
+	s.check(filter, "", func(_ int, c *chunk, m uint64) (kept uint64) {
+		for i := range c.sets.all() {
+			p := &c.sets.v[i]
+			if p.mask&m == 0 {
+				continue
+			}
+			v := &known[p.of.id]
+			if *v == unasked {
+				*v = judge(s, filter, ask, p.of, c.rows.v[bits.TrailingZeros64(p.mask&m)])
+			}
+			switch *v {
+			case passes:
+				kept |= p.mask
+			case raises:
+				s.unreadable |= p.mask & m
+			}
+		}
+		return kept
+	})
+}
+
+// perHost makes a check that asks every host there is left.
+func (s *scan) perHost(filter string, ask rule[row]) {
+	s.check(filter, "", func(_ int, c *chunk, m uint64) uint64 {
+		return s.askHosts(filter, c, m, ask)
+	})
+}
+
+// oncePerHost is perHost for a filter that Nova runs once a request
+// (run_filter_once_per_request): it sees hosts as they were before any pick.
+func (s *scan) oncePerHost(filter string, ask rule[row]) {
+	s.check(filter, "", func(at int, _ *chunk, m uint64) uint64 {
+		return s.askHosts(filter, s.before.chunks[at], m, ask)
+	})
+}
+
+func (s *scan) askHosts(filter string, c *chunk, m uint64, ask rule[row]) (kept uint64) {
+	for ; m != 0; m &= m - 1 {
+		bit := m & -m
+		host := c.rows.v[bits.TrailingZeros64(m)]
+		switch judge(s, filter, ask, host, host) {
+		case passes:
+			kept |= bit
+		case raises:
+			s.unreadable |= bit
+		}
+	}
+	return kept
+}

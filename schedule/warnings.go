@@ -1,0 +1,48 @@
+package schedule
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// warned is a value of a metadata key, in a set of aggregates, that is no number.
+type warned struct {
+	key string
+	set *aggregateSet
+}
+
+func (s *scan) warn(key string, set *aggregateSet) {
+	w := warned{key, set}
+	if !slices.Contains(s.warned, w) {
+		s.warned = append(s.warned, w)
+	}
+}
+
+// warnings counts the hosts of the table that a warning is about.
+func (s *scan) warnings() []Warning {
+	var list []Warning
+	for i := range s.weighers {
+		if w := &s.weighers[i]; w.raised > 0 {
+			list = append(list, Warning{Key: w.name, Hosts: w.raised})
+		}
+	}
+	for _, w := range s.warned {
+		hosts := 0
+		for _, c := range s.t.chunks {
+			for _, p := range c.sets.all() {
+				if p.of == w.set {
+					hosts += bits.OnesCount64(p.mask)
+				}
+			}
+		}
+		at := slices.IndexFunc(list, func(x Warning) bool { return x.Key == w.key })
+		if at < 0 {
+			list = append(list, Warning{Key: w.key})
+			at = len(list) - 1
+		}
+		list[at].Hosts += hosts
+	}
+	slices.SortFunc(list, func(a, b Warning) int { return strings.Compare(a.Key, b.Key) })
+	return list
+}

@@ -1,0 +1,96 @@
+package schedule
+
+import "slices"
+
+// class is the hosts of which one set of multipliers is true. The first is that
+// of the rules; others come from aggregates' metadata
+// (nova/scheduler/utils.py, get_weight_multiplier).
+type class struct {
+	multipliers []float64 // one a weigher
+	factors     []float64 // with the weighers' signs
+	passed      bool      // a host of it passed
+	// Of each active weigher under the bounds ranked by: the estimate of a
+	// host's part is slope * x + intercept.
+	prepared         bool
+	slope, intercept []float64
+}
+
+// setClasses finds out whether any host could have multipliers of its own.
+func (s *scan) setClasses() {
+	rules := class{multipliers: make([]float64, len(s.weighers)), factors: make([]float64, len(s.weighers))}
+	for i := range s.weighers {
+		w := &s.weighers[i]
+		rules.multipliers[i], rules.factors[i] = w.multiplier, w.sign*w.multiplier
+		s.varied = s.varied || s.t.names.metadata.id(w.override) >= 0
+	}
+	s.classes = append(s.classes, rules)
+	if s.varied {
+		s.ofSet = make([]int, s.t.names.sets.n)
+	}
+}
+
+// classOf gives the class of the hosts in a set of aggregates.
+func (s *scan) classOf(set *aggregateSet) int {
+	if !s.varied {
+		return 0
+	}
+	if k := s.ofSet[set.id]; k != 0 {
+		return k - 1
+	}
+	own := class{multipliers: make([]float64, len(s.weighers)), factors: make([]float64, len(s.weighers))}
+	for i := range s.weighers {
+		w := &s.weighers[i]
+		m, ok := set.least(w.override, w.multiplier)
+		if !ok {
+			s.warn(w.override, set)
+		}
+		own.multipliers[i], own.factors[i] = m, w.sign*m
+	}
+	k := slices.IndexFunc(s.classes, func(c class) bool { return slices.Equal(c.multipliers, own.multipliers) })
+	if k < 0 {
+		k = len(s.classes)
+		s.classes = append(s.classes, own)
+	}
+	s.ofSet[set.id] = k + 1
+	return k
+}
+
+// prepare works out a class's estimates for the bounds ranked by.
+func (s *scan) prepare(k int) *class {
+	c := &s.classes[k]
+	if c.prepared {
+		return c
+	}
+	c.prepared = true
+	room := make([]float64, 2*len(s.active))
+	c.slope, c.intercept = room[:len(s.active)], room[len(s.active):]
+	for i, at := range s.active {
+		w := &s.weighers[at]
+		c.slope[i] = c.factors[at] / w.span
+		c.intercept[i] = -c.slope[i] * w.min
+	}
+	return c
+}
+
+// multipliers gives the bounds of what hosts that passed have; nil when that is
+// what the rules say.
+func (s *scan) multipliers() []Bounds {
+	own := false
+	for i := 1; i < len(s.classes); i++ {
+		own = own || s.classes[i].passed
+	}
+	if !own {
+		return nil
+	}
+	list := make([]Bounds, len(s.weighers))
+	for i := range list {
+		list[i] = NoBounds()
+		for k := range s.classes {
+			if c := &s.classes[k]; c.passed {
+				list[i].Min = min(list[i].Min, c.multipliers[i])
+				list[i].Max = max(list[i].Max, c.multipliers[i])
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,66 @@
+package schedule
+
+import "math/bits"
+
+// MetricsWeigher weighs a host by the sum of its metrics times the ratios of the
+// option weight_setting (weights/metrics.py).
+const MetricsWeigher = "MetricsWeigher"
+
+func (s *scan) metrics(w *weigher) func(int, *chunk) *column {
+	col := flat(0)
+	if len(s.options.MetricsSetting) == 0 {
+		return func(int, *chunk) *column { return col }
+	}
+	// A pointer into s.weighers stays true: the slice has its size already.
+	return func(_ int, c *chunk) *column {
+		for m := c.valid; m != 0; m &= m - 1 {
+			i := bits.TrailingZeros64(m)
+			col.v[i] = s.measured(c.rows.v[i], w)
+		}
+		col.span(c.valid)
+		return col
+	}
+}
+
+// measured is a host's raw weight. A host that lacks a metric which counts weighs
+// as the option for it says, whether metrics are required or not: see
+// unmeasured.
+func (s *scan) measured(r *row, w *weigher) float64 {
+	multiplier := w.multiplier
+	if s.varied {
+		multiplier = s.classes[s.classOf(r.set)].multipliers[w.index]
+	}
+	sum := 0.0
+	for _, set := range s.options.MetricsSetting {
+		if m := r.metric(set.Name); m != nil && m.hasValue {
+			sum += float64(m.value * set.Ratio)
+		} else if set.Ratio*multiplier != 0 {
+			return s.options.MetricsUnavailable
+		}
+	}
+	return sum
+}
+
+// unmeasured is what Nova raises for a host when all metrics are required.
+func (s *scan) unmeasured(r *row) *pyError {
+	for _, set := range s.options.MetricsSetting {
+		switch m := r.metric(set.Name); {
+		case m == nil && s.options.MetricsRequired:
+			return &pyError{
+				"ComputeHostMetricNotFound",
+				"Metric " + set.Name + " could not be found on the compute host node " +
+					r.host.ServiceHost + "." + r.host.NodeName + ".",
+			}
+		case m != nil && !m.hasValue:
+			return &pyError{"NotImplementedError", "Cannot load 'value' in the base class"}
+		}
+	}
+	return nil
+}
+
+func (r *row) metric(name string) *metric {
+	if r.host.Facts == nil || r.host.Facts.Unfilled {
+		return nil
+	}
+	return r.host.Facts.metric(name)
+}
