@@ -41,6 +41,7 @@ func Simulate(seed uint64, cell string, index int) *agentv1.FullState {
 		HypervisorVersion: hypervisorVersions[dice.IntN(len(hypervisorVersions))],
 		HostIp:            fmt.Sprintf("10.%d.%d.%d", 64+p.rack/250, p.rack%250, p.slot+10),
 	}
+	s.Facts = p.facts(m)
 	if s.Disabled {
 		s.DisabledReason = "planned maintenance"
 	}

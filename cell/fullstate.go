@@ -28,6 +28,7 @@ func putHostOf(in *agentv1.FullState) (*shard.PutHost, error) {
 		BootID:            r.uuid("boot_id", in.GetBootId()),
 		StateVersion:      in.GetVersion(),
 	}
+	h.Facts = r.facts(in.GetFacts())
 	h.Providers = r.providers(h.UUID, in.GetProviders())
 	h.Aggregates = r.aggregates(in.GetAggregates())
 	put := &shard.PutHost{Host: h, Instances: r.instances(h.Providers, in.GetInstances())}

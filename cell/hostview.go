@@ -19,6 +19,7 @@ func hostOf(cellUUID string, row *hostRow, down bool) schedule.Host {
 		Disabled:    h.Disabled,
 		Down:        down,
 		View:        viewOf(row),
+		Facts:       factsOf(h),
 	}
 	for _, a := range h.Aggregates {
 		out.Aggregates = append(out.Aggregates, schedule.Aggregate{UUID: a.UUID, Name: a.Name, Metadata: a.Metadata})
@@ -80,9 +81,10 @@ func viewOf(row *hostRow) schedule.View {
 		case "VCPU":
 			v.VCPUsTotal, v.CPURatio, v.VCPUsUsed = i.Total, i.AllocationRatio, taken
 		case "MEMORY_MB":
-			v.FreeRAMMB = i.Total - taken
+			v.TotalRAMMB, v.RAMRatio, v.FreeRAMMB = i.Total, i.AllocationRatio, i.Total-taken
 		case "DISK_GB":
-			v.FreeDiskMB = (i.Total - taken) * 1024
+			v.TotalDiskGB, v.DiskRatio = i.Total, i.AllocationRatio
+			v.DiskUsedMB, v.FreeDiskMB = taken*1024, (i.Total-taken)*1024
 		}
 	}
 	return v

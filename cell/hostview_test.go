@@ -55,10 +55,12 @@ func TestHostViewFollowsFromInventoriesAndClaims(t *testing.T) {
 		},
 		View: schedule.View{
 			VCPUsTotal: 16, CPURatio: 4, VCPUsUsed: 2 + 8,
-			FreeRAMMB: 65536 - 512 - 4096, FreeDiskMB: (1000 - 100 - 40) * 1024,
+			TotalRAMMB: 65536, RAMRatio: 1.5, FreeRAMMB: 65536 - 512 - 4096,
+			TotalDiskGB: 1000, DiskRatio: 1, DiskUsedMB: (100 + 40) * 1024, FreeDiskMB: (1000 - 100 - 40) * 1024,
 			NumIOOps: 3 + 2, NumInstances: 7, HypervisorVersion: 6002003, FailedBuilds: 2,
 		},
 	}
+	want.Facts = schedule.ParseFacts(schedule.FactTexts{HypervisorType: row.host.HypervisorType, HypervisorHostname: "n1"})
 	if got := hostOf("cell-uuid", row, true); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}

@@ -16,7 +16,7 @@ func proposalOf(p *schedule.Proposal) *cellv1.Proposal {
 		Candidates: make([]*cellv1.Candidate, len(p.Candidates)),
 	}
 	for i, r := range p.Rejects {
-		out.Rejects[i] = &cellv1.Reject{Filter: r.Filter, Detail: r.Detail, Hosts: int32(r.Hosts)}
+		out.Rejects[i] = &cellv1.Reject{Filter: r.Filter, Detail: r.Detail, Hosts: int32(r.Hosts), Example: r.Example}
 	}
 	for i, b := range p.Bounds {
 		out.Bounds[i] = &cellv1.Bounds{Min: b.Min, Max: b.Max}
@@ -36,7 +36,17 @@ func proposalOf(p *schedule.Proposal) *cellv1.Proposal {
 			Raw:              c.Raw,
 			Weight:           c.Weight,
 			Tie:              c.Tie,
+			Multipliers:      c.Multipliers,
 		}
+	}
+	for _, b := range p.Multipliers {
+		out.Multipliers = append(out.Multipliers, &cellv1.Bounds{Min: b.Min, Max: b.Max})
+	}
+	for _, w := range p.Warnings {
+		out.Warnings = append(out.Warnings, &cellv1.Warning{Key: w.Key, Hosts: int32(w.Hosts)})
+	}
+	if r := p.Raised; r != nil {
+		out.Raised = &cellv1.Raised{Stage: r.Stage, Filter: r.Filter, Host: r.Host, Class: r.Class, Message: r.Message}
 	}
 	return out
 }

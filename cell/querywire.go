@@ -70,6 +70,7 @@ func (r *reader) request(p *cellv1.Placement) *schedule.Request {
 			RAMMB:  int64(p.GetConsume().GetMemoryMb()),
 			DiskMB: p.GetConsume().GetDiskMb(),
 		},
+		Nova: r.nova(p.GetNova()),
 	}
 	d := schedule.Destination{
 		Host:               p.GetDestinationHost(),
@@ -124,7 +125,10 @@ func (r *reader) group(g *cellv1.Group) *schedule.Group {
 }
 
 func (r *reader) rules(in *cellv1.Rules) *schedule.Rules {
-	out := &schedule.Rules{Filters: in.GetFilters(), DefaultAvailabilityZone: in.GetDefaultAvailabilityZone()}
+	out := &schedule.Rules{
+		Filters: in.GetFilters(), DefaultAvailabilityZone: in.GetDefaultAvailabilityZone(),
+		Options: r.options(in.GetOptions()),
+	}
 	for i, w := range in.GetWeighers() {
 		out.Weighers = append(out.Weighers, schedule.Weigher{
 			Name:       w.GetName(),

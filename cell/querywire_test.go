@@ -200,23 +200,29 @@ func TestProposalGoesToTheWireWhole(t *testing.T) {
 	}
 	got := proposalOf(&schedule.Proposal{
 		Hosts: 9, Passed: 2,
-		Rejects:    []schedule.Reject{{Filter: "ResourceFilter", Detail: "VCPU", Hosts: 7}},
+		Rejects:    []schedule.Reject{{Filter: "ResourceFilter", Detail: "VCPU", Hosts: 7, Example: "h2"}},
 		Bounds:     []schedule.Bounds{{Min: math.Inf(1), Max: math.Inf(-1)}, {Min: 0, Max: 4.5}},
 		GroupHosts: []schedule.GroupHost{{Host: host, ServiceHost: "h1", Members: 3}},
 		Candidates: []schedule.Candidate{{
 			Host: host, ServiceHost: "h1", NodeName: "n1", Zone: "west",
-			Raw: []float64{1, 2.25}, Weight: -0.5, Tie: math.MaxUint64,
+			Raw: []float64{1, 2.25}, Weight: -0.5, Tie: math.MaxUint64, Multipliers: []float64{1, -3},
 		}},
+		Multipliers: []schedule.Bounds{{Min: 1, Max: 1}, {Min: -3, Max: 1}},
+		Warnings:    []schedule.Warning{{Key: "ram_weight_multiplier", Hosts: 4}},
+		Raised:      &schedule.Raised{Stage: "filter", Filter: "JsonFilter", Host: "h1", Class: "KeyError", Message: "'~'"},
 	})
 	want := &cellv1.Proposal{
 		Hosts: 9, Passed: 2,
-		Rejects:    []*cellv1.Reject{{Filter: "ResourceFilter", Detail: "VCPU", Hosts: 7}},
+		Rejects:    []*cellv1.Reject{{Filter: "ResourceFilter", Detail: "VCPU", Hosts: 7, Example: "h2"}},
 		Bounds:     []*cellv1.Bounds{{Min: math.Inf(1), Max: math.Inf(-1)}, {Min: 0, Max: 4.5}},
 		GroupHosts: []*cellv1.GroupHost{{HostUuid: hostA, ServiceHost: "h1", Members: 3}},
 		Candidates: []*cellv1.Candidate{{
 			HostUuid: hostA, ServiceHost: "h1", Nodename: "n1", AvailabilityZone: "west",
-			Raw: []float64{1, 2.25}, Weight: -0.5, Tie: math.MaxUint64,
+			Raw: []float64{1, 2.25}, Weight: -0.5, Tie: math.MaxUint64, Multipliers: []float64{1, -3},
 		}},
+		Multipliers: []*cellv1.Bounds{{Min: 1, Max: 1}, {Min: -3, Max: 1}},
+		Warnings:    []*cellv1.Warning{{Key: "ram_weight_multiplier", Hosts: 4}},
+		Raised:      &cellv1.Raised{Stage: "filter", Filter: "JsonFilter", Host: "h1", Class: "KeyError", Message: "'~'"},
 	}
 	if !proto.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)

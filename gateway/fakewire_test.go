@@ -22,6 +22,7 @@ func queryFrom(q *cellv1.Query) *schedule.Query {
 			VCPUs: int64(p.GetConsume().GetVcpus()), RAMMB: int64(p.GetConsume().GetMemoryMb()), DiskMB: p.GetConsume().GetDiskMb(),
 		},
 	}
+	r.Nova = novaFrom(p.GetNova())
 	for _, a := range p.GetResources() {
 		r.Resources = append(r.Resources, schedule.Amount{Class: a.GetResourceClass(), N: int64(a.GetAmount())})
 	}
@@ -45,7 +46,7 @@ func queryFrom(q *cellv1.Query) *schedule.Query {
 			r.Group.Members = append(r.Group.Members, mustID(m))
 		}
 	}
-	rules := &schedule.Rules{Filters: p.GetRules().GetFilters(), DefaultAvailabilityZone: p.GetRules().GetDefaultAvailabilityZone()}
+	rules := &schedule.Rules{Filters: p.GetRules().GetFilters(), DefaultAvailabilityZone: p.GetRules().GetDefaultAvailabilityZone(), Options: optionsFrom(p.GetRules().GetOptions())}
 	for _, w := range p.GetRules().GetWeighers() {
 		rules.Weighers = append(rules.Weighers, schedule.Weigher{Name: w.GetName(), Multiplier: w.GetMultiplier()})
 	}
@@ -73,7 +74,7 @@ func mustID(s string) schedule.ID {
 func proposalTo(p *schedule.Proposal) *cellv1.Proposal {
 	out := &cellv1.Proposal{Hosts: int32(p.Hosts), Passed: int32(p.Passed)}
 	for _, r := range p.Rejects {
-		out.Rejects = append(out.Rejects, &cellv1.Reject{Filter: r.Filter, Detail: r.Detail, Hosts: int32(r.Hosts)})
+		out.Rejects = append(out.Rejects, &cellv1.Reject{Filter: r.Filter, Detail: r.Detail, Hosts: int32(r.Hosts), Example: r.Example})
 	}
 	for _, b := range p.Bounds {
 		out.Bounds = append(out.Bounds, &cellv1.Bounds{Min: b.Min, Max: b.Max})
@@ -84,8 +85,17 @@ func proposalTo(p *schedule.Proposal) *cellv1.Proposal {
 	for _, c := range p.Candidates {
 		out.Candidates = append(out.Candidates, &cellv1.Candidate{
 			HostUuid: c.Host.String(), ServiceHost: c.ServiceHost, Nodename: c.NodeName, AvailabilityZone: c.Zone,
-			Raw: c.Raw, Weight: c.Weight, Tie: c.Tie,
+			Raw: c.Raw, Weight: c.Weight, Tie: c.Tie, Multipliers: c.Multipliers,
 		})
+	}
+	for _, b := range p.Multipliers {
+		out.Multipliers = append(out.Multipliers, &cellv1.Bounds{Min: b.Min, Max: b.Max})
+	}
+	for _, w := range p.Warnings {
+		out.Warnings = append(out.Warnings, &cellv1.Warning{Key: w.Key, Hosts: int32(w.Hosts)})
+	}
+	if r := p.Raised; r != nil {
+		out.Raised = &cellv1.Raised{Stage: r.Stage, Filter: r.Filter, Host: r.Host, Class: r.Class, Message: r.Message}
 	}
 	return out
 }

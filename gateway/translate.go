@@ -117,6 +117,7 @@ func (s *selecting) translate() error {
 	}
 	s.request, s.asked = &request, &request
 	s.rules = rulesFor(s.g.cfg, s.req.GetRequestSpec().GetStrategy())
+	s.ignored = append(s.ignored, nova.Unread(s.request, s.rules, path)...)
 	return s.g.resolveDestination(s.request, path)
 }
 
@@ -144,10 +145,13 @@ func SpecOf(r *cellgatev1.RequestSpec) nova.Spec {
 	s := nova.Spec{
 		Path: "request_spec",
 		Flavor: nova.Flavor{
-			VCPUs: int64(f.GetVcpus()), MemoryMB: int64(f.GetMemoryMb()), RootGB: int64(f.GetRootGb()),
+			Name: f.GetName(), VCPUs: int64(f.GetVcpus()), MemoryMB: int64(f.GetMemoryMb()), RootGB: int64(f.GetRootGb()),
 			EphemeralGB: int64(f.GetEphemeralGb()), SwapMB: int64(f.GetSwapMb()), ExtraSpecs: f.GetExtraSpecs(),
 		},
 		ImageProperties:     r.GetImage().GetProperties(),
+		ImageID:             r.GetImage().GetId(),
+		HasImage:            r.GetImage() != nil,
+		ProjectID:           r.GetProjectId(),
 		RequiredTraits:      r.GetRequiredTraits(),
 		ForbiddenTraits:     r.GetForbiddenTraits(),
 		ForbiddenAggregates: r.GetForbiddenAggregates(),

@@ -36,7 +36,11 @@ func placementOf(r *schedule.Request, rules *schedule.Rules) *cellv1.Placement {
 		Consume: &cellv1.Consumption{
 			Vcpus: int32(r.Consume.VCPUs), MemoryMb: int32(r.Consume.RAMMB), DiskMb: r.Consume.DiskMB,
 		},
-		Rules: &cellv1.Rules{Filters: rules.Filters, DefaultAvailabilityZone: rules.DefaultAvailabilityZone},
+		Rules: &cellv1.Rules{
+			Filters: rules.Filters, DefaultAvailabilityZone: rules.DefaultAvailabilityZone,
+			Options: optionsOf(rules.Options),
+		},
+		Nova: novaOf(r.Nova),
 	}
 	for _, a := range r.Resources {
 		p.Resources = append(p.Resources, &cellv1.Amount{ResourceClass: a.Class, Amount: int32(a.N)})
@@ -97,12 +101,17 @@ func knowledgeOf(k *schedule.Knowledge) *cellv1.Knowledge {
 // proposalFrom reads a cell's answer. A malformed one is an error that says
 // where.
 func proposalFrom(p *cellv1.Proposal) (*schedule.Proposal, error) {
-	out := &schedule.Proposal{Hosts: int(p.GetHosts()), Passed: int(p.GetPassed())}
-	for _, r := range p.GetRejects() {
-		out.Rejects = append(out.Rejects, schedule.Reject{Filter: r.GetFilter(), Detail: r.GetDetail(), Hosts: int(r.GetHosts())})
+	out := &schedule.Proposal{
+		Hosts: int(p.GetHosts()), Passed: int(p.GetPassed()), Bounds: boundsFrom(p.GetBounds()),
+		Multipliers: boundsFrom(p.GetMultipliers()), Raised: raisedFrom(p.GetRaised()),
 	}
-	for _, b := range p.GetBounds() {
-		out.Bounds = append(out.Bounds, schedule.Bounds{Min: b.GetMin(), Max: b.GetMax()})
+	for _, w := range p.GetWarnings() {
+		out.Warnings = append(out.Warnings, schedule.Warning{Key: w.GetKey(), Hosts: int(w.GetHosts())})
+	}
+	for _, r := range p.GetRejects() {
+		out.Rejects = append(out.Rejects, schedule.Reject{
+			Filter: r.GetFilter(), Detail: r.GetDetail(), Hosts: int(r.GetHosts()), Example: r.GetExample(),
+		})
 	}
 	for i, g := range p.GetGroupHosts() {
 		id, err := schedule.ParseID(g.GetHostUuid())
@@ -118,7 +127,7 @@ func proposalFrom(p *cellv1.Proposal) (*schedule.Proposal, error) {
 		}
 		out.Candidates = append(out.Candidates, schedule.Candidate{
 			Host: id, ServiceHost: c.GetServiceHost(), NodeName: c.GetNodename(), Zone: c.GetAvailabilityZone(),
-			Raw: c.GetRaw(), Weight: c.GetWeight(), Tie: c.GetTie(),
+			Raw: c.GetRaw(), Weight: c.GetWeight(), Tie: c.GetTie(), Multipliers: c.GetMultipliers(),
 		})
 	}
 	return out, nil

@@ -64,15 +64,13 @@ func ParseFacts(t FactTexts) *Facts {
 	f.readSupported()
 	f.readStats()
 	f.readMetrics()
-	if t.HostIP != "" {
-		ip, err := netip.ParseAddr(t.HostIP)
-		if err != nil {
-			f.fail("host_ip", "AddrFormatError: failed to detect a valid IP address from %q", t.HostIP)
-		}
-		f.ip = ip
-	}
+	// An address that is none fails only who asks for one: see CIDRFilter.
+	f.ip, _ = netip.ParseAddr(t.HostIP)
 	return f
 }
+
+// HasAddress reports whether HostIP is an address.
+func (f *Facts) HasAddress() bool { return f.ip.IsValid() }
 
 func (f *Facts) fail(field, format string, args ...any) {
 	if f.Failed == nil {

@@ -119,3 +119,9 @@ func (r *row) stat(key string) (value, bool) {
 	v, ok := r.host.Facts.stats.v[key]
 	return v, ok
 }
+
+// HostAttribute reports whether Nova's HostState has an attribute of the name.
+func HostAttribute(name string) bool {
+	_, ok := (&row{host: &Host{}}).attribute(name)
+	return ok
+}

@@ -44,8 +44,7 @@ func (s *scan) readCapability(spec Pair) (capability, bool) {
 	c := capability{path: strings.Split(spec.Key, ":"), want: readOperator(spec.Value)}
 	if len(c.path) == 1 {
 		c.bare = true
-		_, attribute := (&row{host: &Host{}}).attribute(spec.Key)
-		return c, attribute || s.t.names.stats.id(spec.Key) >= 0
+		return c, HostAttribute(spec.Key) || s.t.names.stats.id(spec.Key) >= 0
 	}
 	scope := c.path[0]
 	c.path = c.path[1:]

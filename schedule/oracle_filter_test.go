@@ -96,7 +96,7 @@ func (s *naiveState) check(filter string, h *Host, r *Request, rules *Rules, aff
 			return "", len(affinity) == 0 || slices.Contains(affinity, h.ServiceHost)
 		}
 	default:
-		panic("no filter " + filter)
+		return naiveNovaFilter(filter, h, r)
 	}
 	return "", true
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"cellgate/internal/fault"
 )
@@ -122,6 +123,13 @@ func (p *PutHost) problem() string {
 	} {
 		if r := textProblem(f.path, f.text); r != "" {
 			return r
+		}
+	}
+	if f := h.Facts; f != nil {
+		for _, text := range [...]string{f.CPUInfo, f.SupportedInstances, f.Stats, f.Metrics, f.NUMATopology, f.PCIStats} {
+			if len(text) > MaxFact || !utf8.ValidString(text) {
+				return "host.facts: each must be at most " + strconv.Itoa(MaxFact) + " bytes of UTF-8"
+			}
 		}
 	}
 	switch {

@@ -23,7 +23,9 @@ type Host struct {
 	HypervisorType    string
 	HypervisorVersion int32
 	HostIP            string
-	AgentVersion      int32
+	// Facts are what Nova's filters compare; nil for nothing.
+	Facts        *Facts
+	AgentVersion int32
 	// BootID and StateVersion say which state of which agent life this is.
 	BootID       string
 	StateVersion uint64
@@ -32,6 +34,20 @@ type Host struct {
 	// generation is the higher of the two. Decide sets it.
 	Generation int64
 }
+
+// Facts are JSON texts as the columns of Nova's compute_nodes have them; empty for
+// NULL. A store keeps them as they are.
+type Facts struct {
+	CPUInfo            string
+	SupportedInstances string
+	Stats              string
+	Metrics            string
+	NUMATopology       string
+	PCIStats           string
+}
+
+// MaxFact bounds the bytes of each of the Facts.
+const MaxFact = 1 << 20
 
 // Provider is a resource provider of a host's tree.
 type Provider struct {

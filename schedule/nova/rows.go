@@ -115,6 +115,9 @@ func (n *ComputeNode) facts() *schedule.Facts {
 	if n.FreeDiskGB != nil && n.SupportedInstances == "" {
 		fail(f, "supported_instances", "NotImplementedError: Cannot load 'supported_hv_specs' in the base class")
 	}
+	if n.HostIP != "" && !f.HasAddress() {
+		fail(f, "host_ip", "ValueError: Network \""+n.HostIP+"\" is not valid")
+	}
 	return f
 }
 

@@ -35,6 +35,12 @@ func rowHost(m *storagev1.Host) *shard.Host {
 		HostIP: m.HostIp, AgentVersion: m.AgentVersion,
 		BootID: m.BootId, StateVersion: m.StateVersion, Generation: m.Generation,
 	}
+	if f := m.Facts; f != nil {
+		h.Facts = &shard.Facts{
+			CPUInfo: f.CpuInfo, SupportedInstances: f.SupportedInstances, Stats: f.Stats, Metrics: f.Metrics,
+			NUMATopology: f.NumaTopology, PCIStats: f.PciStats,
+		}
+	}
 	for _, p := range m.Providers {
 		row := shard.Provider{UUID: p.Uuid, ParentUUID: p.ParentUuid, Name: p.Name, Traits: p.Traits}
 		for _, i := range p.Inventories {

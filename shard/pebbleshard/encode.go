@@ -68,6 +68,12 @@ func hostRow(h *shard.Host) *storagev1.Host {
 		HostIp: h.HostIP, AgentVersion: h.AgentVersion,
 		BootId: h.BootID, StateVersion: h.StateVersion, Generation: h.Generation,
 	}
+	if f := h.Facts; f != nil {
+		m.Facts = &storagev1.Facts{
+			CpuInfo: f.CPUInfo, SupportedInstances: f.SupportedInstances, Stats: f.Stats, Metrics: f.Metrics,
+			NumaTopology: f.NUMATopology, PciStats: f.PCIStats,
+		}
+	}
 	for _, p := range h.Providers {
 		row := &storagev1.Provider{Uuid: p.UUID, ParentUuid: p.ParentUUID, Name: p.Name, Traits: p.Traits}
 		for _, i := range p.Inventories {

@@ -35,6 +35,7 @@ func NewHost(n int, vcpus int64) *shard.PutHost {
 	return &shard.PutHost{Host: shard.Host{
 		UUID: HostID(n), ServiceHost: ServiceHost(n), NodeName: ServiceHost(n) + ".example.org",
 		BootID: "boot-1", StateVersion: 1, HypervisorType: "QEMU", HypervisorVersion: 8_002_000,
+		Facts: &shard.Facts{CPUInfo: `{"arch": "x86_64"}`, SupportedInstances: `[["x86_64", "kvm", "hvm"]]`, Stats: `{"rack": "r1"}`},
 		Providers: []shard.Provider{{
 			UUID: HostID(n), Name: ServiceHost(n), Traits: []string{"HW_CPU_X86_AVX2"},
 			Inventories: []shard.Inventory{{

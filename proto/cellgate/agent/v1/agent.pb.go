@@ -398,8 +398,10 @@ type FullState struct {
 	// Nova's number: 6002003 is 6.2.3.
 	HypervisorVersion int32  `protobuf:"varint,15,opt,name=hypervisor_version,json=hypervisorVersion,proto3" json:"hypervisor_version,omitempty"`
 	HostIp            string `protobuf:"bytes,16,opt,name=host_ip,json=hostIp,proto3" json:"host_ip,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// What Nova's filters compare with flavors and images; unset for nothing.
+	Facts         *Facts `protobuf:"bytes,17,opt,name=facts,proto3" json:"facts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FullState) Reset() {
@@ -544,6 +546,105 @@ func (x *FullState) GetHostIp() string {
 	return ""
 }
 
+func (x *FullState) GetFacts() *Facts {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
+// Facts are JSON texts as the columns of Nova's compute_nodes of the same names
+// have them; empty for NULL. A text that cannot be read refuses the state.
+type Facts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An object: {"arch": "x86_64", "model": …, "features": […], "topology": {…}}.
+	CpuInfo string `protobuf:"bytes,1,opt,name=cpu_info,json=cpuInfo,proto3" json:"cpu_info,omitempty"`
+	// [["x86_64", "kvm", "hvm"], …]: architecture, hypervisor, mode.
+	SupportedInstances string `protobuf:"bytes,2,opt,name=supported_instances,json=supportedInstances,proto3" json:"supported_instances,omitempty"`
+	// An object of capabilities by name.
+	Stats string `protobuf:"bytes,3,opt,name=stats,proto3" json:"stats,omitempty"`
+	// [{"name": "cpu.percent", "value": 0.4}, …]: Nova's monitor metrics.
+	Metrics string `protobuf:"bytes,4,opt,name=metrics,proto3" json:"metrics,omitempty"`
+	// A serialized NUMATopology.
+	NumaTopology string `protobuf:"bytes,5,opt,name=numa_topology,json=numaTopology,proto3" json:"numa_topology,omitempty"`
+	// A serialized PciDevicePoolList.
+	PciStats      string `protobuf:"bytes,6,opt,name=pci_stats,json=pciStats,proto3" json:"pci_stats,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Facts) Reset() {
+	*x = Facts{}
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Facts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Facts) ProtoMessage() {}
+
+func (x *Facts) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Facts.ProtoReflect.Descriptor instead.
+func (*Facts) Descriptor() ([]byte, []int) {
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Facts) GetCpuInfo() string {
+	if x != nil {
+		return x.CpuInfo
+	}
+	return ""
+}
+
+func (x *Facts) GetSupportedInstances() string {
+	if x != nil {
+		return x.SupportedInstances
+	}
+	return ""
+}
+
+func (x *Facts) GetStats() string {
+	if x != nil {
+		return x.Stats
+	}
+	return ""
+}
+
+func (x *Facts) GetMetrics() string {
+	if x != nil {
+		return x.Metrics
+	}
+	return ""
+}
+
+func (x *Facts) GetNumaTopology() string {
+	if x != nil {
+		return x.NumaTopology
+	}
+	return ""
+}
+
+func (x *Facts) GetPciStats() string {
+	if x != nil {
+		return x.PciStats
+	}
+	return ""
+}
+
 type Provider struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Uuid  string                 `protobuf:"bytes,1,opt,name=uuid,proto3" json:"uuid,omitempty"`
@@ -558,7 +659,7 @@ type Provider struct {
 
 func (x *Provider) Reset() {
 	*x = Provider{}
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[6]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -570,7 +671,7 @@ func (x *Provider) String() string {
 func (*Provider) ProtoMessage() {}
 
 func (x *Provider) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[6]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -583,7 +684,7 @@ func (x *Provider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Provider.ProtoReflect.Descriptor instead.
 func (*Provider) Descriptor() ([]byte, []int) {
-	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Provider) GetUuid() string {
@@ -640,7 +741,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[7]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -652,7 +753,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[7]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -665,7 +766,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Inventory) GetResourceClass() string {
@@ -730,7 +831,7 @@ type Aggregate struct {
 
 func (x *Aggregate) Reset() {
 	*x = Aggregate{}
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[8]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -742,7 +843,7 @@ func (x *Aggregate) String() string {
 func (*Aggregate) ProtoMessage() {}
 
 func (x *Aggregate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[8]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -755,7 +856,7 @@ func (x *Aggregate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aggregate.ProtoReflect.Descriptor instead.
 func (*Aggregate) Descriptor() ([]byte, []int) {
-	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Aggregate) GetUuid() string {
@@ -791,7 +892,7 @@ type Instance struct {
 
 func (x *Instance) Reset() {
 	*x = Instance{}
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[9]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -803,7 +904,7 @@ func (x *Instance) String() string {
 func (*Instance) ProtoMessage() {}
 
 func (x *Instance) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[9]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -816,7 +917,7 @@ func (x *Instance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instance.ProtoReflect.Descriptor instead.
 func (*Instance) Descriptor() ([]byte, []int) {
-	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Instance) GetInstanceUuid() string {
@@ -858,7 +959,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -870,7 +971,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -883,7 +984,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Usage) GetProviderUuid() string {
@@ -932,7 +1033,7 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1a\n" +
-	"\bproblems\x18\x04 \x03(\tR\bproblems\"\x88\x06\n" +
+	"\bproblems\x18\x04 \x03(\tR\bproblems\"\xb8\x06\n" +
 	"\tFullState\x12!\n" +
 	"\aboot_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06bootId\x12!\n" +
 	"\aversion\x18\x02 \x01(\x04B\a\xbaH\x042\x02(\x01R\aversion\x12,\n" +
@@ -955,7 +1056,15 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\rfailed_builds\x18\r \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\ffailedBuilds\x121\n" +
 	"\x0fhypervisor_type\x18\x0e \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x0ehypervisorType\x126\n" +
 	"\x12hypervisor_version\x18\x0f \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x11hypervisorVersion\x12 \n" +
-	"\ahost_ip\x18\x10 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06hostIp\"\xf8\x01\n" +
+	"\ahost_ip\x18\x10 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06hostIp\x12.\n" +
+	"\x05facts\x18\x11 \x01(\v2\x18.cellgate.agent.v1.FactsR\x05facts\"\x87\x02\n" +
+	"\x05Facts\x12$\n" +
+	"\bcpu_info\x18\x01 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\acpuInfo\x12:\n" +
+	"\x13supported_instances\x18\x02 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\x12supportedInstances\x12\x1f\n" +
+	"\x05stats\x18\x03 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\x05stats\x12#\n" +
+	"\ametrics\x18\x04 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\ametrics\x12.\n" +
+	"\rnuma_topology\x18\x05 \x01(\tB\t\xbaH\x06r\x04(\x80\x80@R\fnumaTopology\x12&\n" +
+	"\tpci_stats\x18\x06 \x01(\tB\t\xbaH\x06r\x04(\x80\x80@R\bpciStats\"\xf8\x01\n" +
 	"\bProvider\x12\x1c\n" +
 	"\x04uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x04uuid\x12,\n" +
 	"\vparent_uuid\x18\x02 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\n" +
@@ -1004,7 +1113,7 @@ func file_cellgate_agent_v1_agent_proto_rawDescGZIP() []byte {
 	return file_cellgate_agent_v1_agent_proto_rawDescData
 }
 
-var file_cellgate_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_cellgate_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_cellgate_agent_v1_agent_proto_goTypes = []any{
 	(*ReportRequest)(nil),       // 0: cellgate.agent.v1.ReportRequest
 	(*ReportResponse)(nil),      // 1: cellgate.agent.v1.ReportResponse
@@ -1012,33 +1121,35 @@ var file_cellgate_agent_v1_agent_proto_goTypes = []any{
 	(*Accepted)(nil),            // 3: cellgate.agent.v1.Accepted
 	(*Refused)(nil),             // 4: cellgate.agent.v1.Refused
 	(*FullState)(nil),           // 5: cellgate.agent.v1.FullState
-	(*Provider)(nil),            // 6: cellgate.agent.v1.Provider
-	(*Inventory)(nil),           // 7: cellgate.agent.v1.Inventory
-	(*Aggregate)(nil),           // 8: cellgate.agent.v1.Aggregate
-	(*Instance)(nil),            // 9: cellgate.agent.v1.Instance
-	(*Usage)(nil),               // 10: cellgate.agent.v1.Usage
-	nil,                         // 11: cellgate.agent.v1.Aggregate.MetadataEntry
-	(*durationpb.Duration)(nil), // 12: google.protobuf.Duration
+	(*Facts)(nil),               // 6: cellgate.agent.v1.Facts
+	(*Provider)(nil),            // 7: cellgate.agent.v1.Provider
+	(*Inventory)(nil),           // 8: cellgate.agent.v1.Inventory
+	(*Aggregate)(nil),           // 9: cellgate.agent.v1.Aggregate
+	(*Instance)(nil),            // 10: cellgate.agent.v1.Instance
+	(*Usage)(nil),               // 11: cellgate.agent.v1.Usage
+	nil,                         // 12: cellgate.agent.v1.Aggregate.MetadataEntry
+	(*durationpb.Duration)(nil), // 13: google.protobuf.Duration
 }
 var file_cellgate_agent_v1_agent_proto_depIdxs = []int32{
 	5,  // 0: cellgate.agent.v1.ReportRequest.full_state:type_name -> cellgate.agent.v1.FullState
 	2,  // 1: cellgate.agent.v1.ReportRequest.heartbeat:type_name -> cellgate.agent.v1.Heartbeat
 	3,  // 2: cellgate.agent.v1.ReportResponse.accepted:type_name -> cellgate.agent.v1.Accepted
 	4,  // 3: cellgate.agent.v1.ReportResponse.refused:type_name -> cellgate.agent.v1.Refused
-	12, // 4: cellgate.agent.v1.Accepted.heartbeat_every:type_name -> google.protobuf.Duration
-	6,  // 5: cellgate.agent.v1.FullState.providers:type_name -> cellgate.agent.v1.Provider
-	8,  // 6: cellgate.agent.v1.FullState.aggregates:type_name -> cellgate.agent.v1.Aggregate
-	9,  // 7: cellgate.agent.v1.FullState.instances:type_name -> cellgate.agent.v1.Instance
-	7,  // 8: cellgate.agent.v1.Provider.inventories:type_name -> cellgate.agent.v1.Inventory
-	11, // 9: cellgate.agent.v1.Aggregate.metadata:type_name -> cellgate.agent.v1.Aggregate.MetadataEntry
-	10, // 10: cellgate.agent.v1.Instance.usages:type_name -> cellgate.agent.v1.Usage
-	0,  // 11: cellgate.agent.v1.HostReports.Report:input_type -> cellgate.agent.v1.ReportRequest
-	1,  // 12: cellgate.agent.v1.HostReports.Report:output_type -> cellgate.agent.v1.ReportResponse
-	12, // [12:13] is the sub-list for method output_type
-	11, // [11:12] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	13, // 4: cellgate.agent.v1.Accepted.heartbeat_every:type_name -> google.protobuf.Duration
+	7,  // 5: cellgate.agent.v1.FullState.providers:type_name -> cellgate.agent.v1.Provider
+	9,  // 6: cellgate.agent.v1.FullState.aggregates:type_name -> cellgate.agent.v1.Aggregate
+	10, // 7: cellgate.agent.v1.FullState.instances:type_name -> cellgate.agent.v1.Instance
+	6,  // 8: cellgate.agent.v1.FullState.facts:type_name -> cellgate.agent.v1.Facts
+	8,  // 9: cellgate.agent.v1.Provider.inventories:type_name -> cellgate.agent.v1.Inventory
+	12, // 10: cellgate.agent.v1.Aggregate.metadata:type_name -> cellgate.agent.v1.Aggregate.MetadataEntry
+	11, // 11: cellgate.agent.v1.Instance.usages:type_name -> cellgate.agent.v1.Usage
+	0,  // 12: cellgate.agent.v1.HostReports.Report:input_type -> cellgate.agent.v1.ReportRequest
+	1,  // 13: cellgate.agent.v1.HostReports.Report:output_type -> cellgate.agent.v1.ReportResponse
+	13, // [13:14] is the sub-list for method output_type
+	12, // [12:13] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_agent_v1_agent_proto_init() }
@@ -1060,7 +1171,7 @@ func file_cellgate_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_agent_v1_agent_proto_rawDesc), len(file_cellgate_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

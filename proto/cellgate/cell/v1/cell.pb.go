@@ -56,8 +56,10 @@ type Placement struct {
 	// the group under affinity, and a host that it is on passes anti-affinity, as in
 	// Nova. Empty for none.
 	MovingInstance string `protobuf:"bytes,19,opt,name=moving_instance,json=movingInstance,proto3" json:"moving_instance,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// What only Nova's own filters and weighers read; unset for nothing.
+	Nova          *NovaRequest `protobuf:"bytes,20,opt,name=nova,proto3" json:"nova,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Placement) Reset() {
@@ -223,6 +225,474 @@ func (x *Placement) GetMovingInstance() string {
 	return ""
 }
 
+func (x *Placement) GetNova() *NovaRequest {
+	if x != nil {
+		return x.Nova
+	}
+	return nil
+}
+
+// NovaRequest mirrors schedule.NovaRequest: flavor, image and hints as Nova's
+// filters compare them with hosts and aggregates.
+type NovaRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Flavor    *NovaFlavor            `protobuf:"bytes,1,opt,name=flavor,proto3" json:"flavor,omitempty"`
+	Image     *NovaImage             `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
+	Hints     []*NovaHint            `protobuf:"bytes,3,rep,name=hints,proto3" json:"hints,omitempty"`
+	ProjectId string                 `protobuf:"bytes,4,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// Hosts that were tried before.
+	Retry []*RetryHost `protobuf:"bytes,5,rep,name=retry,proto3" json:"retry,omitempty"`
+	// The instance is rebuilt where it is: only filters run that Nova runs then.
+	Rebuild       bool `protobuf:"varint,6,opt,name=rebuild,proto3" json:"rebuild,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NovaRequest) Reset() {
+	*x = NovaRequest{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NovaRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NovaRequest) ProtoMessage() {}
+
+func (x *NovaRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NovaRequest.ProtoReflect.Descriptor instead.
+func (*NovaRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *NovaRequest) GetFlavor() *NovaFlavor {
+	if x != nil {
+		return x.Flavor
+	}
+	return nil
+}
+
+func (x *NovaRequest) GetImage() *NovaImage {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+func (x *NovaRequest) GetHints() []*NovaHint {
+	if x != nil {
+		return x.Hints
+	}
+	return nil
+}
+
+func (x *NovaRequest) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *NovaRequest) GetRetry() []*RetryHost {
+	if x != nil {
+		return x.Retry
+	}
+	return nil
+}
+
+func (x *NovaRequest) GetRebuild() bool {
+	if x != nil {
+		return x.Rebuild
+	}
+	return false
+}
+
+type NovaFlavor struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name        string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Vcpus       int64                  `protobuf:"varint,3,opt,name=vcpus,proto3" json:"vcpus,omitempty"`
+	MemoryMb    int64                  `protobuf:"varint,4,opt,name=memory_mb,json=memoryMb,proto3" json:"memory_mb,omitempty"`
+	RootGb      int64                  `protobuf:"varint,5,opt,name=root_gb,json=rootGb,proto3" json:"root_gb,omitempty"`
+	EphemeralGb int64                  `protobuf:"varint,6,opt,name=ephemeral_gb,json=ephemeralGb,proto3" json:"ephemeral_gb,omitempty"`
+	SwapMb      int64                  `protobuf:"varint,7,opt,name=swap_mb,json=swapMb,proto3" json:"swap_mb,omitempty"`
+	// In the order they are looked at.
+	ExtraSpecs    []*Pair `protobuf:"bytes,8,rep,name=extra_specs,json=extraSpecs,proto3" json:"extra_specs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NovaFlavor) Reset() {
+	*x = NovaFlavor{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NovaFlavor) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NovaFlavor) ProtoMessage() {}
+
+func (x *NovaFlavor) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NovaFlavor.ProtoReflect.Descriptor instead.
+func (*NovaFlavor) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *NovaFlavor) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *NovaFlavor) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NovaFlavor) GetVcpus() int64 {
+	if x != nil {
+		return x.Vcpus
+	}
+	return 0
+}
+
+func (x *NovaFlavor) GetMemoryMb() int64 {
+	if x != nil {
+		return x.MemoryMb
+	}
+	return 0
+}
+
+func (x *NovaFlavor) GetRootGb() int64 {
+	if x != nil {
+		return x.RootGb
+	}
+	return 0
+}
+
+func (x *NovaFlavor) GetEphemeralGb() int64 {
+	if x != nil {
+		return x.EphemeralGb
+	}
+	return 0
+}
+
+func (x *NovaFlavor) GetSwapMb() int64 {
+	if x != nil {
+		return x.SwapMb
+	}
+	return 0
+}
+
+func (x *NovaFlavor) GetExtraSpecs() []*Pair {
+	if x != nil {
+		return x.ExtraSpecs
+	}
+	return nil
+}
+
+type Pair struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pair) Reset() {
+	*x = Pair{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pair) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pair) ProtoMessage() {}
+
+func (x *Pair) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pair.ProtoReflect.Descriptor instead.
+func (*Pair) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Pair) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Pair) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+type NovaImage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Properties    []*ImageProperty       `protobuf:"bytes,2,rep,name=properties,proto3" json:"properties,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NovaImage) Reset() {
+	*x = NovaImage{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NovaImage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NovaImage) ProtoMessage() {}
+
+func (x *NovaImage) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NovaImage.ProtoReflect.Descriptor instead.
+func (*NovaImage) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *NovaImage) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *NovaImage) GetProperties() []*ImageProperty {
+	if x != nil {
+		return x.Properties
+	}
+	return nil
+}
+
+type ImageProperty struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What Python's str makes of the value.
+	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// The value is 0, false or empty.
+	Zero          bool `protobuf:"varint,3,opt,name=zero,proto3" json:"zero,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImageProperty) Reset() {
+	*x = ImageProperty{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImageProperty) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImageProperty) ProtoMessage() {}
+
+func (x *ImageProperty) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImageProperty.ProtoReflect.Descriptor instead.
+func (*ImageProperty) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ImageProperty) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ImageProperty) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *ImageProperty) GetZero() bool {
+	if x != nil {
+		return x.Zero
+	}
+	return false
+}
+
+// NovaHint is a scheduler hint; one value is that value itself, any other number
+// is a list.
+type NovaHint struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Values        []string               `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NovaHint) Reset() {
+	*x = NovaHint{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NovaHint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NovaHint) ProtoMessage() {}
+
+func (x *NovaHint) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NovaHint.ProtoReflect.Descriptor instead.
+func (*NovaHint) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *NovaHint) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NovaHint) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+type RetryHost struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryHost) Reset() {
+	*x = RetryHost{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryHost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryHost) ProtoMessage() {}
+
+func (x *RetryHost) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryHost.ProtoReflect.Descriptor instead.
+func (*RetryHost) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *RetryHost) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *RetryHost) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
 type Amount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ResourceClass string                 `protobuf:"bytes,1,opt,name=resource_class,json=resourceClass,proto3" json:"resource_class,omitempty"`
@@ -233,7 +703,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[1]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -245,7 +715,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[1]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -258,7 +728,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{1}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Amount) GetResourceClass() string {
@@ -284,7 +754,7 @@ type NameSet struct {
 
 func (x *NameSet) Reset() {
 	*x = NameSet{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -296,7 +766,7 @@ func (x *NameSet) String() string {
 func (*NameSet) ProtoMessage() {}
 
 func (x *NameSet) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -309,7 +779,7 @@ func (x *NameSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameSet.ProtoReflect.Descriptor instead.
 func (*NameSet) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{2}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NameSet) GetNames() []string {
@@ -335,7 +805,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -347,7 +817,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -360,7 +830,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{3}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Group) GetUuid() string {
@@ -416,7 +886,7 @@ type Consumption struct {
 
 func (x *Consumption) Reset() {
 	*x = Consumption{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -428,7 +898,7 @@ func (x *Consumption) String() string {
 func (*Consumption) ProtoMessage() {}
 
 func (x *Consumption) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -441,7 +911,7 @@ func (x *Consumption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consumption.ProtoReflect.Descriptor instead.
 func (*Consumption) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{4}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Consumption) GetVcpus() int32 {
@@ -472,13 +942,15 @@ type Rules struct {
 	Filters                 []string               `protobuf:"bytes,1,rep,name=filters,proto3" json:"filters,omitempty"`
 	Weighers                []*Weigher             `protobuf:"bytes,2,rep,name=weighers,proto3" json:"weighers,omitempty"`
 	DefaultAvailabilityZone string                 `protobuf:"bytes,3,opt,name=default_availability_zone,json=defaultAvailabilityZone,proto3" json:"default_availability_zone,omitempty"`
-	unknownFields           protoimpl.UnknownFields
-	sizeCache               protoimpl.SizeCache
+	// Unset: Nova's defaults.
+	Options       *Options `protobuf:"bytes,4,opt,name=options,proto3" json:"options,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -490,7 +962,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -503,7 +975,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{5}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Rules) GetFilters() []string {
@@ -527,6 +999,224 @@ func (x *Rules) GetDefaultAvailabilityZone() string {
 	return ""
 }
 
+func (x *Rules) GetOptions() *Options {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+// Options mirrors schedule.Options: Nova's options that filters and weighers read.
+type Options struct {
+	state                                      protoimpl.MessageState `protogen:"open.v1"`
+	MaxIoOpsPerHost                            int64                  `protobuf:"varint,1,opt,name=max_io_ops_per_host,json=maxIoOpsPerHost,proto3" json:"max_io_ops_per_host,omitempty"`
+	MaxInstancesPerHost                        int64                  `protobuf:"varint,2,opt,name=max_instances_per_host,json=maxInstancesPerHost,proto3" json:"max_instances_per_host,omitempty"`
+	IsolatedHosts                              []string               `protobuf:"bytes,3,rep,name=isolated_hosts,json=isolatedHosts,proto3" json:"isolated_hosts,omitempty"`
+	IsolatedImages                             []string               `protobuf:"bytes,4,rep,name=isolated_images,json=isolatedImages,proto3" json:"isolated_images,omitempty"`
+	RestrictIsolatedHostsToIsolatedImages      bool                   `protobuf:"varint,5,opt,name=restrict_isolated_hosts_to_isolated_images,json=restrictIsolatedHostsToIsolatedImages,proto3" json:"restrict_isolated_hosts_to_isolated_images,omitempty"`
+	ImagePropertiesDefaultArchitecture         string                 `protobuf:"bytes,6,opt,name=image_properties_default_architecture,json=imagePropertiesDefaultArchitecture,proto3" json:"image_properties_default_architecture,omitempty"`
+	AggregateImagePropertiesIsolationNamespace string                 `protobuf:"bytes,7,opt,name=aggregate_image_properties_isolation_namespace,json=aggregateImagePropertiesIsolationNamespace,proto3" json:"aggregate_image_properties_isolation_namespace,omitempty"`
+	AggregateImagePropertiesIsolationSeparator string                 `protobuf:"bytes,8,opt,name=aggregate_image_properties_isolation_separator,json=aggregateImagePropertiesIsolationSeparator,proto3" json:"aggregate_image_properties_isolation_separator,omitempty"`
+	MetricsWeightSetting                       []*Ratio               `protobuf:"bytes,9,rep,name=metrics_weight_setting,json=metricsWeightSetting,proto3" json:"metrics_weight_setting,omitempty"`
+	MetricsRequired                            bool                   `protobuf:"varint,10,opt,name=metrics_required,json=metricsRequired,proto3" json:"metrics_required,omitempty"`
+	MetricsWeightOfUnavailable                 float64                `protobuf:"fixed64,11,opt,name=metrics_weight_of_unavailable,json=metricsWeightOfUnavailable,proto3" json:"metrics_weight_of_unavailable,omitempty"`
+	ImagePropsWeightSetting                    []*Ratio               `protobuf:"bytes,12,rep,name=image_props_weight_setting,json=imagePropsWeightSetting,proto3" json:"image_props_weight_setting,omitempty"`
+	HostSubsetSize                             int32                  `protobuf:"varint,13,opt,name=host_subset_size,json=hostSubsetSize,proto3" json:"host_subset_size,omitempty"`
+	// The metadata key filter_tenant_id alone isolates tenants.
+	ExactTenantKey bool `protobuf:"varint,14,opt,name=exact_tenant_key,json=exactTenantKey,proto3" json:"exact_tenant_key,omitempty"`
+	// What raises an exception in Nova fails the query.
+	StrictNova    bool `protobuf:"varint,15,opt,name=strict_nova,json=strictNova,proto3" json:"strict_nova,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Options) Reset() {
+	*x = Options{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Options) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Options) ProtoMessage() {}
+
+func (x *Options) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Options.ProtoReflect.Descriptor instead.
+func (*Options) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Options) GetMaxIoOpsPerHost() int64 {
+	if x != nil {
+		return x.MaxIoOpsPerHost
+	}
+	return 0
+}
+
+func (x *Options) GetMaxInstancesPerHost() int64 {
+	if x != nil {
+		return x.MaxInstancesPerHost
+	}
+	return 0
+}
+
+func (x *Options) GetIsolatedHosts() []string {
+	if x != nil {
+		return x.IsolatedHosts
+	}
+	return nil
+}
+
+func (x *Options) GetIsolatedImages() []string {
+	if x != nil {
+		return x.IsolatedImages
+	}
+	return nil
+}
+
+func (x *Options) GetRestrictIsolatedHostsToIsolatedImages() bool {
+	if x != nil {
+		return x.RestrictIsolatedHostsToIsolatedImages
+	}
+	return false
+}
+
+func (x *Options) GetImagePropertiesDefaultArchitecture() string {
+	if x != nil {
+		return x.ImagePropertiesDefaultArchitecture
+	}
+	return ""
+}
+
+func (x *Options) GetAggregateImagePropertiesIsolationNamespace() string {
+	if x != nil {
+		return x.AggregateImagePropertiesIsolationNamespace
+	}
+	return ""
+}
+
+func (x *Options) GetAggregateImagePropertiesIsolationSeparator() string {
+	if x != nil {
+		return x.AggregateImagePropertiesIsolationSeparator
+	}
+	return ""
+}
+
+func (x *Options) GetMetricsWeightSetting() []*Ratio {
+	if x != nil {
+		return x.MetricsWeightSetting
+	}
+	return nil
+}
+
+func (x *Options) GetMetricsRequired() bool {
+	if x != nil {
+		return x.MetricsRequired
+	}
+	return false
+}
+
+func (x *Options) GetMetricsWeightOfUnavailable() float64 {
+	if x != nil {
+		return x.MetricsWeightOfUnavailable
+	}
+	return 0
+}
+
+func (x *Options) GetImagePropsWeightSetting() []*Ratio {
+	if x != nil {
+		return x.ImagePropsWeightSetting
+	}
+	return nil
+}
+
+func (x *Options) GetHostSubsetSize() int32 {
+	if x != nil {
+		return x.HostSubsetSize
+	}
+	return 0
+}
+
+func (x *Options) GetExactTenantKey() bool {
+	if x != nil {
+		return x.ExactTenantKey
+	}
+	return false
+}
+
+func (x *Options) GetStrictNova() bool {
+	if x != nil {
+		return x.StrictNova
+	}
+	return false
+}
+
+type Ratio struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Ratio         float64                `protobuf:"fixed64,2,opt,name=ratio,proto3" json:"ratio,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ratio) Reset() {
+	*x = Ratio{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ratio) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ratio) ProtoMessage() {}
+
+func (x *Ratio) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ratio.ProtoReflect.Descriptor instead.
+func (*Ratio) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Ratio) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Ratio) GetRatio() float64 {
+	if x != nil {
+		return x.Ratio
+	}
+	return 0
+}
+
 type Weigher struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -537,7 +1227,7 @@ type Weigher struct {
 
 func (x *Weigher) Reset() {
 	*x = Weigher{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -549,7 +1239,7 @@ func (x *Weigher) String() string {
 func (*Weigher) ProtoMessage() {}
 
 func (x *Weigher) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -562,7 +1252,7 @@ func (x *Weigher) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Weigher.ProtoReflect.Descriptor instead.
 func (*Weigher) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Weigher) GetName() string {
@@ -606,7 +1296,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -618,7 +1308,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -631,7 +1321,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Query) GetPlacement() []byte {
@@ -700,7 +1390,7 @@ type Take struct {
 
 func (x *Take) Reset() {
 	*x = Take{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -712,7 +1402,7 @@ func (x *Take) String() string {
 func (*Take) ProtoMessage() {}
 
 func (x *Take) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -725,7 +1415,7 @@ func (x *Take) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Take.ProtoReflect.Descriptor instead.
 func (*Take) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Take) GetHostUuid() string {
@@ -760,7 +1450,7 @@ type Knowledge struct {
 
 func (x *Knowledge) Reset() {
 	*x = Knowledge{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +1462,7 @@ func (x *Knowledge) String() string {
 func (*Knowledge) ProtoMessage() {}
 
 func (x *Knowledge) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +1475,7 @@ func (x *Knowledge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Knowledge.ProtoReflect.Descriptor instead.
 func (*Knowledge) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Knowledge) GetBounds() []*Bounds {
@@ -828,7 +1518,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -840,7 +1530,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -853,7 +1543,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Bounds) GetMin() float64 {
@@ -879,7 +1569,7 @@ type ProposeBatchRequest struct {
 
 func (x *ProposeBatchRequest) Reset() {
 	*x = ProposeBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -891,7 +1581,7 @@ func (x *ProposeBatchRequest) String() string {
 func (*ProposeBatchRequest) ProtoMessage() {}
 
 func (x *ProposeBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -904,7 +1594,7 @@ func (x *ProposeBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeBatchRequest.ProtoReflect.Descriptor instead.
 func (*ProposeBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ProposeBatchRequest) GetQueries() []*Query {
@@ -924,7 +1614,7 @@ type ProposeBatchResponse struct {
 
 func (x *ProposeBatchResponse) Reset() {
 	*x = ProposeBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -936,7 +1626,7 @@ func (x *ProposeBatchResponse) String() string {
 func (*ProposeBatchResponse) ProtoMessage() {}
 
 func (x *ProposeBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -949,7 +1639,7 @@ func (x *ProposeBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeBatchResponse.ProtoReflect.Descriptor instead.
 func (*ProposeBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ProposeBatchResponse) GetProposals() []*Proposal {
@@ -976,14 +1666,20 @@ type Proposal struct {
 	// Set when this query failed; everything else is then unset.
 	Failure *Failure `protobuf:"bytes,9,opt,name=failure,proto3" json:"failure,omitempty"`
 	// One for each of claims, in their order.
-	ClaimOrigins  []*ClaimOrigin `protobuf:"bytes,10,rep,name=claim_origins,json=claimOrigins,proto3" json:"claim_origins,omitempty"`
+	ClaimOrigins []*ClaimOrigin `protobuf:"bytes,10,rep,name=claim_origins,json=claimOrigins,proto3" json:"claim_origins,omitempty"`
+	// The least and greatest multiplier of hosts that passed, one a weigher; empty
+	// when the rules' hold for all.
+	Multipliers []*Bounds  `protobuf:"bytes,11,rep,name=multipliers,proto3" json:"multipliers,omitempty"`
+	Warnings    []*Warning `protobuf:"bytes,12,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// What Nova raises instead of an answer; only with strict_nova.
+	Raised        *Raised `protobuf:"bytes,13,opt,name=raised,proto3" json:"raised,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -995,7 +1691,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1008,7 +1704,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Proposal) GetTableVersion() string {
@@ -1081,6 +1777,157 @@ func (x *Proposal) GetClaimOrigins() []*ClaimOrigin {
 	return nil
 }
 
+func (x *Proposal) GetMultipliers() []*Bounds {
+	if x != nil {
+		return x.Multipliers
+	}
+	return nil
+}
+
+func (x *Proposal) GetWarnings() []*Warning {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+func (x *Proposal) GetRaised() *Raised {
+	if x != nil {
+		return x.Raised
+	}
+	return nil
+}
+
+// Warning is something that hosts say and that cannot be used.
+type Warning struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Hosts         int32                  `protobuf:"varint,2,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Warning) Reset() {
+	*x = Warning{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Warning) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Warning) ProtoMessage() {}
+
+func (x *Warning) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Warning.ProtoReflect.Descriptor instead.
+func (*Warning) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Warning) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Warning) GetHosts() int32 {
+	if x != nil {
+		return x.Hosts
+	}
+	return 0
+}
+
+// Raised is an exception of Nova's. It mirrors schedule.Raised.
+type Raised struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stage         string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
+	Filter        string                 `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
+	Host          string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
+	Class         string                 `protobuf:"bytes,4,opt,name=class,proto3" json:"class,omitempty"`
+	Message       string                 `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Raised) Reset() {
+	*x = Raised{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Raised) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Raised) ProtoMessage() {}
+
+func (x *Raised) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Raised.ProtoReflect.Descriptor instead.
+func (*Raised) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Raised) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *Raised) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *Raised) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Raised) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *Raised) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // ClaimOrigin is what a claim keeps of the request that made it: NewClaim's
 // fields of the same names. Empty for an adopted claim.
 type ClaimOrigin struct {
@@ -1098,7 +1945,7 @@ type ClaimOrigin struct {
 
 func (x *ClaimOrigin) Reset() {
 	*x = ClaimOrigin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1957,7 @@ func (x *ClaimOrigin) String() string {
 func (*ClaimOrigin) ProtoMessage() {}
 
 func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1970,7 @@ func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOrigin.ProtoReflect.Descriptor instead.
 func (*ClaimOrigin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ClaimOrigin) GetFingerprint() []byte {
@@ -1162,17 +2009,19 @@ func (x *ClaimOrigin) GetGroupPolicy() string {
 }
 
 type Reject struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Filter        string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
-	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
-	Hosts         int32                  `protobuf:"varint,3,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Filter string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	Detail string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
+	Hosts  int32                  `protobuf:"varint,3,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	// A service host, where the detail is "unreadable".
+	Example       string `protobuf:"bytes,4,opt,name=example,proto3" json:"example,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Reject) Reset() {
 	*x = Reject{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1184,7 +2033,7 @@ func (x *Reject) String() string {
 func (*Reject) ProtoMessage() {}
 
 func (x *Reject) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1197,7 +2046,7 @@ func (x *Reject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reject.ProtoReflect.Descriptor instead.
 func (*Reject) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Reject) GetFilter() string {
@@ -1221,6 +2070,13 @@ func (x *Reject) GetHosts() int32 {
 	return 0
 }
 
+func (x *Reject) GetExample() string {
+	if x != nil {
+		return x.Example
+	}
+	return ""
+}
+
 type GroupHost struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	HostUuid      string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
@@ -1232,7 +2088,7 @@ type GroupHost struct {
 
 func (x *GroupHost) Reset() {
 	*x = GroupHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1244,7 +2100,7 @@ func (x *GroupHost) String() string {
 func (*GroupHost) ProtoMessage() {}
 
 func (x *GroupHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1257,7 +2113,7 @@ func (x *GroupHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupHost.ProtoReflect.Descriptor instead.
 func (*GroupHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GroupHost) GetHostUuid() string {
@@ -1288,16 +2144,18 @@ type Candidate struct {
 	Nodename         string                 `protobuf:"bytes,3,opt,name=nodename,proto3" json:"nodename,omitempty"`
 	AvailabilityZone string                 `protobuf:"bytes,4,opt,name=availability_zone,json=availabilityZone,proto3" json:"availability_zone,omitempty"`
 	// Raw weights after clamping, one a weigher.
-	Raw           []float64 `protobuf:"fixed64,5,rep,packed,name=raw,proto3" json:"raw,omitempty"`
-	Weight        float64   `protobuf:"fixed64,6,opt,name=weight,proto3" json:"weight,omitempty"`
-	Tie           uint64    `protobuf:"varint,7,opt,name=tie,proto3" json:"tie,omitempty"`
+	Raw    []float64 `protobuf:"fixed64,5,rep,packed,name=raw,proto3" json:"raw,omitempty"`
+	Weight float64   `protobuf:"fixed64,6,opt,name=weight,proto3" json:"weight,omitempty"`
+	Tie    uint64    `protobuf:"varint,7,opt,name=tie,proto3" json:"tie,omitempty"`
+	// The host's own, one a weigher; empty: the rules'.
+	Multipliers   []float64 `protobuf:"fixed64,8,rep,packed,name=multipliers,proto3" json:"multipliers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1309,7 +2167,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1322,7 +2180,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{17}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Candidate) GetHostUuid() string {
@@ -1374,6 +2232,13 @@ func (x *Candidate) GetTie() uint64 {
 	return 0
 }
 
+func (x *Candidate) GetMultipliers() []float64 {
+	if x != nil {
+		return x.Multipliers
+	}
+	return nil
+}
+
 // Failure is an error of one item of a batch: a kind of internal/fault.
 type Failure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1385,7 +2250,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1397,7 +2262,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1410,7 +2275,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{18}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Failure) GetReason() string {
@@ -1436,7 +2301,7 @@ type ClaimBatchRequest struct {
 
 func (x *ClaimBatchRequest) Reset() {
 	*x = ClaimBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1448,7 +2313,7 @@ func (x *ClaimBatchRequest) String() string {
 func (*ClaimBatchRequest) ProtoMessage() {}
 
 func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1461,7 +2326,7 @@ func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchRequest.ProtoReflect.Descriptor instead.
 func (*ClaimBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{19}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ClaimBatchRequest) GetOps() []*ClaimOp {
@@ -1489,7 +2354,7 @@ type ClaimOp struct {
 
 func (x *ClaimOp) Reset() {
 	*x = ClaimOp{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1501,7 +2366,7 @@ func (x *ClaimOp) String() string {
 func (*ClaimOp) ProtoMessage() {}
 
 func (x *ClaimOp) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1514,7 +2379,7 @@ func (x *ClaimOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOp.ProtoReflect.Descriptor instead.
 func (*ClaimOp) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{20}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ClaimOp) GetOp() isClaimOp_Op {
@@ -1664,7 +2529,7 @@ type NewClaim struct {
 
 func (x *NewClaim) Reset() {
 	*x = NewClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1676,7 +2541,7 @@ func (x *NewClaim) String() string {
 func (*NewClaim) ProtoMessage() {}
 
 func (x *NewClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1689,7 +2554,7 @@ func (x *NewClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewClaim.ProtoReflect.Descriptor instead.
 func (*NewClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{21}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *NewClaim) GetClaimId() string {
@@ -1814,7 +2679,7 @@ type SwapClaim struct {
 
 func (x *SwapClaim) Reset() {
 	*x = SwapClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1826,7 +2691,7 @@ func (x *SwapClaim) String() string {
 func (*SwapClaim) ProtoMessage() {}
 
 func (x *SwapClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1839,7 +2704,7 @@ func (x *SwapClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwapClaim.ProtoReflect.Descriptor instead.
 func (*SwapClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{22}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SwapClaim) GetClaimId() string {
@@ -1896,7 +2761,7 @@ type TransferClaim struct {
 
 func (x *TransferClaim) Reset() {
 	*x = TransferClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +2773,7 @@ func (x *TransferClaim) String() string {
 func (*TransferClaim) ProtoMessage() {}
 
 func (x *TransferClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +2786,7 @@ func (x *TransferClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaim.ProtoReflect.Descriptor instead.
 func (*TransferClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{23}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TransferClaim) GetClaimId() string {
@@ -1957,7 +2822,7 @@ type ClaimGroup struct {
 
 func (x *ClaimGroup) Reset() {
 	*x = ClaimGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +2834,7 @@ func (x *ClaimGroup) String() string {
 func (*ClaimGroup) ProtoMessage() {}
 
 func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +2847,7 @@ func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimGroup.ProtoReflect.Descriptor instead.
 func (*ClaimGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{24}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ClaimGroup) GetUuid() string {
@@ -2025,7 +2890,7 @@ type ClaimRef struct {
 
 func (x *ClaimRef) Reset() {
 	*x = ClaimRef{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2037,7 +2902,7 @@ func (x *ClaimRef) String() string {
 func (*ClaimRef) ProtoMessage() {}
 
 func (x *ClaimRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2050,7 +2915,7 @@ func (x *ClaimRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRef.ProtoReflect.Descriptor instead.
 func (*ClaimRef) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{25}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ClaimRef) GetClaimId() string {
@@ -2088,7 +2953,7 @@ type GroupPin struct {
 
 func (x *GroupPin) Reset() {
 	*x = GroupPin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2100,7 +2965,7 @@ func (x *GroupPin) String() string {
 func (*GroupPin) ProtoMessage() {}
 
 func (x *GroupPin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2113,7 +2978,7 @@ func (x *GroupPin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPin.ProtoReflect.Descriptor instead.
 func (*GroupPin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{26}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GroupPin) GetGroupUuid() string {
@@ -2154,7 +3019,7 @@ type GroupUnpin struct {
 
 func (x *GroupUnpin) Reset() {
 	*x = GroupUnpin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2166,7 +3031,7 @@ func (x *GroupUnpin) String() string {
 func (*GroupUnpin) ProtoMessage() {}
 
 func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2179,7 +3044,7 @@ func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupUnpin.ProtoReflect.Descriptor instead.
 func (*GroupUnpin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{27}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GroupUnpin) GetGroupUuid() string {
@@ -2206,7 +3071,7 @@ type ClaimBatchResponse struct {
 
 func (x *ClaimBatchResponse) Reset() {
 	*x = ClaimBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2218,7 +3083,7 @@ func (x *ClaimBatchResponse) String() string {
 func (*ClaimBatchResponse) ProtoMessage() {}
 
 func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2231,7 +3096,7 @@ func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchResponse.ProtoReflect.Descriptor instead.
 func (*ClaimBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{28}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ClaimBatchResponse) GetOutcomes() []*ClaimOutcome {
@@ -2258,7 +3123,7 @@ type ClaimOutcome struct {
 
 func (x *ClaimOutcome) Reset() {
 	*x = ClaimOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2270,7 +3135,7 @@ func (x *ClaimOutcome) String() string {
 func (*ClaimOutcome) ProtoMessage() {}
 
 func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2283,7 +3148,7 @@ func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOutcome.ProtoReflect.Descriptor instead.
 func (*ClaimOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{29}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ClaimOutcome) GetClaim() *v1.Claim {
@@ -2329,7 +3194,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2341,7 +3206,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2354,7 +3219,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{30}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Refusal) GetReason() string {
@@ -2402,7 +3267,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2414,7 +3279,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2427,7 +3292,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{31}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListClaimsRequest) GetConsumerUuids() []string {
@@ -2485,7 +3350,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2497,7 +3362,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2510,7 +3375,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{32}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*v1.Claim {
@@ -2554,7 +3419,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2566,7 +3431,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2579,7 +3444,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{33}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListHostsRequest) GetHostUuid() string {
@@ -2649,7 +3514,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2661,7 +3526,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2674,7 +3539,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{34}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListHostsResponse) GetHosts() []*v1.Host {
@@ -2700,7 +3565,7 @@ type PutDecisionsRequest struct {
 
 func (x *PutDecisionsRequest) Reset() {
 	*x = PutDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2712,7 +3577,7 @@ func (x *PutDecisionsRequest) String() string {
 func (*PutDecisionsRequest) ProtoMessage() {}
 
 func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2725,7 +3590,7 @@ func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{35}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PutDecisionsRequest) GetDecisions() []*v1.Decision {
@@ -2743,7 +3608,7 @@ type PutDecisionsResponse struct {
 
 func (x *PutDecisionsResponse) Reset() {
 	*x = PutDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2755,7 +3620,7 @@ func (x *PutDecisionsResponse) String() string {
 func (*PutDecisionsResponse) ProtoMessage() {}
 
 func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2768,7 +3633,7 @@ func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{47}
 }
 
 type GetDecisionRequest struct {
@@ -2780,7 +3645,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2792,7 +3657,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2805,7 +3670,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -2824,7 +3689,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2836,7 +3701,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2849,7 +3714,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GetDecisionResponse) GetDecision() *v1.Decision {
@@ -2875,7 +3740,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2887,7 +3752,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2900,7 +3765,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListDecisionsRequest) GetInstanceUuid() string {
@@ -2956,7 +3821,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2968,7 +3833,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2981,7 +3846,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
@@ -3006,7 +3871,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3018,7 +3883,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3031,7 +3896,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
 }
 
 type GetSummaryResponse struct {
@@ -3060,7 +3925,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3072,7 +3937,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3085,7 +3950,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -3184,7 +4049,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3196,7 +4061,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3209,7 +4074,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -3230,7 +4095,7 @@ var File_cellgate_cell_v1_cell_proto protoreflect.FileDescriptor
 
 const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe5\x06\n" +
+	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\a\n" +
 	"\tPlacement\x126\n" +
 	"\tresources\x18\x01 \x03(\v2\x18.cellgate.cell.v1.AmountR\tresources\x12'\n" +
 	"\x0frequired_traits\x18\x02 \x03(\tR\x0erequiredTraits\x12)\n" +
@@ -3254,7 +4119,45 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\fcheck_forced\x18\x10 \x01(\bR\vcheckForced\x127\n" +
 	"\aconsume\x18\x11 \x01(\v2\x1d.cellgate.cell.v1.ConsumptionR\aconsume\x12-\n" +
 	"\x05rules\x18\x12 \x01(\v2\x17.cellgate.cell.v1.RulesR\x05rules\x12'\n" +
-	"\x0fmoving_instance\x18\x13 \x01(\tR\x0emovingInstance\"G\n" +
+	"\x0fmoving_instance\x18\x13 \x01(\tR\x0emovingInstance\x121\n" +
+	"\x04nova\x18\x14 \x01(\v2\x1d.cellgate.cell.v1.NovaRequestR\x04nova\"\x94\x02\n" +
+	"\vNovaRequest\x124\n" +
+	"\x06flavor\x18\x01 \x01(\v2\x1c.cellgate.cell.v1.NovaFlavorR\x06flavor\x121\n" +
+	"\x05image\x18\x02 \x01(\v2\x1b.cellgate.cell.v1.NovaImageR\x05image\x120\n" +
+	"\x05hints\x18\x03 \x03(\v2\x1a.cellgate.cell.v1.NovaHintR\x05hints\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x04 \x01(\tR\tprojectId\x121\n" +
+	"\x05retry\x18\x05 \x03(\v2\x1b.cellgate.cell.v1.RetryHostR\x05retry\x12\x18\n" +
+	"\arebuild\x18\x06 \x01(\bR\arebuild\"\xf1\x01\n" +
+	"\n" +
+	"NovaFlavor\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05vcpus\x18\x03 \x01(\x03R\x05vcpus\x12\x1b\n" +
+	"\tmemory_mb\x18\x04 \x01(\x03R\bmemoryMb\x12\x17\n" +
+	"\aroot_gb\x18\x05 \x01(\x03R\x06rootGb\x12!\n" +
+	"\fephemeral_gb\x18\x06 \x01(\x03R\vephemeralGb\x12\x17\n" +
+	"\aswap_mb\x18\a \x01(\x03R\x06swapMb\x127\n" +
+	"\vextra_specs\x18\b \x03(\v2\x16.cellgate.cell.v1.PairR\n" +
+	"extraSpecs\".\n" +
+	"\x04Pair\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\\\n" +
+	"\tNovaImage\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12?\n" +
+	"\n" +
+	"properties\x18\x02 \x03(\v2\x1f.cellgate.cell.v1.ImagePropertyR\n" +
+	"properties\"K\n" +
+	"\rImageProperty\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x12\n" +
+	"\x04zero\x18\x03 \x01(\bR\x04zero\"6\n" +
+	"\bNovaHint\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06values\x18\x02 \x03(\tR\x06values\"3\n" +
+	"\tRetryHost\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"G\n" +
 	"\x06Amount\x12%\n" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x16\n" +
 	"\x06amount\x18\x02 \x01(\x05R\x06amount\"\x1f\n" +
@@ -3270,11 +4173,33 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\vConsumption\x12\x14\n" +
 	"\x05vcpus\x18\x01 \x01(\x05R\x05vcpus\x12\x1b\n" +
 	"\tmemory_mb\x18\x02 \x01(\x05R\bmemoryMb\x12\x17\n" +
-	"\adisk_mb\x18\x03 \x01(\x03R\x06diskMb\"\x94\x01\n" +
+	"\adisk_mb\x18\x03 \x01(\x03R\x06diskMb\"\xc9\x01\n" +
 	"\x05Rules\x12\x18\n" +
 	"\afilters\x18\x01 \x03(\tR\afilters\x125\n" +
 	"\bweighers\x18\x02 \x03(\v2\x19.cellgate.cell.v1.WeigherR\bweighers\x12:\n" +
-	"\x19default_availability_zone\x18\x03 \x01(\tR\x17defaultAvailabilityZone\"=\n" +
+	"\x19default_availability_zone\x18\x03 \x01(\tR\x17defaultAvailabilityZone\x123\n" +
+	"\aoptions\x18\x04 \x01(\v2\x19.cellgate.cell.v1.OptionsR\aoptions\"\xba\a\n" +
+	"\aOptions\x12,\n" +
+	"\x13max_io_ops_per_host\x18\x01 \x01(\x03R\x0fmaxIoOpsPerHost\x123\n" +
+	"\x16max_instances_per_host\x18\x02 \x01(\x03R\x13maxInstancesPerHost\x12%\n" +
+	"\x0eisolated_hosts\x18\x03 \x03(\tR\risolatedHosts\x12'\n" +
+	"\x0fisolated_images\x18\x04 \x03(\tR\x0eisolatedImages\x12Y\n" +
+	"*restrict_isolated_hosts_to_isolated_images\x18\x05 \x01(\bR%restrictIsolatedHostsToIsolatedImages\x12Q\n" +
+	"%image_properties_default_architecture\x18\x06 \x01(\tR\"imagePropertiesDefaultArchitecture\x12b\n" +
+	".aggregate_image_properties_isolation_namespace\x18\a \x01(\tR*aggregateImagePropertiesIsolationNamespace\x12b\n" +
+	".aggregate_image_properties_isolation_separator\x18\b \x01(\tR*aggregateImagePropertiesIsolationSeparator\x12M\n" +
+	"\x16metrics_weight_setting\x18\t \x03(\v2\x17.cellgate.cell.v1.RatioR\x14metricsWeightSetting\x12)\n" +
+	"\x10metrics_required\x18\n" +
+	" \x01(\bR\x0fmetricsRequired\x12A\n" +
+	"\x1dmetrics_weight_of_unavailable\x18\v \x01(\x01R\x1ametricsWeightOfUnavailable\x12T\n" +
+	"\x1aimage_props_weight_setting\x18\f \x03(\v2\x17.cellgate.cell.v1.RatioR\x17imagePropsWeightSetting\x12(\n" +
+	"\x10host_subset_size\x18\r \x01(\x05R\x0ehostSubsetSize\x12(\n" +
+	"\x10exact_tenant_key\x18\x0e \x01(\bR\x0eexactTenantKey\x12\x1f\n" +
+	"\vstrict_nova\x18\x0f \x01(\bR\n" +
+	"strictNova\"1\n" +
+	"\x05Ratio\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05ratio\x18\x02 \x01(\x01R\x05ratio\"=\n" +
 	"\aWeigher\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -3304,7 +4229,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x13ProposeBatchRequest\x12>\n" +
 	"\aqueries\x18\x01 \x03(\v2\x17.cellgate.cell.v1.QueryB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80 R\aqueries\"P\n" +
 	"\x14ProposeBatchResponse\x128\n" +
-	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\xe3\x03\n" +
+	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\x88\x05\n" +
 	"\bProposal\x12#\n" +
 	"\rtable_version\x18\x01 \x01(\tR\ftableVersion\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x16\n" +
@@ -3319,22 +4244,35 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06claims\x18\b \x03(\v2\x12.cellgate.v1.ClaimR\x06claims\x123\n" +
 	"\afailure\x18\t \x01(\v2\x19.cellgate.cell.v1.FailureR\afailure\x12B\n" +
 	"\rclaim_origins\x18\n" +
-	" \x03(\v2\x1d.cellgate.cell.v1.ClaimOriginR\fclaimOrigins\"\xb0\x01\n" +
+	" \x03(\v2\x1d.cellgate.cell.v1.ClaimOriginR\fclaimOrigins\x12:\n" +
+	"\vmultipliers\x18\v \x03(\v2\x18.cellgate.cell.v1.BoundsR\vmultipliers\x125\n" +
+	"\bwarnings\x18\f \x03(\v2\x19.cellgate.cell.v1.WarningR\bwarnings\x120\n" +
+	"\x06raised\x18\r \x01(\v2\x18.cellgate.cell.v1.RaisedR\x06raised\"1\n" +
+	"\aWarning\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\"z\n" +
+	"\x06Raised\x12\x14\n" +
+	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x16\n" +
+	"\x06filter\x18\x02 \x01(\tR\x06filter\x12\x12\n" +
+	"\x04host\x18\x03 \x01(\tR\x04host\x12\x14\n" +
+	"\x05class\x18\x04 \x01(\tR\x05class\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"\xb0\x01\n" +
 	"\vClaimOrigin\x12 \n" +
 	"\vfingerprint\x18\x01 \x01(\fR\vfingerprint\x12\x16\n" +
 	"\x06answer\x18\x02 \x01(\fR\x06answer\x12%\n" +
 	"\x0einstance_index\x18\x03 \x01(\x05R\rinstanceIndex\x12\x1d\n" +
 	"\n" +
 	"moves_cell\x18\x04 \x01(\tR\tmovesCell\x12!\n" +
-	"\fgroup_policy\x18\x05 \x01(\tR\vgroupPolicy\"N\n" +
+	"\fgroup_policy\x18\x05 \x01(\tR\vgroupPolicy\"h\n" +
 	"\x06Reject\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
-	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\"e\n" +
+	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\x12\x18\n" +
+	"\aexample\x18\x04 \x01(\tR\aexample\"e\n" +
 	"\tGroupHost\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12!\n" +
 	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x12\x18\n" +
-	"\amembers\x18\x03 \x01(\x05R\amembers\"\xd0\x01\n" +
+	"\amembers\x18\x03 \x01(\x05R\amembers\"\xf2\x01\n" +
 	"\tCandidate\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12!\n" +
 	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x12\x1a\n" +
@@ -3342,7 +4280,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x11availability_zone\x18\x04 \x01(\tR\x10availabilityZone\x12\x10\n" +
 	"\x03raw\x18\x05 \x03(\x01R\x03raw\x12\x16\n" +
 	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12\x10\n" +
-	"\x03tie\x18\a \x01(\x04R\x03tie\";\n" +
+	"\x03tie\x18\a \x01(\x04R\x03tie\x12 \n" +
+	"\vmultipliers\x18\b \x03(\x01R\vmultipliers\";\n" +
 	"\aFailure\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"M\n" +
@@ -3521,129 +4460,153 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*Placement)(nil),             // 0: cellgate.cell.v1.Placement
-	(*Amount)(nil),                // 1: cellgate.cell.v1.Amount
-	(*NameSet)(nil),               // 2: cellgate.cell.v1.NameSet
-	(*Group)(nil),                 // 3: cellgate.cell.v1.Group
-	(*Consumption)(nil),           // 4: cellgate.cell.v1.Consumption
-	(*Rules)(nil),                 // 5: cellgate.cell.v1.Rules
-	(*Weigher)(nil),               // 6: cellgate.cell.v1.Weigher
-	(*Query)(nil),                 // 7: cellgate.cell.v1.Query
-	(*Take)(nil),                  // 8: cellgate.cell.v1.Take
-	(*Knowledge)(nil),             // 9: cellgate.cell.v1.Knowledge
-	(*Bounds)(nil),                // 10: cellgate.cell.v1.Bounds
-	(*ProposeBatchRequest)(nil),   // 11: cellgate.cell.v1.ProposeBatchRequest
-	(*ProposeBatchResponse)(nil),  // 12: cellgate.cell.v1.ProposeBatchResponse
-	(*Proposal)(nil),              // 13: cellgate.cell.v1.Proposal
-	(*ClaimOrigin)(nil),           // 14: cellgate.cell.v1.ClaimOrigin
-	(*Reject)(nil),                // 15: cellgate.cell.v1.Reject
-	(*GroupHost)(nil),             // 16: cellgate.cell.v1.GroupHost
-	(*Candidate)(nil),             // 17: cellgate.cell.v1.Candidate
-	(*Failure)(nil),               // 18: cellgate.cell.v1.Failure
-	(*ClaimBatchRequest)(nil),     // 19: cellgate.cell.v1.ClaimBatchRequest
-	(*ClaimOp)(nil),               // 20: cellgate.cell.v1.ClaimOp
-	(*NewClaim)(nil),              // 21: cellgate.cell.v1.NewClaim
-	(*SwapClaim)(nil),             // 22: cellgate.cell.v1.SwapClaim
-	(*TransferClaim)(nil),         // 23: cellgate.cell.v1.TransferClaim
-	(*ClaimGroup)(nil),            // 24: cellgate.cell.v1.ClaimGroup
-	(*ClaimRef)(nil),              // 25: cellgate.cell.v1.ClaimRef
-	(*GroupPin)(nil),              // 26: cellgate.cell.v1.GroupPin
-	(*GroupUnpin)(nil),            // 27: cellgate.cell.v1.GroupUnpin
-	(*ClaimBatchResponse)(nil),    // 28: cellgate.cell.v1.ClaimBatchResponse
-	(*ClaimOutcome)(nil),          // 29: cellgate.cell.v1.ClaimOutcome
-	(*Refusal)(nil),               // 30: cellgate.cell.v1.Refusal
-	(*ListClaimsRequest)(nil),     // 31: cellgate.cell.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),    // 32: cellgate.cell.v1.ListClaimsResponse
-	(*ListHostsRequest)(nil),      // 33: cellgate.cell.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),     // 34: cellgate.cell.v1.ListHostsResponse
-	(*PutDecisionsRequest)(nil),   // 35: cellgate.cell.v1.PutDecisionsRequest
-	(*PutDecisionsResponse)(nil),  // 36: cellgate.cell.v1.PutDecisionsResponse
-	(*GetDecisionRequest)(nil),    // 37: cellgate.cell.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),   // 38: cellgate.cell.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),  // 39: cellgate.cell.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil), // 40: cellgate.cell.v1.ListDecisionsResponse
-	(*GetSummaryRequest)(nil),     // 41: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 42: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),               // 43: cellgate.cell.v1.MaxUnit
-	(*v1.Claim)(nil),              // 44: cellgate.v1.Claim
-	(*v1.Allocation)(nil),         // 45: cellgate.v1.Allocation
-	(*durationpb.Duration)(nil),   // 46: google.protobuf.Duration
-	(*v1.Host)(nil),               // 47: cellgate.v1.Host
-	(*v1.Decision)(nil),           // 48: cellgate.v1.Decision
-	(*v1.Cell)(nil),               // 49: cellgate.v1.Cell
-	(*timestamppb.Timestamp)(nil), // 50: google.protobuf.Timestamp
+	(*NovaRequest)(nil),           // 1: cellgate.cell.v1.NovaRequest
+	(*NovaFlavor)(nil),            // 2: cellgate.cell.v1.NovaFlavor
+	(*Pair)(nil),                  // 3: cellgate.cell.v1.Pair
+	(*NovaImage)(nil),             // 4: cellgate.cell.v1.NovaImage
+	(*ImageProperty)(nil),         // 5: cellgate.cell.v1.ImageProperty
+	(*NovaHint)(nil),              // 6: cellgate.cell.v1.NovaHint
+	(*RetryHost)(nil),             // 7: cellgate.cell.v1.RetryHost
+	(*Amount)(nil),                // 8: cellgate.cell.v1.Amount
+	(*NameSet)(nil),               // 9: cellgate.cell.v1.NameSet
+	(*Group)(nil),                 // 10: cellgate.cell.v1.Group
+	(*Consumption)(nil),           // 11: cellgate.cell.v1.Consumption
+	(*Rules)(nil),                 // 12: cellgate.cell.v1.Rules
+	(*Options)(nil),               // 13: cellgate.cell.v1.Options
+	(*Ratio)(nil),                 // 14: cellgate.cell.v1.Ratio
+	(*Weigher)(nil),               // 15: cellgate.cell.v1.Weigher
+	(*Query)(nil),                 // 16: cellgate.cell.v1.Query
+	(*Take)(nil),                  // 17: cellgate.cell.v1.Take
+	(*Knowledge)(nil),             // 18: cellgate.cell.v1.Knowledge
+	(*Bounds)(nil),                // 19: cellgate.cell.v1.Bounds
+	(*ProposeBatchRequest)(nil),   // 20: cellgate.cell.v1.ProposeBatchRequest
+	(*ProposeBatchResponse)(nil),  // 21: cellgate.cell.v1.ProposeBatchResponse
+	(*Proposal)(nil),              // 22: cellgate.cell.v1.Proposal
+	(*Warning)(nil),               // 23: cellgate.cell.v1.Warning
+	(*Raised)(nil),                // 24: cellgate.cell.v1.Raised
+	(*ClaimOrigin)(nil),           // 25: cellgate.cell.v1.ClaimOrigin
+	(*Reject)(nil),                // 26: cellgate.cell.v1.Reject
+	(*GroupHost)(nil),             // 27: cellgate.cell.v1.GroupHost
+	(*Candidate)(nil),             // 28: cellgate.cell.v1.Candidate
+	(*Failure)(nil),               // 29: cellgate.cell.v1.Failure
+	(*ClaimBatchRequest)(nil),     // 30: cellgate.cell.v1.ClaimBatchRequest
+	(*ClaimOp)(nil),               // 31: cellgate.cell.v1.ClaimOp
+	(*NewClaim)(nil),              // 32: cellgate.cell.v1.NewClaim
+	(*SwapClaim)(nil),             // 33: cellgate.cell.v1.SwapClaim
+	(*TransferClaim)(nil),         // 34: cellgate.cell.v1.TransferClaim
+	(*ClaimGroup)(nil),            // 35: cellgate.cell.v1.ClaimGroup
+	(*ClaimRef)(nil),              // 36: cellgate.cell.v1.ClaimRef
+	(*GroupPin)(nil),              // 37: cellgate.cell.v1.GroupPin
+	(*GroupUnpin)(nil),            // 38: cellgate.cell.v1.GroupUnpin
+	(*ClaimBatchResponse)(nil),    // 39: cellgate.cell.v1.ClaimBatchResponse
+	(*ClaimOutcome)(nil),          // 40: cellgate.cell.v1.ClaimOutcome
+	(*Refusal)(nil),               // 41: cellgate.cell.v1.Refusal
+	(*ListClaimsRequest)(nil),     // 42: cellgate.cell.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),    // 43: cellgate.cell.v1.ListClaimsResponse
+	(*ListHostsRequest)(nil),      // 44: cellgate.cell.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),     // 45: cellgate.cell.v1.ListHostsResponse
+	(*PutDecisionsRequest)(nil),   // 46: cellgate.cell.v1.PutDecisionsRequest
+	(*PutDecisionsResponse)(nil),  // 47: cellgate.cell.v1.PutDecisionsResponse
+	(*GetDecisionRequest)(nil),    // 48: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),   // 49: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),  // 50: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil), // 51: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),     // 52: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 53: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),               // 54: cellgate.cell.v1.MaxUnit
+	(*v1.Claim)(nil),              // 55: cellgate.v1.Claim
+	(*v1.Allocation)(nil),         // 56: cellgate.v1.Allocation
+	(*durationpb.Duration)(nil),   // 57: google.protobuf.Duration
+	(*v1.Host)(nil),               // 58: cellgate.v1.Host
+	(*v1.Decision)(nil),           // 59: cellgate.v1.Decision
+	(*v1.Cell)(nil),               // 60: cellgate.v1.Cell
+	(*timestamppb.Timestamp)(nil), // 61: google.protobuf.Timestamp
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
-	1,  // 0: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
-	2,  // 1: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
-	2,  // 2: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
-	3,  // 3: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
-	4,  // 4: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
-	5,  // 5: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
-	6,  // 6: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
-	9,  // 7: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
-	8,  // 8: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
-	10, // 9: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
-	7,  // 10: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	13, // 11: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	15, // 12: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	10, // 13: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
-	16, // 14: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	17, // 15: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	44, // 16: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	18, // 17: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	14, // 18: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	20, // 19: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	21, // 20: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	25, // 21: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	25, // 22: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	26, // 23: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	27, // 24: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	22, // 25: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	23, // 26: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	45, // 27: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	46, // 28: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	24, // 29: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	45, // 30: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	46, // 31: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	46, // 32: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	29, // 33: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	44, // 34: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	30, // 35: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	14, // 36: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	44, // 37: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	14, // 38: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	47, // 39: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	48, // 40: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	48, // 41: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	48, // 42: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	49, // 43: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	43, // 44: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	50, // 45: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	50, // 46: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	11, // 47: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	19, // 48: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	31, // 49: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	33, // 50: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	35, // 51: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	37, // 52: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	39, // 53: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	41, // 54: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	12, // 55: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	28, // 56: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	32, // 57: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	34, // 58: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	36, // 59: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	38, // 60: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	40, // 61: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	42, // 62: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	55, // [55:63] is the sub-list for method output_type
-	47, // [47:55] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	8,  // 0: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
+	9,  // 1: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
+	9,  // 2: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
+	10, // 3: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
+	11, // 4: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
+	12, // 5: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
+	1,  // 6: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
+	2,  // 7: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
+	4,  // 8: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
+	6,  // 9: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
+	7,  // 10: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
+	3,  // 11: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
+	5,  // 12: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
+	15, // 13: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
+	13, // 14: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
+	14, // 15: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	14, // 16: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	18, // 17: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
+	17, // 18: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
+	19, // 19: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
+	16, // 20: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
+	22, // 21: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	26, // 22: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	19, // 23: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
+	27, // 24: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	28, // 25: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
+	55, // 26: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	29, // 27: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	25, // 28: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	19, // 29: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
+	23, // 30: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	24, // 31: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	31, // 32: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	32, // 33: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	36, // 34: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	36, // 35: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	37, // 36: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	38, // 37: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	33, // 38: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	34, // 39: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	56, // 40: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	57, // 41: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	35, // 42: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	56, // 43: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	57, // 44: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	57, // 45: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	40, // 46: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	55, // 47: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	41, // 48: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	25, // 49: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	55, // 50: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	25, // 51: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	58, // 52: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	59, // 53: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	59, // 54: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	59, // 55: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	60, // 56: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	54, // 57: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	61, // 58: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	61, // 59: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	20, // 60: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	30, // 61: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	42, // 62: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	44, // 63: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	46, // 64: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	48, // 65: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	50, // 66: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	52, // 67: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	21, // 68: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	39, // 69: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	43, // 70: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	45, // 71: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	47, // 72: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	49, // 73: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	51, // 74: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	53, // 75: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	68, // [68:76] is the sub-list for method output_type
+	60, // [60:68] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -3651,7 +4614,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 	if File_cellgate_cell_v1_cell_proto != nil {
 		return
 	}
-	file_cellgate_cell_v1_cell_proto_msgTypes[20].OneofWrappers = []any{
+	file_cellgate_cell_v1_cell_proto_msgTypes[31].OneofWrappers = []any{
 		(*ClaimOp_Claim)(nil),
 		(*ClaimOp_Confirm)(nil),
 		(*ClaimOp_Release)(nil),
@@ -3666,7 +4629,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   44,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

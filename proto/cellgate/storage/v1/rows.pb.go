@@ -98,6 +98,7 @@ type Host struct {
 	BootId            string                 `protobuf:"bytes,14,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	StateVersion      uint64                 `protobuf:"varint,15,opt,name=state_version,json=stateVersion,proto3" json:"state_version,omitempty"`
 	Generation        int64                  `protobuf:"varint,16,opt,name=generation,proto3" json:"generation,omitempty"`
+	Facts             *Facts                 `protobuf:"bytes,17,opt,name=facts,proto3" json:"facts,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -244,6 +245,98 @@ func (x *Host) GetGeneration() int64 {
 	return 0
 }
 
+func (x *Host) GetFacts() *Facts {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
+// JSON texts; empty for NULL.
+type Facts struct {
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	CpuInfo            string                 `protobuf:"bytes,1,opt,name=cpu_info,json=cpuInfo,proto3" json:"cpu_info,omitempty"`
+	SupportedInstances string                 `protobuf:"bytes,2,opt,name=supported_instances,json=supportedInstances,proto3" json:"supported_instances,omitempty"`
+	Stats              string                 `protobuf:"bytes,3,opt,name=stats,proto3" json:"stats,omitempty"`
+	Metrics            string                 `protobuf:"bytes,4,opt,name=metrics,proto3" json:"metrics,omitempty"`
+	NumaTopology       string                 `protobuf:"bytes,5,opt,name=numa_topology,json=numaTopology,proto3" json:"numa_topology,omitempty"`
+	PciStats           string                 `protobuf:"bytes,6,opt,name=pci_stats,json=pciStats,proto3" json:"pci_stats,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *Facts) Reset() {
+	*x = Facts{}
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Facts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Facts) ProtoMessage() {}
+
+func (x *Facts) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Facts.ProtoReflect.Descriptor instead.
+func (*Facts) Descriptor() ([]byte, []int) {
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Facts) GetCpuInfo() string {
+	if x != nil {
+		return x.CpuInfo
+	}
+	return ""
+}
+
+func (x *Facts) GetSupportedInstances() string {
+	if x != nil {
+		return x.SupportedInstances
+	}
+	return ""
+}
+
+func (x *Facts) GetStats() string {
+	if x != nil {
+		return x.Stats
+	}
+	return ""
+}
+
+func (x *Facts) GetMetrics() string {
+	if x != nil {
+		return x.Metrics
+	}
+	return ""
+}
+
+func (x *Facts) GetNumaTopology() string {
+	if x != nil {
+		return x.NumaTopology
+	}
+	return ""
+}
+
+func (x *Facts) GetPciStats() string {
+	if x != nil {
+		return x.PciStats
+	}
+	return ""
+}
+
 type Provider struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Uuid          string                 `protobuf:"bytes,1,opt,name=uuid,proto3" json:"uuid,omitempty"`
@@ -257,7 +350,7 @@ type Provider struct {
 
 func (x *Provider) Reset() {
 	*x = Provider{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[1]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -269,7 +362,7 @@ func (x *Provider) String() string {
 func (*Provider) ProtoMessage() {}
 
 func (x *Provider) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[1]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -282,7 +375,7 @@ func (x *Provider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Provider.ProtoReflect.Descriptor instead.
 func (*Provider) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{1}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Provider) GetUuid() string {
@@ -335,7 +428,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[2]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -347,7 +440,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[2]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -360,7 +453,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{2}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Inventory) GetResourceClass() string {
@@ -423,7 +516,7 @@ type Aggregate struct {
 
 func (x *Aggregate) Reset() {
 	*x = Aggregate{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[3]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -435,7 +528,7 @@ func (x *Aggregate) String() string {
 func (*Aggregate) ProtoMessage() {}
 
 func (x *Aggregate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[3]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -448,7 +541,7 @@ func (x *Aggregate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aggregate.ProtoReflect.Descriptor instead.
 func (*Aggregate) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{3}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Aggregate) GetUuid() string {
@@ -485,7 +578,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[4]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -497,7 +590,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[4]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -510,7 +603,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{4}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Usage) GetHostUuid() string {
@@ -559,7 +652,7 @@ type Used struct {
 
 func (x *Used) Reset() {
 	*x = Used{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[5]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -571,7 +664,7 @@ func (x *Used) String() string {
 func (*Used) ProtoMessage() {}
 
 func (x *Used) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[5]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -584,7 +677,7 @@ func (x *Used) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Used.ProtoReflect.Descriptor instead.
 func (*Used) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{5}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Used) GetProviderUuid() string {
@@ -637,7 +730,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[6]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +742,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[6]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +755,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Claim) GetClaimId() string {
@@ -824,7 +917,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[7]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -836,7 +929,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[7]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -849,7 +942,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Group) GetUuid() string {
@@ -891,7 +984,7 @@ type Pin struct {
 
 func (x *Pin) Reset() {
 	*x = Pin{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[8]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -903,7 +996,7 @@ func (x *Pin) String() string {
 func (*Pin) ProtoMessage() {}
 
 func (x *Pin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[8]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -916,7 +1009,7 @@ func (x *Pin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pin.ProtoReflect.Descriptor instead.
 func (*Pin) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Pin) GetGroupUuid() string {
@@ -950,7 +1043,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[9]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -962,7 +1055,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[9]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -975,7 +1068,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Holder) GetClaimId() string {
@@ -1006,7 +1099,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1111,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1124,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Decision) GetAt() int64 {
@@ -1083,7 +1176,7 @@ type Lane struct {
 
 func (x *Lane) Reset() {
 	*x = Lane{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1188,7 @@ func (x *Lane) String() string {
 func (*Lane) ProtoMessage() {}
 
 func (x *Lane) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1201,7 @@ func (x *Lane) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lane.ProtoReflect.Descriptor instead.
 func (*Lane) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Lane) GetReplica() string {
@@ -1150,7 +1243,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1162,7 +1255,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1175,7 +1268,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Entry) GetAt() int64 {
@@ -1207,7 +1300,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1219,7 +1312,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1232,7 +1325,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Change) GetRow() isChange_Row {
@@ -1310,7 +1403,7 @@ var File_cellgate_storage_v1_rows_proto protoreflect.FileDescriptor
 
 const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\n" +
-	"\x1ecellgate/storage/v1/rows.proto\x12\x13cellgate.storage.v1\"\xd6\x04\n" +
+	"\x1ecellgate/storage/v1/rows.proto\x12\x13cellgate.storage.v1\"\x88\x05\n" +
 	"\x04Host\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12!\n" +
 	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x12\x1b\n" +
@@ -1333,7 +1426,15 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\rstate_version\x18\x0f \x01(\x04R\fstateVersion\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x10 \x01(\x03R\n" +
-	"generation\"\xad\x01\n" +
+	"generation\x120\n" +
+	"\x05facts\x18\x11 \x01(\v2\x1a.cellgate.storage.v1.FactsR\x05facts\"\xc5\x01\n" +
+	"\x05Facts\x12\x19\n" +
+	"\bcpu_info\x18\x01 \x01(\tR\acpuInfo\x12/\n" +
+	"\x13supported_instances\x18\x02 \x01(\tR\x12supportedInstances\x12\x14\n" +
+	"\x05stats\x18\x03 \x01(\tR\x05stats\x12\x18\n" +
+	"\ametrics\x18\x04 \x01(\tR\ametrics\x12#\n" +
+	"\rnuma_topology\x18\x05 \x01(\tR\fnumaTopology\x12\x1b\n" +
+	"\tpci_stats\x18\x06 \x01(\tR\bpciStats\"\xad\x01\n" +
 	"\bProvider\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x1f\n" +
 	"\vparent_uuid\x18\x02 \x01(\tR\n" +
@@ -1456,45 +1557,47 @@ func file_cellgate_storage_v1_rows_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_storage_v1_rows_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cellgate_storage_v1_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_cellgate_storage_v1_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_cellgate_storage_v1_rows_proto_goTypes = []any{
 	(ClaimState)(0),   // 0: cellgate.storage.v1.ClaimState
 	(*Host)(nil),      // 1: cellgate.storage.v1.Host
-	(*Provider)(nil),  // 2: cellgate.storage.v1.Provider
-	(*Inventory)(nil), // 3: cellgate.storage.v1.Inventory
-	(*Aggregate)(nil), // 4: cellgate.storage.v1.Aggregate
-	(*Usage)(nil),     // 5: cellgate.storage.v1.Usage
-	(*Used)(nil),      // 6: cellgate.storage.v1.Used
-	(*Claim)(nil),     // 7: cellgate.storage.v1.Claim
-	(*Group)(nil),     // 8: cellgate.storage.v1.Group
-	(*Pin)(nil),       // 9: cellgate.storage.v1.Pin
-	(*Holder)(nil),    // 10: cellgate.storage.v1.Holder
-	(*Decision)(nil),  // 11: cellgate.storage.v1.Decision
-	(*Lane)(nil),      // 12: cellgate.storage.v1.Lane
-	(*Entry)(nil),     // 13: cellgate.storage.v1.Entry
-	(*Change)(nil),    // 14: cellgate.storage.v1.Change
-	nil,               // 15: cellgate.storage.v1.Aggregate.MetadataEntry
+	(*Facts)(nil),     // 2: cellgate.storage.v1.Facts
+	(*Provider)(nil),  // 3: cellgate.storage.v1.Provider
+	(*Inventory)(nil), // 4: cellgate.storage.v1.Inventory
+	(*Aggregate)(nil), // 5: cellgate.storage.v1.Aggregate
+	(*Usage)(nil),     // 6: cellgate.storage.v1.Usage
+	(*Used)(nil),      // 7: cellgate.storage.v1.Used
+	(*Claim)(nil),     // 8: cellgate.storage.v1.Claim
+	(*Group)(nil),     // 9: cellgate.storage.v1.Group
+	(*Pin)(nil),       // 10: cellgate.storage.v1.Pin
+	(*Holder)(nil),    // 11: cellgate.storage.v1.Holder
+	(*Decision)(nil),  // 12: cellgate.storage.v1.Decision
+	(*Lane)(nil),      // 13: cellgate.storage.v1.Lane
+	(*Entry)(nil),     // 14: cellgate.storage.v1.Entry
+	(*Change)(nil),    // 15: cellgate.storage.v1.Change
+	nil,               // 16: cellgate.storage.v1.Aggregate.MetadataEntry
 }
 var file_cellgate_storage_v1_rows_proto_depIdxs = []int32{
-	2,  // 0: cellgate.storage.v1.Host.providers:type_name -> cellgate.storage.v1.Provider
-	4,  // 1: cellgate.storage.v1.Host.aggregates:type_name -> cellgate.storage.v1.Aggregate
-	3,  // 2: cellgate.storage.v1.Provider.inventories:type_name -> cellgate.storage.v1.Inventory
-	15, // 3: cellgate.storage.v1.Aggregate.metadata:type_name -> cellgate.storage.v1.Aggregate.MetadataEntry
-	6,  // 4: cellgate.storage.v1.Usage.used:type_name -> cellgate.storage.v1.Used
-	0,  // 5: cellgate.storage.v1.Claim.state:type_name -> cellgate.storage.v1.ClaimState
-	6,  // 6: cellgate.storage.v1.Claim.allocations:type_name -> cellgate.storage.v1.Used
-	8,  // 7: cellgate.storage.v1.Claim.group:type_name -> cellgate.storage.v1.Group
-	10, // 8: cellgate.storage.v1.Pin.holders:type_name -> cellgate.storage.v1.Holder
-	14, // 9: cellgate.storage.v1.Entry.changes:type_name -> cellgate.storage.v1.Change
-	1,  // 10: cellgate.storage.v1.Change.host:type_name -> cellgate.storage.v1.Host
-	5,  // 11: cellgate.storage.v1.Change.usage:type_name -> cellgate.storage.v1.Usage
-	7,  // 12: cellgate.storage.v1.Change.claim:type_name -> cellgate.storage.v1.Claim
-	9,  // 13: cellgate.storage.v1.Change.pin:type_name -> cellgate.storage.v1.Pin
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	3,  // 0: cellgate.storage.v1.Host.providers:type_name -> cellgate.storage.v1.Provider
+	5,  // 1: cellgate.storage.v1.Host.aggregates:type_name -> cellgate.storage.v1.Aggregate
+	2,  // 2: cellgate.storage.v1.Host.facts:type_name -> cellgate.storage.v1.Facts
+	4,  // 3: cellgate.storage.v1.Provider.inventories:type_name -> cellgate.storage.v1.Inventory
+	16, // 4: cellgate.storage.v1.Aggregate.metadata:type_name -> cellgate.storage.v1.Aggregate.MetadataEntry
+	7,  // 5: cellgate.storage.v1.Usage.used:type_name -> cellgate.storage.v1.Used
+	0,  // 6: cellgate.storage.v1.Claim.state:type_name -> cellgate.storage.v1.ClaimState
+	7,  // 7: cellgate.storage.v1.Claim.allocations:type_name -> cellgate.storage.v1.Used
+	9,  // 8: cellgate.storage.v1.Claim.group:type_name -> cellgate.storage.v1.Group
+	11, // 9: cellgate.storage.v1.Pin.holders:type_name -> cellgate.storage.v1.Holder
+	15, // 10: cellgate.storage.v1.Entry.changes:type_name -> cellgate.storage.v1.Change
+	1,  // 11: cellgate.storage.v1.Change.host:type_name -> cellgate.storage.v1.Host
+	6,  // 12: cellgate.storage.v1.Change.usage:type_name -> cellgate.storage.v1.Usage
+	8,  // 13: cellgate.storage.v1.Change.claim:type_name -> cellgate.storage.v1.Claim
+	10, // 14: cellgate.storage.v1.Change.pin:type_name -> cellgate.storage.v1.Pin
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_storage_v1_rows_proto_init() }
@@ -1502,7 +1605,7 @@ func file_cellgate_storage_v1_rows_proto_init() {
 	if File_cellgate_storage_v1_rows_proto != nil {
 		return
 	}
-	file_cellgate_storage_v1_rows_proto_msgTypes[13].OneofWrappers = []any{
+	file_cellgate_storage_v1_rows_proto_msgTypes[14].OneofWrappers = []any{
 		(*Change_Host)(nil),
 		(*Change_Usage)(nil),
 		(*Change_Claim)(nil),
@@ -1514,7 +1617,7 @@ func file_cellgate_storage_v1_rows_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_storage_v1_rows_proto_rawDesc), len(file_cellgate_storage_v1_rows_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

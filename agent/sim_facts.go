@@ -1,0 +1,42 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+// facts of a host of model m at p: what Nova's libvirt driver says of its CPU and
+// of the guests it can run, and the rack as a capability of the operator's own.
+func (p place) facts(m model) *agentv1.Facts {
+	vendor, cpu := "Intel", "Cascadelake-Server"
+	if slices.Contains(m.traits, "HW_CPU_X86_AMD_SVM") {
+		vendor, cpu = "AMD", "EPYC-Rome"
+	}
+	var features []string
+	for _, t := range p.traits(m) {
+		if f, ok := strings.CutPrefix(t, "HW_CPU_X86_"); ok {
+			features = append(features, strings.ToLower(f))
+		}
+	}
+	slices.Sort(features)
+	return &agentv1.Facts{
+		CpuInfo: jsonText(map[string]any{
+			"arch": "x86_64", "vendor": vendor, "model": cpu, "features": features,
+			"topology": map[string]any{"cells": 2, "sockets": 1, "cores": m.threads / 4, "threads": 2},
+		}),
+		SupportedInstances: `[["i686", "kvm", "hvm"], ["x86_64", "kvm", "hvm"]]`,
+		Stats:              jsonText(map[string]any{"rack": fmt.Sprintf("r%02d", p.rack), "machine": m.name}),
+	}
+}
+
+func jsonText(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil { // Of strings and numbers: cannot be.
+		panic(err)
+	}
+	return string(b)
+}

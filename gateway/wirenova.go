@@ -1,0 +1,85 @@
+package gateway
+
+import (
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+// novaOf gives the wire form of what only Nova's own filters read.
+func novaOf(n *schedule.NovaRequest) *cellv1.NovaRequest {
+	if n == nil {
+		return nil
+	}
+	f := &n.Flavor
+	out := &cellv1.NovaRequest{
+		Flavor: &cellv1.NovaFlavor{
+			Id: f.ID, Name: f.Name, Vcpus: f.VCPUs, MemoryMb: f.MemoryMB, RootGb: f.RootGB,
+			EphemeralGb: f.EphemeralGB, SwapMb: f.SwapMB,
+		},
+		ProjectId: n.ProjectID,
+		Rebuild:   n.Rebuild,
+	}
+	for _, p := range f.ExtraSpecs {
+		out.Flavor.ExtraSpecs = append(out.Flavor.ExtraSpecs, &cellv1.Pair{Key: p.Key, Value: p.Value})
+	}
+	if n.Image != nil {
+		out.Image = &cellv1.NovaImage{Id: n.Image.ID}
+		for _, p := range n.Image.Properties {
+			out.Image.Properties = append(out.Image.Properties, &cellv1.ImageProperty{Name: p.Name, Text: p.Text, Zero: p.Zero})
+		}
+	}
+	for _, h := range n.Hints {
+		out.Hints = append(out.Hints, &cellv1.NovaHint{Name: h.Name, Values: h.Values})
+	}
+	for _, r := range n.Retry {
+		out.Retry = append(out.Retry, &cellv1.RetryHost{Host: r.Host, Node: r.Node})
+	}
+	return out
+}
+
+// optionsOf gives the wire form of options; nil are Nova's defaults.
+func optionsOf(o *schedule.Options) *cellv1.Options {
+	if o == nil {
+		return nil
+	}
+	return &cellv1.Options{
+		MaxIoOpsPerHost: o.MaxIOOpsPerHost, MaxInstancesPerHost: o.MaxInstancesPerHost,
+		IsolatedHosts: o.IsolatedHosts, IsolatedImages: o.IsolatedImages,
+		RestrictIsolatedHostsToIsolatedImages: o.RestrictIsolated,
+		ImagePropertiesDefaultArchitecture:    o.DefaultArchitecture,
+
+		AggregateImagePropertiesIsolationNamespace: o.ImageIsolationNamespace,
+		AggregateImagePropertiesIsolationSeparator: o.ImageIsolationSeparator,
+
+		MetricsWeightSetting: ratiosOf(o.MetricsSetting), MetricsRequired: o.MetricsRequired,
+		MetricsWeightOfUnavailable: o.MetricsUnavailable, ImagePropsWeightSetting: ratiosOf(o.ImagePropertySetting),
+		HostSubsetSize: int32(o.SubsetSize), ExactTenantKey: o.ExactTenantKey, StrictNova: o.StrictNova,
+	}
+}
+
+func ratiosOf(in []schedule.Ratio) []*cellv1.Ratio {
+	var out []*cellv1.Ratio
+	for _, r := range in {
+		out = append(out, &cellv1.Ratio{Name: r.Name, Ratio: r.Ratio})
+	}
+	return out
+}
+
+// boundsFrom reads a list of bounds; nil for none.
+func boundsFrom(in []*cellv1.Bounds) []schedule.Bounds {
+	var out []schedule.Bounds
+	for _, b := range in {
+		out = append(out, schedule.Bounds{Min: b.GetMin(), Max: b.GetMax()})
+	}
+	return out
+}
+
+// raisedFrom reads an exception of Nova's; nil for none.
+func raisedFrom(r *cellv1.Raised) *schedule.Raised {
+	if r == nil {
+		return nil
+	}
+	return &schedule.Raised{
+		Stage: r.GetStage(), Filter: r.GetFilter(), Host: r.GetHost(), Class: r.GetClass(), Message: r.GetMessage(),
+	}
+}

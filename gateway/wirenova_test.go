@@ -1,0 +1,155 @@
+package gateway
+
+import (
+	"reflect"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+// novaFrom and optionsFrom are what a cell does with the wire forms.
+func novaFrom(in *cellv1.NovaRequest) *schedule.NovaRequest {
+	if in == nil {
+		return nil
+	}
+	f := in.GetFlavor()
+	n := &schedule.NovaRequest{
+		Flavor: schedule.Flavor{
+			ID: f.GetId(), Name: f.GetName(), VCPUs: f.GetVcpus(), MemoryMB: f.GetMemoryMb(), RootGB: f.GetRootGb(),
+			EphemeralGB: f.GetEphemeralGb(), SwapMB: f.GetSwapMb(),
+		},
+		ProjectID: in.GetProjectId(), Rebuild: in.GetRebuild(),
+	}
+	for _, p := range f.GetExtraSpecs() {
+		n.Flavor.ExtraSpecs = append(n.Flavor.ExtraSpecs, schedule.Pair{Key: p.GetKey(), Value: p.GetValue()})
+	}
+	if in.GetImage() != nil {
+		n.Image = &schedule.Image{ID: in.GetImage().GetId()}
+		for _, p := range in.GetImage().GetProperties() {
+			n.Image.Properties = append(n.Image.Properties, schedule.Property{Name: p.GetName(), Text: p.GetText(), Zero: p.GetZero()})
+		}
+	}
+	for _, h := range in.GetHints() {
+		n.Hints = append(n.Hints, schedule.Hint{Name: h.GetName(), Values: h.GetValues()})
+	}
+	for _, h := range in.GetRetry() {
+		n.Retry = append(n.Retry, schedule.RetryHost{Host: h.GetHost(), Node: h.GetNode()})
+	}
+	return n
+}
+
+func optionsFrom(in *cellv1.Options) *schedule.Options {
+	if in == nil {
+		return nil
+	}
+	ratios := func(in []*cellv1.Ratio) (out []schedule.Ratio) {
+		for _, r := range in {
+			out = append(out, schedule.Ratio{Name: r.GetName(), Ratio: r.GetRatio()})
+		}
+		return out
+	}
+	return &schedule.Options{
+		MaxIOOpsPerHost: in.GetMaxIoOpsPerHost(), MaxInstancesPerHost: in.GetMaxInstancesPerHost(),
+		IsolatedHosts: in.GetIsolatedHosts(), IsolatedImages: in.GetIsolatedImages(),
+		RestrictIsolated:        in.GetRestrictIsolatedHostsToIsolatedImages(),
+		DefaultArchitecture:     in.GetImagePropertiesDefaultArchitecture(),
+		ImageIsolationNamespace: in.GetAggregateImagePropertiesIsolationNamespace(),
+		ImageIsolationSeparator: in.GetAggregateImagePropertiesIsolationSeparator(),
+		MetricsSetting:          ratios(in.GetMetricsWeightSetting()), MetricsRequired: in.GetMetricsRequired(),
+		MetricsUnavailable: in.GetMetricsWeightOfUnavailable(), ImagePropertySetting: ratios(in.GetImagePropsWeightSetting()),
+		SubsetSize: int(in.GetHostSubsetSize()), ExactTenantKey: in.GetExactTenantKey(), StrictNova: in.GetStrictNova(),
+	}
+}
+
+// TestNovaGoesToTheWireWhole holds that every field of the core's types arrives:
+// rapid fills them all, by reflection, new ones too.
+func TestNovaGoesToTheWireWhole(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		nova := rapid.Make[*schedule.NovaRequest]().Draw(t, "nova")
+		options := rapid.Make[*schedule.Options]().Draw(t, "options")
+		if options != nil {
+			options.SubsetSize = int(int32(options.SubsetSize))
+		}
+		raw, err := proto.Marshal(placementOf(&schedule.Request{Nova: nova}, &schedule.Rules{Options: options}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p cellv1.Placement
+		if err := proto.Unmarshal(raw, &p); err != nil {
+			t.Fatal(err)
+		}
+		if got := novaFrom(p.GetNova()); !alike(got, nova) {
+			t.Errorf("got  %+v\nwant %+v", got, nova)
+		}
+		if got := optionsFrom(p.GetRules().GetOptions()); !alike(got, options) {
+			t.Errorf("got  %+v\nwant %+v", got, options)
+		}
+	})
+}
+
+// TestProposalComesBackWhole holds the same of a cell's answer.
+func TestProposalComesBackWhole(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.Make[schedule.Proposal]().Draw(t, "proposal")
+		want.Hosts, want.Passed = int(int32(want.Hosts)), int(int32(want.Passed))
+		for i := range want.Rejects {
+			want.Rejects[i].Hosts = int(int32(want.Rejects[i].Hosts))
+		}
+		for i := range want.Warnings {
+			want.Warnings[i].Hosts = int(int32(want.Warnings[i].Hosts))
+		}
+		for i := range want.GroupHosts {
+			want.GroupHosts[i].Members = int(int32(want.GroupHosts[i].Members))
+		}
+		raw, err := proto.Marshal(proposalTo(&want))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p cellv1.Proposal
+		if err := proto.Unmarshal(raw, &p); err != nil {
+			t.Fatal(err)
+		}
+		got, err := proposalFrom(&p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !alike(*got, want) {
+			t.Errorf("got  %+v\nwant %+v", *got, want)
+		}
+	})
+}
+
+// alike is reflect.DeepEqual for which no entries and none are the same.
+func alike(a, b any) bool { return equal(reflect.ValueOf(a), reflect.ValueOf(b)) }
+
+func equal(a, b reflect.Value) bool {
+	switch a.Kind() {
+	case reflect.Pointer:
+		if a.IsNil() || b.IsNil() {
+			return a.IsNil() == b.IsNil()
+		}
+		return equal(a.Elem(), b.Elem())
+	case reflect.Slice, reflect.Array:
+		if a.Len() != b.Len() {
+			return false
+		}
+		for i := range a.Len() {
+			if !equal(a.Index(i), b.Index(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Struct:
+		for i := range a.NumField() {
+			if !equal(a.Field(i), b.Field(i)) {
+				return false
+			}
+		}
+		return true
+	}
+	return a.Interface() == b.Interface()
+}
