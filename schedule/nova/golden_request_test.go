@@ -62,16 +62,6 @@ func (c *goldenCase) translate() (r *schedule.Request, refused []string, err err
 	return r, refused, nil
 }
 
-func (c *goldenCase) hint(name string) []string {
-	hints, _ := c.spec()["scheduler_hints"].(map[string]any)
-	list, _ := hints[name].([]any)
-	var out []string
-	for _, e := range list {
-		out = append(out, fmt.Sprint(e))
-	}
-	return out
-}
-
 func clone(m map[string]any) map[string]any {
 	b, err := json.Marshal(m)
 	if err != nil {

@@ -38,7 +38,8 @@ func TestNovaRequest(t *testing.T) {
 	want := &schedule.NovaRequest{
 		Flavor: got.Flavor,
 		Image: &schedule.Image{ID: "1a000000-0000-4000-8000-000000000001", Properties: []schedule.Property{
-			{Name: "hw_architecture", Text: "x86_64"}, {Name: "hw_cpu_cores", Text: "0", Zero: true},
+			{Name: "hw_architecture", Text: "x86_64"},
+			{Name: "hw_cpu_cores", Text: "0", Zero: true},
 			{Name: "hw_qemu_guest_agent", Text: "True"},
 		}},
 		Hints:     []schedule.Hint{{Name: "query", Values: []string{"[]"}}, {Name: "same_host", Values: []string{"b", "a"}}},
@@ -47,8 +48,10 @@ func TestNovaRequest(t *testing.T) {
 	}
 	want.Flavor.ID, want.Flavor.Name = "7", "m1.tiny"
 	want.Flavor.ExtraSpecs = []schedule.Pair{
-		{Key: "aggregate_instance_extra_specs:tier", Value: "gold"}, {Key: "capabilities:cpu_info:arch", Value: "x86_64"},
-		{Key: "hw:maxphysaddr_bits", Value: "46"}, {Key: "ssd", Value: "true"},
+		{Key: "aggregate_instance_extra_specs:tier", Value: "gold"},
+		{Key: "capabilities:cpu_info:arch", Value: "x86_64"},
+		{Key: "hw:maxphysaddr_bits", Value: "46"},
+		{Key: "ssd", Value: "true"},
 	}
 	if got, want := dump(got), dump(want); got != want {
 		t.Errorf("Nova's part\n got %s\nwant %s", got, want)
