@@ -36,6 +36,21 @@ func opOf(in *cellv1.ClaimOp) (shard.Op, error) {
 			GroupUUID: r.uuid("unpin.group_uuid", in.Unpin.GetGroupUuid()),
 			ClaimID:   in.Unpin.GetClaimId(),
 		}
+	case *cellv1.ClaimOp_Swap:
+		op.Swap = &shard.Swap{
+			ClaimID:      in.Swap.GetClaimId(),
+			ConsumerUUID: r.uuid("swap.consumer_uuid", in.Swap.GetConsumerUuid()),
+			HostUUID:     r.uuid("swap.host_uuid", in.Swap.GetHostUuid()),
+			Allocations:  r.allocations("swap.allocations", in.Swap.GetAllocations()),
+			TTL:          r.ttl("swap.ttl", in.Swap.GetTtl().AsDuration(), shard.MaxClaimTTL),
+			Answer:       in.Swap.GetAnswer(),
+		}
+	case *cellv1.ClaimOp_Transfer:
+		op.Transfer = &shard.Transfer{
+			ClaimID:      in.Transfer.GetClaimId(),
+			ConsumerUUID: r.uuid("transfer.consumer_uuid", in.Transfer.GetConsumerUuid()),
+			ToConsumer:   r.uuid("transfer.to_consumer", in.Transfer.GetToConsumer()),
+		}
 	default:
 		r.problem("op", "must be set")
 	}
@@ -55,13 +70,27 @@ func (r *reader) newClaim(in *cellv1.NewClaim) *shard.NewClaim {
 		DecisionID:    in.GetDecisionId(),
 		InstanceIndex: in.GetInstanceIndex(),
 		Answer:        in.GetAnswer(),
+		Allocations:   r.allocations("claim.allocations", in.GetAllocations()),
+		Moves:         in.GetMovesClaimId(),
+		MovesCell:     in.GetMovesCell(),
 	}
-	if len(in.GetAllocations()) == 0 {
-		r.problem("claim.allocations", "must not be empty")
+	if c.Moves == "" && c.MovesCell != "" {
+		r.problem("claim.moves_cell", "must be empty without moves_claim_id")
 	}
+	if g := in.GetGroup(); g != nil {
+		c.Group = r.claimGroup(g)
+	}
+	return c
+}
+
+func (r *reader) allocations(list string, in []*cellgatev1.Allocation) []shard.Used {
+	if len(in) == 0 {
+		r.problem(list, "must not be empty")
+	}
+	var out []shard.Used
 	seen := map[shard.Used]struct{}{}
-	for i, a := range in.GetAllocations() {
-		path := fmt.Sprintf("claim.allocations[%d]", i)
+	for i, a := range in {
+		path := fmt.Sprintf("%s[%d]", list, i)
 		u := shard.Used{ProviderUUID: r.uuid(path+".provider_uuid", a.GetProviderUuid()), ResourceClass: a.GetResourceClass()}
 		if u.ResourceClass == "" {
 			r.problem(path+".resource_class", "must not be empty")
@@ -74,12 +103,9 @@ func (r *reader) newClaim(in *cellv1.NewClaim) *shard.NewClaim {
 		}
 		seen[u] = struct{}{}
 		u.Amount = int64(a.GetAmount())
-		c.Allocations = append(c.Allocations, u)
+		out = append(out, u)
 	}
-	if g := in.GetGroup(); g != nil {
-		c.Group = r.claimGroup(g)
-	}
-	return c
+	return out
 }
 
 func (r *reader) claimGroup(g *cellv1.ClaimGroup) *shard.Group {
@@ -132,6 +158,7 @@ func claimOf(cell string, c *shard.Claim) *cellgatev1.Claim {
 		CreatedAt:    timeOf(c.CreatedAt),
 		UpdatedAt:    timeOf(c.UpdatedAt),
 		Adopted:      c.Adopted,
+		MovesClaimId: c.Moves, TransferredFrom: c.TransferredFrom,
 	}
 	if c.Group != nil {
 		out.GroupUuid = c.Group.UUID
@@ -146,7 +173,7 @@ func claimOf(cell string, c *shard.Claim) *cellgatev1.Claim {
 
 // originOf is what a claim keeps of its request.
 func originOf(c *shard.Claim) *cellv1.ClaimOrigin {
-	o := &cellv1.ClaimOrigin{Fingerprint: c.Fingerprint, Answer: c.Answer, InstanceIndex: c.InstanceIndex}
+	o := &cellv1.ClaimOrigin{Fingerprint: c.Fingerprint, Answer: c.Answer, InstanceIndex: c.InstanceIndex, MovesCell: c.MovesCell}
 	if c.Group != nil {
 		o.GroupPolicy = c.Group.Policy
 	}

@@ -195,6 +195,21 @@ func release(id string, consumer int) *cellv1.ClaimOp {
 	return &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: &cellv1.ClaimRef{ClaimId: id, ConsumerUuid: consumerUUID(consumer)}}}
 }
 
+// swap puts a claim of VCPUs on another host.
+func swap(id string, consumer, host int, vcpus int32) *cellv1.ClaimOp {
+	return &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Swap{Swap: &cellv1.SwapClaim{
+		ClaimId: id, ConsumerUuid: consumerUUID(consumer), HostUuid: hostUUID(host), Ttl: durationpb.New(5 * time.Minute),
+		Allocations: []*cellgatev1.Allocation{{ProviderUuid: hostUUID(host), ResourceClass: "VCPU", Amount: vcpus}},
+		Answer:      []byte("the new answer"),
+	}}}
+}
+
+func transfer(id string, consumer, to int) *cellv1.ClaimOp {
+	return &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Transfer{Transfer: &cellv1.TransferClaim{
+		ClaimId: id, ConsumerUuid: consumerUUID(consumer), ToConsumer: consumerUUID(to),
+	}}}
+}
+
 // do runs operations and gives their outcomes.
 func (r *replica) do(ops ...*cellv1.ClaimOp) []*cellv1.ClaimOutcome {
 	r.t.Helper()

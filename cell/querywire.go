@@ -81,6 +81,9 @@ func (r *reader) request(p *cellv1.Placement) *schedule.Request {
 	if d != (schedule.Destination{}) {
 		req.Destination = &d
 	}
+	if p.GetMovingInstance() != "" {
+		req.Moving = r.id("placement.moving_instance", p.GetMovingInstance())
+	}
 	return req
 }
 

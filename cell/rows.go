@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -16,6 +17,8 @@ type rows struct {
 	hosts      map[string]*hostRow
 	claims     map[string]*shard.Claim
 	byConsumer map[string][]*shard.Claim
+	// transferred are those of byConsumer that were transferred, by their instance.
+	transferred map[string][]*shard.Claim
 	// ended remembers claims that ended, so that an older row of another lane
 	// does not bring them back; endedBefore are those of before the last time
 	// the journal was read to its end.
@@ -37,22 +40,22 @@ type hostRow struct {
 type dirty struct {
 	// hosts: true when the whole row changed, false when only the usage.
 	hosts map[string]bool
-	// consumers whose live claim may be another one now.
-	consumers map[string]struct{}
+	// instances that may be on other hosts now.
+	instances map[string]struct{}
 }
 
 func newDirty() *dirty {
-	return &dirty{hosts: map[string]bool{}, consumers: map[string]struct{}{}}
+	return &dirty{hosts: map[string]bool{}, instances: map[string]struct{}{}}
 }
 
-func (d *dirty) empty() bool { return len(d.hosts) == 0 && len(d.consumers) == 0 }
+func (d *dirty) empty() bool { return len(d.hosts) == 0 && len(d.instances) == 0 }
 
 func newRows() *rows {
 	return &rows{
 		hosts:      map[string]*hostRow{},
 		claims:     map[string]*shard.Claim{},
-		byConsumer: map[string][]*shard.Claim{},
-		ended:      map[string]*shard.Claim{},
+		byConsumer: map[string][]*shard.Claim{}, transferred: map[string][]*shard.Claim{},
+		ended: map[string]*shard.Claim{},
 	}
 }
 
@@ -128,11 +131,15 @@ func (r *rows) applyClaim(c *shard.Claim, d *dirty) {
 		return
 	}
 	if old != nil {
-		r.dropFromConsumer(old)
+		drop(r.byConsumer, old.ConsumerUUID, old.ClaimID)
+		drop(r.transferred, old.TransferredFrom, old.ClaimID)
 	}
 	if c.State.Live() {
 		r.claims[c.ClaimID] = c
 		r.byConsumer[c.ConsumerUUID] = append(r.byConsumer[c.ConsumerUUID], c)
+		if c.TransferredFrom != "" {
+			r.transferred[c.TransferredFrom] = append(r.transferred[c.TransferredFrom], c)
+		}
 		delete(r.ended, c.ClaimID)
 		delete(r.endedBefore, c.ClaimID)
 	} else {
@@ -140,7 +147,7 @@ func (r *rows) applyClaim(c *shard.Claim, d *dirty) {
 		r.ended[c.ClaimID] = c
 	}
 	if old == nil && c.State.Live() || old != nil && (!c.State.Live() || old.HostUUID != c.HostUUID) {
-		d.consumers[c.ConsumerUUID] = struct{}{}
+		d.instances[c.Instance()] = struct{}{}
 	}
 }
 
@@ -160,13 +167,17 @@ func age(s shard.ClaimState) int {
 	return slices.Index([]shard.ClaimState{shard.Pending, shard.Expired, shard.Confirmed, shard.Released}, s)
 }
 
-func (r *rows) dropFromConsumer(c *shard.Claim) {
-	left := slices.DeleteFunc(slices.Clone(r.byConsumer[c.ConsumerUUID]), func(x *shard.Claim) bool { return x.ClaimID == c.ClaimID })
-	if len(left) == 0 {
-		delete(r.byConsumer, c.ConsumerUUID)
+func drop(index map[string][]*shard.Claim, key, id string) {
+	list, ok := index[key]
+	if !ok {
 		return
 	}
-	r.byConsumer[c.ConsumerUUID] = left
+	left := slices.DeleteFunc(slices.Clone(list), func(x *shard.Claim) bool { return x.ClaimID == id })
+	if len(left) == 0 {
+		delete(index, key)
+		return
+	}
+	index[key] = left
 }
 
 // caughtUp says that the journal was read to its end: claims that ended before
@@ -196,18 +207,23 @@ func (r *rows) serviceHost(uuid string) string {
 	return uuid
 }
 
-// newestClaim gives a consumer's live claim; nil when it has none. It has one
-// at most, but for the moment between two lanes' entries: then the newest.
-func (r *rows) newestClaim(consumer string) *shard.Claim {
+// claimsOfInstance gives the live claims that hold an instance's resources, by
+// claim_id: one, two while it is moved, and others for the moment between two
+// lanes' entries.
+func (r *rows) claimsOfInstance(instance string) []*shard.Claim {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	var newest *shard.Claim
-	for _, c := range r.byConsumer[consumer] {
-		if newest == nil || c.UpdatedAt.After(newest.UpdatedAt) {
-			newest = c
+	var found []*shard.Claim
+	for _, c := range r.byConsumer[instance] {
+		if c.TransferredFrom == "" {
+			found = append(found, c)
 		}
 	}
-	return newest
+	found = append(found, r.transferred[instance]...)
+	if len(found) > 1 {
+		slices.SortFunc(found, func(a, b *shard.Claim) int { return cmp.Compare(a.ClaimID, b.ClaimID) })
+	}
+	return found
 }
 
 // claimsOf gives the live claims of consumers, in the order of the consumers.

@@ -25,6 +25,10 @@ func opKind(op shard.Op) telemetry.Op {
 		return telemetry.OpPin
 	case op.Unpin != nil:
 		return telemetry.OpUnpin
+	case op.Swap != nil:
+		return telemetry.OpSwap
+	case op.Transfer != nil:
+		return telemetry.OpTransfer
 	}
 	return telemetry.OpOther
 }

@@ -26,7 +26,7 @@ type writer struct {
 	versions *versions
 	log      *slog.Logger
 	in       chan feed
-	// homeless are consumers whose host has not been seen yet, by host.
+	// homeless are instances whose host has not been seen yet, by host.
 	homeless map[string][]string
 }
 
@@ -99,8 +99,8 @@ func (w *writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 		case row.host == nil:
 		case whole:
 			e.PutHost(hostOf(w.cell, row, w.live.watch(uuid)))
-			for _, consumer := range w.homeless[uuid] {
-				d.consumers[consumer] = struct{}{}
+			for _, instance := range w.homeless[uuid] {
+				d.instances[instance] = struct{}{}
 			}
 			delete(w.homeless, uuid)
 		default:
@@ -112,35 +112,42 @@ func (w *writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 			e.SetDown(row.id, down)
 		}
 	}
-	for consumer := range d.consumers {
-		w.editConsumer(e, consumer)
+	for instance := range d.instances {
+		w.editInstance(e, instance)
 	}
 	return e.Table()
 }
 
-func (w *writer) editConsumer(e *schedule.Edit, consumer string) {
-	instance, err := schedule.ParseID(consumer)
+// editInstance puts an instance where its claims are: on two hosts while it is
+// moved.
+func (w *writer) editInstance(e *schedule.Edit, uuid string) {
+	instance, err := schedule.ParseID(uuid)
 	if err != nil {
 		w.log.Error("a claim's consumer is not readable and was left out of the table", "err", err)
 		return
 	}
-	c := w.rows.newestClaim(consumer)
-	if c == nil {
+	claims := w.rows.claimsOfInstance(uuid)
+	if len(claims) == 0 {
 		e.RemoveConsumer(instance)
 		return
 	}
-	member := schedule.Consumer{Instance: instance}
-	if c.Group != nil {
-		if member.Group, err = schedule.ParseID(c.Group.UUID); err != nil {
-			w.log.Error("a claim's group is not readable and was left out of the table", "claim_id", c.ClaimID, "err", err)
+	put := e.PutConsumer
+	for _, c := range claims {
+		member := schedule.Consumer{Instance: instance}
+		if c.Group != nil {
+			if member.Group, err = schedule.ParseID(c.Group.UUID); err != nil {
+				w.log.Error("a claim's group is not readable and was left out of the table", "claim_id", c.ClaimID, "err", err)
+			}
 		}
-	}
-	host, err := schedule.ParseID(c.HostUUID)
-	if err != nil {
-		w.log.Error("a claim's host is not readable and was left out of the table", "claim_id", c.ClaimID, "err", err)
-		return
-	}
-	if !e.PutConsumer(host, member) {
-		w.homeless[c.HostUUID] = append(w.homeless[c.HostUUID], consumer)
+		host, err := schedule.ParseID(c.HostUUID)
+		if err != nil {
+			w.log.Error("a claim's host is not readable and was left out of the table", "claim_id", c.ClaimID, "err", err)
+			continue
+		}
+		if put(host, member) {
+			put = e.AddConsumer
+			continue
+		}
+		w.homeless[c.HostUUID] = append(w.homeless[c.HostUUID], uuid)
 	}
 }

@@ -93,6 +93,15 @@ func (t *transaction) run(op *Op) Outcome {
 	}
 }
 
+// after is when a row is written that replaces another: now, but later than that
+// one, by what every backend can tell apart.
+func (t *transaction) after(c *Claim) time.Time {
+	if next := c.UpdatedAt.Add(time.Microsecond); t.now.Before(next) {
+		return next
+	}
+	return t.now
+}
+
 func refused(kind fault.Kind, format string, args ...any) Outcome {
 	return Outcome{Refusal: &Refusal{Kind: kind, Message: fmt.Sprintf(format, args...)}}
 }

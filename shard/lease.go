@@ -127,7 +127,7 @@ func (t *transaction) expire(ref *ClaimRef) Outcome {
 // become moves a claim to another state, with what it holds.
 func (t *transaction) become(c *Claim, s ClaimState) *Claim {
 	n := *c
-	n.State, n.UpdatedAt = s, t.now
+	n.State, n.UpdatedAt = s, t.after(c)
 	if s != Pending {
 		n.ExpiresAt = time.Time{}
 	}

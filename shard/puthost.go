@@ -44,7 +44,7 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 		}
 		if c.ServiceHost != h.ServiceHost {
 			moved := *c
-			moved.ServiceHost, moved.UpdatedAt = h.ServiceHost, t.now
+			moved.ServiceHost, moved.UpdatedAt = h.ServiceHost, t.after(c)
 			t.putClaim(&moved)
 		}
 	}
@@ -90,7 +90,7 @@ func (t *transaction) instance(h *Host, i *Instance, o *Outcome) {
 		t.confirmed(c)
 	case c.Adopted && c.TransferredFrom == "" && !sameAllocations(c.Allocations, i.Allocations):
 		n := *c
-		n.Allocations, n.UpdatedAt = i.Allocations, t.now
+		n.Allocations, n.UpdatedAt = i.Allocations, t.after(c)
 		t.hold(h.UUID, c, &n)
 		t.putClaim(&n)
 	}

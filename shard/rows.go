@@ -183,6 +183,8 @@ type Claim struct {
 	// over from that moment on. Store time, as are the others.
 	ExpiresAt time.Time
 	CreatedAt time.Time
+	// UpdatedAt is later than that of the row before, even when the store's time is
+	// not.
 	UpdatedAt time.Time
 }
 
