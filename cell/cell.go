@@ -88,7 +88,10 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 		committed: c.follower.committed, unknown: c.follower.now, stored: c.stored, log: c.log, tel: c.tel,
 	}
 	c.tel.Watch(c.reading)
-	c.keeper = &keeper{store: deps.Store, every: cfg.LeaseScan, keep: cfg.JournalKeep, do: c.pipeline.do, stored: c.stored, log: c.log}
+	c.keeper = &keeper{
+		store: deps.Store, every: cfg.LeaseScan, keep: cfg.JournalKeep, decisionsKeep: cfg.DecisionsKeep, maxDecisions: cfg.MaxDecisions,
+		do: c.pipeline.do, stored: c.stored, log: c.log,
+	}
 	return c, nil
 }
 
@@ -136,6 +139,7 @@ func (c *Cell) serve(ctx context.Context) error {
 	g.Go(func() error { return c.sweep(ctx) })
 	g.Go(func() error { return c.keeper.leases(ctx) })
 	g.Go(func() error { return c.keeper.journal(ctx) })
+	g.Go(func() error { return c.keeper.decisions(ctx) })
 	g.Go(func() error {
 		<-ctx.Done()
 		c.stop.Do(func() { close(c.stopping) })

@@ -29,6 +29,10 @@ type Config struct {
 	TailEvery time.Duration
 	// JournalKeep is how long journal entries are kept (1 h).
 	JournalKeep time.Duration
+	// DecisionsKeep is how long decisions are kept (24 h), MaxDecisions how many
+	// at most (100,000): whichever ends first.
+	DecisionsKeep time.Duration
+	MaxDecisions  int
 	// MaxBatch is how many operations one transaction takes at most (256).
 	MaxBatch int
 	// MaxQueue is how many operations of a kind wait at most (8,192).
@@ -73,6 +77,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"lease_scan", &c.LeaseScan, time.Second},
 		{"tail_every", &c.TailEvery, 100 * time.Millisecond},
 		{"journal_keep", &c.JournalKeep, time.Hour},
+		{"decisions_keep", &c.DecisionsKeep, 24 * time.Hour},
 	}
 	for _, d := range durations {
 		if *d.value < 0 {
@@ -90,6 +95,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"max_batch", &c.MaxBatch, 256},
 		{"max_queue", &c.MaxQueue, 8192},
 		{"max_pinned", &c.MaxPinned, 256},
+		{"max_decisions", &c.MaxDecisions, 100_000},
 	}
 	for _, n := range counts {
 		if *n.value < 0 {

@@ -13,15 +13,18 @@ import (
 // leaseLimit is how many ended leases are looked for at once.
 const leaseLimit = 1024
 
-// trimEvery is how often the journal's old entries are dropped.
+// trimEvery is how often the journal's old entries, and old decisions, are dropped.
 const trimEvery = time.Minute
 
-// keeper ends leases that are over and drops journal entries that are old, both
-// in store time.
+// keeper ends leases that are over and drops journal entries and decisions that are
+// old, in store time.
 type keeper struct {
 	store shard.Store
 	every time.Duration
 	keep  time.Duration
+	// Decisions are kept for so long, and so many.
+	decisionsKeep time.Duration
+	maxDecisions  int
 	// do commits operations; see pipeline.
 	do func(ctx context.Context, ops []shard.Op, urgent bool) ([]answer, error)
 	// stored hears how each scan went.
@@ -43,6 +46,17 @@ func (k *keeper) journal(ctx context.Context) error {
 			return err
 		}
 		return k.store.Trim(ctx, now.Add(-k.keep))
+	})
+}
+
+// decisions trims until ctx ends.
+func (k *keeper) decisions(ctx context.Context) error {
+	return k.repeat(ctx, trimEvery, "old decisions could not be dropped", func(ctx context.Context) error {
+		now, err := k.store.Now(ctx)
+		if err != nil {
+			return err
+		}
+		return k.store.TrimDecisions(ctx, now.Add(-k.decisionsKeep), k.maxDecisions)
 	})
 }
 

@@ -2,7 +2,7 @@
 // of claims.
 //
 // A shard owns everything about a cell that must survive: hosts, claims, group
-// pins and the journal. A backend keeps the rows and gives serializable
+// pins and the journal; and, for people, what was decided lately. A backend keeps the rows and gives serializable
 // transactions; it does not decide anything: Decide does, for every backend
 // alike, as a pure function of the rows a batch of operations reads.
 //

@@ -18,6 +18,7 @@ type Store interface {
 	OpenLane(ctx context.Context, replica string) (Lane, error)
 	Reader
 	Journal
+	Decisions
 	// Close releases the store. Later calls fail with CellUnavailable.
 	Close() error
 }

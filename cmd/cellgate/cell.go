@@ -86,6 +86,7 @@ func (a *assembly) addCell(c config.Cell, l net.Listener) (*cell.Cell, error) {
 		Name: c.Name, UUID: c.UUID, Replica: c.Replica,
 		ServiceDownTime: c.ServiceDownTime, HeartbeatEvery: c.HeartbeatEvery,
 		PinFor: c.PinFor, LeaseScan: c.LeaseScan, MaxBatch: c.MaxBatch, MaxQueue: c.MaxQueue,
+		DecisionsKeep: c.DecisionsKeep, MaxDecisions: c.MaxDecisions,
 		Version: versionText(),
 	}, cell.Deps{Store: store, Log: a.log, Telemetry: tel})
 	if err != nil {

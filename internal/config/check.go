@@ -109,6 +109,8 @@ func (l *loader) checkCell(c Cell) {
 	l.positive("cell.lease_scan", c.LeaseScan)
 	l.atLeast("cell.max_batch", c.MaxBatch, 1)
 	l.atLeast("cell.max_queue", c.MaxQueue, 1)
+	l.positive("cell.decisions_keep", c.DecisionsKeep)
+	l.atLeast("cell.max_decisions", c.MaxDecisions, 1)
 	l.drainDelay("cell.drain_delay", c.DrainDelay)
 	l.metrics("cell.metrics", c.Metrics, c.Insecure)
 }

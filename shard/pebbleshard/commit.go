@@ -29,7 +29,7 @@ func (s *Store) commit(b *pebble.Batch) (*commit, error) {
 		err = setTime(b, to)
 	}
 	if err == nil {
-		err = s.write(b)
+		err = guarded(func() error { return s.db.ApplyNoSyncWait(b, pebble.Sync) })
 	}
 	if err != nil {
 		s.syncer.fail(err)
@@ -44,9 +44,9 @@ func (s *Store) commit(b *pebble.Batch) (*commit, error) {
 	return c, nil
 }
 
-// write gives Pebble's fatal commit error as an error. Pebble ends the process
+// guarded gives Pebble's fatal commit error as an error. Pebble ends the process
 // at it; here it is a failed write like any other.
-func (s *Store) write(b *pebble.Batch) (err error) {
+func guarded(write func() error) (err error) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -56,7 +56,7 @@ func (s *Store) write(b *pebble.Batch) (err error) {
 			panic(p)
 		}
 	}()
-	return s.db.ApplyNoSyncWait(b, pebble.Sync)
+	return write()
 }
 
 // durable waits until a commit, and so all before it, is on disk. The error of

@@ -1,6 +1,7 @@
 package pebbleshard
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -80,6 +81,12 @@ func crashing(t *testing.T, seed uint64, crashes int) {
 				default:
 				}
 				clock.move(time.Duration(ops.rng.IntN(500)) * time.Millisecond)
+				if ops.rng.IntN(4) == 0 {
+					if err := ops.decide(t.Context(), s); err != nil {
+						t.Errorf("decisions: %v", err)
+						return
+					}
+				}
 				a, err := l.Apply(t.Context(), ops.batch())
 				if err != nil {
 					t.Errorf("Apply: %v", err)
@@ -143,6 +150,36 @@ func checkLeft(t *testing.T, fs *vfs.MemFS, before map[shard.LaneID][]shard.Entr
 		t.Error(w)
 	}
 	checkIndexes(t, s)
+	checkDecisions(t, s)
+}
+
+// checkDecisions compares the decisions there are with their bodies, their indexes
+// and their number.
+func checkDecisions(t *testing.T, s *Store) {
+	t.Helper()
+	want := map[string]bool{}
+	n := 0
+	var before string
+	for more := true; more; {
+		p, err := s.FindDecisions(t.Context(), shard.DecisionQuery{Before: before})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range p.Decisions {
+			d := &p.Decisions[i]
+			n++
+			want[string(nameKey(bodyKey, d.ID))] = true
+			for _, k := range namesOf(d) {
+				want[string(k)+d.ID] = true
+			}
+			before = d.ID
+		}
+		more = p.More
+	}
+	if n != s.decisions.n {
+		t.Errorf("%d decisions, counted are %d", n, s.decisions.n)
+	}
+	compareKeys(t, s, []byte{bodyKey, namedKey}, want)
 }
 
 // checkIndexes compares the tombstones with their two indexes, and that no claim
@@ -165,14 +202,20 @@ func checkIndexes(t *testing.T, s *Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, prefix := range []byte{endKey, consumerEndedKey} {
+	compareKeys(t, s, []byte{endKey, consumerEndedKey}, want)
+}
+
+// compareKeys demands exactly these keys under some letters.
+func compareKeys(t *testing.T, s *Store, letters []byte, want map[string]bool) {
+	t.Helper()
+	for _, prefix := range letters {
 		it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefix}, UpperBound: after([]byte{prefix})})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for ok := it.First(); ok; ok = it.Next() {
 			if !want[string(it.Key())] {
-				t.Errorf("index %q has no tombstone", it.Key())
+				t.Errorf("key %q has no row", it.Key())
 			}
 			delete(want, string(it.Key()))
 		}
@@ -181,7 +224,7 @@ func checkIndexes(t *testing.T, s *Store) {
 		}
 	}
 	for k := range want {
-		t.Errorf("a tombstone has no index %q", k)
+		t.Errorf("a row has no key %q", k)
 	}
 }
 
@@ -190,6 +233,23 @@ type randomOps struct {
 	rng   *rand.Rand
 	first int
 	made  int
+}
+
+// decide puts, replaces and trims decisions.
+func (r *randomOps) decide(ctx context.Context, s *Store) error {
+	var ds []shard.Decision
+	for range 1 + r.rng.IntN(3) {
+		d := shardtest.NewDecision(r.rng.IntN(200))
+		d.ProjectID = fmt.Sprint("project-", r.rng.IntN(5))
+		ds = append(ds, d)
+	}
+	if err := s.PutDecisions(ctx, ds); err != nil {
+		return err
+	}
+	if r.rng.IntN(5) > 0 {
+		return nil
+	}
+	return s.TrimDecisions(ctx, time.Unix(int64(1000+r.rng.IntN(100)), 0), 50)
 }
 
 func (r *randomOps) batch() []shard.Op {

@@ -17,6 +17,9 @@ import (
 //	p <group uuid>                       Pin
 //	j <life> <seq>                       Entry
 //	l <life>                             Lane
+//	d <decision id>                      Decision
+//	b <decision id>                      a decision's body
+//	n <field, 1> <hash, 8> <decision id> decisions by instance, project, request
 //	m life                               the last life given out
 //	m time                               store time has not passed this, ns
 const (
@@ -29,6 +32,9 @@ const (
 	pinKey           = 'p'
 	entryKey         = 'j'
 	laneKey          = 'l'
+	decisionKey      = 'd'
+	bodyKey          = 'b'
+	namedKey         = 'n'
 )
 
 var (

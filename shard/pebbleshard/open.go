@@ -116,6 +116,7 @@ func (s *Store) load() error {
 		return err
 	}
 	return errors.Join(
+		s.countDecisions(),
 		s.each(hostKey, func(b []byte) error {
 			h, err := decodeHost(b)
 			if err == nil {

@@ -45,8 +45,9 @@ type Store struct {
 	closed bool
 
 	// using is held for reading while Pebble is read outside of mu, and by Close.
-	using  sync.RWMutex
-	syncer syncer
+	using     sync.RWMutex
+	syncer    syncer
+	decisions decisions
 }
 
 // laneState is a lane's position: it has the entries (floor, last].

@@ -14,6 +14,7 @@
 //	               Due                   expire.go
 //	shard.Journal  Tail                  journal.go
 //	               Trim                  trim.go
+//	shard.Decisions                      decisions.go
 //	shard.Op       Claim                 claims.go, moves.go
 //	               Swap                  swap.go
 //	               Transfer              transfer.go

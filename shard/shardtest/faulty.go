@@ -98,6 +98,22 @@ func (f *Faulty) Trim(ctx context.Context, before time.Time) error {
 	return f.call(ctx, Call{Name: "Trim"}, func() error { return f.Store.Trim(ctx, before) })
 }
 
+// PutDecisions passes on.
+func (f *Faulty) PutDecisions(ctx context.Context, ds []shard.Decision) error {
+	return f.call(ctx, Call{Name: "PutDecisions"}, func() error { return f.Store.PutDecisions(ctx, ds) })
+}
+
+// FindDecisions passes on.
+func (f *Faulty) FindDecisions(ctx context.Context, q shard.DecisionQuery) (p shard.DecisionPage, err error) {
+	err = f.call(ctx, Call{Name: "FindDecisions"}, func() error { p, err = f.Store.FindDecisions(ctx, q); return err })
+	return p, err
+}
+
+// TrimDecisions passes on.
+func (f *Faulty) TrimDecisions(ctx context.Context, before time.Time, keep int) error {
+	return f.call(ctx, Call{Name: "TrimDecisions"}, func() error { return f.Store.TrimDecisions(ctx, before, keep) })
+}
+
 type faultyLane struct {
 	shard.Lane
 	faults *Faulty

@@ -98,14 +98,17 @@ func laneClauses() []clause {
 			oldLane := s.lane
 			s.reopen()
 			for what, call := range map[string]func() error{
-				"Now":        func() error { _, err := old.Now(s.ctx); return err },
-				"OpenLane":   func() error { _, err := old.OpenLane(s.ctx, "a"); return err },
-				"Apply":      func() error { _, err := oldLane.Apply(s.ctx, []shard.Op{opOf(NewHost(1, 8))}); return err },
-				"Load":       func() error { _, err := old.Load(s.ctx, func(shard.Change) error { return nil }); return err },
-				"FindClaims": func() error { _, err := old.FindClaims(s.ctx, shard.ClaimQuery{}); return err },
-				"Due":        func() error { _, err := old.Due(s.ctx, 1); return err },
-				"Tail":       func() error { _, _, err := old.Tail(s.ctx, nil, 1); return err },
-				"Trim":       func() error { return old.Trim(s.ctx, oldEnough) },
+				"Now":           func() error { _, err := old.Now(s.ctx); return err },
+				"OpenLane":      func() error { _, err := old.OpenLane(s.ctx, "a"); return err },
+				"Apply":         func() error { _, err := oldLane.Apply(s.ctx, []shard.Op{opOf(NewHost(1, 8))}); return err },
+				"Load":          func() error { _, err := old.Load(s.ctx, func(shard.Change) error { return nil }); return err },
+				"FindClaims":    func() error { _, err := old.FindClaims(s.ctx, shard.ClaimQuery{}); return err },
+				"Due":           func() error { _, err := old.Due(s.ctx, 1); return err },
+				"Tail":          func() error { _, _, err := old.Tail(s.ctx, nil, 1); return err },
+				"Trim":          func() error { return old.Trim(s.ctx, oldEnough) },
+				"PutDecisions":  func() error { return old.PutDecisions(s.ctx, []shard.Decision{NewDecision(1)}) },
+				"FindDecisions": func() error { _, err := old.FindDecisions(s.ctx, shard.DecisionQuery{}); return err },
+				"TrimDecisions": func() error { return old.TrimDecisions(s.ctx, oldEnough, 1) },
 			} {
 				if err := call(); fault.KindOf(err) != fault.CellUnavailable {
 					s.Errorf("%s after Close: %v, want %s", what, err, fault.CellUnavailable)

@@ -66,6 +66,7 @@ func topics() []topic {
 		{"load", loadClauses()},
 		{"find", findClauses()},
 		{"time", timeClauses()},
+		{"decisions", decisionClauses()},
 		{"restart", restartClauses()},
 		{"concurrency", concurrencyClauses()},
 		{"linearizable", linearizableClauses()},

@@ -1,0 +1,120 @@
+package cell
+
+import (
+	"context"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
+)
+
+// PutDecisions keeps what gateways decided, all or none. They are no operations of
+// the lane: claims do not wait for them, and a crash may lose the last ones.
+func (s *scheduler) PutDecisions(ctx context.Context, req *cellv1.PutDecisionsRequest) (*cellv1.PutDecisionsResponse, error) {
+	if err := s.serving(); err != nil {
+		return nil, err
+	}
+	var r reader
+	ds := make([]shard.Decision, len(req.GetDecisions()))
+	for i, in := range req.GetDecisions() {
+		d, err := r.decision(itemPath("decisions", i, ""), s.cfg.Name, in)
+		if err != nil {
+			return nil, err
+		}
+		ds[i] = d
+	}
+	if err := fault.InvalidFields(r.bad); err != nil {
+		return nil, err
+	}
+	if err := s.store.PutDecisions(ctx, ds); err != nil {
+		return nil, storeFault(err)
+	}
+	return &cellv1.PutDecisionsResponse{}, nil
+}
+
+// decision reads a decision that this cell is to keep.
+func (r *reader) decision(path, cell string, in *cellgatev1.Decision) (shard.Decision, error) {
+	if !strings.HasPrefix(in.GetDecisionId(), cell+".") {
+		r.problem(path+".decision_id", "is %q, must begin with %q, the cell that keeps it", in.GetDecisionId(), cell+".")
+	}
+	if in.GetDecidedAt() == nil {
+		r.problem(path+".decided_at", "must be set")
+	}
+	d := shard.Decision{
+		ID: in.GetDecisionId(), At: in.GetDecidedAt().AsTime(),
+		ProjectID: in.GetProjectId(), RequestID: in.GetRequestId(), Refusal: in.GetRefusal(),
+	}
+	for _, id := range r.ids(path+".instance_uuids", in.GetInstanceUuids()) {
+		d.InstanceUUIDs = append(d.InstanceUUIDs, id.String())
+	}
+	var err error
+	d.Body, err = proto.Marshal(in)
+	if err != nil {
+		return d, fault.Wrap(fault.Internal, err, "decision %s cannot be written", in.GetDecisionId())
+	}
+	return d, nil
+}
+
+// GetDecision reads one decision.
+func (s *scheduler) GetDecision(ctx context.Context, req *cellv1.GetDecisionRequest) (*cellv1.GetDecisionResponse, error) {
+	if err := s.serving(); err != nil {
+		return nil, err
+	}
+	page, err := s.store.FindDecisions(ctx, shard.DecisionQuery{ID: req.GetDecisionId(), Limit: 1})
+	if err != nil {
+		return nil, storeFault(err)
+	}
+	if len(page.Decisions) == 0 {
+		return nil, fault.New(fault.NotFound, "cell %s has no decision %s", s.cfg.Name, req.GetDecisionId())
+	}
+	d, err := decisionOf(&page.Decisions[0])
+	if err != nil {
+		return nil, err
+	}
+	return &cellv1.GetDecisionResponse{Decision: d}, nil
+}
+
+// ListDecisions lists decisions, the newest first.
+func (s *scheduler) ListDecisions(ctx context.Context, req *cellv1.ListDecisionsRequest) (*cellv1.ListDecisionsResponse, error) {
+	if err := s.serving(); err != nil {
+		return nil, err
+	}
+	var r reader
+	q := shard.DecisionQuery{
+		ProjectID: req.GetProjectId(), RequestID: req.GetRequestId(), Refused: req.GetRefused(), Limit: pageSize(req.GetPageSize()),
+	}
+	if req.GetInstanceUuid() != "" {
+		q.InstanceUUID = r.uuid("instance_uuid", req.GetInstanceUuid())
+	}
+	if req.GetBefore() != "" {
+		q.Before = s.cfg.Name + "." + req.GetBefore()
+	}
+	if err := fault.InvalidFields(r.bad); err != nil {
+		return nil, err
+	}
+	page, err := s.store.FindDecisions(ctx, q)
+	if err != nil {
+		return nil, storeFault(err)
+	}
+	out := &cellv1.ListDecisionsResponse{More: page.More}
+	for i := range page.Decisions {
+		d, err := decisionOf(&page.Decisions[i])
+		if err != nil {
+			return nil, err
+		}
+		out.Decisions = append(out.Decisions, d)
+	}
+	return out, nil
+}
+
+func decisionOf(d *shard.Decision) (*cellgatev1.Decision, error) {
+	out := &cellgatev1.Decision{}
+	if err := proto.Unmarshal(d.Body, out); err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "decision %s is not readable", d.ID)
+	}
+	return out, nil
+}

@@ -1,0 +1,235 @@
+package pebbleshard
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/internal/fault"
+	storagev1 "cellgate/proto/cellgate/storage/v1"
+	"cellgate/shard"
+)
+
+// decisions is who writes decisions, one at a time. They do not wait for the
+// disk: their batches reach it with the next one that does.
+type decisions struct {
+	mu sync.Mutex
+	// n is how many there are.
+	n int
+}
+
+// PutDecisions writes all of them in one batch, unsynced.
+func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision) error {
+	if err := shard.CheckDecisions(ds); err != nil {
+		return err
+	}
+	// Of doubles the last one counts.
+	last := make(map[string]int, len(ds))
+	for i := range ds {
+		last[ds[i].ID] = i
+	}
+	bodies := make([][]byte, len(ds))
+	for i := range ds {
+		bodies[i] = packBody(ds[i].Body)
+	}
+	return s.writeDecisions(ctx, func(b *pebble.Batch) (int, error) {
+		added := 0
+		for i := range ds {
+			if last[ds[i].ID] != i {
+				continue
+			}
+			old, err := readDecision(s.db, ds[i].ID)
+			if err != nil {
+				return 0, err
+			}
+			if old == nil {
+				added++
+			} else if err := unname(b, old); err != nil {
+				return 0, err
+			}
+			if err := setDecision(b, &ds[i], bodies[i]); err != nil {
+				return 0, err
+			}
+		}
+		return added, nil
+	})
+}
+
+// writeDecisions fills a batch and writes it; fill says by how many decisions it
+// changes their number.
+func (s *Store) writeDecisions(ctx context.Context, fill func(b *pebble.Batch) (int, error)) error {
+	s.using.RLock()
+	defer s.using.RUnlock()
+	s.decisions.mu.Lock()
+	defer s.decisions.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	err := s.usable()
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	b := s.db.NewBatch()
+	added, err := fill(b)
+	if err != nil {
+		return errors.Join(unreadable(err), b.Close())
+	}
+	if b.Empty() {
+		return b.Close()
+	}
+	if err := guarded(func() error { return s.db.Apply(b, pebble.NoSync) }); err != nil {
+		s.syncer.fail(err)
+		return fault.Wrap(fault.OutcomeUnknown, err, "the shard of cell %s failed to write", s.opts.Cell)
+	}
+	s.decisions.n += added
+	return b.Close()
+}
+
+func setDecision(b *pebble.Batch, d *shard.Decision, body []byte) error {
+	row, err := proto.Marshal(&storagev1.Decision{
+		At: nanos(d.At), InstanceUuids: d.InstanceUUIDs, ProjectId: d.ProjectID, RequestId: d.RequestID, Refusal: d.Refusal,
+	})
+	if err == nil {
+		err = b.Set(nameKey(decisionKey, d.ID), row, nil)
+	}
+	if err == nil {
+		err = b.Set(nameKey(bodyKey, d.ID), body, nil)
+	}
+	for _, k := range namesOf(d) {
+		if err == nil {
+			err = b.Set(append(k, d.ID...), nil, nil)
+		}
+	}
+	return err
+}
+
+// unname takes a decision out of the indexes.
+func unname(b *pebble.Batch, d *shard.Decision) error {
+	for _, k := range namesOf(d) {
+		if err := b.Delete(append(k, d.ID...), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The fields that decisions are found by.
+const (
+	byInstance = 'i'
+	byProject  = 'p'
+	byRequest  = 'r'
+)
+
+// named is the prefix of the decisions with a value in a field. Different values may
+// share one: who reads checks.
+func named(field byte, value string) []byte {
+	sum := sha256.Sum256([]byte(value))
+	return append([]byte{namedKey, field}, sum[:8]...)
+}
+
+// namesOf gives the index prefixes of a decision.
+func namesOf(d *shard.Decision) [][]byte {
+	var keys [][]byte
+	for _, id := range d.InstanceUUIDs {
+		keys = append(keys, named(byInstance, id))
+	}
+	if d.ProjectID != "" {
+		keys = append(keys, named(byProject, d.ProjectID))
+	}
+	if d.RequestID != "" {
+		keys = append(keys, named(byRequest, d.RequestID))
+	}
+	return keys
+}
+
+// readDecision reads a decision without its body; nil when there is none.
+func readDecision(r pebble.Reader, id string) (*shard.Decision, error) {
+	row, closer, err := r.Get(nameKey(decisionKey, id))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	d, err := decodeDecision(id, row)
+	return d, errors.Join(err, closer.Close())
+}
+
+func decodeDecision(id string, row []byte) (*shard.Decision, error) {
+	m := &storagev1.Decision{}
+	if err := proto.Unmarshal(row, m); err != nil {
+		return nil, err
+	}
+	return &shard.Decision{
+		ID: id, At: instant(m.At), InstanceUUIDs: m.InstanceUuids, ProjectID: m.ProjectId, RequestID: m.RequestId, Refusal: m.Refusal,
+	}, nil
+}
+
+// countDecisions counts them, at Open.
+func (s *Store) countDecisions() error {
+	return s.each(decisionKey, func([]byte) error {
+		s.decisions.n++
+		return nil
+	})
+}
+
+// TrimDecisions drops the oldest ones in steps.
+func (s *Store) TrimDecisions(ctx context.Context, before time.Time, keep int) error {
+	for more := true; more; {
+		err := s.writeDecisions(ctx, func(b *pebble.Batch) (int, error) {
+			n, err := s.trimDecisions(b, before, s.decisions.n-keep)
+			more = n == trimStep
+			return -n, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trimDecisions drops at most trimStep decisions: those over, and those of before a
+// time.
+func (s *Store) trimDecisions(b *pebble.Batch, before time.Time, over int) (n int, err error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{decisionKey}, UpperBound: after([]byte{decisionKey})})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	var first, end string
+	for ok := it.First(); ok && n < trimStep; ok = it.Next() {
+		row, err := it.ValueAndErr()
+		if err != nil {
+			return 0, err
+		}
+		d, err := decodeDecision(string(it.Key()[1:]), row)
+		if err != nil {
+			return 0, err
+		}
+		if n >= over && !d.At.Before(before) {
+			break
+		}
+		if err := unname(b, d); err != nil {
+			return 0, err
+		}
+		if n == 0 {
+			first = d.ID
+		}
+		end = d.ID + "\x00"
+		n++
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	return n, errors.Join(
+		b.DeleteRange(nameKey(decisionKey, first), nameKey(decisionKey, end), nil),
+		b.DeleteRange(nameKey(bodyKey, first), nameKey(bodyKey, end), nil),
+	)
+}

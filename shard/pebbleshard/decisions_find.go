@@ -1,0 +1,135 @@
+package pebbleshard
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+const defaultDecisions = 100
+
+// FindDecisions reads the index of what the query names, or all rows, from the end.
+// What is not on the disk yet is found too.
+func (s *Store) FindDecisions(ctx context.Context, q shard.DecisionQuery) (shard.DecisionPage, error) {
+	if q.Limit <= 0 {
+		q.Limit = defaultDecisions
+	}
+	s.using.RLock()
+	defer s.using.RUnlock()
+	s.mu.Lock()
+	if err := s.usable(); err != nil {
+		s.mu.Unlock()
+		return shard.DecisionPage{}, err
+	}
+	snapshot := s.db.NewSnapshot()
+	s.mu.Unlock()
+	page, err := findDecisions(ctx, snapshot, q)
+	err = errors.Join(err, snapshot.Close())
+	if err == nil {
+		return page, nil
+	}
+	if ctx.Err() != nil {
+		return shard.DecisionPage{}, ctx.Err()
+	}
+	return shard.DecisionPage{}, unreadable(err)
+}
+
+func findDecisions(ctx context.Context, r pebble.Reader, q shard.DecisionQuery) (shard.DecisionPage, error) {
+	p := &decisionPage{reader: r, query: q}
+	if q.ID != "" {
+		d, err := readDecision(r, q.ID)
+		if err == nil && d != nil {
+			_, err = p.take(d)
+		}
+		return p.page, err
+	}
+	low := []byte{decisionKey}
+	switch {
+	case q.RequestID != "":
+		low = named(byRequest, q.RequestID)
+	case q.InstanceUUID != "":
+		low = named(byInstance, q.InstanceUUID)
+	case q.ProjectID != "":
+		low = named(byProject, q.ProjectID)
+	}
+	high := end(low)
+	if q.Before != "" {
+		high = append(append([]byte(nil), low...), q.Before...)
+	}
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: low, UpperBound: high})
+	if err != nil {
+		return p.page, err
+	}
+	more := true
+	for ok := it.Last(); ok && more && err == nil; ok = it.Prev() {
+		var d *shard.Decision
+		id := string(it.Key()[len(low):])
+		if low[0] == namedKey {
+			if d, err = readDecision(r, id); err == nil && d == nil {
+				err = fault.New(fault.Internal, "decision %s is in an index and has no row", id)
+			}
+		} else {
+			var row []byte
+			if row, err = it.ValueAndErr(); err == nil {
+				d, err = decodeDecision(id, row)
+			}
+		}
+		if err == nil {
+			more, err = p.take(d)
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+	}
+	return p.page, errors.Join(err, it.Close())
+}
+
+// decisionPage is a page being filled.
+type decisionPage struct {
+	reader pebble.Reader
+	query  shard.DecisionQuery
+	page   shard.DecisionPage
+	bytes  int
+}
+
+// take adds a decision that matches, with its body; false when the page is full.
+func (p *decisionPage) take(d *shard.Decision) (bool, error) {
+	if !p.query.Matches(d) {
+		return true, nil
+	}
+	if len(p.page.Decisions) == p.query.Limit {
+		p.page.More = true
+		return false, nil
+	}
+	packed, closer, err := p.reader.Get(nameKey(bodyKey, d.ID))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, fault.New(fault.Internal, "decision %s has no body", d.ID)
+	}
+	if err != nil {
+		return false, err
+	}
+	d.Body, err = unpackBody(packed)
+	if err = errors.Join(err, closer.Close()); err != nil {
+		return false, err
+	}
+	if p.bytes += len(d.Body); p.bytes > shard.MaxDecisionPage && len(p.page.Decisions) > 0 {
+		p.page.More = true
+		return false, nil
+	}
+	p.page.Decisions = append(p.page.Decisions, *d)
+	return true, nil
+}
+
+// end is the end of the range of keys that begin with a prefix whose last bytes may
+// be 0xff, but not its first.
+func end(prefix []byte) []byte {
+	i := len(prefix)
+	for prefix[i-1] == 0xff {
+		i--
+	}
+	return after(prefix[:i])
+}
