@@ -1,0 +1,88 @@
+package pebbleshard
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"cellgate/shard"
+	"cellgate/shard/shardtest"
+)
+
+// benchDecision is a decision as small requests have it: an instance of its own,
+// one of 1,000 projects, a body of 1.5 KB of which about half repeats.
+func benchDecision(n int) shard.Decision {
+	d := shardtest.NewDecision(n)
+	d.InstanceUUIDs, d.ProjectID = []string{shardtest.ConsumerID(n)}, fmt.Sprint("project-", n%1000)
+	for i := range 20 {
+		d.Body = fmt.Appendf(d.Body, "host %08x of cell cell1 has weight %d and claim %016x; ", (n+1)*(i+7)*2654435761, i, (n+3)*(i+1)*40503)
+	}
+	return d
+}
+
+func benchDecisions(b *testing.B, count int) *Store {
+	s, err := Open(filepath.Join(b.TempDir(), "shard"), Options{Cell: "bench"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { mustClose(b, s) })
+	for n := 0; n < count; n += 100 {
+		ds := make([]shard.Decision, 100)
+		for i := range ds {
+			ds[i] = benchDecision(n + i)
+		}
+		if err := s.PutDecisions(b.Context(), ds); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return s
+}
+
+// BenchmarkFindDecisions lists a page of each kind among many.
+func BenchmarkFindDecisions(b *testing.B) {
+	const count = 100_000
+	s := benchDecisions(b, count)
+	b.Logf("%d bytes on disk", s.db.Metrics().DiskSpaceUsage())
+	for name, q := range map[string]shard.DecisionQuery{
+		"id":       {ID: shardtest.DecisionID(count / 2)},
+		"instance": {InstanceUUID: shardtest.ConsumerID(count / 3)},
+		"project":  {ProjectID: "project-7"},
+		"newest":   {},
+		"refused":  {Refused: true},
+		"rare":     {ProjectID: "project-7", RequestID: "req-7"},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := s.FindDecisions(b.Context(), q); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkPutDecisions hands in batches of 100, and drops what is over 10,000 every
+// 10,000.
+func BenchmarkPutDecisions(b *testing.B) {
+	s := benchDecisions(b, 0)
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		ds := make([]shard.Decision, 100)
+		for i := range ds {
+			ds[i] = benchDecision(n)
+			n++
+		}
+		if err := s.PutDecisions(b.Context(), ds); err != nil {
+			b.Fatal(err)
+		}
+		if n%10_000 == 0 {
+			if err := s.TrimDecisions(b.Context(), time.Unix(1, 0), 10_000); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "decisions/s")
+}
