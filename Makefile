@@ -82,16 +82,21 @@ fmt: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Format the
 	cd proto && $(TOOLS)/buf format -w
 
 .PHONY: gen
-gen: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Generate code from proto/.
+gen: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Generate code from proto/, and the tables of docs/telemetry.md.
 	cd proto && PATH=$(TOOLS):$$PATH buf generate && PATH=$(TOOLS):$$PATH buf generate --template buf.gen.openapi.yaml
 	go run ./deploy/nova/descriptors > $(BIN)/schema && mv $(BIN)/schema deploy/nova/cellgate_nova/schema.binpb
+	go run ./cmd/telemetry-docs page docs/telemetry.md
 
 .PHONY: gen-check
-gen-check: ## Fail when the generated code is not what proto/ gives.
-	@before=$$(find proto deploy/nova -name '*.pb*.go' -o -name '*.swagger.json' -o -name schema.binpb | sort | xargs sha256sum); \
+gen-check: ## Fail when what is generated is not what 'make gen' writes.
+	@before=$$(find proto deploy/nova docs/telemetry.md -name telemetry.md -o -name '*.pb*.go' -o -name '*.swagger.json' -o -name schema.binpb | sort | xargs sha256sum); \
 	$(MAKE) --no-print-directory gen; \
-	after=$$(find proto deploy/nova -name '*.pb*.go' -o -name '*.swagger.json' -o -name schema.binpb | sort | xargs sha256sum); \
+	after=$$(find proto deploy/nova docs/telemetry.md -name telemetry.md -o -name '*.pb*.go' -o -name '*.swagger.json' -o -name schema.binpb | sort | xargs sha256sum); \
 	if [ "$$before" != "$$after" ]; then diff <(echo "$$before") <(echo "$$after") || true; echo "generated code was stale: commit what 'make gen' wrote"; exit 1; fi
+
+.PHONY: trace-picture
+trace-picture: build ## Draw docs/trace.svg anew: the trace of one request to 3 cells x 1,000 hosts.
+	docs/trace.sh $(BIN)/cellgate docs/trace.svg
 
 .PHONY: gen-baseline
 gen-baseline: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Accept the protos as they are as what later ones must not break (needs a decision record).

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/internal/rpc"
+	"cellgate/internal/telemetry"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -24,10 +26,11 @@ const cellUUID = "f0f0f0f0-0000-4000-8000-000000000001"
 
 // replica is a running cell behind a real gRPC server.
 type replica struct {
-	t     testing.TB
-	cell  *Cell
-	cells cellv1.CellSchedulerClient
-	hosts agentv1.HostReportsClient
+	t         testing.TB
+	cell      *Cell
+	telemetry *telemetry.Process
+	cells     cellv1.CellSchedulerClient
+	hosts     agentv1.HostReportsClient
 	// stop ends it and waits; it is done at the end of the test at the latest.
 	stop func()
 }
@@ -40,11 +43,16 @@ func start(t testing.TB, store shard.Store, change ...func(*Config)) *replica {
 		f(&cfg)
 	}
 	log := slog.New(slog.DiscardHandler)
-	c, err := New(cfg, Deps{Store: store, Log: log})
+	process, err := telemetry.New(telemetry.Traces{}, telemetry.Build{}, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := rpc.NewServer(log)
+	tel := process.Cell(cfg.Name, cfg.Replica)
+	c, err := New(cfg, Deps{Store: store, Log: log, Telemetry: tel})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := rpc.NewServer(log, tel.ServerOptions()...)
 	c.Register(server)
 	listener := bufconn.Listen(1 << 20)
 	conn, err := rpc.Dial("passthrough:///cell", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
@@ -58,7 +66,7 @@ func start(t testing.TB, store shard.Store, change ...func(*Config)) *replica {
 	go func() { ran <- c.Run(ctx) }()
 	go func() { served <- server.Serve(listener) }()
 	stopped := false
-	r := &replica{t: t, cell: c, cells: cellv1.NewCellSchedulerClient(conn), hosts: agentv1.NewHostReportsClient(conn)}
+	r := &replica{t: t, cell: c, telemetry: process, cells: cellv1.NewCellSchedulerClient(conn), hosts: agentv1.NewHostReportsClient(conn)}
 	r.stop = func() {
 		if stopped {
 			return
@@ -71,7 +79,7 @@ func start(t testing.TB, store shard.Store, change ...func(*Config)) *replica {
 		// Streams end by themselves; this waits for them.
 		server.GracefulStop()
 		conn.Close()
-		if err := <-served; err != nil {
+		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // stopped before it began
 			t.Errorf("Serve: %v", err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
+	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -32,6 +33,7 @@ type world struct {
 	cellsAPI  cellgatev1.CellsClient
 	hosts     cellgatev1.HostsClient
 	rest      http.Handler
+	telemetry *telemetry.Process
 }
 
 // start builds a world; change may alter the gateway's configuration. It waits
@@ -81,6 +83,11 @@ func startWith(t testing.TB, cells []*fakeCell, change func(*Config), deps Deps)
 		change(&cfg)
 	}
 	deps.Dial = dial
+	var err error
+	if w.telemetry, err = telemetry.New(telemetry.Traces{}, telemetry.Build{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	deps.Telemetry = w.telemetry.Gateway()
 	g, err := New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +96,7 @@ func startWith(t testing.TB, cells []*fakeCell, change func(*Config), deps Deps)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- g.Run(ctx) }()
-	s := rpc.NewServer(slog.New(slog.DiscardHandler))
+	s := rpc.NewServer(slog.New(slog.DiscardHandler), deps.Telemetry.ServerOptions()...)
 	g.Register(s)
 	w.serve(s, "gateway", listeners)
 	conn, err := dial("gateway")

@@ -1,0 +1,55 @@
+package telemetry
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// BenchmarkSelection is what telemetry does for one selection over three cells
+// that nobody traces.
+func BenchmarkSelection(b *testing.B) {
+	p, err := New(Traces{}, Build{}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	g, c := p.Gateway(), p.Cell("cell1", "r1")
+	l := g.Link("cell1")
+	info := &grpc.UnaryServerInfo{FullMethod: "/cellgate.v1.Scheduler/SelectDestinations"}
+	at := &grpc.UnaryServerInfo{FullMethod: "/cellgate.cell.v1.CellScheduler/ProposeBatch"}
+	handle := func(context.Context, any) (any, error) { return nil, nil }
+	choose := func(ctx context.Context, _ any) (any, error) {
+		for _, s := range Stages() {
+			_, step := g.Stage(ctx, s)
+			step.End(nil)
+		}
+		for range 3 {
+			_, span := l.Span(ctx, SpanAsk)
+			g.Sent(1)
+			g.Waited(time.Microsecond)
+			_, _ = c.door.unary(ctx, nil, at, handle)
+			c.Asked(1)
+			_, propose := c.Propose(ctx, "")
+			c.Proposed(time.Millisecond)
+			propose.End(nil)
+			l.Called(ctx, nil, time.Millisecond, nil)
+			l.Searched("SEARCHED")
+			g.Rejected("ResourceFilter", 3)
+			span.End(nil)
+		}
+		c.QueueWaited(true, time.Millisecond)
+		c.Transaction(1, time.Millisecond, nil)
+		c.Operation(OpClaim, "")
+		_, _ = c.door.unary(ctx, nil, at, handle)
+		l.Called(ctx, nil, time.Millisecond, nil)
+		g.Merged(1, 1)
+		g.Answered(1, true, false)
+		return nil, nil
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = g.door.unary(b.Context(), nil, info, choose)
+	}
+}

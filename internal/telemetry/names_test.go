@@ -1,0 +1,288 @@
+package telemetry
+
+import (
+	"context"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cellgate/internal/fault"
+)
+
+func newProcess(t *testing.T, traces Traces) *Process {
+	t.Helper()
+	p, err := New(traces, Build{"v1", "abc"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// families gathers the metrics of ours by name.
+func families(t *testing.T, p *Process) map[string]int {
+	t.Helper()
+	all, err := p.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]int{}
+	for _, f := range all {
+		if strings.HasPrefix(f.GetName(), "cellgate_") {
+			out[f.GetName()] = len(f.GetMetric())
+		}
+	}
+	return out
+}
+
+// useAll calls every method of every handle, with odd values too.
+func useAll(p *Process) {
+	g := p.Gateway()
+	for _, s := range Stages() {
+		_, step := g.Stage(context.Background(), s)
+		step.Without(time.Microsecond)
+		step.End(nil)
+	}
+	g.Shed()
+	g.Merged(1, 1)
+	g.Merged(3, 5)
+	g.Rejected("ResourceFilter", 3)
+	g.Rejected("Made/up filter", 3)
+	g.RaceLost()
+	g.Restarted()
+	g.Answered(2, false, true)
+	g.Sent(3)
+	g.Waited(time.Millisecond)
+	g.Decided(true)
+	g.Decided(false)
+	g.Watch(func() int64 { return 1 }, func(each func(string, time.Duration)) { each("cell1", time.Second) })
+	l := g.Link("cell1")
+	l.Called(context.Background(), nil, time.Millisecond, fault.New("MADE_UP", "x"))
+	l.Searched("SEARCHED")
+	l.Searched("what")
+	l.Doubted(2)
+	b := l.Breaker("127.0.0.1:1")
+	for s := BreakerClosed; s <= BreakerOpen+1; s++ {
+		b.Moved(s)
+	}
+	c := p.Cell("cell1", "r1")
+	c.Asked(2)
+	c.Proposed(time.Millisecond)
+	c.Transaction(2, time.Millisecond, nil)
+	for _, op := range Ops() {
+		c.Operation(op, "")
+		c.Operation(op, "MADE_UP")
+	}
+	c.QueueWaited(true, time.Millisecond)
+	c.QueueRefused(false)
+	c.LeaseExpired()
+	c.HostPut(1, 2, 3)
+	c.Stream()()
+	c.State(nil)
+	c.Watch(func() (CellReading, bool) { return CellReading{Hosts: 1}, true })
+	a := p.Agent("cell1")
+	a.Reported("")
+	a.Reported("MADE_UP")
+	a.Reconnected()
+	a.Watch(10, func() int { return 9 })
+	if p != nil {
+		p.counter(traceSpans, "exported").Inc()
+		p.Gateway().door.methods.at("/cellgate.v1.Scheduler/SelectDestinations").outcomes.at(OK).Inc()
+		p.Cell("cell1", "r1").door.methods.at("/cellgate.cell.v1.CellScheduler/ClaimBatch").outcomes.at(OK).Inc()
+	}
+}
+
+func TestEveryNameIsEmittedAndEveryEmittedOneIsNamed(t *testing.T) {
+	p := newProcess(t, Traces{})
+	useAll(p)
+	got := families(t, p)
+	for _, m := range Metrics() {
+		if got[m.Name] == 0 {
+			t.Errorf("%s is never emitted", m.Name)
+		}
+		delete(got, m.Name)
+	}
+	for name := range got {
+		t.Errorf("%s is emitted but not named", name)
+	}
+}
+
+func TestNilHandlesTakeEverything(t *testing.T) {
+	useAll(nil)
+	var p *Process
+	if p.Gateway().ServerOptions() != nil || p.Cell("a", "b").ServerOptions() != nil || p.Gateway().Handler() != nil {
+		t.Error("a nil handle gives something")
+	}
+	if _, s := p.Cell("a", "b").Propose(t.Context(), sampled); s.On() {
+		t.Error("a nil handle records")
+	}
+}
+
+var nameForm = regexp.MustCompile(`^cellgate_(gateway|cell|agent|build|trace)_[a-z_]+$`)
+
+func TestNamesAreWellFormedAndLabelsBounded(t *testing.T) {
+	seen := map[string]bool{}
+	for _, m := range Metrics() {
+		if !nameForm.MatchString(m.Name) || seen[m.Name] || m.Help == "" || m.Of == "" {
+			t.Errorf("%+v: name, help and process must be there, once", m)
+		}
+		seen[m.Name] = true
+		if strings.HasSuffix(m.Name, "_total") != (m.Kind == Counter) || strings.HasSuffix(m.Name, "_seconds") != (m.Unit == "seconds") {
+			t.Errorf("%s: counters end in _total, seconds in _seconds", m.Name)
+		}
+		if (m.Buckets != nil) != (m.Kind == Histogram) || !slices.IsSorted(m.Buckets) {
+			t.Errorf("%s: buckets %v", m.Name, m.Buckets)
+		}
+		for _, l := range m.Labels {
+			if (l.Values == nil) == (l.From == "") {
+				t.Errorf("%s: label %s needs a list, or what bounds it", m.Name, l.Name)
+			}
+		}
+	}
+}
+
+func TestLabelValuesOutsideTheirListAreOther(t *testing.T) {
+	p := newProcess(t, Traces{})
+	useAll(p)
+	all, err := p.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := map[string]map[string][]string{}
+	for _, m := range Metrics() {
+		allowed[m.Name] = map[string][]string{}
+		for _, l := range m.Labels {
+			allowed[m.Name][l.Name] = l.Values
+		}
+	}
+	others := 0
+	for _, f := range all {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				list, ours := allowed[f.GetName()][l.GetName()]
+				if ours && list != nil && !slices.Contains(list, l.GetValue()) {
+					t.Errorf("%s: %s=%q is not in its list", f.GetName(), l.GetName(), l.GetValue())
+				}
+				if l.GetValue() == other {
+					others++
+				}
+			}
+		}
+	}
+	if others < 5 {
+		t.Errorf("%d series are of other; the made-up values must be", others)
+	}
+}
+
+// Only metrics that are listed exist, and what a handle can say is said by the
+// parts: a method that nobody calls is a metric that never moves.
+func TestEveryMethodOfAHandleIsUsedByTheParts(t *testing.T) {
+	code := ""
+	for _, folder := range []string{"gateway", "cell", "agent", "cmd/cellgate"} {
+		files, err := filepath.Glob(filepath.Join("..", "..", folder, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatal(folder, err)
+		}
+		for _, f := range files {
+			if strings.HasSuffix(f, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code += string(text)
+		}
+	}
+	for _, handle := range []any{&Gateway{}, &Link{}, &Breaker{}, &Cell{}, &Agent{}, &Step{}} {
+		h := reflect.TypeOf(handle)
+		for i := range h.NumMethod() {
+			name := h.Method(i).Name
+			if !strings.Contains(code, "."+name+"(") {
+				t.Errorf("%v.%s is called by no part", h, name)
+			}
+		}
+	}
+	for _, s := range spanVariables(t) {
+		if s != "SpanRequest" && s != "SpanServe" && !strings.Contains(code, "telemetry."+s+")") && !strings.Contains(stageSpans(), s) && !strings.Contains(ownSpans(t), s+".Name") {
+			t.Errorf("%s is started by no part", s)
+		}
+	}
+}
+
+// stageSpans are started by Gateway.Stage, which gives them their names.
+func stageSpans() string {
+	names := map[string]string{
+		"gateway.admit": "SpanAdmit", "gateway.translate": "SpanTranslate", "gateway.route": "SpanRoute", "gateway.merge": "SpanMerge",
+		"gateway.propose": "SpanRound", "gateway.pin": "SpanPin", "gateway.claim": "SpanClaim", "gateway.answer": "SpanAnswer",
+	}
+	var all []string
+	for _, s := range Stages() {
+		all = append(all, names["gateway."+string(s)])
+	}
+	return strings.Join(all, " ")
+}
+
+func ownSpans(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("cell.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// spanVariables are the variables of spans, all of which Spans must list.
+func spanVariables(t *testing.T) []string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "names_trace.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, "Span") {
+			all = append(all, v.Names[0].Name)
+		}
+		return true
+	})
+	if len(all) != len(Spans()) {
+		t.Errorf("%d spans are declared, Spans lists %d", len(all), len(Spans()))
+	}
+	return all
+}
+
+// A Prometheus or OpenTelemetry name outside of this package would escape the
+// list.
+func TestOnlyThisPackageKnowsPrometheusAndOpenTelemetry(t *testing.T) {
+	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		if filepath.Base(filepath.Dir(path)) == "telemetry" {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, i := range file.Imports {
+			for _, foreign := range []string{"go.opentelemetry.io/", "github.com/prometheus/"} {
+				if strings.HasPrefix(strings.Trim(i.Path.Value, `"`), foreign) {
+					t.Errorf("%s imports %s: use a handle of internal/telemetry", path, i.Path.Value)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
