@@ -222,7 +222,8 @@ func TestProberTripsForImpatientCallers(t *testing.T) {
 	})
 }
 
-// A cell that says no serves, however often it does.
+// A cell that says no serves, however often it does; one that does not admit the
+// gateway does not serve it.
 func TestOnlySicknessTrips(t *testing.T) {
 	errs := map[string]error{"a call it does not know": status.Error(codes.Unimplemented, "unknown method")}
 	for _, k := range fault.Kinds() {
@@ -242,7 +243,8 @@ func TestOnlySicknessTrips(t *testing.T) {
 					_, _ = w.claims.GetClaim(t.Context(), &cellgatev1.GetClaimRequest{ConsumerUuid: testUUID(1, 1)})
 				}
 				want := gobreaker.StateClosed
-				if k := fault.Kind(name); k == fault.CellUnavailable || k == fault.Internal {
+				switch fault.Kind(name) {
+				case fault.CellUnavailable, fault.Internal, fault.Unauthenticated, fault.PermissionDenied:
 					want = gobreaker.StateOpen
 				}
 				if s := w.state(1); s != want {
