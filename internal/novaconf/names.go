@@ -1,0 +1,80 @@
+package novaconf
+
+import "strings"
+
+// The packages that Nova's own filters and weighers are in.
+const (
+	filterPackage  = "nova.scheduler.filters."
+	weigherPackage = "nova.scheduler.weights."
+	allFilters     = filterPackage + "all_filters"
+	allWeighers    = weigherPackage + "all_weighers"
+)
+
+// defaultFilters are Nova's.
+const defaultFilters = "ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter"
+
+// always are cellgate's filters for what Nova leaves to Placement and does before
+// its filters run; they run whatever is enabled, first.
+var always = []string{"HostFilter", "AvailabilityZoneFilter", "AggregateFilter", "TraitFilter", "ResourceFilter"}
+
+// needed are filters that cellgate runs even when they are not enabled, and why.
+var needed = []struct{ name, why string }{
+	{"ComputeFilter", "Nova without it would still not use disabled hosts (a pre-filter); here hosts that are down are not used either"},
+	{"ServerGroupAntiAffinityFilter", "Nova without it refuses groups with the policy anti-affinity"},
+	{"ServerGroupAffinityFilter", "Nova without it refuses groups with the policy affinity"},
+}
+
+// ofNova are the filters that a Nova of some release has had: what there is to
+// say of one beyond its name, or "".
+var ofNova = map[string]struct{ redundant, gone string }{
+	"AllHostsFilter":                    {redundant: "it rejects nothing"},
+	"ComputeFilter":                     {},
+	"ComputeCapabilitiesFilter":         {},
+	"ImagePropertiesFilter":             {},
+	"ServerGroupAntiAffinityFilter":     {},
+	"ServerGroupAffinityFilter":         {},
+	"DifferentHostFilter":               {},
+	"SameHostFilter":                    {},
+	"SimpleCIDRAffinityFilter":          {},
+	"NUMATopologyFilter":                {},
+	"PciPassthroughFilter":              {},
+	"IoOpsFilter":                       {},
+	"AggregateIoOpsFilter":              {},
+	"NumInstancesFilter":                {},
+	"AggregateNumInstancesFilter":       {},
+	"AggregateInstanceExtraSpecsFilter": {},
+	"AggregateImagePropertiesIsolation": {},
+	"AggregateMultiTenancyIsolation":    {},
+	"AggregateTypeAffinityFilter":       {},
+	"IsolatedHostsFilter":               {},
+	"JsonFilter":                        {},
+	"MetricsFilter":                     {},
+
+	"AvailabilityZoneFilter": {redundant: "cellgate's AvailabilityZoneFilter always runs (in Nova a pre-filter has done it since 18.0.0)"},
+	"CoreFilter":             {redundant: "ResourceFilter(VCPU) checks the inventory, with its allocation ratio; and CoreFilter may reject hosts that it accepts"},
+	"RamFilter":              {redundant: "ResourceFilter(MEMORY_MB) checks the inventory, with its allocation ratio"},
+	"DiskFilter":             {redundant: "ResourceFilter(DISK_GB) checks the inventory, with its allocation ratio"},
+	"AggregateCoreFilter":    {redundant: "ResourceFilter(VCPU) checks the inventory; set the ratio of an aggregate's hosts in their inventories"},
+	"AggregateRamFilter":     {redundant: "ResourceFilter(MEMORY_MB) checks the inventory; set the ratio of an aggregate's hosts in their inventories"},
+	"AggregateDiskFilter":    {redundant: "ResourceFilter(DISK_GB) checks the inventory; set the ratio of an aggregate's hosts in their inventories"},
+	"RetryFilter":            {redundant: "a build that failed goes on to its alternates, which are other hosts"},
+	"ExactCoreFilter":        {gone: "bare metal is asked for by a custom resource class since Nova 16.0.0"},
+	"ExactRamFilter":         {gone: "bare metal is asked for by a custom resource class since Nova 16.0.0"},
+	"ExactDiskFilter":        {gone: "bare metal is asked for by a custom resource class since Nova 16.0.0"},
+	"TypeAffinityFilter":     {gone: "Nova removed it in 23.0.0; AggregateTypeAffinityFilter goes by aggregates"},
+	"TrustedFilter":          {gone: "Nova removed it in 16.0.0; require a trait of trusted hosts instead"},
+}
+
+// weighers are Nova's, in the order their scores are added.
+var weighers = []string{
+	"RAMWeigher", "CPUWeigher", "DiskWeigher", "IoOpsWeigher", "ServerGroupSoftAffinityWeigher",
+	"ServerGroupSoftAntiAffinityWeigher", "BuildFailureWeigher", "CrossCellWeigher", "PCIWeigher",
+	"HypervisorVersionWeigher", "NumInstancesWeigher", "MetricsWeigher", "ImagePropertiesWeigher",
+}
+
+// className gives the class of a name or of a path in Nova's package; false for
+// any other path.
+func className(name, pkg string) (string, bool) {
+	dot := strings.LastIndexByte(name, '.')
+	return name[dot+1:], dot < 0 || strings.HasPrefix(name, pkg)
+}

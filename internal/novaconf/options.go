@@ -1,0 +1,145 @@
+package novaconf
+
+// option is one of Nova's options, and what becomes of it here. One of set, idle
+// and missing is given.
+type option struct {
+	place
+	kind kind
+	// old are the places where older releases had it; they still count.
+	old []place
+	// standard is Nova's default, as text. An integer's or number's least value.
+	standard string
+	least    *float64
+	// set takes the value into the settings.
+	set func(*Settings, value)
+	// idle says why it has no effect here.
+	idle string
+	// missing says what cellgate does not have: any value but the default is
+	// refused.
+	missing string
+}
+
+func least(n float64) *float64 { return &n }
+
+const (
+	filters   = "filter_scheduler"
+	scheduler = "scheduler"
+	metrics   = "metrics"
+)
+
+func in(group, name string, old ...string) (place, []place) {
+	var places []place
+	for _, o := range old {
+		places = append(places, place{"DEFAULT", o})
+	}
+	return place{group, name}, places
+}
+
+func opt(p place, old []place, k kind, standard string) option {
+	return option{place: p, old: old, kind: k, standard: standard}
+}
+
+func (o option) from(n float64) option              { o.least = least(n); return o }
+func (o option) to(f func(*Settings, value)) option { o.set = f; return o }
+func (o option) noEffect(why string) option         { o.idle = why; return o }
+func (o option) notYet(what string) option          { o.missing = what; return o }
+
+// multiplier is the option of a weigher's multiplier.
+func multiplier(weigher, name, standard string, old ...string) option {
+	p, places := in(filters, name, old...)
+	return opt(p, places, number, standard).to(func(s *Settings, v value) { s.multipliers[weigher] = v.num })
+}
+
+// tableOfOptions has every option of the sections that Nova's scheduler reads,
+// today's and those of older releases that configurations still carry. A row is
+// switched on by giving it a set.
+func tableOfOptions() []option {
+	o := func(group, name string, k kind, standard string, old ...string) option {
+		p, places := in(group, name, old...)
+		return opt(p, places, k, standard)
+	}
+	removed := func(group, name, why string, old ...string) option {
+		return o(group, name, text, "", old...).noEffect(why)
+	}
+	return []option{
+		o(filters, "available_filters", several, "nova.scheduler.filters.all_filters", "scheduler_available_filters"),
+		o(filters, "enabled_filters", list, defaultFilters, "scheduler_default_filters"),
+		o(filters, "weight_classes", list, allWeighers, "scheduler_weight_classes"),
+
+		multiplier("RAMWeigher", "ram_weight_multiplier", "1.0", "ram_weight_multiplier"),
+		multiplier("CPUWeigher", "cpu_weight_multiplier", "1.0"),
+		multiplier("DiskWeigher", "disk_weight_multiplier", "1.0", "disk_weight_multiplier"),
+		multiplier("HypervisorVersionWeigher", "hypervisor_version_weight_multiplier", "1.0"),
+		multiplier("NumInstancesWeigher", "num_instances_weight_multiplier", "0.0"),
+		multiplier("IoOpsWeigher", "io_ops_weight_multiplier", "-1.0", "io_ops_weight_multiplier"),
+		multiplier("ImagePropertiesWeigher", "image_props_weight_multiplier", "0.0"),
+		multiplier("PCIWeigher", "pci_weight_multiplier", "1.0").from(0),
+		multiplier("ServerGroupSoftAffinityWeigher", "soft_affinity_weight_multiplier", "1.0", "soft_affinity_weight_multiplier").from(0),
+		multiplier("ServerGroupSoftAntiAffinityWeigher", "soft_anti_affinity_weight_multiplier", "1.0", "soft_anti_affinity_weight_multiplier").from(0),
+		multiplier("BuildFailureWeigher", "build_failure_weight_multiplier", "1000000.0"),
+		multiplier("CrossCellWeigher", "cross_cell_move_weight_multiplier", "1000000.0"),
+		o(metrics, "weight_multiplier", number, "1.0").to(func(s *Settings, v value) { s.multipliers["MetricsWeigher"] = v.num }),
+
+		o(filters, "host_subset_size", integer, "1", "scheduler_host_subset_size").from(1).
+			to(func(s *Settings, v value) { s.Options.HostSubsetSize = int(v.num) }),
+		o(filters, "max_io_ops_per_host", integer, "8", "max_io_ops_per_host").from(0).
+			to(func(s *Settings, v value) { s.Options.MaxIOOpsPerHost = int64(v.num) }),
+		o(filters, "max_instances_per_host", integer, "50", "max_instances_per_host").from(1).
+			to(func(s *Settings, v value) { s.Options.MaxInstancesPerHost = int64(v.num) }),
+		o(filters, "isolated_images", list, "", "isolated_images").
+			to(func(s *Settings, v value) { s.Options.IsolatedImages = v.list }),
+		o(filters, "isolated_hosts", list, "", "isolated_hosts").
+			to(func(s *Settings, v value) { s.Options.IsolatedHosts = v.list }),
+		o(filters, "restrict_isolated_hosts_to_isolated_images", boolean, "true", "restrict_isolated_hosts_to_isolated_images").
+			to(func(s *Settings, v value) { s.Options.RestrictIsolated = v.bool }),
+		o(filters, "aggregate_image_properties_isolation_namespace", text, "", "aggregate_image_properties_isolation_namespace").
+			to(func(s *Settings, v value) { s.Options.ImageIsolationNamespace = v.text }),
+		o(filters, "aggregate_image_properties_isolation_separator", text, ".", "aggregate_image_properties_isolation_separator").
+			to(func(s *Settings, v value) { s.Options.ImageIsolationSeparator = v.text }),
+		o(filters, "image_properties_default_architecture", text, "").
+			to(func(s *Settings, v value) { s.Options.DefaultArchitecture = v.text }),
+		o(filters, "image_props_weight_setting", list, "").
+			to(func(s *Settings, v value) { s.Options.ImagePropertySetting = v.list }),
+		o(metrics, "weight_setting", list, "").
+			to(func(s *Settings, v value) { s.Options.MetricsSetting = v.list }),
+		o(metrics, "required", boolean, "true").
+			to(func(s *Settings, v value) { s.Options.MetricsRequired = v.bool }),
+		o(metrics, "weight_of_unavailable", number, "-10000.0").
+			to(func(s *Settings, v value) { s.Options.MetricsUnavailable = v.num }),
+		{
+			place: place{"DEFAULT", "default_availability_zone"}, standard: "nova",
+			set: func(s *Settings, v value) { s.DefaultAvailabilityZone = v.text },
+		},
+
+		o(filters, "pci_in_placement", boolean, "false").notYet("devices of child providers"),
+		o(scheduler, "limit_tenants_to_placement_aggregate", boolean, "false").notYet("the pre-filter that keeps tenants to their aggregates"),
+		o(scheduler, "placement_aggregate_required_for_tenants", boolean, "false").notYet("the pre-filter that keeps tenants to their aggregates"),
+		o(scheduler, "enable_isolated_aggregate_filtering", boolean, "false").notYet("the pre-filter of aggregates that are kept for traits"),
+		o(scheduler, "query_placement_for_image_type_support", boolean, "false").notYet("the pre-filter by the image's disk format"),
+		o(scheduler, "image_metadata_prefilter", boolean, "false").notYet("the pre-filter by image properties"),
+		o(scheduler, "query_placement_for_routed_network_aggregates", boolean, "false").notYet("the pre-filter of routed networks, which asks Neutron"),
+
+		o(filters, "track_instance_changes", boolean, "true", "scheduler_tracks_instance_changes").
+			noEffect("agents report the instances of their hosts"),
+		o(filters, "shuffle_best_same_weighed_hosts", boolean, "false").
+			noEffect("hosts of equal weight are always shuffled, by the request's seed"),
+		o(scheduler, "max_attempts", integer, "3", "scheduler_max_attempts").from(1).
+			noEffect("the conductor's door reads it and asks for max_attempts - 1 alternates"),
+		o(scheduler, "discover_hosts_in_cells_interval", integer, "-1").
+			noEffect("a host is known once its agent has reported to its cell"),
+		o(scheduler, "max_placement_results", integer, "1000").
+			noEffect("every host is looked at"),
+		o(scheduler, "workers", integer, "").
+			noEffect("a gateway uses all processors; run more gateways instead"),
+		o(scheduler, "query_placement_for_availability_zone", boolean, "true").
+			noEffect("AvailabilityZoneFilter always runs, over the zones of aggregates"),
+
+		removed(scheduler, "driver", "there is one scheduler", "scheduler_driver"),
+		removed(scheduler, "host_manager", "there is one host table", "scheduler_host_manager"),
+		removed(scheduler, "periodic_task_interval", "nothing is refreshed periodically", "scheduler_driver_task_period"),
+		removed(scheduler, "scheduler_topic", "there is no message queue", "scheduler_topic"),
+		removed(filters, "baremetal_enabled_filters", "Nova removed it in 16.0.0", "baremetal_scheduler_default_filters"),
+		o(filters, "use_baremetal_filters", boolean, "false", "scheduler_use_baremetal_filters").
+			notYet("filters of bare metal, which Nova removed in 16.0.0"),
+	}
+}

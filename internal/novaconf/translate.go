@@ -1,0 +1,272 @@
+package novaconf
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"cellgate/internal/spell"
+)
+
+// translation is one reading under way.
+type translation struct {
+	*Settings
+	*source
+	known Known
+	// values of all options; set has the assignments of those that a file sets.
+	values map[place]value
+	set    map[place]*assignment
+}
+
+func (t *translation) note(a *assignment, what, why string) {
+	t.Notes = append(t.Notes, Note{Where: a.at(), What: what, Why: why})
+}
+
+// options reads every option of the table.
+func (t *translation) options() {
+	for _, o := range tableOfOptions() {
+		v, err := o.read(o.standard)
+		if err != nil && o.standard != "" {
+			panic("novaconf: default of " + o.place.String() + ": " + err.Error()) // a defect of the table
+		}
+		if o.kind == several {
+			t.values[o.place] = v
+			continue // read where it is used
+		}
+		if a := t.last(append([]place{o.place}, o.old...)...); a != nil {
+			v = t.given(&o, a, v)
+		}
+		t.values[o.place] = v
+		if o.set != nil {
+			o.set(t.Settings, v)
+		}
+	}
+}
+
+// given reads an assignment of an option and says what there is to say of it.
+func (t *translation) given(o *option, a *assignment, standard value) value {
+	t.set[o.place] = a
+	t.From[o.place.String()] = a.at()
+	written := t.text(a)
+	if a.place != o.place && o.idle == "" {
+		t.note(a, a.place.String(), "is "+o.place.String()+" today; the old name still counts")
+	}
+	if written == "" && o.kind != text && o.kind != list {
+		t.note(a, a.place.String(), "is empty: Nova's default counts, "+orNone(o.standard))
+		return standard
+	}
+	v, err := o.read(written)
+	switch {
+	case err != nil:
+		t.bad("%s: %s: %v", a.at(), a.place, err)
+		return standard
+	case o.idle != "":
+		t.note(a, a.place.String(), "has no effect here: "+o.idle)
+	case o.missing != "" && (v.bool != standard.bool || v.num != standard.num || o.kind == text && v.text != standard.text):
+		t.bad("%s: %s = %s: cellgate does not have %s", a.at(), a.place, strings.TrimSpace(written), o.missing)
+	}
+	return v
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// filters makes the list of filters to run.
+func (t *translation) filters() {
+	enabled, available := place{filters, "enabled_filters"}, place{filters, "available_filters"}
+	offered := t.offered(available)
+	names := slices.Clone(always)
+	a := t.set[enabled]
+	refuse := func(format string, args ...any) {
+		where := "Nova's default of " + enabled.String()
+		if a != nil {
+			where = a.at() + ": " + a.place.String()
+		}
+		t.bad(where+": "+format, args...)
+	}
+	seen := map[string]bool{}
+	for _, written := range t.values[enabled].list {
+		name, ofNovas := className(written, filterPackage)
+		what, is := ofNova[name]
+		switch {
+		case written == "":
+			refuse("has an empty name")
+		case strings.ContainsAny(written, " \n\t"):
+			refuse("%q is no name: is a comma missing?", written)
+		case !ofNovas || !is && offered[name] != "":
+			refuse("%s is not Nova's own (%s): cellgate runs no Python; delete it, or keep to cellgate's filters: %s", name, orWritten(offered[name], written), t.having())
+		case what.gone != "":
+			refuse("%s: cellgate does not have it: %s", name, what.gone)
+		case !is:
+			refuse("%s", unknown("filter", name, t.choices()))
+		case offered != nil && offered[name] == "" && offered["*"] == "":
+			refuse("%s is enabled, but not in %s", name, available)
+		case seen[name]:
+			t.note(a, name, "is enabled twice: delete one")
+		default:
+			seen[name] = true
+			names = t.enable(names, name, what.redundant, a, refuse)
+		}
+	}
+	for _, n := range needed {
+		if !seen[n.name] {
+			names = append(names, n.name)
+			if a != nil {
+				t.note(a, n.name, "is not enabled, and runs all the same: "+n.why)
+			}
+		}
+	}
+	t.Settings.Filters = names
+}
+
+// enable takes one of Nova's filters into the list.
+func (t *translation) enable(names []string, name, redundant string, a *assignment, refuse func(string, ...any)) []string {
+	switch {
+	case slices.Contains(names, name):
+		t.note(a, name, "redundant: delete it from enabled_filters; "+redundant)
+		return names
+	case redundant != "":
+		t.note(a, name, "redundant: delete it from enabled_filters; "+redundant)
+		if !t.known.Filter(name) {
+			return names
+		}
+	case !t.known.Filter(name):
+		refuse("%s: cellgate does not have this filter yet; it has %s", name, t.having())
+	}
+	return append(names, name)
+}
+
+// unknown words the problem of a name that is not there.
+func unknown(what, name string, known []string) string {
+	if n := spell.Nearest(name, known, 3); n != "" {
+		return fmt.Sprintf("there is no %s %s; did you mean %s?", what, name, n)
+	}
+	return fmt.Sprintf("there is no %s %s; there are %s", what, name, strings.Join(known, ", "))
+}
+
+func orWritten(path, written string) string {
+	if path != "" {
+		return path
+	}
+	return written
+}
+
+// offered gives the filters that available_filters names, by class, with their
+// paths; "*" stands for all of Nova's. nil when no file sets it.
+func (t *translation) offered(available place) map[string]string {
+	all := t.every(available, place{"DEFAULT", "scheduler_available_filters"})
+	if len(all) == 0 {
+		return nil
+	}
+	offered := map[string]string{}
+	for _, a := range all {
+		path := strings.TrimSpace(t.text(a))
+		t.From[available.String()] = a.at()
+		name, ofNovas := className(path, filterPackage)
+		switch {
+		case path == allFilters || path == "nova.scheduler.filters.standard_filters":
+			offered["*"] = path
+		case !ofNovas:
+			offered[name] = path
+			if !slices.ContainsFunc(t.values[place{filters, "enabled_filters"}].list, func(e string) bool { return e == name || e == path }) {
+				t.note(a, path, "is not Nova's own and not enabled: delete it")
+			}
+		default:
+			offered[name] = path
+		}
+	}
+	return offered
+}
+
+// choices are the names of Nova's filters, having those that cellgate has too.
+func (t *translation) choices() []string {
+	var names []string
+	for name, f := range ofNova {
+		if f.gone == "" && f.redundant == "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (t *translation) having() string {
+	return strings.Join(slices.DeleteFunc(t.choices(), func(n string) bool { return !t.known.Filter(n) }), ", ")
+}
+
+// weighers makes the list of weighers.
+func (t *translation) weighers() {
+	option := place{filters, "weight_classes"}
+	a := t.set[option]
+	chosen := map[string]bool{}
+	for _, path := range t.values[option].list {
+		name, ofNovas := className(path, weigherPackage)
+		switch {
+		case path == allWeighers:
+			for _, w := range weighers {
+				chosen[w] = true
+			}
+		case !ofNovas:
+			t.bad("%s: %s: %s is not Nova's own: cellgate runs no Python; delete it, or keep to %s", a.at(), a.place, path, strings.Join(weighers, ", "))
+		case !slices.Contains(weighers, name):
+			t.bad("%s: %s: %s", a.at(), a.place, unknown("weigher", name, weighers))
+		default:
+			chosen[name] = true
+		}
+	}
+	t.Settings.Weighers = []Weigher{}
+	for _, name := range weighers {
+		m := t.multipliers[name]
+		idle := m == 0 || name == "MetricsWeigher" && len(t.Options.MetricsSetting) == 0
+		switch {
+		case !chosen[name] || name == "MetricsWeigher" && idle:
+		case t.known.Weigher(name):
+			// One with multiplier 0 counts where an aggregate's metadata says so.
+			t.Settings.Weighers = append(t.Settings.Weighers, Weigher{name, m})
+		case !idle:
+			t.bad("%s has the multiplier %v: cellgate does not have this weigher yet", name, m)
+		}
+	}
+}
+
+// unknown tells of options that Nova's scheduler does not have. [DEFAULT] holds
+// the options of everything else: only what looks like the scheduler's is told.
+func (t *translation) unknown() {
+	names := map[string][]string{}
+	for _, o := range tableOfOptions() {
+		names[o.group] = append(names[o.group], o.name)
+	}
+	for i := range t.files {
+		for j := range t.files[i] {
+			a := &t.files[i][j]
+			ours := len(names[a.group]) > 0 && a.group != "DEFAULT" ||
+				a.group == "DEFAULT" && (strings.HasPrefix(a.name, "scheduler_") || strings.HasSuffix(a.name, "_weight_multiplier"))
+			if !ours || t.used[a] {
+				continue
+			}
+			why := "Nova's scheduler has no such option: delete it"
+			if n := spell.Nearest(a.name, names[a.group], 3); n != "" && a.group != "DEFAULT" {
+				why += ", or did you mean " + n + "?"
+			}
+			t.note(a, a.place.String(), why)
+		}
+	}
+}
+
+// order gives where an assignment stands, over all files.
+func (t *translation) order(where string) int {
+	n := 0
+	for i := range t.files {
+		for j := range t.files[i] {
+			n++
+			if t.files[i][j].at() == where {
+				return n
+			}
+		}
+	}
+	return n
+}
