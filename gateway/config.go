@@ -98,7 +98,7 @@ func longestBudget(cfg Config) time.Duration {
 
 // rulesFor gives what to decide by. A strategy replaces the configured weighers.
 func rulesFor(cfg Config, strategy string) *schedule.Rules {
-	r := &schedule.Rules{Filters: cfg.Filters, DefaultAvailabilityZone: cfg.DefaultAvailabilityZone}
+	r := &schedule.Rules{Filters: cfg.Filters, DefaultAvailabilityZone: cfg.DefaultAvailabilityZone, Options: cfg.Options.core()}
 	switch strategy {
 	case "spread":
 		r.Weighers = schedule.DefaultWeighers()

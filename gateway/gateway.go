@@ -32,6 +32,8 @@ type Config struct {
 	// Filters and Weighers in their order; empty: schedule's defaults.
 	Filters  []string
 	Weighers []WeigherConfig
+	// Options of filters and weighers; nil: Nova's defaults.
+	Options *Options
 	// DefaultAvailabilityZone is the zone of a host that is in none ("nova").
 	DefaultAvailabilityZone string
 	// MaxInFlight is how many selections may run at once; more are refused as

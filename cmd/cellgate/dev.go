@@ -45,10 +45,17 @@ section "dev" is also a variable CELLGATE_DEV_<KEY> and a flag; flags win.`,
   cellgate dev --cells 3 --hosts 1000 --data ./data --sample --once`,
 		Args: usageArgs(cobra.NoArgs),
 	}
-	load := bindKeys(cmd, "dev", t.env)
+	load := bindTold(cmd, "dev", t.env)
+	show := bindShow(cmd)
 	cmd.RunE = serves(func(cmd *cobra.Command) error {
-		c, err := load()
+		c, told, err := load()
 		if err != nil {
+			return err
+		}
+		if *show {
+			return told.show(t.out, c, "dev")
+		}
+		if err := told.warn(t.err, c.Log); err != nil {
 			return err
 		}
 		if err := sampleFits(c.Dev); err != nil {
@@ -121,7 +128,7 @@ func (d *dev) build() error {
 	if err := d.addFleets(); err != nil {
 		return err
 	}
-	g := config.Default().Gateway
+	g := d.cfg.Gateway // of nova.conf, else the defaults: fillFromNova
 	g.Cells = d.cells
 	if _, err := d.addGateway(g, api, web); err != nil {
 		return err

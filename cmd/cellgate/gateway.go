@@ -26,10 +26,17 @@ flags win.`,
   cellgate gateway --cell cell1=127.0.0.1:9101 --cell cell2=127.0.0.1:9102`,
 		Args: usageArgs(cobra.NoArgs),
 	}
-	load := bindKeys(cmd, "gateway", t.env)
+	load := bindTold(cmd, "gateway", t.env)
+	show := bindShow(cmd)
 	cmd.RunE = serves(func(cmd *cobra.Command) error {
-		c, err := load()
+		c, told, err := load()
 		if err != nil {
+			return err
+		}
+		if *show {
+			return told.show(t.out, c, "gateway")
+		}
+		if err := told.warn(t.err, c.Log); err != nil {
 			return err
 		}
 		a := &assembly{log: newLog(c.Log, t), drain: c.Gateway.DrainDelay}
@@ -59,6 +66,7 @@ func (a *assembly) addGateway(c config.Gateway, api, web net.Listener) (*gateway
 	cfg := gateway.Config{
 		ProposeBudget: c.ProposeBudget, ClaimBudget: c.ClaimBudget, MaxDeadline: c.MaxDeadline,
 		Filters: c.Filters, DefaultAvailabilityZone: c.DefaultAvailabilityZone, MaxInFlight: c.MaxInFlight,
+		Options:       (*gateway.Options)(&c.Nova),
 		DecisionQueue: c.DecisionQueue,
 		Breaker:       gateway.BreakerConfig(c.Breaker),
 	}

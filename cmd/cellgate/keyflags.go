@@ -49,6 +49,16 @@ func (f *keyFlag) Set(text string) error {
 // bindKeys adds --config and a flag for each key of a section, of log and of telemetry; the
 // function it returns loads the configuration.
 func bindKeys(cmd *cobra.Command, section string, env []string) func() (config.Config, error) {
+	load := bindTold(cmd, section, env)
+	return func() (config.Config, error) {
+		c, _, err := load()
+		return c, err
+	}
+}
+
+// bindTold does as bindKeys; the configuration comes with what there is to tell
+// of it.
+func bindTold(cmd *cobra.Command, section string, env []string) func() (config.Config, *told, error) {
 	file := cmd.Flags().String("config", "", "YAML file with the keys below")
 	var flags []*keyFlag
 	for _, k := range slices.Concat(config.Keys(section), config.Keys("log"), config.Keys("telemetry")) {
@@ -60,7 +70,7 @@ func bindKeys(cmd *cobra.Command, section string, env []string) func() (config.C
 		flags = append(flags, f)
 	}
 	cmd.Flags().SortFlags = false
-	return func() (config.Config, error) {
+	return func() (config.Config, *told, error) {
 		src := config.Source{File: *file, Env: env, Flags: map[string]string{}}
 		if section == "gateway" {
 			src.Check = unknownNames
@@ -70,7 +80,13 @@ func bindKeys(cmd *cobra.Command, section string, env []string) func() (config.C
 				src.Flags[f.key.Path] = f.text
 			}
 		}
-		return config.Load(section, src)
+		told := &told{}
+		if section == "gateway" || section == "dev" {
+			src.Fill = func(c *config.Config, from config.Origins) []fault.Field { return told.fillFromNova(c, section, from) }
+		}
+		c, from, err := config.LoadTold(section, src)
+		told.from = from
+		return c, told, err
 	}
 }
 

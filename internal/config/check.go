@@ -42,6 +42,11 @@ func (l *loader) checkGateway(g Gateway) {
 	l.atLeast("gateway.decision_queue", g.DecisionQueue, 1)
 	l.drainDelay("gateway.drain_delay", g.DrainDelay)
 	l.needed("gateway.default_availability_zone", g.DefaultAvailabilityZone)
+	l.atLeast("gateway.nova.host_subset_size", g.Nova.HostSubsetSize, 1)
+	l.atLeast("gateway.nova.max_io_ops_per_host", g.Nova.MaxIOOpsPerHost, 0)
+	l.atLeast("gateway.nova.max_instances_per_host", g.Nova.MaxInstancesPerHost, 1)
+	l.factors("gateway.nova.image_props_weight_setting", g.Nova.ImagePropertySetting)
+	l.factors("gateway.nova.metrics_weight_setting", g.Nova.MetricsSetting)
 	if len(g.Cells) == 0 {
 		l.bad("gateway.cells", "a gateway needs at least one cell")
 	}
@@ -198,6 +203,16 @@ func (l *loader) drainDelay(path string, d time.Duration) {
 func (l *loader) atLeast(path string, n, least int) {
 	if n < least {
 		l.bad(path, "%d is below %d", n, least)
+	}
+}
+
+// factors: each is name=factor.
+func (l *loader) factors(path string, list []string) {
+	for i, text := range list {
+		name, factor, ok := strings.Cut(text, "=")
+		if _, err := strconv.ParseFloat(strings.TrimSpace(factor), 64); !ok || err != nil || strings.TrimSpace(name) == "" {
+			l.bad(fmt.Sprintf("%s[%d]", path, i), "%q is not name=factor", text)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/spell"
 )
 
 // Source is where a process's configuration comes from.
@@ -21,11 +22,25 @@ type Source struct {
 	// Check, when set, says what else is wrong with the values of the section, by
 	// the key's path: what only the process itself knows.
 	Check func(Config) []fault.Field
+	// Fill, when set, gives values to keys that file, environment and flags leave
+	// alone, before anything is checked; it adds to the origins where they come
+	// from. What it reports is wrong, by the key's path.
+	Fill func(*Config, Origins) []fault.Field
 }
+
+// Origins says, by key path, where a value was set: file:line, a variable or a
+// flag. Keys with their default are not there.
+type Origins map[string]string
 
 // Load reads the configuration of a section ("gateway", "cell", "agent" or
 // "dev"), of log and of telemetry, and checks it. Its error is a *Problems.
 func Load(section string, src Source) (Config, error) {
+	c, _, err := LoadTold(section, src)
+	return c, err
+}
+
+// LoadTold does as Load, and says where the values came from.
+func LoadTold(section string, src Source) (Config, Origins, error) {
 	c := Default()
 	l := &loader{config: &c, file: src.File, origin: map[string]string{}}
 	if src.File != "" {
@@ -42,13 +57,18 @@ func Load(section string, src Source) (Config, error) {
 			l.setKey(k, text, "--"+k.Flag)
 		}
 	}
+	if src.Fill != nil {
+		for _, f := range src.Fill(&c, l.origin) {
+			l.bad(f.Path, "%s", f.Problem)
+		}
+	}
 	l.check(section)
 	if src.Check != nil {
 		for _, f := range src.Check(c) {
 			l.bad(f.Path, "%s", f.Problem)
 		}
 	}
-	return c, l.problems.err()
+	return c, l.origin, l.problems.err()
 }
 
 // readEnv takes in the variables of log, telemetry and the section. A variable that
@@ -78,7 +98,7 @@ func (l *loader) readEnv(keys []Key, env []string) {
 		case section != "":
 			own := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return sectionOf(k) != section })
 			l.problems.add("%s", unknown("environment variable", name, own))
-		case slices.ContainsFunc(known, func(k string) bool { return distance(name, k) <= 2 }):
+		case slices.ContainsFunc(known, func(k string) bool { return spell.Distance(name, k) <= 2 }):
 			l.problems.add("%s", unknown("environment variable", name, known))
 		}
 	}

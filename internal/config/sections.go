@@ -45,9 +45,31 @@ type Gateway struct {
 	Filters                 []string      `yaml:"filters" help:"filters in order, separated by commas; empty means all"`
 	Weighers                []Weigher     `yaml:"weighers" flag:"weigher" help:"a weigher, as name=multiplier; again for each; empty means all"`
 	DefaultAvailabilityZone string        `yaml:"default_availability_zone" help:"zone of hosts that are in none"`
+	NovaConf                []string      `yaml:"nova_conf" help:"nova.conf files to take filters, weighers and their options from, later ones first; keys here win"`
+	Nova                    NovaOptions   `yaml:"nova"`
 	DecisionQueue           int           `yaml:"decision_queue" help:"decisions waiting to be written into their cells; more are dropped"`
 	MaxInFlight             int           `yaml:"max_in_flight" help:"requests worked on at once; more are refused as OVERLOADED"`
 	DrainDelay              time.Duration `yaml:"drain_delay" help:"how long to go on serving, not ready, after being asked to stop"`
+}
+
+// NovaOptions are the options of filters and weighers, with Nova's names, meanings
+// and defaults: [filter_scheduler], and those named metrics_ of [metrics].
+type NovaOptions struct {
+	HostSubsetSize          int      `yaml:"host_subset_size" help:"choose one of so many best hosts"`
+	MaxIOOpsPerHost         int      `yaml:"max_io_ops_per_host" help:"of IoOpsFilter and AggregateIoOpsFilter"`
+	MaxInstancesPerHost     int      `yaml:"max_instances_per_host" help:"of NumInstancesFilter and AggregateNumInstancesFilter"`
+	IsolatedHosts           []string `yaml:"isolated_hosts" help:"service hosts, of IsolatedHostsFilter"`
+	IsolatedImages          []string `yaml:"isolated_images" help:"image ids, of IsolatedHostsFilter"`
+	RestrictIsolated        bool     `yaml:"restrict_isolated_hosts_to_isolated_images" help:"isolated hosts take isolated images only"`
+	DefaultArchitecture     string   `yaml:"image_properties_default_architecture" help:"of images that name none, for ImagePropertiesFilter"`
+	ImageIsolationNamespace string   `yaml:"aggregate_image_properties_isolation_namespace" help:"of AggregateImagePropertiesIsolation; empty means every key"`
+	ImageIsolationSeparator string   `yaml:"aggregate_image_properties_isolation_separator" help:"between that namespace and a property"`
+	ImagePropertySetting    []string `yaml:"image_props_weight_setting" help:"of ImagePropertiesWeigher, as property=factor, separated by commas"`
+	MetricsSetting          []string `yaml:"metrics_weight_setting" help:"of MetricsWeigher and MetricsFilter, as metric=factor, separated by commas"`
+	MetricsRequired         bool     `yaml:"metrics_required" help:"a host without a weighed metric is an error"`
+	MetricsUnavailable      float64  `yaml:"metrics_weight_of_unavailable" help:"weight of a host without a weighed metric, when it is no error"`
+	ExactTenantKey          bool     `yaml:"exact_tenant_key" help:"AggregateMultiTenancyIsolation reads filter_tenant_id only, as before Nova 18, not every key that begins so"`
+	Strict                  bool     `yaml:"strict" help:"a host whose data Nova could not read fails the request, as in Nova, instead of being left out"`
 }
 
 // ServerTLS says how a process proves who it is to its callers, and how they
@@ -137,9 +159,11 @@ type Dev struct {
 	GRPC         string `yaml:"grpc" help:"address of the gRPC API"`
 	CellBasePort int    `yaml:"cell_base_port" help:"port of the first cell; the others follow; 0 for any free ones"`
 	Insecure     bool   `yaml:"insecure" help:"allow addresses that are not loopback: dev has no TLS and no authentication"`
-	Sample       bool   `yaml:"sample" help:"send the bundled requests when the hosts are registered and print the destinations"`
-	Once         bool   `yaml:"once" help:"end after the sample's table instead of serving"`
-	Pprof        string `yaml:"pprof" help:"loopback address of /debug/pprof; empty for none"`
+	// NovaConf is that of the gateway.
+	NovaConf []string `yaml:"nova_conf" help:"nova.conf files for the gateway: filters, weighers and their options"`
+	Sample   bool     `yaml:"sample" help:"send the bundled requests when the hosts are registered and print the destinations"`
+	Once     bool     `yaml:"once" help:"end after the sample's table instead of serving"`
+	Pprof    string   `yaml:"pprof" help:"loopback address of /debug/pprof; empty for none"`
 }
 
 // Default is the one place of the defaults.
@@ -154,7 +178,12 @@ func Default() Config {
 				Failures: 5, Window: 10 * time.Second, OpenFor: time.Second,
 				ProbeEvery: 500 * time.Millisecond, ProbeBudget: 500 * time.Millisecond,
 			},
-			DefaultAvailabilityZone: "nova", MaxInFlight: 1024, DecisionQueue: 4096, DrainDelay: 2 * time.Second,
+			DefaultAvailabilityZone: "nova",
+			Nova: NovaOptions{
+				HostSubsetSize: 1, MaxIOOpsPerHost: 8, MaxInstancesPerHost: 50, RestrictIsolated: true,
+				ImageIsolationSeparator: ".", MetricsRequired: true, MetricsUnavailable: -10000,
+			},
+			MaxInFlight: 1024, DecisionQueue: 4096, DrainDelay: 2 * time.Second,
 		},
 		Cell: Cell{
 			GRPC: "127.0.0.1:9101", ServiceDownTime: 60 * time.Second, HeartbeatEvery: 10 * time.Second,

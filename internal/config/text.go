@@ -114,3 +114,8 @@ func (w *Weigher) UnmarshalText(text []byte) error {
 	*w = Weigher{Name: name, Multiplier: m}
 	return nil
 }
+
+// String writes a weigher as a flag takes it.
+func (w Weigher) String() string {
+	return w.Name + "=" + strconv.FormatFloat(w.Multiplier, 'f', -1, 64)
+}

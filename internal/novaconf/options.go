@@ -83,9 +83,9 @@ func tableOfOptions() []option {
 		o(filters, "host_subset_size", integer, "1", "scheduler_host_subset_size").from(1).
 			to(func(s *Settings, v value) { s.Options.HostSubsetSize = int(v.num) }),
 		o(filters, "max_io_ops_per_host", integer, "8", "max_io_ops_per_host").from(0).
-			to(func(s *Settings, v value) { s.Options.MaxIOOpsPerHost = int64(v.num) }),
+			to(func(s *Settings, v value) { s.Options.MaxIOOpsPerHost = int(v.num) }),
 		o(filters, "max_instances_per_host", integer, "50", "max_instances_per_host").from(1).
-			to(func(s *Settings, v value) { s.Options.MaxInstancesPerHost = int64(v.num) }),
+			to(func(s *Settings, v value) { s.Options.MaxInstancesPerHost = int(v.num) }),
 		o(filters, "isolated_images", list, "", "isolated_images").
 			to(func(s *Settings, v value) { s.Options.IsolatedImages = v.list }),
 		o(filters, "isolated_hosts", list, "", "isolated_hosts").

@@ -242,7 +242,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"no such filter":      {text: "enabled_filters = ComputeFilter,Zebra", want: []string{"there is no filter Zebra; there are AggregateIm"}},
 		"not yet there":       {text: "enabled_filters = NUMATopologyFilter", lacks: []string{"NUMATopologyFilter"}, want: []string{"NUMATopologyFilter: cellgate does not have this filter yet; it has AggregateImage"}},
 		"default not there":   {text: "", lacks: []string{"ImagePropertiesFilter"}, want: []string{"Nova's default of [filter_scheduler] enabled_filters: ImagePropertiesFilter: cellgate does not have this filter yet"}},
-		"removed":             {text: "enabled_filters = TrustedFilter", want: []string{"TrustedFilter: cellgate does not have it: Nova removed it in 16.0.0"}},
+		"removed":             {text: "enabled_filters = TrustedFilter", lacks: []string{"TrustedFilter"}, want: []string{"TrustedFilter: cellgate does not have it: Nova removed it in 16.0.0"}},
 		"out of tree, path":   {text: "enabled_filters = acme.filters.GpuFilter", want: []string{"GpuFilter is not Nova's own (acme.filters.GpuFilter)"}},
 		"out of tree, class":  {text: "available_filters = nova.scheduler.filters.all_filters\navailable_filters = acme.filters.GpuFilter\nenabled_filters = ComputeFilter,GpuFilter", want: []string{"a.conf:4: ", "GpuFilter is not Nova's own (acme.filters.GpuFilter): cellgate runs no Python"}},
 		"not available":       {text: "available_filters = nova.scheduler.filters.compute_filter.ComputeFilter\nenabled_filters = ComputeFilter,JsonFilter", want: []string{"JsonFilter is enabled, but not in [filter_scheduler] available_filters"}},

@@ -23,6 +23,8 @@ type Settings struct {
 	// From says, by the option's name ("[filter_scheduler] enabled_filters"),
 	// where its value is set: file:line. Options that no file sets are not there.
 	From map[string]string
+	// WeighersFrom is where weight_classes and the multipliers are set.
+	WeighersFrom string
 
 	multipliers map[string]float64
 }
@@ -36,8 +38,8 @@ type Weigher struct {
 // Options are the options of filters and weighers, by Nova's meaning.
 type Options struct {
 	HostSubsetSize          int
-	MaxIOOpsPerHost         int64
-	MaxInstancesPerHost     int64
+	MaxIOOpsPerHost         int
+	MaxInstancesPerHost     int
 	IsolatedHosts           []string
 	IsolatedImages          []string
 	RestrictIsolated        bool

@@ -99,7 +99,7 @@ func (t *translation) filters() {
 			refuse("%q is no name: is a comma missing?", written)
 		case !ofNovas || !is && offered[name] != "":
 			refuse("%s is not Nova's own (%s): cellgate runs no Python; delete it, or keep to cellgate's filters: %s", name, orWritten(offered[name], written), t.having())
-		case what.gone != "":
+		case what.gone != "" && !t.known.Filter(name):
 			refuse("%s: cellgate does not have it: %s", name, what.gone)
 		case !is:
 			refuse("%s", unknown("filter", name, t.choices()))
@@ -218,6 +218,13 @@ func (t *translation) weighers() {
 			chosen[name] = true
 		}
 	}
+	var from []string
+	for _, o := range tableOfOptions() {
+		if at := t.From[o.place.String()]; at != "" && (o.place == option || strings.HasSuffix(o.name, "weight_multiplier")) {
+			from = append(from, at)
+		}
+	}
+	t.WeighersFrom = strings.Join(from, ", ")
 	t.Settings.Weighers = []Weigher{}
 	for _, name := range weighers {
 		m := t.multipliers[name]

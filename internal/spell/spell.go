@@ -5,16 +5,16 @@ package spell
 func Nearest(name string, known []string, per int) string {
 	best, at := "", len(name)/per+1
 	for _, k := range known {
-		if d := distance(name, k); d < at {
+		if d := Distance(name, k); d < at {
 			best, at = k, d
 		}
 	}
 	return best
 }
 
-// distance is the least number of insertions, deletions and substitutions that
+// Distance is the least number of insertions, deletions and substitutions that
 // turn a into b.
-func distance(a, b string) int {
+func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"cellgate/gateway"
+	"cellgate/internal/config"
+	"cellgate/internal/fault"
+	"cellgate/internal/novaconf"
+)
+
+// told is what there is to tell of a configuration: where its values come from,
+// and what nova.conf has that does not count here.
+type told struct {
+	from  config.Origins
+	notes []novaconf.Note
+}
+
+// novaOptions says which option of nova.conf a key of gateway.nova is.
+var novaOptions = []struct {
+	key, option string
+	take        func(*config.NovaOptions, novaconf.Options)
+}{
+	{"host_subset_size", "[filter_scheduler] host_subset_size", func(c *config.NovaOptions, o novaconf.Options) { c.HostSubsetSize = o.HostSubsetSize }},
+	{"max_io_ops_per_host", "[filter_scheduler] max_io_ops_per_host", func(c *config.NovaOptions, o novaconf.Options) { c.MaxIOOpsPerHost = o.MaxIOOpsPerHost }},
+	{"max_instances_per_host", "[filter_scheduler] max_instances_per_host", func(c *config.NovaOptions, o novaconf.Options) { c.MaxInstancesPerHost = o.MaxInstancesPerHost }},
+	{"isolated_hosts", "[filter_scheduler] isolated_hosts", func(c *config.NovaOptions, o novaconf.Options) { c.IsolatedHosts = o.IsolatedHosts }},
+	{"isolated_images", "[filter_scheduler] isolated_images", func(c *config.NovaOptions, o novaconf.Options) { c.IsolatedImages = o.IsolatedImages }},
+	{"restrict_isolated_hosts_to_isolated_images", "[filter_scheduler] restrict_isolated_hosts_to_isolated_images", func(c *config.NovaOptions, o novaconf.Options) { c.RestrictIsolated = o.RestrictIsolated }},
+	{"image_properties_default_architecture", "[filter_scheduler] image_properties_default_architecture", func(c *config.NovaOptions, o novaconf.Options) { c.DefaultArchitecture = o.DefaultArchitecture }},
+	{"aggregate_image_properties_isolation_namespace", "[filter_scheduler] aggregate_image_properties_isolation_namespace", func(c *config.NovaOptions, o novaconf.Options) { c.ImageIsolationNamespace = o.ImageIsolationNamespace }},
+	{"aggregate_image_properties_isolation_separator", "[filter_scheduler] aggregate_image_properties_isolation_separator", func(c *config.NovaOptions, o novaconf.Options) { c.ImageIsolationSeparator = o.ImageIsolationSeparator }},
+	{"image_props_weight_setting", "[filter_scheduler] image_props_weight_setting", func(c *config.NovaOptions, o novaconf.Options) { c.ImagePropertySetting = o.ImagePropertySetting }},
+	{"metrics_weight_setting", "[metrics] weight_setting", func(c *config.NovaOptions, o novaconf.Options) { c.MetricsSetting = o.MetricsSetting }},
+	{"metrics_required", "[metrics] required", func(c *config.NovaOptions, o novaconf.Options) { c.MetricsRequired = o.MetricsRequired }},
+	{"metrics_weight_of_unavailable", "[metrics] weight_of_unavailable", func(c *config.NovaOptions, o novaconf.Options) { c.MetricsUnavailable = o.MetricsUnavailable }},
+}
+
+// fillFromNova gives the gateway's keys that nothing sets what nova.conf says. The
+// gateway of dev has no section of its own.
+func (t *told) fillFromNova(c *config.Config, section string, from config.Origins) []fault.Field {
+	files := c.Gateway.NovaConf
+	if section == "dev" {
+		c.Gateway, files = config.Default().Gateway, c.Dev.NovaConf
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	s, err := novaconf.Read(files, novaconf.Known{
+		Filter: func(name string) bool { return len(gateway.UnknownNames([]string{name}, nil)) == 0 },
+		Weigher: func(name string) bool {
+			return len(gateway.UnknownNames(nil, []gateway.WeigherConfig{{Name: name}})) == 0
+		},
+	})
+	var p *novaconf.Problems
+	if errors.As(err, &p) {
+		var bad []fault.Field
+		for _, problem := range p.List {
+			bad = append(bad, fault.Field{Path: section + ".nova_conf", Problem: problem})
+		}
+		return bad
+	}
+	t.notes = s.Notes
+	g := &c.Gateway
+	take := func(key, option string, set bool, take func()) {
+		path, where := "gateway."+key, s.From[option]
+		if key == "weighers" {
+			where = s.WeighersFrom
+		}
+		if set || section == "gateway" && from[path] != "" {
+			if where != "" {
+				t.notes = append(t.notes, novaconf.Note{Where: where, What: option, Why: "does not count: " + path + " is set, and wins"})
+			}
+			return
+		}
+		take()
+		if where == "" {
+			where = "Nova's default"
+		}
+		from[path] = where
+	}
+	take("filters", "[filter_scheduler] enabled_filters", len(g.Filters) > 0, func() { g.Filters = s.Filters })
+	take("weighers", "[filter_scheduler] weight_classes", len(g.Weighers) > 0, func() {
+		for _, w := range s.Weighers {
+			g.Weighers = append(g.Weighers, config.Weigher(w))
+		}
+	})
+	// The empty lists of an example file set nothing: they mean the default.
+	take("default_availability_zone", "[DEFAULT] default_availability_zone", false, func() { g.DefaultAvailabilityZone = s.DefaultAvailabilityZone })
+	for _, o := range novaOptions {
+		take("nova."+o.key, o.option, false, func() { o.take(&g.Nova, s.Options) })
+	}
+	return nil
+}
+
+// warn says what of nova.conf does not count, each in a line of its own.
+func (t *told) warn(w io.Writer, c config.Log) error {
+	if len(t.notes) == 0 {
+		return nil
+	}
+	if c.Format == "json" {
+		log := newLog(c, terminal{err: w})
+		for _, n := range t.notes {
+			log.Warn("nova.conf", slog.String("where", n.Where), slog.String("what", n.What), slog.String("why", n.Why))
+		}
+		return nil
+	}
+	if _, err := fmt.Fprintf(w, "nova.conf, %d notes:\n", len(t.notes)); err != nil {
+		return err
+	}
+	return novaconf.WriteNotes(w, t.notes)
+}
+
+// bindShow adds --print-config.
+func bindShow(cmd *cobra.Command) *bool {
+	return cmd.Flags().Bool("print-config", false, "print every value in force and where it comes from, and end")
+}
+
+// show prints the configuration in force: key, value and where it was set. Values
+// of lists of cells and the like are shown as flags take them.
+func (t *told) show(w io.Writer, c config.Config, section string) error {
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if _, err := fmt.Fprintln(tab, "KEY\tFROM\tVALUE"); err != nil {
+		return err
+	}
+	sections := []string{section, "log", "telemetry"}
+	if section == "dev" {
+		sections = slices.Insert(sections, 1, "gateway") // what nova.conf fills
+	}
+	for _, name := range sections {
+		for _, k := range config.Keys(name) {
+			from := t.from[k.Path]
+			if section == "dev" && name == "gateway" && from == "" {
+				continue // dev gives the others to its gateway itself
+			}
+			if from == "" {
+				from = "default"
+			}
+			if _, err := fmt.Fprintf(tab, "%s\t%s\t%s\n", k.Path, from, shown(config.Value(c, k.Path))); err != nil {
+				return err
+			}
+		}
+	}
+	if err := tab.Flush(); err != nil {
+		return err
+	}
+	if len(t.notes) == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return novaconf.WriteNotes(w, t.notes)
+}
+
+// shown gives a value as a flag takes it; "-" for an empty one.
+func shown(v reflect.Value) string {
+	text := fmt.Sprint(v.Interface())
+	if v.Kind() == reflect.Slice {
+		var items []string
+		for i := range v.Len() {
+			items = append(items, fmt.Sprint(v.Index(i).Interface()))
+		}
+		text = strings.Join(items, ",")
+	}
+	if text == "" {
+		return "-"
+	}
+	return text
+}

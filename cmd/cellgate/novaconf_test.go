@@ -1,0 +1,153 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"cellgate/internal/config"
+)
+
+// novaConfFile writes a nova.conf.
+func novaConfFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "nova.conf")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// printed runs --print-config and gives its rows, [from, value] by key, and the
+// notes below them.
+func printed(t *testing.T, args ...string) (rows map[string][2]string, notes string) {
+	t.Helper()
+	out, stderr, status := typed(t.Context(), "", append(args, "--print-config")...)
+	if status != exitDone || stderr != "" {
+		t.Fatalf("%v: status %d\n%s%s", args, status, out, stderr)
+	}
+	table, notes, _ := strings.Cut(out, "\n\n")
+	rows = map[string][2]string{}
+	for line := range strings.Lines(table) {
+		f := regexp.MustCompile(` {2,}`).Split(strings.TrimSpace(line), 3)
+		if len(f) != 3 {
+			t.Fatalf("line %q has %d columns", line, len(f))
+		}
+		rows[f[0]] = [2]string{f[1], f[2]}
+	}
+	return rows, notes
+}
+
+func TestGatewayTakesNovaConfWhereNothingElseIsSet(t *testing.T) {
+	conf := novaConfFile(t, `[filter_scheduler]
+enabled_filters = ComputeFilter,JsonFilter,CoreFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter
+cpu_weight_multiplier = 2
+host_subset_size = 5
+max_io_ops_per_host = 4
+isolated_hosts = h1,h2
+[metrics]
+weight_setting = cpu.percent=1.5
+[DEFAULT]
+default_availability_zone = north
+`)
+	rows, notes := printed(t, "gateway", "--cell", "a=h:1", "--nova-conf", conf, "--nova-host-subset-size", "7")
+	for key, want := range map[string][2]string{
+		"gateway.filters":                     {conf + ":2", "HostFilter,AvailabilityZoneFilter,AggregateFilter,TraitFilter,ResourceFilter,ComputeFilter,JsonFilter,CoreFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter"},
+		"gateway.default_availability_zone":   {conf + ":10", "north"},
+		"gateway.nova.host_subset_size":       {"--nova-host-subset-size", "7"},
+		"gateway.nova.max_io_ops_per_host":    {conf + ":5", "4"},
+		"gateway.nova.max_instances_per_host": {"Nova's default", "50"},
+		"gateway.nova.isolated_hosts":         {conf + ":6", "h1,h2"},
+		"gateway.nova.metrics_weight_setting": {conf + ":8", "cpu.percent=1.5"},
+		"gateway.nova_conf":                   {"--nova-conf", conf},
+		"gateway.cells":                       {"--cell", "a=h:1"},
+		"gateway.nova.strict":                 {"default", "false"},
+	} {
+		if rows[key] != want {
+			t.Errorf("%s: %q, want %q", key, rows[key], want)
+		}
+	}
+	if w := rows["gateway.weighers"]; !strings.Contains(w[1], "CPUWeigher=2,") || !strings.Contains(w[1], "MetricsWeigher=1") || w[0] != conf+":3" {
+		t.Errorf("weighers %q", w)
+	}
+	for _, want := range []string{"CoreFilter", "redundant: delete it", "[filter_scheduler] host_subset_size", "does not count: gateway.nova.host_subset_size is set, and wins"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("notes do not say %q:\n%s", want, notes)
+		}
+	}
+
+	rows, notes = printed(t, "gateway", "--cell", "a=h:1", "--nova-conf", conf, "--filters", "ComputeFilter")
+	if want := [2]string{"--filters", "ComputeFilter"}; rows["gateway.filters"] != want || !strings.Contains(notes, "gateway.filters is set, and wins") {
+		t.Errorf("filters %q, want %q; notes\n%s", rows["gateway.filters"], want, notes)
+	}
+}
+
+func TestNovaConfThatCannotBeGoneByEndsTheStart(t *testing.T) {
+	conf := novaConfFile(t, "[filter_scheduler]\nenabled_filters = ComputeFilter,AcmeFilter\n[scheduler]\nlimit_tenants_to_placement_aggregate = true\n")
+	for _, args := range [][]string{
+		{"gateway", "--cell", "a=h:1", "--nova-conf", conf},
+		{"dev", "--data", t.TempDir(), "--nova-conf", conf},
+	} {
+		_, stderr, status := typed(t.Context(), "", args...)
+		if status != exitUsage {
+			t.Errorf("%v: status %d, want %d", args, status, exitUsage)
+		}
+		for _, want := range []string{"--nova-conf: " + args[0] + ".nova_conf: " + conf + ":2: [filter_scheduler] enabled_filters: there is no filter AcmeFilter", "limit_tenants_to_placement_aggregate = true: cellgate does not have"} {
+			if !strings.Contains(stderr, want) {
+				t.Errorf("%v does not say %q:\n%s", args, want, stderr)
+			}
+		}
+	}
+}
+
+func TestDevDecidesByNovaConf(t *testing.T) {
+	conf := novaConfFile(t, `[filter_scheduler]
+enabled_filters = ComputeFilter,IsolatedHostsFilter,RetryFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter
+isolated_hosts = cell1-r01-h001,cell1-r01-h002
+`)
+	p := launch(t, false, append([]string{"dev", "--cells", "1", "--hosts", "2", "--data", t.TempDir(), "--nova-conf", conf}, freePorts...)...)
+	addr := p.await(`gRPC +(\S+)`)[1]
+	p.follow()
+	out, stderr, _ := typed(t.Context(), "", "select", "--addr", addr, "--vcpus", "1", "--memory-mb", "512", "--disk-gb", "1")
+	if !strings.Contains(out+stderr, "IsolatedHostsFilter") {
+		t.Errorf("isolated hosts took an instance, or something else rejected them:\n%s%s", out, stderr)
+	}
+	p.stop()
+	if log := p.log.String(); !strings.Contains(log, "nova.conf, 1 notes:\n"+conf+":2  RetryFilter  redundant: delete it") {
+		t.Errorf("no note in the log:\n%s", log)
+	}
+}
+
+func TestExampleNovaConfIsGoneBy(t *testing.T) {
+	conf := deploy + "/examples/nova.conf"
+	rows, notes := printed(t, "dev", "--data", "d", "--nova-conf", conf)
+	if !strings.HasSuffix(rows["gateway.filters"][1], "NumInstancesFilter,AggregateInstanceExtraSpecsFilter") || !strings.Contains(rows["gateway.weighers"][1], "RAMWeigher=-1,") {
+		t.Errorf("rows %q", rows)
+	}
+	if n := strings.Count(notes, conf+":"); n != 5 {
+		t.Errorf("%d notes, want 5:\n%s", n, notes)
+	}
+}
+
+// Every key of gateway.nova that Nova has is taken from nova.conf.
+func TestEveryOptionOfNovaHasItsKey(t *testing.T) {
+	taken := map[string]bool{}
+	for _, o := range novaOptions {
+		taken["gateway.nova."+o.key] = true
+	}
+	own := []string{"gateway.nova.exact_tenant_key", "gateway.nova.strict"}
+	for _, k := range own {
+		taken[k] = true
+	}
+	for _, k := range config.Keys("gateway") {
+		if strings.HasPrefix(k.Path, "gateway.nova.") && !taken[k.Path] {
+			t.Errorf("%s is not taken from nova.conf", k.Path)
+		}
+		delete(taken, k.Path)
+	}
+	if len(taken) > 0 {
+		t.Errorf("keys that there are not: %v", taken)
+	}
+}

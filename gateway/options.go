@@ -1,0 +1,56 @@
+package gateway
+
+import (
+	"strings"
+
+	"cellgate/schedule"
+)
+
+// Options are Nova's options of filters and weighers, with Nova's meanings and
+// defaults (schedule.Options).
+type Options struct {
+	HostSubsetSize          int
+	MaxIOOpsPerHost         int
+	MaxInstancesPerHost     int
+	IsolatedHosts           []string
+	IsolatedImages          []string
+	RestrictIsolated        bool
+	DefaultArchitecture     string
+	ImageIsolationNamespace string
+	ImageIsolationSeparator string
+	// ImagePropertySetting and MetricsSetting are name=factor. As in Nova, one
+	// that cannot be read is left out.
+	ImagePropertySetting []string
+	MetricsSetting       []string
+	MetricsRequired      bool
+	MetricsUnavailable   float64
+	ExactTenantKey       bool
+	Strict               bool
+}
+
+// core gives what the core reads; nil for nil.
+func (o *Options) core() *schedule.Options {
+	if o == nil {
+		return nil
+	}
+	return &schedule.Options{
+		SubsetSize: o.HostSubsetSize, MaxIOOpsPerHost: int64(o.MaxIOOpsPerHost), MaxInstancesPerHost: int64(o.MaxInstancesPerHost),
+		IsolatedHosts: o.IsolatedHosts, IsolatedImages: o.IsolatedImages, RestrictIsolated: o.RestrictIsolated,
+		DefaultArchitecture:     o.DefaultArchitecture,
+		ImageIsolationNamespace: o.ImageIsolationNamespace, ImageIsolationSeparator: o.ImageIsolationSeparator,
+		ImagePropertySetting: ratios(o.ImagePropertySetting), MetricsSetting: ratios(o.MetricsSetting),
+		MetricsRequired: o.MetricsRequired, MetricsUnavailable: o.MetricsUnavailable,
+		ExactTenantKey: o.ExactTenantKey, StrictNova: o.Strict,
+	}
+}
+
+func ratios(list []string) []schedule.Ratio {
+	var out []schedule.Ratio
+	for _, text := range list {
+		name, factor, _ := strings.Cut(text, "=")
+		if r, ok := schedule.ParseRatio(strings.TrimSpace(name) + "=" + strings.TrimSpace(factor)); ok {
+			out = append(out, r)
+		}
+	}
+	return out
+}

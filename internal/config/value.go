@@ -1,0 +1,28 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+)
+
+// Value gives the value of a key (Key.Path).
+func Value(c Config, path string) reflect.Value {
+	v := reflect.ValueOf(&c).Elem()
+	for name := range strings.SplitSeq(path, ".") {
+		v, _ = fieldByKey(v, name)
+	}
+	return v
+}
+
+// String writes a cell as a flag takes it.
+func (c GatewayCell) String() string {
+	uuid := ""
+	if c.UUID != "" {
+		uuid = c.UUID + "@"
+	}
+	text := c.Name + "=" + uuid + strings.Join(c.Replicas, ",")
+	if c.Disabled {
+		text += " (disabled)"
+	}
+	return text
+}
