@@ -318,6 +318,8 @@ func judge(err error, t timing) verdict {
 		return excused
 	case t.late(err):
 		return failed
+	case errors.Is(err, errNotAdmitted):
+		return served
 	case kind == fault.CellUnavailable && !rpc.Unserved(err), kind == fault.Internal:
 		return failed
 	}
