@@ -14,6 +14,10 @@
 //
 //   - One goroutine, the writer, makes new versions of the table; readers load
 //     one pointer. A scan never waits for a claim.
+//   - An instance that is moved is on both its hosts in the table, and a transferred
+//     claim is its instance's there.
+//   - Decisions (decisions.go) go to the store beside the lane; no claim waits for
+//     them.
 //   - A claim is acknowledged after the table shows it: the next proposal of
 //     this replica counts it.
 //   - Claims go before registrations: at most an eighth of a transaction is

@@ -19,6 +19,10 @@
 // opened again. When Pebble itself cannot go on (its manifest cannot be written)
 // the process ends: recovery is what it does at every start.
 //
+// Decisions are written beside that without waiting for a sync, bodies compressed:
+// who decides on claims never waits for them, and their batches are whole or not
+// there. Their indexes hash what they name, so a reader checks the row.
+//
 // On disk are the rows, their tombstones and the journal; the indexes of live
 // claims are made from the rows at Open and kept in memory. Memory is that of
 // all hosts and live claims.

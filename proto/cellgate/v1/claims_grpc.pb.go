@@ -42,7 +42,8 @@ type ClaimsClient interface {
 	// ClaimAlternate puts a claim on one of the alternates that it was answered
 	// with, at once: the old host's resources are given back in the transaction that
 	// takes the new one's. The claim keeps its claim_id and is PENDING anew. When
-	// the alternate does not fit, NO_VALID_HOST, and the claim stays where it is.
+	// the alternate does not fit, NO_VALID_HOST, and the claim stays where it is. A
+	// CONFIRMED claim is refused, ALREADY_EXISTS: its instance is there.
 	// Idempotent.
 	ClaimAlternate(ctx context.Context, in *ClaimAlternateRequest, opts ...grpc.CallOption) (*ClaimAlternateResponse, error)
 	// TransferClaim makes a live claim another consumer's, as it is: the way of
@@ -136,7 +137,8 @@ type ClaimsServer interface {
 	// ClaimAlternate puts a claim on one of the alternates that it was answered
 	// with, at once: the old host's resources are given back in the transaction that
 	// takes the new one's. The claim keeps its claim_id and is PENDING anew. When
-	// the alternate does not fit, NO_VALID_HOST, and the claim stays where it is.
+	// the alternate does not fit, NO_VALID_HOST, and the claim stays where it is. A
+	// CONFIRMED claim is refused, ALREADY_EXISTS: its instance is there.
 	// Idempotent.
 	ClaimAlternate(context.Context, *ClaimAlternateRequest) (*ClaimAlternateResponse, error)
 	// TransferClaim makes a live claim another consumer's, as it is: the way of

@@ -2662,8 +2662,9 @@ func (x *NewClaim) GetMovesCell() string {
 	return ""
 }
 
-// SwapClaim puts a live or EXPIRED claim on another host of the cell. A claim
-// that is there already is answered as it is.
+// SwapClaim puts a PENDING or EXPIRED claim on another host of the cell. A live
+// claim that is there already is answered as it is; a CONFIRMED one elsewhere is
+// refused, ALREADY_EXISTS.
 type SwapClaim struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	ClaimId      string                 `protobuf:"bytes,1,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
@@ -2749,7 +2750,8 @@ func (x *SwapClaim) GetAnswer() []byte {
 	return nil
 }
 
-// TransferClaim makes a live claim another consumer's.
+// TransferClaim makes a live claim another consumer's, which has none. One that is
+// its already is answered as it is.
 type TransferClaim struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ClaimId       string                 `protobuf:"bytes,1,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
