@@ -35,6 +35,7 @@ var rules = []rule{
 	{folder: "cell", may: []string{"schedule", "shard", "internal", "proto"}, why: "a cell is the shell around the core; it never sees a gateway or a backend"},
 	{folder: "gateway", may: []string{"schedule", "internal", "proto"}, why: "gateway and cell meet only through proto"},
 	{folder: "agent", may: []string{"internal", "proto"}, why: "an agent reaches its cell through the stream, never a store"},
+	{folder: "systemtest", why: "it has tests only, of all parts together"},
 	{folder: "samples", may: []string{"proto"}, why: "samples are data"},
 	{folder: "proto", why: "generated code knows nothing of the product"},
 	{folder: "internal/fault", stdOnly: true, why: "the shard contract imports it"},

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
 	"cellgate/internal/fault"
@@ -95,7 +94,9 @@ func (g *Gateway) soleClaim(ctx context.Context, consumer, claimID string) (foun
 	var pending []reply[*cellgatev1.Claim]
 	var itself *cellgatev1.Claim
 	replies := g.findClaims(bounded, g.cells, consumer)
+	unanswered := false
 	for _, r := range replies {
+		unanswered = unanswered || r.err != nil
 		for _, c := range r.got {
 			if c.GetClaimId() == claimID {
 				found, itself = r.cell, c
@@ -107,6 +108,10 @@ func (g *Gateway) soleClaim(ctx context.Context, consumer, claimID string) (foun
 			switch {
 			case c.GetClaimId() == claimID:
 			case itself != nil && beside(itself, c):
+			case c.GetState() == cellgatev1.ClaimState_CONFIRMED && itself == nil && unanswered:
+				// The one to confirm may be in a cell that did not answer, and take over
+				// from this one.
+				return nil, notFound(replies, fmt.Sprintf("claim %s of consumer %s", claimID, consumer))
 			case c.GetState() == cellgatev1.ClaimState_CONFIRMED:
 				return nil, duplicate(consumer, c)
 			default:
@@ -114,7 +119,7 @@ func (g *Gateway) soleClaim(ctx context.Context, consumer, claimID string) (foun
 			}
 		}
 	}
-	if found == nil && len(pending) > 0 && slices.ContainsFunc(replies, func(r reply[[]*cellgatev1.Claim]) bool { return r.err != nil }) {
+	if found == nil && len(pending) > 0 && unanswered {
 		// It may be alive in a cell that did not answer: nothing is released for it.
 		return nil, notFound(replies, fmt.Sprintf("claim %s of consumer %s", claimID, consumer))
 	}

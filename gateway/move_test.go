@@ -271,6 +271,23 @@ func TestConfirmOfAMoveOverCellsIsFinishedByRepeatingIt(t *testing.T) {
 	}
 }
 
+// The new claim is confirmed, but its cell is not heard of when that is repeated:
+// the source alone is no reason to refuse.
+func TestConfirmOfAMoveWhileItsCellHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, twoCells(), nil)
+		w.built("cell1")
+		req := move(cellgatev1.Operation_MOVE, "m1")
+		req.GetRequestSpec().IgnoreHosts = []string{"host001", "host002"}
+		moved := w.choose(req).GetDestinations()[0].GetSelected()
+		back := w.cells[1].hang()
+		defer back()
+		if k := fault.KindOf(w.confirm(moved, testUUID(0x1, 1))); k != fault.CellUnavailable {
+			t.Errorf("got %s", k)
+		}
+	})
+}
+
 func TestMoveIsForOneInstance(t *testing.T) {
 	w := start(t, twoCells(), nil)
 	for _, op := range append(moveOperations, cellgatev1.Operation_REBUILD) {

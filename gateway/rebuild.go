@@ -9,21 +9,19 @@ import (
 	"cellgate/schedule"
 )
 
-// runsOnRebuild are the filters that Nova runs on a rebuild besides the request's
-// own restriction: those with RUN_ON_REBUILD in nova/scheduler/filters, which are
-// ImagePropertiesFilter, AggregateImagePropertiesIsolation and
-// IsolatedHostsFilter. The others look at what a rebuild does not change.
-var runsOnRebuild = map[string]bool{
-	"ImagePropertiesFilter": true, "AggregateImagePropertiesIsolation": true, "IsolatedHostsFilter": true,
-}
-
 // toRebuild makes the request one for the instance's own host: the one that the
-// request names, else the one that its claim is on. Resources, traits, aggregates
+// request names, else the one that its claim is on. Only the filters run that Nova
+// runs on a rebuild. Resources, traits, aggregates
 // and the group are not looked at: in Nova, Placement is not asked.
 func (s *selecting) toRebuild(ctx context.Context) error {
+	only := schedule.NovaRequest{}
+	if s.request.Nova != nil {
+		only = *s.request.Nova
+	}
+	only.Rebuild = true
 	r := &schedule.Request{
 		IgnoreHosts: s.request.IgnoreHosts, ForceHosts: s.request.ForceHosts, ForceNodes: s.request.ForceNodes,
-		Destination: s.request.Destination, CheckForced: true,
+		Destination: s.request.Destination, CheckForced: true, Nova: &only,
 	}
 	named := len(r.ForceHosts) > 0 || len(r.ForceNodes) > 0 || r.Destination != nil && (r.Destination.Host != "" || r.Destination.Node != "")
 	if !named {
@@ -33,14 +31,7 @@ func (s *selecting) toRebuild(ctx context.Context) error {
 		}
 		r.Destination = d
 	}
-	rules := *s.rules
-	rules.Filters = []string{schedule.HostFilter}
-	for _, f := range s.rules.Filters {
-		if runsOnRebuild[f] {
-			rules.Filters = append(rules.Filters, f)
-		}
-	}
-	s.request, s.asked, s.rules, s.alternates = r, r, &rules, 0
+	s.request, s.asked, s.alternates = r, r, 0
 	return nil
 }
 

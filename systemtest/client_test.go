@@ -1,0 +1,110 @@
+package systemtest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// lease is that of every claim of a scenario.
+const lease = 5 * time.Minute
+
+// conductor calls the gateway and reacts to failures as docs/api.md says.
+type conductor struct {
+	*world
+	// answers are the last ones, by request_id.
+	answers map[string]*cellgatev1.SelectDestinationsResponse
+	asked   []*cellgatev1.SelectDestinationsRequest
+}
+
+// again does a call until it is answered with a yes or a no: what was not answered,
+// or could not be done, is done again with the same words.
+func again[T any](c *conductor, do func(context.Context) (T, error)) (T, error) {
+	c.t.Helper()
+	for try := 1; ; try++ {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		got, err := do(ctx)
+		cancel()
+		if err == nil || !repeats(err) {
+			return got, err
+		}
+		if try == 10 {
+			c.t.Fatalf("still unanswered after %d tries: %v", try, err)
+		}
+		<-time.After(time.Second)
+	}
+}
+
+// repeats: docs/api.md says to repeat it.
+func repeats(err error) bool {
+	switch fault.KindOf(err) {
+	case fault.CellUnavailable, fault.OutcomeUnknown, fault.Contended, fault.Overloaded:
+		return true
+	}
+	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
+}
+
+func yes[T any](c *conductor, what string, do func(context.Context) (T, error)) T {
+	c.t.Helper()
+	got, err := again(c, do)
+	if err != nil {
+		c.t.Fatalf("%s: %v", what, err)
+	}
+	return got
+}
+
+// request is for n instances from first on, of 2 VCPU.
+func request(id string, first, n int) *cellgatev1.SelectDestinationsRequest {
+	r := &cellgatev1.SelectDestinationsRequest{
+		RequestId: id, ClaimTtl: durationpb.New(lease),
+		Spec: &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: &cellgatev1.RequestSpec{
+			Flavor: &cellgatev1.Flavor{Vcpus: 2, MemoryMb: 1024, RootGb: 10}, ProjectId: "p",
+		}},
+	}
+	for i := range n {
+		r.InstanceUuids = append(r.InstanceUuids, uuidOf(0x1, first+i))
+	}
+	return r
+}
+
+func within(r *cellgatev1.SelectDestinationsRequest, cell string) *cellgatev1.SelectDestinationsRequest {
+	r.GetRequestSpec().RequestedDestination = &cellgatev1.Destination{Cell: cell}
+	return r
+}
+
+func (c *conductor) selects(r *cellgatev1.SelectDestinationsRequest) []*cellgatev1.Selection {
+	c.t.Helper()
+	resp := yes(c, "select "+r.GetRequestId(), func(ctx context.Context) (*cellgatev1.SelectDestinationsResponse, error) {
+		return c.scheduler.SelectDestinations(ctx, r)
+	})
+	if c.answers[r.GetRequestId()] == nil {
+		c.asked = append(c.asked, r)
+	}
+	c.answers[r.GetRequestId()] = resp
+	var out []*cellgatev1.Selection
+	for _, d := range resp.GetDestinations() {
+		out = append(out, d.GetSelected())
+	}
+	return out
+}
+
+func (c *conductor) confirms(consumer string, s *cellgatev1.Selection) *cellgatev1.Claim {
+	c.t.Helper()
+	return yes(c, "confirm", func(ctx context.Context) (*cellgatev1.ConfirmClaimResponse, error) {
+		return c.claims.ConfirmClaim(ctx, &cellgatev1.ConfirmClaimRequest{ConsumerUuid: consumer, ClaimId: s.GetClaimId()})
+	}).GetClaim()
+}
+
+func (c *conductor) releases(consumer string, s *cellgatev1.Selection) {
+	c.t.Helper()
+	yes(c, "release", func(ctx context.Context) (*cellgatev1.ReleaseClaimResponse, error) {
+		return c.claims.ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: consumer, ClaimId: s.GetClaimId()})
+	})
+}

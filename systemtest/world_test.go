@@ -1,0 +1,204 @@
+package systemtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
+
+	"cellgate/cell"
+	"cellgate/gateway"
+	"cellgate/internal/rpc"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
+	"cellgate/shard/pebbleshard"
+)
+
+const (
+	cellCount = 2
+	hostsEach = 2
+	hostVCPUs = 8
+)
+
+// world is a gateway over real cells, in a bubble.
+type world struct {
+	t         *testing.T
+	net       *network
+	stores    []shard.Store
+	agents    []*grpc.ClientConn // by cell
+	scheduler cellgatev1.SchedulerClient
+	claims    cellgatev1.ClaimsClient
+}
+
+func uuidOf(kind, n int) string { return fmt.Sprintf("%08x-0000-4000-8000-%012x", kind, n) }
+
+// start builds a world with its hosts registered. It ends with the test.
+func start(t *testing.T, n *network) *world {
+	t.Helper()
+	w := &world{t: t, net: n}
+	listeners := map[string]*bufconn.Listener{}
+	dial := func(target string, extra ...grpc.DialOption) (*grpc.ClientConn, error) {
+		return rpc.Dial("passthrough:///"+target, append(extra, grpc.WithContextDialer(func(ctx context.Context, name string) (net.Conn, error) {
+			if listeners[name] == nil {
+				return nil, errors.New("nobody listens at " + name)
+			}
+			return listeners[name].DialContext(ctx)
+		}))...)
+	}
+	log := slog.New(slog.DiscardHandler)
+	serve := func(name string, register func(grpc.ServiceRegistrar)) {
+		server, l, done := rpc.NewServer(log), bufconn.Listen(1<<20), make(chan error, 1)
+		register(server)
+		listeners[name] = l
+		go func() { done <- server.Serve(l) }()
+		t.Cleanup(func() {
+			server.Stop()
+			if err := <-done; err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	run := func(name string, f func(context.Context) error, ready <-chan struct{}) {
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- f(ctx) }()
+		t.Cleanup(func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Errorf("%s ended: %v", name, err)
+			}
+		})
+		<-ready
+	}
+	cfg := gateway.Config{}
+	for i := range cellCount {
+		name, uuid := fmt.Sprintf("cell%d", i+1), uuidOf(0xc, i+1)
+		store, err := pebbleshard.OpenMem(pebbleshard.Options{Cell: name, CellUUID: uuid, Log: log})
+		must(t, err)
+		t.Cleanup(func() { must(t, store.Close()) })
+		w.stores = append(w.stores, store)
+		c, err := cell.New(cell.Config{Name: name, UUID: uuid, Replica: name, ServiceDownTime: time.Hour}, cell.Deps{Store: n.store(store), Log: log})
+		must(t, err)
+		run(name, c.Run, c.Ready())
+		serve(name, c.Register)
+		conn, err := dial(name)
+		must(t, err)
+		t.Cleanup(func() { must(t, conn.Close()) })
+		w.agents = append(w.agents, conn)
+		for h := range hostsEach {
+			report(t, conn, hostState(i*100+h, 1), false)
+		}
+		cfg.Cells = append(cfg.Cells, gateway.CellConfig{Name: name, UUID: uuid, Replicas: []string{name}})
+	}
+	g, err := gateway.New(cfg, gateway.Deps{Log: log, Dial: func(target string) (*grpc.ClientConn, error) {
+		return dial(target, n.between("gateway-cell"))
+	}})
+	must(t, err)
+	run("gateway", g.Run, g.Ready())
+	serve("gateway", g.Register)
+	conn, err := dial("gateway", n.between("conductor-gateway"))
+	must(t, err)
+	t.Cleanup(func() { must(t, conn.Close()) })
+	w.scheduler, w.claims = cellgatev1.NewSchedulerClient(conn), cellgatev1.NewClaimsClient(conn)
+	return w
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hostState is what a host reports in its version-th state.
+func hostState(n int, version uint64, instances ...*agentv1.Instance) *agentv1.FullState {
+	uuid, service := uuidOf(0xa, n), fmt.Sprintf("host%03d", n)
+	return &agentv1.FullState{
+		BootId: uuidOf(0xb, n), Version: version, AgentVersion: 1, HostUuid: uuid, ServiceHost: service, Nodename: service,
+		Providers: []*agentv1.Provider{{Uuid: uuid, Inventories: []*agentv1.Inventory{
+			{ResourceClass: "VCPU", Total: hostVCPUs, AllocationRatio: 1},
+			{ResourceClass: "MEMORY_MB", Total: 1 << 16, AllocationRatio: 1},
+			{ResourceClass: "DISK_GB", Total: 1 << 10, AllocationRatio: 1},
+		}}},
+		Instances: instances,
+	}
+}
+
+// report sends a host's state on a stream of its own. With lose the stream ends
+// before the answer is heard, though the cell gave one.
+func report(t *testing.T, conn *grpc.ClientConn, state *agentv1.FullState, lose bool) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	stream, err := agentv1.NewHostReportsClient(conn).Report(ctx)
+	must(t, err)
+	must(t, stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: state}}))
+	if lose {
+		synctest.Wait() // the cell has done all it does
+		cancel()
+		return
+	}
+	answer, err := stream.Recv()
+	must(t, err)
+	if answer.GetAccepted() == nil {
+		t.Fatalf("host %s: %v", state.GetServiceHost(), answer)
+	}
+}
+
+// held is what a store holds live: claims, and what its hosts have in use.
+type held struct {
+	claims map[string]*shard.Claim
+}
+
+// settle lets every lease run out and then reads all stores. Whatever holds
+// resources then, by the books of the hosts, is a live claim, and no host has more
+// in use than it has.
+func (w *world) settle() held {
+	w.t.Helper()
+	time.Sleep(10 * time.Minute)
+	synctest.Wait()
+	out := held{claims: map[string]*shard.Claim{}}
+	for i, s := range w.stores {
+		hosts, usages := map[string]*shard.Host{}, map[string]*shard.Usage{}
+		_, err := s.Load(context.Background(), func(c shard.Change) error {
+			switch {
+			case c.Host != nil:
+				hosts[c.Host.UUID] = c.Host
+			case c.Usage != nil:
+				usages[c.Usage.HostUUID] = c.Usage
+			case c.Claim != nil && c.Claim.State.Live():
+				out.claims[c.Claim.ClaimID] = c.Claim
+			}
+			return nil
+		})
+		must(w.t, err)
+		booked := map[shard.Used]int64{}
+		for _, c := range out.claims {
+			for _, a := range c.Allocations {
+				booked[shard.Used{ProviderUUID: a.ProviderUUID, ResourceClass: a.ResourceClass}] += a.Amount
+			}
+		}
+		for uuid, h := range hosts {
+			for _, p := range h.Providers {
+				for _, inv := range p.Inventories {
+					used, claimed := usages[uuid].Of(p.UUID, inv.ResourceClass), booked[shard.Used{ProviderUUID: p.UUID, ResourceClass: inv.ResourceClass}]
+					if used > inv.Capacity() {
+						w.t.Errorf("host %s: %d of %d %s are in use", h.ServiceHost, used, inv.Capacity(), inv.ResourceClass)
+					}
+					if used != claimed {
+						w.t.Errorf("cell %d, host %s: %d %s are in use, its claims have %d", i+1, h.ServiceHost, used, inv.ResourceClass, claimed)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
