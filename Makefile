@@ -18,8 +18,8 @@ help: ## Print this help.
 	@awk 'BEGIN {FS = ":.*## "; print "Targets:"} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: build ## Place the bundled Nova requests on 3 cells x 1,000 hosts, then serve. ONCE=1 stops after the table; DATA=DIR, CELLS=, HOSTS=.
-	$(BIN)/cellgate dev --cells $(CELLS) --hosts $(HOSTS) --data $(DATA) --sample $(if $(ONCE),--once)
+run: build ## Place the bundled Nova requests on 3 cells x 1,000 hosts, then serve. ONCE=1 stops after the table; DATA=DIR, CELLS=, HOSTS=, NOVA_CONF=FILE.
+	$(BIN)/cellgate dev --cells $(CELLS) --hosts $(HOSTS) --data $(DATA) --sample $(if $(ONCE),--once) $(if $(NOVA_CONF),--nova-conf $(NOVA_CONF))
 
 # -buildvcs overrides GOFLAGS, so that `cellgate version` has its revision.
 .PHONY: build

@@ -16,6 +16,10 @@ LOG = logging.getLogger(__name__)
 _AFTERWARDS = 5.0
 
 
+# Nova's own; install() puts Claims.move_to_alternate before it.
+nova_claim_resources = scheduler_utils.claim_resources
+
+
 class PlacementRefused(Exception):
     """Placement has no room on the host that cellgate chose."""
 
@@ -80,6 +84,35 @@ class Claims(object):
         return True
 
 
+    def move_to_alternate(self, instance_uuid, alloc_req, claim_ttl):
+        """Put the instance's claim on the host of an allocation request: a
+        build or a move that failed goes on to an alternate. False when the
+        host has no room left. Without a claim, or out of reach of cellgate,
+        the instance goes on all the same: its host's agent will report it."""
+        root = alloc_req.get('mappings', {}).get('')
+        host = (root or sorted(alloc_req['allocations']))[0]
+        deadline = self._now() + _AFTERWARDS
+        try:
+            claim = self._transport.call(
+                schema.GET_CLAIM, {'consumer_uuid': instance_uuid},
+                deadline=deadline).claim
+            self._transport.call(schema.ALTERNATE, {
+                'consumer_uuid': instance_uuid, 'claim_id': claim.claim_id,
+                'cell': claim.cell, 'host_uuid': host,
+                'claim_ttl': '%ds' % claim_ttl}, deadline=deadline)
+        except refusal.Refusal as r:
+            if r.kind == 'NO_VALID_HOST':
+                LOG.info('Alternate %(host)s of instance %(instance)s is '
+                         'full: %(why)s', {'host': host, 'why': r.message,
+                                           'instance': instance_uuid})
+                return False
+            LOG.warning(
+                'The claim of instance %(instance)s is not on its alternate '
+                '%(host)s: %(error)s', {'instance': instance_uuid,
+                                        'host': host, 'error': r})
+        return True
+
+
 def write_allocations(context, spec_obj, answer):
     """Write the allocations of an answer to Placement, as Nova's scheduler
     does. All or none: raises PlacementRefused, or what Nova's client raises,
@@ -92,7 +125,7 @@ def write_allocations(context, spec_obj, answer):
             s = d.selected
             if not s.allocation_request:
                 continue  # a rebuild: nothing is claimed
-            if not scheduler_utils.claim_resources(
+            if not nova_claim_resources(
                     elevated, client, spec_obj, d.instance_uuid,
                     json.loads(s.allocation_request),
                     s.allocation_request_version):

@@ -35,10 +35,27 @@ def install(conf=None):
     group = options.register(conf or nova.conf.CONF)
     _transport = transports.Transport(group)
     query.SchedulerQueryClient = CellgateQueryClient
+    moved = claims.Claims(_transport, time.monotonic)
+
+    def claim_resources(ctx, client, spec_obj, instance_uuid, alloc_req,
+                        allocation_request_version=None):
+        """Reschedules: the conductor claims an alternate."""
+        if not (scheduler_utils.request_is_rebuild(spec_obj) or
+                moved.move_to_alternate(instance_uuid, alloc_req,
+                                        group.claim_ttl)):
+            return False
+        if not group.write_placement_allocations:
+            return True
+        return claims.nova_claim_resources(
+            ctx, client, spec_obj, instance_uuid, alloc_req,
+            allocation_request_version)
+
+    scheduler_utils.claim_resources = claim_resources
 
 
 def uninstall():
     query.SchedulerQueryClient = NovaQueryClient
+    scheduler_utils.claim_resources = claims.nova_claim_resources
 
 
 class CellgateQueryClient(NovaQueryClient):

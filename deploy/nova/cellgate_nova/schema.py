@@ -66,5 +66,6 @@ class Method(object):
 
 SELECT = Method('Scheduler', 'SelectDestinations')
 GET_CLAIM = Method('Claims', 'GetClaim')
+ALTERNATE = Method('Claims', 'ClaimAlternate')
 CONFIRM = Method('Claims', 'ConfirmClaim')
 RELEASE = Method('Claims', 'ReleaseClaim')

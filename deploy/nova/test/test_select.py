@@ -10,6 +10,8 @@ import uuid
 
 from nova import exception
 from nova import objects
+from nova.scheduler import utils as scheduler_utils
+import requests
 
 import doortest
 from doortest import CONF
@@ -149,11 +151,11 @@ class NoHost(doortest.Base):
                          r'Of \d+ hosts: .*\d+ ResourceFilter\(VCPU\)')
 
     def test_what_cannot_be_honoured(self):
-        got = self.reason(flavor=flavor(capabilities__x='y', quota__z='1'),
-                          scheduler_hints={'query': ['["=", "$a", 1]']})
-        self.assertTrue(got.startswith(
+        with self.assertRaises(exception.NoValidHost) as caught:
+            self.select(spec(uuids(1)), ['one'])
+        self.assertTrue(caught.exception.format_message().startswith(
             'No valid host was found. The request cannot be honoured: '
-            'nova_request_spec.'), got)
+            'instance_uuids[0]: '), caught.exception)
 
 
 class Again(doortest.Base):
@@ -179,6 +181,48 @@ class Again(doortest.Base):
         first = self.select(spec(ids), ids)[0][0].service_host
         second = self.select(spec(ids, ignore_hosts=[first]), ids)
         self.assertNotEqual(first, second[0][0].service_host)
+
+    def test_a_move_of_an_instance_that_is_placed(self):
+        # A resize, as the conductor asks for it: another API request.
+        ids = uuids(1)
+        first = self.select(spec(ids), ids)[0][0].service_host
+        self.context.request_id = 'req-' + str(uuid.uuid4())
+        second = self.select(
+            spec(ids, ignore_hosts=[first], flavor=flavor(2, 1024)), ids,
+            True)[0]
+        self.assertEqual(3, len(second))
+        self.assertNotIn(first, [s.service_host for s in second])
+
+    def test_a_rebuild_stays_and_claims_nothing(self):
+        ids = uuids(1)
+        at = self.select(spec(ids), ids)[0][0]
+        again = self.select(spec(
+            ids, scheduler_hints={'_nova_check_type': ['rebuild']},
+            requested_destination=objects.Destination(
+                host=at.service_host, node=at.nodename)), ids)[0][0]
+        self.assertEqual(at.service_host, again.service_host)
+        self.assertIsNone(again.allocation_request)
+
+    def test_a_build_goes_on_to_an_alternate(self):
+        # What the cell's conductor does when a build failed on its host.
+        ids = uuids(1)
+        asked = spec(ids)
+        at, other = self.select(asked, ids, True)[0][:2]
+
+        def claim(selection, instance=ids[0]):
+            return scheduler_utils.claim_resources(
+                self.context, None, asked, instance,
+                json.loads(selection.allocation_request),
+                selection.allocation_request_version)
+
+        self.assertTrue(claim(other))
+        got = requests.get('http://%s/v1/claims/%s' % (
+            os.environ['CELLGATE_HTTP'], ids[0])).json()['claim']
+        self.assertEqual((other.service_host, 'PENDING'),
+                         (got['service_host'], got['state']))
+        # One whose claim has ended goes on with a warning.
+        with self.assertLogs('cellgate_nova.claims', 'WARNING'):
+            self.assertTrue(claim(other, uuids(1)[0]))
 
     def test_another_build_of_the_same_instance(self):
         # A claim is there and is another request's: as in Nova a move, and
