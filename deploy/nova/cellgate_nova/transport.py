@@ -86,7 +86,7 @@ class Transport(object):
         self._group = group
         self._now, self._sleep = now, sleep
         self._lock = threading.Lock()
-        self._channels = {}  # (pid, endpoint, files as they were) -> channel
+        self._channels = {}  # by process, endpoint and the files as they were
         self._first = 0  # the endpoint that answered last
 
     def call(self, method, fields, deadline=None):
@@ -149,7 +149,7 @@ class Transport(object):
         files = tuple(
             (p, os.stat(p).st_mtime_ns)
             for p in (g.tls_ca_file, g.tls_cert_file, g.tls_key_file) if p)
-        key = (os.getpid(), endpoint, files)
+        key = (os.getpid(), endpoint, files, g.tls_server_name)
         with self._lock:
             channel = self._channels.get(key)
             if channel is None:

@@ -11,7 +11,10 @@ import time
 from nova import exception
 import oslo_messaging as messaging
 
+from cellgate_nova import claims
 import cellgate_nova.options
+from cellgate_nova import refusal
+from cellgate_nova import schema
 import doortest
 from doortest import CONF
 from doortest import spec
@@ -22,11 +25,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 class Scripted(doortest.Base):
 
-    def gateway(self, *script):
+    def gateway(self, *script, tls=()):
         """A fake gateway, and the function that ends it and tells its calls."""
         p = subprocess.Popen(
             [sys.executable, os.path.join(HERE, 'fakegateway.py'),
-             json.dumps(script)], stdout=subprocess.PIPE, text=True)
+             json.dumps(script)] + list(tls), stdout=subprocess.PIPE, text=True)
         endpoint = '127.0.0.1:' + p.stdout.readline().strip()
 
         def calls():
@@ -188,6 +191,44 @@ class Credentials(Scripted):
         self.assertEqual([['Bearer', 'first'], ['Bearer', 'other']],
                          [c[2:] for c in calls()])
 
+    def certificate(self, directory, name):
+        """A certificate that is its own CA, and its key."""
+        pem, key = (os.path.join(directory, name + end)
+                    for end in ('.pem', '-key.pem'))
+        subprocess.run(
+            ['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
+             'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2',
+             '-subj', '/CN=' + name, '-addext',
+             'subjectAltName=IP:127.0.0.1,DNS:gateway.example.org',
+             '-out', pem, '-keyout', key], check=True,
+            stderr=subprocess.DEVNULL)
+        return pem, key
+
+    def test_tls_both_ways(self):
+        with tempfile.TemporaryDirectory() as d:
+            server, ours, others = (self.certificate(d, n) for n in (
+                'server', 'ours', 'others'))
+            endpoint, calls = self.gateway(
+                {'ok': True}, tls=list(server) + [ours[0]])
+            self.conf(endpoints=[endpoint], timeout=2, attempt_timeout=1,
+                      tls_ca_file=server[0], tls_cert_file=ours[0],
+                      tls_key_file=ours[1])
+            ids = uuids(1)
+            self.select(spec(ids), ids)
+            self.conf(tls_server_name='gateway.example.org')
+            self.select(spec(ids), ids)
+            for wrong in (dict(tls_ca_file=others[0]),
+                          dict(tls_cert_file=others[0],
+                               tls_key_file=others[1]),
+                          dict(tls_server_name='elsewhere.example.org')):
+                self.conf(tls_ca_file=server[0], tls_cert_file=ours[0],
+                          tls_key_file=ours[1], tls_server_name=None)
+                self.conf(**wrong)
+                with self.subTest(wrong=list(wrong)):
+                    with self.assertRaises(messaging.MessagingTimeout):
+                        self.select(spec(ids), ids)
+            self.assertEqual(2, len(calls()))
+
     def test_what_cannot_work_is_told_at_start(self):
         self.conf(endpoints=['gw1', 'gw2.example.org:9090'],
                   token_file='/dev/null', tls_cert_file='/nonexistent')
@@ -207,6 +248,29 @@ class Confirmation(Scripted):
         self.ask({'ok': True})
         self.assertEqual(['SelectDestinations', 'ConfirmClaim'],
                          [c[0] for c in self.calls])
+
+
+class Alternates(doortest.Base):
+
+    def test_a_full_alternate_is_the_next_ones_turn(self):
+        class Full(object):
+            def call(self, method, fields, deadline):
+                if method is schema.GET_CLAIM:
+                    return schema.build(schema.GET_CLAIM.response, {
+                        'claim': {'claim_id': 'c', 'cell': 'cell1'}})
+                asked.append(fields)
+                raise refusal.Refusal('FAILED_PRECONDITION', 'full',
+                                      kind='NO_VALID_HOST')
+
+        asked = []
+        instance, host = uuids(2)
+        self.assertFalse(claims.Claims(Full(), time.monotonic)
+                         .move_to_alternate(instance, {
+                             'allocations': {host: {'resources': {}}},
+                             'mappings': {'': [host]}}, 77))
+        self.assertEqual([{'consumer_uuid': instance, 'claim_id': 'c',
+                           'cell': 'cell1', 'host_uuid': host,
+                           'claim_ttl': '77s'}], asked)
 
 
 class Options(doortest.Base):
