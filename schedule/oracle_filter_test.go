@@ -40,8 +40,17 @@ func (s *naiveState) filter(r *Request, rules *Rules, affinity []string) (passed
 
 // check asks one filter about one host.
 func (s *naiveState) check(filter string, h *Host, r *Request, rules *Rules, affinity []string) (detail string, pass bool) {
+	rebuild := r.Nova != nil && r.Nova.Rebuild
+	if rebuild && slices.Contains([]string{
+		ComputeFilter, ZoneFilter, AggregateFilter, TraitFilter, ResourceFilter, AntiAffinityFilter, AffinityFilter,
+	}, filter) {
+		return "", true
+	}
 	switch filter {
 	case HostFilter:
+		if factsOfHost(h).broken {
+			return Unreadable, false
+		}
 		return naiveHostFilter(h, r)
 	case ComputeFilter:
 		if h.Disabled {
@@ -96,7 +105,7 @@ func (s *naiveState) check(filter string, h *Host, r *Request, rules *Rules, aff
 			return "", len(affinity) == 0 || slices.Contains(affinity, h.ServiceHost)
 		}
 	default:
-		return naiveNovaFilter(filter, h, r)
+		return s.novaFilter(filter, h, r, rules)
 	}
 	return "", true
 }

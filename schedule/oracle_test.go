@@ -23,7 +23,9 @@ func (c naiveConsumer) places() []Place {
 
 func (c naiveConsumer) put(e *Edit) {
 	for _, p := range c.places() {
-		e.AddConsumer(p.Host, Consumer{Instance: c.Consumer.Instance, Group: p.Group})
+		on := c.Consumer
+		on.Group = p.Group
+		e.AddConsumer(p.Host, on)
 	}
 }
 
@@ -53,6 +55,7 @@ func naivePropose(hosts []Host, consumers naiveConsumers, q *Query) *Proposal {
 		Rejects: rejects,
 		Bounds:  s.bounds(q.Request, rules, passed),
 	}
+	p.Multipliers = naiveMultipliers(rules, passed)
 	if q.Request.Group != nil {
 		for i := range s.hosts {
 			if n := s.members(&s.hosts[i], q.Request); n > 0 {
@@ -71,6 +74,25 @@ func naivePropose(hosts []Host, consumers naiveConsumers, q *Query) *Proposal {
 		p.Candidates = p.Candidates[:q.Limit]
 	}
 	return p
+}
+
+// naiveMultipliers are the bounds of those that hosts which passed have; nil when
+// they are the rules'.
+func naiveMultipliers(rules *Rules, passed []*Host) []Bounds {
+	own := false
+	list := make([]Bounds, len(rules.Weighers))
+	for i, w := range rules.Weighers {
+		list[i] = Bounds{Min: math.Inf(1), Max: math.Inf(-1)}
+		for _, h := range passed {
+			m := naiveMultiplier(w, h)
+			own = own || m != w.Multiplier
+			list[i].Min, list[i].Max = min(list[i].Min, m), max(list[i].Max, m)
+		}
+	}
+	if !own {
+		return nil
+	}
+	return list
 }
 
 // naiveSelect is the one scheduler over all hosts: picks one after the other,
@@ -96,8 +118,20 @@ func naiveSelectLosing(hosts []Host, consumers naiveConsumers, r *Request, rules
 		if len(last) == 0 {
 			return picks, i
 		}
-		picks = append(picks, naivePick{Cell: s.host(last[0].Host).Cell, Candidate: last[0]})
-		s.take(Take{Host: last[0].Host, Instance: instance}, r)
+		// Nova picks at random among the best so many, and puts the pick first
+		// (manager.py, _get_sorted_hosts).
+		n := 1
+		if rules.Options != nil {
+			n = max(1, rules.Options.SubsetSize)
+		}
+		at := 0
+		if n = min(n, len(last)); n > 1 {
+			at = int(Tie(seed, mix64(uint64(i))) % uint64(n))
+		}
+		pick := last[at]
+		last = append([]Candidate{pick}, slices.Delete(last, at, at+1)...)
+		picks = append(picks, naivePick{Cell: s.host(pick.Host).Cell, Candidate: pick})
+		s.take(Take{Host: pick.Host, Instance: instance}, r)
 	}
 	if alternates < 1 {
 		return picks, -1
@@ -128,17 +162,21 @@ type naiveState struct {
 	hosts  []Host
 	on     map[ID][]Consumer // by host
 	picked map[ID][]ID       // instances picked for a host
+	first  map[ID]View       // before any pick, by host
 }
 
 func newNaiveState(hosts []Host, consumers naiveConsumers) *naiveState {
-	s := &naiveState{on: map[ID][]Consumer{}, picked: map[ID][]ID{}}
+	s := &naiveState{on: map[ID][]Consumer{}, picked: map[ID][]ID{}, first: map[ID]View{}}
 	for _, h := range hosts {
 		h.Resources = slices.Clone(h.Resources)
 		s.hosts = append(s.hosts, h)
+		s.first[h.UUID] = h.View
 	}
 	for _, c := range consumers {
 		for _, p := range c.places() {
-			s.on[p.Host] = append(s.on[p.Host], Consumer{Instance: c.Consumer.Instance, Group: p.Group})
+			on := c.Consumer
+			on.Group = p.Group
+			s.on[p.Host] = append(s.on[p.Host], on)
 		}
 	}
 	return s
@@ -234,7 +272,7 @@ func naiveRules(r *Rules) *Rules {
 }
 
 // raw is what a weigher says of a host, after clamping.
-func (s *naiveState) raw(weigher string, h *Host, r *Request) float64 {
+func (s *naiveState) raw(weigher string, h *Host, r *Request, rules *Rules) float64 {
 	v := &h.View
 	switch weigher {
 	case RAMWeigher:
@@ -272,7 +310,7 @@ func (s *naiveState) raw(weigher string, h *Host, r *Request) float64 {
 		}
 		return 0
 	}
-	panic("no weigher " + weigher)
+	return s.novaRaw(weigher, h, r, rules)
 }
 
 func (s *naiveState) bounds(r *Request, rules *Rules, passed []*Host) []Bounds {
@@ -280,7 +318,7 @@ func (s *naiveState) bounds(r *Request, rules *Rules, passed []*Host) []Bounds {
 	for i, w := range rules.Weighers {
 		b := Bounds{Min: math.Inf(1), Max: math.Inf(-1)}
 		for _, h := range passed {
-			x := s.raw(w.Name, h, r)
+			x := s.raw(w.Name, h, r, rules)
 			b.Min, b.Max = min(b.Min, x), max(b.Max, x)
 		}
 		switch w.Name {
@@ -302,14 +340,21 @@ func (s *naiveState) rank(r *Request, rules *Rules, seed uint64, passed []*Host,
 			Host: h.UUID, ServiceHost: h.ServiceHost, NodeName: h.NodeName,
 			Zone: naiveZones(h, rules)[0], Tie: Tie(seed, HostHash(h.UUID)),
 		}
+		own := make([]float64, len(rules.Weighers))
 		for i, w := range rules.Weighers {
-			x := s.raw(w.Name, h, r)
+			own[i] = naiveMultiplier(w, h)
+			if own[i] != w.Multiplier {
+				c.Multipliers = own
+			}
+		}
+		for i, w := range rules.Weighers {
+			x := s.raw(w.Name, h, r, rules)
 			c.Raw = append(c.Raw, x)
 			b := bounds[i]
 			if !weighed || b.Min == b.Max {
 				continue
 			}
-			m := w.Multiplier
+			m := naiveMultiplier(w, h)
 			if w.Name == BuildFailureWeigher {
 				m = -m
 			}

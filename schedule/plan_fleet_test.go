@@ -46,6 +46,19 @@ var (
 		{UUID: "aaaaaaaa-0000-0000-0000-000000000003", Name: "ssd"},
 		{UUID: "aaaaaaaa-0000-0000-0000-000000000004", Name: "gold", Metadata: map[string]string{"tier": "gold"}},
 	}
+	// overriding aggregates give their hosts multipliers and limits of their own.
+	overriding = []Aggregate{
+		{UUID: "aaaaaaaa-0000-0000-0000-000000000005", Metadata: map[string]string{
+			"ram_weight_multiplier": "-1", "cpu_weight_multiplier": "0.5",
+		}},
+		{UUID: "aaaaaaaa-0000-0000-0000-000000000006", Metadata: map[string]string{
+			"io_ops_weight_multiplier": "3", "disk_weight_multiplier": "x", "filter_tenant_id": "p1",
+		}},
+		{UUID: "aaaaaaaa-0000-0000-0000-000000000007", Metadata: map[string]string{
+			"build_failure_weight_multiplier": "-2", "ram_weight_multiplier": "2", "max_instances_per_host": "6",
+			"soft_anti_affinity_weight_multiplier": "4", "metrics_weight_multiplier": "-1",
+		}},
+	}
 )
 
 // drawScenario draws the shape of a scenario with rapid, so that it shrinks, and
@@ -61,6 +74,7 @@ func drawScenario(t *rapid.T) *scenario {
 	scattered := rapid.Bool().Draw(t, "scattered")
 	tight := sometimes(t, 4, "tight")
 	seed := rapid.Uint64Range(0, 1<<20).Draw(t, "host seed")
+	overrides := rapid.Bool().Draw(t, "overrides")
 	usedCells := len(s.cells)
 	if sometimes(t, 4, "leave cells empty") {
 		usedCells = max(1, usedCells/2)
@@ -77,6 +91,9 @@ func drawScenario(t *rapid.T) *scenario {
 			h.ServiceHost = fmt.Sprintf("Host%03d", i-1)
 		}
 		h.Cell = s.cells[cell]
+		if own := rand.New(rand.NewPCG(seed, uint64(i)+3<<32)); overrides {
+			h.Aggregates = append(slices.Clone(h.Aggregates), some(own, overriding, 0.3)...)
+		}
 		s.hosts = append(s.hosts, h)
 	}
 	s.drawRequest(t)
@@ -135,6 +152,7 @@ func makeHost(rng *rand.Rand, seed uint64, kinds int, tight bool) Host {
 		}
 	}
 	h.Disabled, h.Down = rng.IntN(20) == 0, rng.IntN(20) == 0
+	h.Facts = kindFacts[k.IntN(len(kindFacts)-1)]
 	return h
 }
 
@@ -173,6 +191,13 @@ func (s *scenario) drawRequest(t *rapid.T) {
 	s.request = r
 	if len(s.hosts) > 0 {
 		s.drawHostRules(t)
+	}
+	if sometimes(t, 3, "of Nova's") {
+		rng := rand.New(rand.NewPCG(rapid.Uint64Range(0, 1<<20).Draw(t, "Nova's part"), 3))
+		nowhere := func() string { return "nowhere" }
+		if r.Nova = randomNova(rng, nowhere, nowhere); r.Nova != nil {
+			r.Nova.Rebuild = false
+		}
 	}
 }
 
@@ -245,7 +270,7 @@ func (s *scenario) drawRules(t *rapid.T) {
 	case 1:
 		s.rules.Weighers = PackWeighers()
 	default:
-		all := append(DefaultWeighers(), Weigher{NumInstancesWeigher, 0})
+		all := append(DefaultWeighers(), Weigher{NumInstancesWeigher, 0}, Weigher{MetricsWeigher, 1}, Weigher{ImagePropertiesWeigher, 1})
 		for _, w := range rapid.Permutation(all).Draw(t, "order") {
 			w.Multiplier = rapid.SampledFrom([]float64{-1, 1, 0, 0.3, -2.5, 1e6, w.Multiplier}).Draw(t, "multiplier")
 			switch w.Name {
@@ -255,6 +280,28 @@ func (s *scenario) drawRules(t *rapid.T) {
 			s.rules.Weighers = append(s.rules.Weighers, w)
 		}
 		s.rules.Weighers = s.rules.Weighers[:rapid.IntRange(1, len(all)).Draw(t, "weighers used")]
+	}
+	if sometimes(t, 3, "options") {
+		rng := rand.New(rand.NewPCG(rapid.Uint64Range(0, 1<<20).Draw(t, "option seed"), 4))
+		s.rules.Options = randomOptions(rng, func() string { return "Host001" })
+		if s.rules.Options != nil {
+			s.rules.Options.MaxInstancesPerHost += 5
+			s.rules.Options.MaxIOOpsPerHost += 3
+		}
+	}
+	if sometimes(t, 3, "one of several") {
+		if s.rules.Options == nil {
+			s.rules.Options = DefaultOptions()
+		}
+		s.rules.Options.SubsetSize = evenly(2, 12).Draw(t, "subset")
+	}
+	if sometimes(t, 6, "all filters") {
+		for _, f := range Filters() {
+			if sometimes(t, 4, f) {
+				s.rules.Filters = append(s.rules.Filters, f)
+			}
+		}
+		return
 	}
 	if sometimes(t, 8, "fewer filters") {
 		order := rapid.Permutation(DefaultFilters()).Draw(t, "filters")

@@ -56,6 +56,9 @@ func fleetAggregates(rng *rand.Rand) (list []Aggregate) {
 		if zone != "" {
 			a.Metadata["availability_zone"] = zone
 		}
+		if rng.IntN(3) == 0 {
+			novaMetadata(rng, a.Metadata)
+		}
 		list = append(list, a)
 	}
 	return list
@@ -74,6 +77,10 @@ func randomHost(rng *rand.Rand, i int) Host {
 		Traits:      some(rng, fleetTraits, 0.8),
 		Aggregates:  fleetAggregates(rng),
 		View:        randomView(rng),
+		Facts:       oneOf(rng, kindFacts),
+	}
+	if h.Facts != nil && h.Facts.Failed != nil && rng.IntN(4) > 0 {
+		h.Facts = nil
 	}
 	if rng.IntN(5) == 0 {
 		h.ServiceHost = fmt.Sprintf("HOST-%d", i/2)
@@ -95,6 +102,8 @@ func randomHost(rng *rand.Rand, i int) Host {
 
 func randomView(rng *rand.Rand) View {
 	return View{
+		TotalRAMMB: rng.Int64N(3) * 4000, RAMRatio: oneOf(rng, []float64{1, 1.5}),
+		TotalDiskGB: rng.Int64N(3) * 4, DiskRatio: oneOf(rng, []float64{1, 2}),
 		VCPUsTotal: rng.Int64N(4) * 8, CPURatio: oneOf(rng, []float64{0, 1, 1.1, 16}), VCPUsUsed: rng.Int64N(40),
 		FreeRAMMB: rng.Int64N(10)*1000 - 2000, FreeDiskMB: rng.Int64N(3) * 4096, NumIOOps: rng.Int64N(4) - 1,
 		NumInstances: rng.Int64N(4), PCIFree: oneOf(rng, []int64{0, 0, 3, 150}),
@@ -111,12 +120,15 @@ func drawFleet(t *rapid.T) *fleet {
 		h := randomHost(rng, i)
 		if twins && i > 0 {
 			was := f.hosts[rng.IntN(i)]
-			h.Resources, h.View, h.Traits = was.Resources, was.View, was.Traits
+			h.Resources, h.View, h.Traits, h.Facts = was.Resources, was.View, was.Traits, was.Facts
 		}
 		f.hosts = append(f.hosts, h)
 	}
 	for i := range min(n, 40) * 2 {
-		c := Consumer{Instance: fleetInstance(i)}
+		c := Consumer{Instance: fleetInstance(i), Flavor: oneOf(rng, []string{"", "1", "1", "2"})}
+		if rng.IntN(2) == 0 {
+			c.Image = randomImage(rng)
+		}
 		if rng.IntN(2) == 0 {
 			c.Group = fleetGroup(rng.IntN(3))
 		}
@@ -205,8 +217,9 @@ func drawQuery(t *rapid.T, f *fleet) *Query {
 			r.Group.Members = append(r.Group.Members, r.Moving)
 		}
 	}
+	r.Nova = randomNova(rng, host, func() string { return fmt.Sprintf("node-%d", rng.IntN(len(f.hosts)+1)) })
 	q := &Query{
-		Request: r, Rules: randomRules(rng), Seed: rng.Uint64N(4),
+		Request: r, Rules: randomRules(rng, host), Seed: rng.Uint64N(4),
 		Limit: rapid.SampledFrom([]int{1, 3, 10, 1000}).Draw(t, "limit"),
 	}
 	if len(f.hosts) > 0 && maybe() {
@@ -221,16 +234,19 @@ func drawQuery(t *rapid.T, f *fleet) *Query {
 	return q
 }
 
-func randomRules(rng *rand.Rand) *Rules {
-	rules := &Rules{DefaultAvailabilityZone: "nova"}
-	if rng.IntN(2) == 0 {
+func randomRules(rng *rand.Rand, host func() string) *Rules {
+	rules := &Rules{DefaultAvailabilityZone: "nova", Options: randomOptions(rng, host)}
+	if of := rng.IntN(3); of > 0 {
 		rules.Filters = some(rng, DefaultFilters(), 0.8)
+		if of == 2 {
+			rules.Filters = some(rng, Filters(), 0.3)
+		}
 		rng.Shuffle(len(rules.Filters), func(i, j int) {
 			rules.Filters[i], rules.Filters[j] = rules.Filters[j], rules.Filters[i]
 		})
 	}
 	if rng.IntN(4) > 0 {
-		all := append(DefaultWeighers(), Weigher{NumInstancesWeigher, 1})
+		all := append(DefaultWeighers(), Weigher{NumInstancesWeigher, 1}, Weigher{MetricsWeigher, 1}, Weigher{ImagePropertiesWeigher, 1})
 		rules.Weighers = some(rng, all, 0.7)
 		for i := range rules.Weighers {
 			w := &rules.Weighers[i]

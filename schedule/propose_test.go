@@ -18,7 +18,10 @@ func sameProposal(t failer, q *Query, got, want *Proposal) {
 	normal := func(p *Proposal) Proposal {
 		n := *p
 		order := q.Rules.filters()
-		n.Rejects = slices.Clone(p.Rejects)
+		n.Rejects, n.Warnings = slices.Clone(p.Rejects), nil
+		for i := range n.Rejects {
+			n.Rejects[i].Example = ""
+		}
 		slices.SortStableFunc(n.Rejects, func(a, b Reject) int {
 			return cmp.Or(slices.Index(order, a.Filter)-slices.Index(order, b.Filter), strings.Compare(a.Detail, b.Detail))
 		})
