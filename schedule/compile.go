@@ -18,11 +18,13 @@ type scan struct {
 	weighers   []weigher
 	// members of the request's group, by slot.
 	members []memberCount
-	// varied: hosts may have multipliers of their own; ofSet has the class of
-	// each set of aggregates met, plus 1.
-	varied  bool
-	ofSet   []int
-	classes []class
+	// varied: hosts may have multipliers of their own, those of the weighers
+	// overridden; ofSet has the class of each set of aggregates met, plus 1.
+	varied     bool
+	overridden []int
+	ofSet      []int
+	classes    []class
+	scratch    []float64
 	// active are the weighers that can change an order, under the bounds
 	// ranked by; columns and terms are room for theirs in the chunk at hand.
 	active  []int

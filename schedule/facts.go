@@ -39,7 +39,7 @@ type Facts struct {
 	supported [][3]string
 	instances value // supported, as Nova's list of lists
 	stats     *dict
-	metrics   []metric
+	metrics   [metricCount]metric
 	ip        netip.Addr
 	platform  string // the texts a platform is interned by
 }
@@ -47,9 +47,8 @@ type Facts struct {
 // metric is a MonitorMetric. Some have no value of their own, only one a NUMA
 // node.
 type metric struct {
-	name     string
-	value    float64
-	hasValue bool
+	there, hasValue bool
+	value           float64
 }
 
 // ParseFacts reads the texts. It does not fail: what cannot be read stands in
@@ -140,14 +139,21 @@ func (f *Facts) readStats() {
 	}
 }
 
-// percents are the metrics that are stored as fractions.
-var percents = []string{"cpu.user.percent", "cpu.kernel.percent", "cpu.idle.percent", "cpu.iowait.percent", "cpu.percent"}
-
-// metricNames are all there are (nova/objects/fields.py, MonitorMetricType).
-var metricNames = append([]string{
+// metricNames are all there are (nova/objects/fields.py, MonitorMetricType): first
+// those that are stored as fractions.
+var metricNames = [metricCount]string{
+	"cpu.user.percent", "cpu.kernel.percent", "cpu.idle.percent", "cpu.iowait.percent", "cpu.percent",
 	"cpu.frequency", "cpu.user.time", "cpu.kernel.time", "cpu.idle.time", "cpu.iowait.time",
 	"numa.membw.max", "numa.membw.current",
-}, percents...)
+}
+
+const (
+	metricCount  = 12
+	percentCount = 5
+)
+
+// metricIndex is where a metric stands; below 0 when there is none of the name.
+func metricIndex(name string) int { return slices.Index(metricNames[:], name) }
 
 // readMetrics reads what monitors measured: values are integers, percentages are
 // multiplied by 100 and cut (nova/objects/monitor_metric.py, from_json).
@@ -167,47 +173,38 @@ func (f *Facts) readMetrics() {
 			return
 		}
 		name := e.dict.get("name")
-		if name.kind != text || !slices.Contains(metricNames, name.s) {
+		at := metricIndex(name.s)
+		if name.kind != text || at < 0 {
 			f.fail("metrics", "ValueError: Field value %s is invalid", name.repr(nil))
 			return
 		}
-		m := metric{name: name.s}
+		// Of several of a name the last counts.
+		f.metrics[at] = metric{there: true}
 		if x := e.dict.get("value"); x.kind != absent {
-			n, ok := metricValue(m.name, &x)
+			n, ok := metricValue(at, &x)
 			if !ok {
-				f.fail("metrics", "ValueError: %s has no number as value", m.name)
+				f.fail("metrics", "ValueError: %s has no number as value", name.s)
 				return
 			}
-			m.value, m.hasValue = n, true
+			f.metrics[at].value, f.metrics[at].hasValue = n, true
 		}
-		f.metrics = append(f.metrics, m)
 	}
 }
 
-func metricValue(name string, v *value) (float64, bool) {
+func metricValue(at int, v *value) (float64, bool) {
 	n, ok := v.number()
 	if v.kind == text {
 		var i int64
 		i, ok = parseInt(v.s)
 		n = float64(i)
 	}
-	if ok && slices.Contains(percents, name) {
+	if ok && at < percentCount {
 		n *= 100
 	}
 	if !ok || !(n > -1<<63 && n < 1<<63) {
 		return 0, false
 	}
 	return float64(int64(n)), true
-}
-
-// metric gives the newest of the name; nil when there is none.
-func (f *Facts) metric(name string) *metric {
-	for i := len(f.metrics) - 1; i >= 0; i-- {
-		if f.metrics[i].name == name {
-			return &f.metrics[i]
-		}
-	}
-	return nil
 }
 
 // platform is what hosts of one make share: filters that read nothing else are

@@ -12,7 +12,7 @@ func (s *scan) metricsFilter() {
 			return false, &pyError{"TypeError", "'NoneType' object is not iterable"}
 		}
 		for i := range setting {
-			if f == nil || f.metric(setting[i].Name) == nil {
+			if m := r.metric(metricIndex(setting[i].Name)); m == nil {
 				return false, nil
 			}
 		}

@@ -21,10 +21,12 @@ func (s *scan) setClasses() {
 	for i := range s.weighers {
 		w := &s.weighers[i]
 		rules.multipliers[i], rules.factors[i] = w.multiplier, w.sign*w.multiplier
-		s.varied = s.varied || s.t.names.metadata.id(w.override) >= 0
+		if s.t.names.metadata.id(w.override) >= 0 {
+			s.overridden = append(s.overridden, i)
+		}
 	}
 	s.classes = append(s.classes, rules)
-	if s.varied {
+	if s.varied = len(s.overridden) > 0; s.varied {
 		s.ofSet = make([]int, s.t.names.sets.n)
 	}
 }
@@ -37,18 +39,22 @@ func (s *scan) classOf(set *aggregateSet) int {
 	if k := s.ofSet[set.id]; k != 0 {
 		return k - 1
 	}
-	own := class{multipliers: make([]float64, len(s.weighers)), factors: make([]float64, len(s.weighers))}
-	for i := range s.weighers {
+	s.scratch = append(s.scratch[:0], s.classes[0].multipliers...)
+	for _, i := range s.overridden {
 		w := &s.weighers[i]
 		m, ok := set.least(w.override, w.multiplier)
 		if !ok {
 			s.warn(w.override, set)
 		}
-		own.multipliers[i], own.factors[i] = m, w.sign*m
+		s.scratch[i] = m
 	}
-	k := slices.IndexFunc(s.classes, func(c class) bool { return slices.Equal(c.multipliers, own.multipliers) })
+	k := slices.IndexFunc(s.classes, func(c class) bool { return slices.Equal(c.multipliers, s.scratch) })
 	if k < 0 {
 		k = len(s.classes)
+		own := class{multipliers: slices.Clone(s.scratch), factors: slices.Clone(s.scratch)}
+		for i := range own.factors {
+			own.factors[i] *= s.weighers[i].sign
+		}
 		s.classes = append(s.classes, own)
 	}
 	s.ofSet[set.id] = k + 1

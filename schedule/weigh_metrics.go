@@ -11,11 +11,15 @@ func (s *scan) metrics(w *weigher) func(int, *chunk) *column {
 	if len(s.options.MetricsSetting) == 0 {
 		return func(int, *chunk) *column { return col }
 	}
+	at := make([]int, len(s.options.MetricsSetting))
+	for i, set := range s.options.MetricsSetting {
+		at[i] = metricIndex(set.Name)
+	}
 	// A pointer into s.weighers stays true: the slice has its size already.
 	return func(_ int, c *chunk) *column {
 		for m := c.valid; m != 0; m &= m - 1 {
 			i := bits.TrailingZeros64(m)
-			col.v[i] = s.measured(c.rows.v[i], w)
+			col.v[i] = s.measured(c.rows.v[i], w, at)
 		}
 		col.span(c.valid)
 		return col
@@ -25,14 +29,14 @@ func (s *scan) metrics(w *weigher) func(int, *chunk) *column {
 // measured is a host's raw weight. A host that lacks a metric which counts weighs
 // as the option for it says, whether metrics are required or not: see
 // unmeasured.
-func (s *scan) measured(r *row, w *weigher) float64 {
+func (s *scan) measured(r *row, w *weigher, at []int) float64 {
 	multiplier := w.multiplier
 	if s.varied {
 		multiplier = s.classes[s.classOf(r.set)].multipliers[w.index]
 	}
 	sum := 0.0
-	for _, set := range s.options.MetricsSetting {
-		if m := r.metric(set.Name); m != nil && m.hasValue {
+	for i, set := range s.options.MetricsSetting {
+		if m := r.metric(at[i]); m != nil && m.hasValue {
 			sum += float64(m.value * set.Ratio)
 		} else if set.Ratio*multiplier != 0 {
 			return s.options.MetricsUnavailable
@@ -44,7 +48,7 @@ func (s *scan) measured(r *row, w *weigher) float64 {
 // unmeasured is what Nova raises for a host when all metrics are required.
 func (s *scan) unmeasured(r *row) *pyError {
 	for _, set := range s.options.MetricsSetting {
-		switch m := r.metric(set.Name); {
+		switch m := r.metric(metricIndex(set.Name)); {
 		case m == nil && s.options.MetricsRequired:
 			return &pyError{
 				"ComputeHostMetricNotFound",
@@ -58,9 +62,11 @@ func (s *scan) unmeasured(r *row) *pyError {
 	return nil
 }
 
-func (r *row) metric(name string) *metric {
-	if r.host.Facts == nil || r.host.Facts.Unfilled {
+// metric gives one of a host's metrics; nil when it does not have it.
+func (r *row) metric(at int) *metric {
+	f := r.host.Facts
+	if at < 0 || f == nil || f.Unfilled || !f.metrics[at].there {
 		return nil
 	}
-	return r.host.Facts.metric(name)
+	return &f.metrics[at]
 }

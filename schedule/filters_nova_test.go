@@ -1,0 +1,192 @@
+package schedule
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"testing"
+)
+
+// hostsOf makes a table of hosts with these facts and aggregates.
+func hostsOf(hosts ...Host) *Table {
+	e := NewTable().Edit()
+	for i, h := range hosts {
+		h.UUID, h.ServiceHost = fleetHost(i), string(rune('a'+i))
+		e.PutHost(h)
+	}
+	return e.Table()
+}
+
+// ComputeCapabilitiesFilter runs once a request in Nova: it sees hosts as they
+// were before any pick. JsonFilter sees them as they are.
+func TestOncePerRequest(t *testing.T) {
+	table := hostsOf(Host{View: View{FreeRAMMB: 1000}})
+	for filter, want := range map[string]int{CapabilitiesFilter: 1, JSONFilter: 0} {
+		p := propose(t, table, &Query{
+			Request: &Request{
+				Consume: Consumption{RAMMB: 600},
+				Nova: &NovaRequest{
+					Flavor: Flavor{ExtraSpecs: []Pair{{"capabilities:free_ram_mb", ">= 900"}}},
+					Hints:  []Hint{{"query", []string{`[">=", "$free_ram_mb", 900]`}}},
+				},
+			},
+			Rules: &Rules{Filters: []string{filter}}, Limit: 1,
+			Takes: []Take{{Host: fleetHost(0), Instance: fleetInstance(0)}},
+		})
+		if p.Passed != want {
+			t.Errorf("%s passes %d hosts, want %d", filter, p.Passed, want)
+		}
+	}
+}
+
+// Where Nova raises, the host is left out, counted and named; with StrictNova the
+// answer is Nova's exception, of the first filter in order that raises for a
+// host which came so far.
+func TestUnreadableHosts(t *testing.T) {
+	table := hostsOf(
+		Host{Facts: ParseFacts(FactTexts{HypervisorType: "7"})},
+		Host{Facts: ParseFacts(FactTexts{HypervisorType: "QEMU"})},
+		Host{Facts: ParseFacts(FactTexts{Stats: "{"})},
+	)
+	q := &Query{
+		Request: &Request{Nova: &NovaRequest{
+			Flavor: Flavor{ExtraSpecs: []Pair{{"capabilities:hypervisor_type", ">= 5"}}},
+			Hints:  []Hint{{"query", []string{`[">", "$hypervisor_type", 5]`}}},
+		}},
+		Rules: &Rules{Filters: []string{CapabilitiesFilter, JSONFilter}}, Limit: 3,
+	}
+	want := []Reject{
+		{Filter: HostFilter, Detail: Unreadable, Hosts: 1, Example: "c"},
+		{Filter: CapabilitiesFilter, Detail: Unreadable, Hosts: 1, Example: "b"},
+		{Filter: JSONFilter, Detail: Unreadable, Hosts: 1, Example: "a"},
+	}
+	if got := propose(t, table, q); !reflect.DeepEqual(got.Rejects, want) || got.Raised != nil {
+		t.Errorf("rejects %+v, raised %v", got.Rejects, got.Raised)
+	}
+	q.Rules.Options = DefaultOptions()
+	q.Rules.Options.StrictNova = true
+	if got := propose(t, table, q).Raised; got == nil || got.Stage != StageHostStates || got.Host != "c" {
+		t.Errorf("raised %v, want host c's stats", got)
+	}
+	e := table.Edit()
+	e.RemoveHost(fleetHost(2))
+	table = e.Table()
+	got := propose(t, table, q).Raised
+	if got == nil || got.Error() != "ComputeCapabilitiesFilter raises ValueError: could not convert string to float: 'QEMU' (host b)" {
+		t.Errorf("raised %v", got)
+	}
+	q.Rules.Filters = []string{JSONFilter, CapabilitiesFilter}
+	if got := propose(t, table, q).Raised; got == nil || got.Filter != JSONFilter || got.Class != "TypeError" {
+		t.Errorf("raised %v, want the first filter's", got)
+	}
+}
+
+// A value that is no number is counted with its hosts, and the option holds.
+func TestWarnings(t *testing.T) {
+	bad := []Aggregate{{UUID: "1", Metadata: map[string]string{"ram_weight_multiplier": "much", maxIOOps: "few"}}}
+	good := []Aggregate{{UUID: "2", Metadata: map[string]string{"ram_weight_multiplier": "3"}}}
+	table := hostsOf(Host{Aggregates: bad}, Host{Aggregates: bad}, Host{Aggregates: append(good, bad...)}, Host{Aggregates: good})
+	p := propose(t, table, &Query{
+		Request: &Request{}, Rules: &Rules{Filters: []string{AggregateIoOpsFilter}, Weighers: []Weigher{{RAMWeigher, 2}}}, Limit: 4,
+	})
+	if want := []Warning{{maxIOOps, 3}, {"ram_weight_multiplier", 3}}; !reflect.DeepEqual(p.Warnings, want) {
+		t.Errorf("warnings %+v, want %+v", p.Warnings, want)
+	}
+	if want := []Bounds{{2, 3}}; p.Passed != 4 || !reflect.DeepEqual(p.Multipliers, want) {
+		t.Errorf("%d passed, multipliers %v, want %v", p.Passed, p.Multipliers, want)
+	}
+}
+
+// A metric that is required and missing sinks a host; with StrictNova it raises,
+// but not for a single host, which Nova does not weigh.
+func TestMissingMetric(t *testing.T) {
+	has := Host{Facts: ParseFacts(FactTexts{Metrics: `[{"name": "cpu.percent", "value": 0.29}]`})}
+	table := hostsOf(Host{}, has)
+	o := DefaultOptions()
+	o.MetricsSetting = []Ratio{{"cpu.percent", 1}}
+	rules := &Rules{Filters: []string{}, Weighers: []Weigher{{MetricsWeigher, 1}}, Options: o}
+	p := propose(t, table, &Query{Request: &Request{}, Rules: rules, Limit: 2})
+	if len(p.Candidates) != 2 || p.Candidates[0].ServiceHost != "b" || p.Candidates[1].Raw[0] != -10000 || p.Candidates[0].Raw[0] != 28 {
+		t.Errorf("candidates %+v", p.Candidates)
+	}
+	if want := []Warning{{MetricsWeigher, 1}}; !reflect.DeepEqual(p.Warnings, want) {
+		t.Errorf("warnings %+v", p.Warnings)
+	}
+	o.StrictNova = true
+	for hosts, want := range map[int]bool{1: false, 2: true} {
+		r := &Request{}
+		if hosts == 1 {
+			r.ForceHosts = []string{"a"}
+		}
+		plan := NewPlan(PlanConfig{Request: r, Rules: rules, Instances: []ID{fleetInstance(0)}, Cells: 1})
+		drive(t, plan, []proposer{table.Propose}, rand.New(rand.NewPCG(1, 1)))
+		got := plan.Result()
+		if (got.Raised != nil) != want || want && (got.Raised.Class != "ComputeHostMetricNotFound" || len(got.Picks) != 0) {
+			t.Errorf("%d hosts: raised %v, %d picks", hosts, got.Raised, len(got.Picks))
+		}
+	}
+}
+
+// One of the best so many is picked, by the seed; each of them is, by some.
+func TestSubset(t *testing.T) {
+	var hosts []Host
+	for i := range 20 {
+		hosts = append(hosts, Host{View: View{FreeRAMMB: int64(1000 * i)}})
+	}
+	table := hostsOf(hosts...)
+	o := DefaultOptions()
+	o.SubsetSize = 4
+	picked := map[string]int{}
+	for seed := range uint64(200) {
+		plan := NewPlan(PlanConfig{
+			Request: &Request{}, Rules: &Rules{Weighers: []Weigher{{RAMWeigher, 1}}, Options: o},
+			Seed: seed, Instances: []ID{fleetInstance(0)}, Cells: 1, Alternates: 3,
+		})
+		drive(t, plan, []proposer{table.Propose}, rand.New(rand.NewPCG(seed, 1)))
+		r := plan.Result()
+		picked[r.Picks[0].Candidate.ServiceHost]++
+		if n := len(r.Picks[0].Alternates); n != 3 || !r.Exact {
+			t.Fatalf("seed %d: %d alternates, exact %v", seed, n, r.Exact)
+		}
+	}
+	if len(picked) != 4 || picked["t"] < 25 || picked["q"] < 25 {
+		t.Errorf("picked %v, want the four with most memory about alike", picked)
+	}
+}
+
+// A cell whose own ranking hides hosts of the best over all is asked again, also
+// when the hidden one is only the last of those one is picked from.
+func TestI5_SubsetHiddenByOwnBounds(t *testing.T) {
+	// Ranked by its own bounds cell 0 prefers memory; over both cells disk
+	// decides.
+	var mem, disk []Host
+	for i := range 12 {
+		mem = append(mem, Host{View: View{FreeRAMMB: int64(100 + i), FreeDiskMB: int64(1000 * (12 - i))}})
+	}
+	disk = append(disk, Host{View: View{FreeRAMMB: 1_000_000, FreeDiskMB: 1}})
+	cells := []proposer{hostsOf(mem...).Propose, nil}
+	e := NewTable().Edit()
+	disk[0].UUID = fleetHost(100)
+	e.PutHost(disk[0])
+	cells[1] = e.Table().Propose
+	all := NewTable().Edit()
+	for i, h := range mem {
+		h.UUID, h.ServiceHost = fleetHost(i), string(rune('a'+i))
+		all.PutHost(h)
+	}
+	all.PutHost(disk[0])
+	one := all.Table()
+	o := DefaultOptions()
+	o.SubsetSize = 5
+	rules := &Rules{Weighers: []Weigher{{RAMWeigher, 3}, {DiskWeigher, 1}}, Options: o}
+	for seed := range uint64(40) {
+		r := &Request{}
+		plan := NewPlan(PlanConfig{Request: r, Rules: rules, Seed: seed, Instances: []ID{fleetInstance(0)}, Cells: 2})
+		drive(t, plan, cells, rand.New(rand.NewPCG(seed, 2)))
+		single := NewPlan(PlanConfig{Request: r, Rules: rules, Seed: seed, Instances: []ID{fleetInstance(0)}, Cells: 1})
+		drive(t, single, []proposer{one.Propose}, rand.New(rand.NewPCG(seed, 3)))
+		got, want := plan.Result(), single.Result()
+		if !got.Exact || got.Picks[0].Candidate.Host != want.Picks[0].Candidate.Host {
+			t.Fatalf("seed %d: picked %+v, one scheduler %+v", seed, got.Picks[0].Candidate, want.Picks[0].Candidate)
+		}
+	}
+}
