@@ -1,0 +1,56 @@
+package gateway
+
+import (
+	"reflect"
+	"testing"
+
+	"cellgate/schedule"
+)
+
+// Every option reaches the core, where it changes something.
+func TestEveryOptionReachesTheCore(t *testing.T) {
+	if (*Options)(nil).core() != nil {
+		t.Error("no options are some")
+	}
+	none := (&Options{}).core()
+	changed := map[string]bool{}
+	fields := reflect.TypeFor[Options]()
+	for i := range fields.NumField() {
+		o := &Options{}
+		switch v := reflect.ValueOf(o).Elem().Field(i); v.Kind() {
+		case reflect.Int:
+			v.SetInt(7)
+		case reflect.Float64:
+			v.SetFloat(7)
+		case reflect.Bool:
+			v.SetBool(true)
+		case reflect.String:
+			v.SetString("x")
+		case reflect.Slice:
+			v.Set(reflect.ValueOf([]string{"a = 1.5", "b=-2"}))
+		default:
+			t.Fatalf("%s: what is a %v?", fields.Field(i).Name, v.Kind())
+		}
+		was, is := reflect.ValueOf(none).Elem(), reflect.ValueOf(o.core()).Elem()
+		n := 0
+		for j := range is.NumField() {
+			if !reflect.DeepEqual(was.Field(j).Interface(), is.Field(j).Interface()) {
+				changed[is.Type().Field(j).Name] = true
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("%s changes %d options of the core, want 1", fields.Field(i).Name, n)
+		}
+	}
+	if want := reflect.TypeFor[schedule.Options]().NumField(); len(changed) != want {
+		t.Errorf("%d options of the core can be set, of %d: %v", len(changed), want, changed)
+	}
+}
+
+func TestFactorsThatCannotBeReadAreLeftOut(t *testing.T) {
+	got := ratios([]string{"cpu.percent = 1.5", "x", "=2", "y=z", "m=-2"})
+	if want := []schedule.Ratio{{Name: "cpu.percent", Ratio: 1.5}, {Name: "m", Ratio: -2}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
