@@ -94,6 +94,10 @@ gen-check: ## Fail when what is generated is not what 'make gen' writes.
 	after=$$(find proto deploy/nova docs/telemetry.md -name telemetry.md -o -name '*.pb*.go' -o -name '*.swagger.json' -o -name schema.binpb | sort | xargs sha256sum); \
 	if [ "$$before" != "$$after" ]; then diff <(echo "$$before") <(echo "$$after") || true; echo "generated code was stale: commit what 'make gen' wrote"; exit 1; fi
 
+.PHONY: parity
+parity: ## Compare with what Nova answered and write the tables of docs/nova-parity.md.
+	CELLGATE_PARITY=write go test ./schedule/nova -run 'TestParity|TestGolden' -count=1 -v | grep -v '^=== '
+
 .PHONY: trace-picture
 trace-picture: build ## Draw docs/trace.svg anew: the trace of one request to 3 cells x 1,000 hosts.
 	docs/trace.sh $(BIN)/cellgate docs/trace.svg

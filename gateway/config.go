@@ -99,15 +99,12 @@ func longestBudget(cfg Config) time.Duration {
 // rulesFor gives what to decide by. A strategy replaces the configured weighers.
 func rulesFor(cfg Config, strategy string) *schedule.Rules {
 	r := &schedule.Rules{Filters: cfg.Filters, DefaultAvailabilityZone: cfg.DefaultAvailabilityZone, Options: cfg.Options.core()}
-	switch strategy {
-	case "spread":
-		r.Weighers = schedule.DefaultWeighers()
-	case "pack":
-		r.Weighers = schedule.PackWeighers()
-	default:
-		for _, w := range cfg.Weighers {
-			r.Weighers = append(r.Weighers, schedule.Weigher(w))
-		}
+	if named, ok := schedule.Strategy(strategy); ok {
+		r.Weighers = named
+		return r
+	}
+	for _, w := range cfg.Weighers {
+		r.Weighers = append(r.Weighers, schedule.Weigher(w))
 	}
 	return r
 }

@@ -119,6 +119,9 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 		m.held = nil
 	}
 	m.result = plan.Result()
+	if r := m.result.Raised; r != nil {
+		return nil, fault.New(fault.InvalidRequest, "strict_nova is set and Nova fails such a request: %s", r)
+	}
 	step.Span.Bool(telemetry.AttrExact, m.result.Exact)
 	s.g.hints.put(key, m.result.Known)
 	return m, nil

@@ -85,7 +85,7 @@ func TestI5_MergedOrderIsASingleSchedulers(t *testing.T) {
 		req := ask(0, rapid.IntRange(1, 6).Draw(t, "instances"))
 		req.RequestId, req.DryRun = fmt.Sprint(rapid.Uint32().Draw(t, "id")), true
 		spec := req.GetRequestSpec()
-		spec.Strategy = rapid.SampledFrom([]string{"", "spread", "pack"}).Draw(t, "strategy")
+		spec.Strategy = rapid.SampledFrom([]string{"", "spread", "pack", "balanced", "nova"}).Draw(t, "strategy")
 		if policy := rapid.SampledFrom([]string{"", "", "affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"}).Draw(t, "policy"); policy != "" {
 			spec.InstanceGroup = &cellgatev1.InstanceGroup{Uuid: testUUID(0xe, 1), Policy: policy}
 		}

@@ -127,7 +127,9 @@ func TestSameRequestIDSameTies(t *testing.T) {
 
 func TestStrategies(t *testing.T) {
 	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 4))}, nil)
-	for strategy, want := range map[string]string{"": "host002", "spread": "host002", "pack": "host001"} {
+	for strategy, want := range map[string]string{
+		"": "host002", "spread": "host002", "nova": "host002", "balanced": "host002", "pack": "host001",
+	} {
 		req := ask(1, 1)
 		req.DryRun = true
 		req.GetRequestSpec().Strategy = strategy

@@ -172,16 +172,3 @@ func DefaultWeighers() []Weigher {
 		{HypervisorVersionWeigher, 1},
 	}
 }
-
-// PackWeighers fill hosts before opening new ones: Nova's documented stacking
-// configuration, negative RAM, CPU and disk multipliers.
-func PackWeighers() []Weigher {
-	w := DefaultWeighers()
-	for i := range w {
-		switch w[i].Name {
-		case RAMWeigher, CPUWeigher, DiskWeigher:
-			w[i].Multiplier = -1
-		}
-	}
-	return w
-}

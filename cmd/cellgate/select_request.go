@@ -73,7 +73,7 @@ func (s *selectFlags) add(cmd *cobra.Command) {
 	f.StringVar(&s.policy, "policy", "", "the group's policy: affinity, anti-affinity, soft-affinity, soft-anti-affinity")
 	f.StringToStringVar(&s.extraSpecs, "extra-spec", nil, "an extra spec of the flavor: KEY=VALUE")
 	f.StringToStringVar(&s.imageProperties, "image-property", nil, "a property of the image: KEY=VALUE")
-	f.StringVar(&s.strategy, "strategy", "", "spread or pack; empty for the gateway's weighers")
+	f.StringVar(&s.strategy, "strategy", "", "nova, spread, balanced or pack; empty for the gateway's weighers")
 	f.StringVar(&s.project, "project", "", "project id")
 	f.StringVar(&s.user, "user", "", "user id")
 	f.StringVar(&s.requestID, "request-id", "", "idempotency key: the same one and the same request give the same answer")

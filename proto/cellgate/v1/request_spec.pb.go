@@ -55,7 +55,9 @@ type RequestSpec struct {
 	InstanceGroup        *InstanceGroup `protobuf:"bytes,16,opt,name=instance_group,json=instanceGroup,proto3" json:"instance_group,omitempty"`
 	// Hints as Nova has them: a name and its values.
 	SchedulerHints map[string]*StringList `protobuf:"bytes,17,rep,name=scheduler_hints,json=schedulerHints,proto3" json:"scheduler_hints,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// How to rank: "" (the gateway's configured weighers), "spread" or "pack".
+	// How to rank: "" (the gateway's configured weighers), "nova" (Nova's defaults),
+	// "spread" (by RAM, CPU and disk), "balanced" (by the number of instances too) or
+	// "pack" (fill hosts before opening new ones).
 	Strategy string `protobuf:"bytes,18,opt,name=strategy,proto3" json:"strategy,omitempty"`
 	// Boots from a volume: the flavor's root disk takes no DISK_GB.
 	IsBfv         bool `protobuf:"varint,19,opt,name=is_bfv,json=isBfv,proto3" json:"is_bfv,omitempty"`
@@ -667,7 +669,7 @@ var File_cellgate_v1_request_spec_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_request_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x1ecellgate/v1/request_spec.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\"\xad\n" +
+	"\x1ecellgate/v1/request_spec.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\"\xbd\n" +
 	"\n" +
 	"\vRequestSpec\x12+\n" +
 	"\x06flavor\x18\x01 \x01(\v2\x13.cellgate.v1.FlavorR\x06flavor\x12(\n" +
@@ -692,8 +694,8 @@ const file_cellgate_v1_request_spec_proto_rawDesc = "" +
 	"forceNodes\x12M\n" +
 	"\x15requested_destination\x18\x0f \x01(\v2\x18.cellgate.v1.DestinationR\x14requestedDestination\x12A\n" +
 	"\x0einstance_group\x18\x10 \x01(\v2\x1a.cellgate.v1.InstanceGroupR\rinstanceGroup\x12f\n" +
-	"\x0fscheduler_hints\x18\x11 \x03(\v2,.cellgate.v1.RequestSpec.SchedulerHintsEntryB\x0f\xbaH\f\x9a\x01\t\x10@\"\x05r\x03\x18\xff\x01R\x0eschedulerHints\x121\n" +
-	"\bstrategy\x18\x12 \x01(\tB\x15\xbaH\x12r\x10R\x00R\x06spreadR\x04packR\bstrategy\x12\x15\n" +
+	"\x0fscheduler_hints\x18\x11 \x03(\v2,.cellgate.v1.RequestSpec.SchedulerHintsEntryB\x0f\xbaH\f\x9a\x01\t\x10@\"\x05r\x03\x18\xff\x01R\x0eschedulerHints\x12A\n" +
+	"\bstrategy\x18\x12 \x01(\tB%\xbaH\"r R\x00R\x06spreadR\x04packR\bbalancedR\x04novaR\bstrategy\x12\x15\n" +
 	"\x06is_bfv\x18\x13 \x01(\bR\x05isBfv\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
