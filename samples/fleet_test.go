@@ -47,6 +47,10 @@ func fleetHost(cell, rack, h int) schedule.Host {
 		NodeName:    name + ".sim.example",
 		Cell:        cellUUID(fmt.Sprint(cell)),
 		Disabled:    h == 1 && rack%8 == 4,
+		Facts: schedule.ParseFacts(schedule.FactTexts{
+			HypervisorType: "QEMU", CPUInfo: `{"arch": "x86_64"}`, Stats: fmt.Sprintf(`{"rack": "r%02d"}`, rack),
+			SupportedInstances: `[["i686", "kvm", "hvm"], ["x86_64", "kvm", "hvm"]]`,
+		}),
 	}
 	reserved := int64(8192)
 	if rack == 1 && h == 2 {

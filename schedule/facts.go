@@ -44,6 +44,20 @@ type Facts struct {
 	platform  string // the texts a platform is interned by
 }
 
+// statTexts makes texts of the stats' numbers, as the field of ComputeNode does
+// (DictOfNullableStringsField).
+func (f *Facts) statTexts() {
+	for _, key := range f.stats.keys {
+		v := f.stats.v[key]
+		switch v.kind {
+		case boolean, integer, long, float:
+			f.stats.v[key] = textValue(v.String())
+		case list, object:
+			f.fail("stats", "ValueError: %s must be a text, not %s", key, v.typeName())
+		}
+	}
+}
+
 // metric is a MonitorMetric. Some have no value of their own, only one a NUMA
 // node.
 type metric struct {
@@ -88,7 +102,7 @@ func (f *Facts) readSupported() {
 	}
 	v, err := parseJSON(f.SupportedInstances)
 	if err != nil {
-		f.fail(field, "ValueError: %v", err)
+		f.fail(field, "JSONDecodeError: %v", err)
 		return
 	}
 	if v.kind != list {
@@ -131,9 +145,10 @@ func (f *Facts) readStats() {
 	v, err := parseJSON(f.Stats)
 	switch {
 	case err != nil:
-		f.fail("stats", "ValueError: %v", err)
+		f.fail("stats", "JSONDecodeError: %v", err)
 	case v.kind == object:
 		f.stats = v.dict
+		f.statTexts()
 	case v.truth():
 		f.fail("stats", "ValueError: must be an object, not %s", v.typeName())
 	}
@@ -163,7 +178,7 @@ func (f *Facts) readMetrics() {
 	}
 	v, err := parseJSON(f.Metrics)
 	if err != nil {
-		f.fail("metrics", "ValueError: %v", err)
+		f.fail("metrics", "JSONDecodeError: %v", err)
 		return
 	}
 	for i := range v.list {

@@ -47,9 +47,15 @@ func (r *row) attribute(name string) (value, bool) {
 		return r.service(), true
 	case "limits":
 		return value{kind: object, dict: &dict{}}, true
-	case "aggregates", "instances", "_lock_name", "update", "consume_from_request":
+	case "aggregates":
+		return opaques(len(r.host.Aggregates)), true
+	case "instances":
+		return r.instances(), true
+	case "metrics":
+		return when(filled, opaques(f.metricsThere())), true
+	case "_lock_name", "update", "consume_from_request":
 		return value{kind: opaque}, true
-	case "metrics", "pci_stats", "updated":
+	case "pci_stats", "updated":
 		return when(filled, value{kind: opaque}), true
 	case "numa_topology":
 		return when(f != nil && f.NUMATopology != "", value{kind: opaque}), true
@@ -102,6 +108,36 @@ func (r *row) service() value {
 	d.set("topic", textValue("compute"))
 	d.set("disabled", boolValue(r.host.Disabled))
 	return value{kind: object, dict: d}
+}
+
+// opaques is a list of objects that only are there: it counts whether it is empty.
+func opaques(n int) value {
+	v := value{kind: list, list: make([]value, n)}
+	for i := range v.list {
+		v.list[i].kind = opaque
+	}
+	return v
+}
+
+// instances are by uuid.
+func (r *row) instances() value {
+	d := &dict{v: map[string]value{}}
+	for _, id := range r.consumers {
+		d.set(id.String(), value{kind: opaque})
+	}
+	return value{kind: object, dict: d}
+}
+
+func (f *Facts) metricsThere() (n int) {
+	if f == nil {
+		return 0
+	}
+	for i := range f.metrics {
+		if f.metrics[i].there {
+			n++
+		}
+	}
+	return n
 }
 
 func when(ok bool, v value) value {

@@ -190,3 +190,41 @@ func TestI5_SubsetHiddenByOwnBounds(t *testing.T) {
 		}
 	}
 }
+
+// Stats are texts, as ComputeNode's field has them; what cannot be one makes the
+// row unreadable.
+func TestStatsAreTexts(t *testing.T) {
+	f := ParseFacts(FactTexts{Stats: `{"n": 5, "x": 1.0, "b": true, "none": null, "s": "7"}`})
+	for key, want := range map[string]string{"n": "'5'", "x": "'1.0'", "b": "'True'", "none": "None", "s": "'7'"} {
+		v := f.stats.v[key]
+		if got := string(v.repr(nil)); got != want {
+			t.Errorf("%s is %s, want %s", key, got, want)
+		}
+	}
+	for _, bad := range []string{`{"l": []}`, `[1]`, `{`, `3`} {
+		if ParseFacts(FactTexts{Stats: bad}).Failed["stats"] == "" {
+			t.Errorf("%s is read", bad)
+		}
+	}
+}
+
+// Python's str of what JSON holds, which capabilities are compared by.
+func TestPythonText(t *testing.T) {
+	for in, want := range map[string]string{
+		`["avx", "it's", "\"", "a\"'b", null, true]`:                    `['avx', "it's", '"', 'a"\'b', None, True]`,
+		`{"a": 1, "b": [1.5, -0.0, 1e16, 1e-5, 100000000000000000000]}`: `{'a': 1, 'b': [1.5, -0.0, 1e+16, 1e-05, 100000000000000000000]}`,
+		`"plain"`:           `plain`,
+		`"\n\t\\"`:          "\n\t\\",
+		`["\n\t\\\u0001é"]`: `['\n\t\\\x01é']`,
+		`1e15`:              `1000000000000000.0`,
+		`123456789.125`:     `123456789.125`,
+	} {
+		v, err := parseJSON(in)
+		if err != nil {
+			t.Fatalf("%s: %v", in, err)
+		}
+		if got := v.String(); got != want {
+			t.Errorf("%s is %s, want %s", in, got, want)
+		}
+	}
+}

@@ -384,7 +384,7 @@ func wordFloat(s string) (float64, bool) {
 	return 0, false
 }
 
-// parseInt is Python's int(s), in the range of int64.
+// parseInt is Python's int(s); beyond int64 it is the nearest one.
 func parseInt(s string) (int64, bool) {
 	s = strings.TrimFunc(s, space)
 	for i := range len(s) {
@@ -393,7 +393,7 @@ func parseInt(s string) (int64, bool) {
 		}
 	}
 	n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
-	return n, err == nil
+	return n, err == nil || errors.Is(err, strconv.ErrRange)
 }
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }

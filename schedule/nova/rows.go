@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"cellgate/schedule"
@@ -217,17 +218,21 @@ func pciFree(text *string) (int64, error) {
 			Count int64 `json:"count"`
 		} `json:"nova_object.data"`
 	}
+	if !json.Valid([]byte(*text)) {
+		return 0, nil // As in Nova (from_pci_stats).
+	}
 	var pools []pool
-	if (*text)[0] == '{' {
+	if strings.HasPrefix(strings.TrimSpace(*text), "{") {
 		var list struct {
-			Data struct {
+			Count int64 `json:"count"` // of a lone pool from before the objects
+			Data  struct {
 				Objects []pool `json:"objects"`
 			} `json:"nova_object.data"`
 		}
 		if err := json.Unmarshal([]byte(*text), &list); err != nil {
 			return 0, err
 		}
-		pools = list.Data.Objects
+		pools = append(list.Data.Objects, pool{Count: list.Count})
 	} else if err := json.Unmarshal([]byte(*text), &pools); err != nil {
 		return 0, err
 	}
