@@ -29,10 +29,12 @@ build: ## Build bin/cellgate.
 .PHONY: test
 test: needs $(TOOLS)/.stamp ## Run all tests with the race detector; what did not run is counted and listed at the end.
 	$(TOOLS)/gotestsum --format pkgname -- -race -count=1 -timeout 10m ./...
+	$(TOOLS)/gotestsum --format pkgname -- -count=1 -timeout 10m ./systemtest
 
 .PHONY: test-long
 test-long: needs $(TOOLS)/.stamp ## Run the property and crash tests with many more seeds (about 30 minutes).
-	CELLGATE_LONG=1 $(TOOLS)/gotestsum --format pkgname -- -race -count=1 -timeout 90m ./... 
+	CELLGATE_LONG=1 $(TOOLS)/gotestsum --format pkgname -- -race -count=1 -timeout 90m ./...
+	CELLGATE_LONG=1 $(TOOLS)/gotestsum --format pkgname -- -count=1 -timeout 90m ./systemtest
 
 .PHONY: chaos
 chaos: ## Kill -9 a cell, the gateway or everything, 20 times in the middle of 2,000 requests at once, and look for what was acknowledged (10 minutes).

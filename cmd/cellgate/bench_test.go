@@ -66,7 +66,7 @@ func TestBenchGivesEverythingBackAtTheEnd(t *testing.T) {
 	_, _, api := launchDev(t, t.TempDir())
 	before := len(claimsOf(t, api))
 	out, stderr, status := typed(t.Context(), "", "bench", "--addr", api, "--callers", "2", "--duration", "200ms", "--warmup", "0s", "--release", "end", "--shape", "same")
-	if status != exitDone || !strings.Contains(out, "SELECTIONS/S") || !strings.Contains(out, "RELEASES/S") || !strings.Contains(out, "cell2") {
+	if status != exitDone || !strings.Contains(out, "SELECTIONS/S") || !strings.Contains(out, "RELEASES/S") || !strings.Contains(out, "CALLERS  cell") {
 		t.Fatalf("status %d\n%s%s", status, out, stderr)
 	}
 	if after := len(claimsOf(t, api)); after != before {

@@ -83,6 +83,10 @@ func sampleFits(c config.Dev) error {
 	return nil
 }
 
+// devProposeBudget is generous: all processes share one machine, and no cell of
+// theirs is dead while the others live.
+const devProposeBudget = 2 * time.Second
+
 // build opens all listeners and looks at every shard before it opens the first
 // one, so that a port in use, or a directory that is not as it should be, changes
 // nothing; then it adds the parts from the shards up.
@@ -130,6 +134,7 @@ func (d *dev) build() error {
 	}
 	g := d.cfg.Gateway // of nova.conf, else the defaults: fillFromNova
 	g.Cells = d.cells
+	g.ProposeBudget = devProposeBudget
 	if _, err := d.addGateway(g, api, web); err != nil {
 		return err
 	}
