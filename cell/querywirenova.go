@@ -21,6 +21,8 @@ func (r *reader) nova(in *cellv1.NovaRequest) *schedule.NovaRequest {
 		},
 		ProjectID: in.GetProjectId(),
 		Rebuild:   in.GetRebuild(),
+		NUMA:      r.numa(in.GetNuma()), PCI: r.pci(in.GetPciRequests()), Networks: networks(in.GetNetworks()),
+		NeedThreads: in.GetNeedThreads(),
 	}
 	for _, p := range f.GetExtraSpecs() {
 		n.Flavor.ExtraSpecs = append(n.Flavor.ExtraSpecs, schedule.Pair{Key: p.GetKey(), Value: p.GetValue()})

@@ -23,9 +23,11 @@ func wireNova(n *schedule.NovaRequest) *cellv1.NovaRequest {
 			Id: f.ID, Name: f.Name, Vcpus: f.VCPUs, MemoryMb: f.MemoryMB, RootGb: f.RootGB,
 			EphemeralGb: f.EphemeralGB, SwapMb: f.SwapMB,
 		},
-		ProjectId: n.ProjectID,
-		Rebuild:   n.Rebuild,
+		ProjectId:   n.ProjectID,
+		Rebuild:     n.Rebuild,
+		NeedThreads: n.NeedThreads,
 	}
+	wireNUMA(out, n)
 	for _, p := range f.ExtraSpecs {
 		out.Flavor.ExtraSpecs = append(out.Flavor.ExtraSpecs, &cellv1.Pair{Key: p.Key, Value: p.Value})
 	}
@@ -78,6 +80,7 @@ func TestNovaComesBackFromTheWire(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nova := rapid.Make[*schedule.NovaRequest]().Draw(t, "nova")
 		options := rapid.Make[*schedule.Options]().Draw(t, "options")
+		inRange(nova)
 		if o := options; o != nil {
 			o.SubsetSize = int(uint(o.SubsetSize) % maxSubset)
 			o.MetricsUnavailable = small(o.MetricsUnavailable)

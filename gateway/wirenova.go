@@ -18,6 +18,7 @@ func novaOf(n *schedule.NovaRequest) *cellv1.NovaRequest {
 		},
 		ProjectId: n.ProjectID,
 		Rebuild:   n.Rebuild,
+		Numa:      numaOf(n.NUMA), PciRequests: pciOf(n.PCI), Networks: networksOf(n.Networks), NeedThreads: n.NeedThreads,
 	}
 	for _, p := range f.ExtraSpecs {
 		out.Flavor.ExtraSpecs = append(out.Flavor.ExtraSpecs, &cellv1.Pair{Key: p.Key, Value: p.Value})

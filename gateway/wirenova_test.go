@@ -23,6 +23,10 @@ func novaFrom(in *cellv1.NovaRequest) *schedule.NovaRequest {
 			EphemeralGB: f.GetEphemeralGb(), SwapMB: f.GetSwapMb(),
 		},
 		ProjectID: in.GetProjectId(), Rebuild: in.GetRebuild(),
+		NUMA: numaFrom(in.GetNuma()), PCI: pciFrom(in.GetPciRequests()), NeedThreads: in.GetNeedThreads(),
+	}
+	if w := in.GetNetworks(); w != nil {
+		n.Networks = &schedule.NetworkNeeds{Physnets: w.GetPhysnets(), Tunneled: w.GetTunneled()}
 	}
 	for _, p := range f.GetExtraSpecs() {
 		n.Flavor.ExtraSpecs = append(n.Flavor.ExtraSpecs, schedule.Pair{Key: p.GetKey(), Value: p.GetValue()})
@@ -40,6 +44,35 @@ func novaFrom(in *cellv1.NovaRequest) *schedule.NovaRequest {
 		n.Retry = append(n.Retry, schedule.RetryHost{Host: h.GetHost(), Node: h.GetNode()})
 	}
 	return n
+}
+
+func numaFrom(in *cellv1.GuestNuma) *schedule.InstanceNUMA {
+	if in == nil {
+		return nil
+	}
+	n := &schedule.InstanceNUMA{IsolateEmulator: in.GetIsolateEmulator()}
+	for _, c := range in.GetCells() {
+		n.Cells = append(n.Cells, schedule.InstanceCell{
+			ID: c.GetId(), CPUs: int(c.GetCpus()), Dedicated: int(c.GetDedicated()), MemoryMB: c.GetMemoryMb(),
+			PageSize: c.GetPageSize(), Policy: c.GetCpuPolicy(), Threads: c.GetThreadPolicy(),
+		})
+	}
+	return n
+}
+
+func pciFrom(in []*cellv1.PciRequest) (out []schedule.PCIRequest) {
+	for _, r := range in {
+		x := schedule.PCIRequest{Count: r.GetCount(), Policy: r.GetNumaPolicy()}
+		for _, s := range r.GetSpecs() {
+			spec := schedule.PCISpec{}
+			for _, p := range s.GetProperties() {
+				spec = append(spec, schedule.PCIProperty{Key: p.GetKey(), Value: p.GetValue(), None: p.GetNone()})
+			}
+			x.Specs = append(x.Specs, spec)
+		}
+		out = append(out, x)
+	}
+	return out
 }
 
 func optionsFrom(in *cellv1.Options) *schedule.Options {

@@ -143,11 +143,15 @@ func (e *Edit) SetDown(id ID, down bool) bool {
 	return true
 }
 
-// Take does what a pick does to its host: resources and the Nova view used, one
-// instance and one io operation more, the consumer added besides (in the request's
+// Take does what a pick does to its host: resources, the Nova view, NUMA cells and
+// PCI devices used, one instance and one io operation more, the consumer added besides (in the request's
 // group, unless its MembersExact says otherwise). It reports false when there
 // is no such host.
-func (e *Edit) Take(t Take, q *Request) bool {
+func (e *Edit) Take(t Take, q *Request) bool { return e.take(t, q, !q.Forced()) }
+
+// take is Take; limited: NUMATopologyFilter judged the host, by whose limits its
+// cells are taken.
+func (e *Edit) take(t Take, q *Request, limited bool) bool {
 	at, ok := e.t.slots.get(t.Host)
 	if !ok {
 		return false
@@ -164,7 +168,9 @@ func (e *Edit) Take(t Take, q *Request) bool {
 	r.view.FreeRAMMB -= q.Consume.RAMMB
 	r.view.FreeDiskMB -= q.Consume.DiskMB
 	r.view.NumInstances++
-	r.view.NumIOOps++
+	if r.takeHardware(q.nova(), limited) {
+		r.view.NumIOOps++
+	}
 	e.writeUsage(at, r, c)
 	consumer := Consumer{Instance: t.Instance}
 	if n := q.Nova; n != nil {

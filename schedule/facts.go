@@ -41,7 +41,10 @@ type Facts struct {
 	stats     *dict
 	metrics   [metricCount]metric
 	ip        netip.Addr
-	platform  string // the texts a platform is interned by
+	// hardware is as reported, without what picks of a query took; see
+	// Edit.Take.
+	hardware hardware
+	platform string // the texts a platform is interned by
 }
 
 // statTexts makes texts of the stats' numbers, as the field of ComputeNode does
@@ -77,6 +80,7 @@ func ParseFacts(t FactTexts) *Facts {
 	f.readSupported()
 	f.readStats()
 	f.readMetrics()
+	f.readHardware()
 	// An address that is none fails only who asks for one: see CIDRFilter.
 	f.ip, _ = netip.ParseAddr(t.HostIP)
 	return f

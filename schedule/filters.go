@@ -46,6 +46,9 @@ var filters = map[string]func(*scan){
 	ExactDiskFilter:     (*scan).exactDiskFilter,
 	RetryFilter:         (*scan).retryFilter,
 	TypeAffinityFilter:  (*scan).typeAffinityFilter,
+
+	NUMAFilter: (*scan).numaFilter,
+	PCIFilter:  (*scan).pciFilter,
 }
 
 // Filters lists the names of all filters there are, sorted.

@@ -428,6 +428,10 @@ func (s *naiveState) novaFilter(filter string, h *Host, r *Request, rules *Rules
 			}
 		}
 		return "", true
+	case NUMAFilter:
+		return s.numaFilter(h, n)
+	case PCIFilter:
+		return "", s.pciFilter(h, n)
 	}
 	panic("no filter " + filter)
 }
@@ -552,6 +556,7 @@ func randomNova(rng *rand.Rand, host func() string, node func() string) *NovaReq
 	for rng.IntN(4) == 0 {
 		n.Retry = append(n.Retry, RetryHost{Host: host(), Node: node()})
 	}
+	randomGuest(rng, n)
 	return n
 }
 

@@ -35,6 +35,7 @@ type naiveConsumers map[ID]naiveConsumer
 // naivePropose answers a query over hosts.
 func naivePropose(hosts []Host, consumers naiveConsumers, q *Query) *Proposal {
 	s := newNaiveState(hosts, consumers)
+	s.limited = slices.Contains(naiveRules(q.Rules).Filters, NUMAFilter)
 	for _, t := range q.Takes {
 		s.take(t, q.Request)
 	}
@@ -104,6 +105,7 @@ func naiveSelect(hosts []Host, consumers naiveConsumers, r *Request, rules *Rule
 // naiveSelectLosing loses the hosts of a cell after so many picks.
 func naiveSelectLosing(hosts []Host, consumers naiveConsumers, r *Request, rules *Rules, seed uint64, instances []ID, alternates, after int, cell string) (picks []naivePick, failed int) {
 	s := newNaiveState(hosts, consumers)
+	s.limited = slices.Contains(naiveRules(rules).Filters, NUMAFilter)
 	sorted := func() []Candidate {
 		if len(picks) == after {
 			s.hosts = slices.DeleteFunc(s.hosts, func(h Host) bool { return h.Cell == cell })
@@ -163,10 +165,13 @@ type naiveState struct {
 	on     map[ID][]Consumer // by host
 	picked map[ID][]ID       // instances picked for a host
 	first  map[ID]View       // before any pick, by host
+	hw     map[ID]*naiveHardware
+	// limited: NUMATopologyFilter runs, by whose limits picks take NUMA cells.
+	limited bool
 }
 
 func newNaiveState(hosts []Host, consumers naiveConsumers) *naiveState {
-	s := &naiveState{on: map[ID][]Consumer{}, picked: map[ID][]ID{}, first: map[ID]View{}}
+	s := &naiveState{on: map[ID][]Consumer{}, picked: map[ID][]ID{}, first: map[ID]View{}, hw: map[ID]*naiveHardware{}}
 	for _, h := range hosts {
 		h.Resources = slices.Clone(h.Resources)
 		s.hosts = append(s.hosts, h)
@@ -208,7 +213,9 @@ func (s *naiveState) take(t Take, r *Request) {
 	h.View.FreeRAMMB -= r.Consume.RAMMB
 	h.View.FreeDiskMB -= r.Consume.DiskMB
 	h.View.NumInstances++
-	h.View.NumIOOps++
+	if s.takeHardware(h, r) {
+		h.View.NumIOOps++
+	}
 	s.picked[t.Host] = append(s.picked[t.Host], t.Instance)
 }
 

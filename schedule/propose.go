@@ -79,8 +79,9 @@ func (t *Table) taken(q *Query) *Table {
 		return t
 	}
 	e := t.Edit()
+	limited := !q.Request.Forced() && slices.Contains(q.Rules.filters(), NUMAFilter)
 	for _, take := range q.Takes {
-		e.Take(take, q.Request)
+		e.take(take, q.Request, limited)
 	}
 	return e.Table()
 }

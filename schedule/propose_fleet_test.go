@@ -79,6 +79,9 @@ func randomHost(rng *rand.Rand, i int) Host {
 		View:        randomView(rng),
 		Facts:       oneOf(rng, kindFacts),
 	}
+	if rng.IntN(6) == 0 {
+		h.Facts = oneOf(rng, hardwareFacts)
+	}
 	if h.Facts != nil && h.Facts.Failed != nil && rng.IntN(4) > 0 {
 		h.Facts = nil
 	}

@@ -55,6 +55,7 @@ func propose(t failer, table *Table, q *Query) *Proposal {
 // The fast answer is the naive one, to the bit.
 func TestProposeIsNaive(t *testing.T) {
 	var queries, some, known, taken, several int
+	propChecks(t, 400)
 	rapid.Check(t, func(t *rapid.T) {
 		f := drawFleet(t)
 		table := f.table()

@@ -12,6 +12,15 @@ type NovaRequest struct {
 	// Rebuild: the instance stays where it is, so that only filters run that
 	// Nova runs on a rebuild (RUN_ON_REBUILD).
 	Rebuild bool
+	// NUMA is the guest's topology; nil for none.
+	NUMA *InstanceNUMA
+	// PCI are the devices asked for.
+	PCI []PCIRequest
+	// Networks that NUMA cells are to be near; nil for none.
+	Networks *NetworkNeeds
+	// NeedThreads: dedicated CPUs under the thread policy require, by flavor or
+	// image, so that a host whose topology shows no sibling threads will not do.
+	NeedThreads bool
 }
 
 // Flavor is a request's flavor. Amounts are in the units of their names.

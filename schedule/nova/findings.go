@@ -17,6 +17,9 @@ type findings struct {
 	fields  []fault.Field
 	paths   map[string]bool
 	ignored []string
+	// resolved: the form has fields for a NUMA topology and devices; numa, pci: and
+	// there are some.
+	resolved, numa, pci bool
 }
 
 func (f *findings) invalid(path, format string, args ...any) {

@@ -76,7 +76,6 @@ func clone(m map[string]any) map[string]any {
 
 // strip takes out what is refused.
 func strip(data map[string]any) {
-	data["numa_topology"], data["pci_requests"] = nil, nil
 	refusedIn := func(rules []rule, m map[string]any) {
 		for k := range m {
 			if look(rules, k).care == refused {

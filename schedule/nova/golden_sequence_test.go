@@ -231,6 +231,7 @@ func follow(hosts []goldenHost, r schedule.Request, key string, instance schedul
 		h.View.NumInstances++
 		h.View.NumIOOps++
 		h.instances = append(slices.Clone(h.instances), instance)
+		consumeHardware(h, &r, instance)
 		if r.Group != nil {
 			g := *r.Group
 			g.Hosts = append(slices.Clone(g.Hosts), h.ServiceHost)
@@ -238,6 +239,19 @@ func follow(hosts []goldenHost, r schedule.Request, key string, instance schedul
 		}
 	}
 	return hosts, r
+}
+
+// consumeHardware takes NUMA cells and devices, by the core: a golden case does not
+// say what Nova took, only what it then picked.
+func consumeHardware(h *goldenHost, r *schedule.Request, instance schedule.ID) {
+	if r.Nova.NUMA == nil && len(r.Nova.PCI) == 0 {
+		return
+	}
+	e := schedule.NewTable().Edit()
+	e.PutHost(h.Host)
+	e.Take(schedule.Take{Host: h.UUID, Instance: instance}, r)
+	after, _ := e.Table().Host(h.UUID)
+	h.Facts, h.View.PCIFree = after.Facts, after.View.PCIFree
 }
 
 // tied reports whether the two hosts weigh the same.

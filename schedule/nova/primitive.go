@@ -60,6 +60,10 @@ func FromPrimitive(m map[string]any) (*Translated, error) {
 	s.instanceGroup(o)
 	s.hints(o)
 	s.levelParams(o)
+	s.Resolved = true
+	s.numaTopology(o)
+	s.pciRequests(o)
+	s.networks(o)
 	o.unsupported()
 	s.ProjectID = t.ProjectID
 	s.retry(o)
@@ -244,22 +248,11 @@ func (s *Spec) levelParams(spec *object) {
 // unsupported refuses the fields that narrow the choice of host in ways the core
 // does not know, and reports those that do so only beside them.
 func (o *object) unsupported() {
-	if o.get("numa_topology") != nil {
-		o.invalid(o.at("numa_topology"), "not supported: %s", numa)
-	}
-	pci := o.child("pci_requests", "InstancePCIRequests")
-	if len(pci.list("requests")) > 0 {
-		pci.invalid(pci.at("requests"), "not supported: %s", devices)
-	}
-	pci.known("instance_uuid")
-	pci.rest()
 	if len(o.list("requested_resources")) > 0 {
 		o.invalid(o.at("requested_resources"), "not supported: %s", granular)
 	}
-	// Read by NUMA placement and by request filters that are off by default.
-	for _, k := range []string{"network_metadata", "requested_networks"} {
-		if o.get(k) != nil {
-			o.ignore(o.at(k))
-		}
+	// Read by request filters that are off by default.
+	if o.get("requested_networks") != nil {
+		o.ignore(o.at("requested_networks"))
 	}
 }

@@ -185,6 +185,20 @@ func TestFromPrimitiveRefuses(t *testing.T) {
 		g[k] = v
 		return spec("/instance_group", object1("InstanceGroup", "1.11", g))
 	}
+	cell := func(k string, v any) func(map[string]any) {
+		c := map[string]any{"id": 0.0, "cpuset": []any{0.0}, "pcpuset": []any{}, "memory": 512.0}
+		c[k] = v
+		return spec("/numa_topology", object1("InstanceNUMATopology", "1.3", map[string]any{
+			"cells": []any{object1("InstanceNUMACell", "1.6", c)},
+		}))
+	}
+	device := func(k string, v any) func(map[string]any) {
+		r := map[string]any{"count": 1.0, "spec": []any{}}
+		r[k] = v
+		return spec("/pci_requests", object1("InstancePCIRequests", "1.1", map[string]any{
+			"requests": []any{object1("InstancePCIRequest", "1.4", r)},
+		}))
+	}
 	cases := []struct {
 		change func(map[string]any)
 		path   string
@@ -214,13 +228,9 @@ func TestFromPrimitiveRefuses(t *testing.T) {
 		{extra("trait1:X", "required"), `.flavor.extra_specs["trait1:X"]`, "not supported"},
 		{extra("trait:X", "wanted"), `.flavor.extra_specs["trait:X"]`, "required or forbidden"},
 		{extra("trait:not a trait", "required"), `.flavor.extra_specs["trait:not a trait"]`, "no trait"},
-		{extra("hw:numa_nodes", "2"), `.flavor.extra_specs["hw:numa_nodes"]`, "not supported"},
-		{extra("hw:cpu_policy", "dedicated"), `.flavor.extra_specs["hw:cpu_policy"]`, "not supported"},
 		{extra("hw:from_the_future", "1"), `.flavor.extra_specs["hw:from_the_future"]`, "not supported"},
-		{extra("pci_passthrough:alias", "gpu:1"), `.flavor.extra_specs["pci_passthrough:alias"]`, "not supported"},
 		{hint("group", []any{"a"}), `.scheduler_hints["group"]`, "without instance_group"},
 		{hint("x", 1.0), `.scheduler_hints["x"]`, "list of strings, not a number"},
-		{prop("hw_numa_nodes", 2.0), `.image.properties["hw_numa_nodes"]`, "not supported"},
 		{prop("hw_architecture", "vax"), `.image.properties["hw_architecture"]`, "not known to Nova"},
 		{prop("img_hv_requested_version", "about 2"), `.image.properties["img_hv_requested_version"]`, "bounds of versions"},
 		{prop("traits_required", []any{"x y"}), ".image.properties.traits_required[0]", "no trait"},
@@ -236,8 +246,17 @@ func TestFromPrimitiveRefuses(t *testing.T) {
 		{spec("/force_nodes", []any{""}), ".force_nodes[0]", "empty"},
 		{spec("/is_bfv", "yes"), ".is_bfv", "true or false"},
 		{spec("/instance_uuid", "x"), ".instance_uuid", "not a uuid"},
-		{spec("/numa_topology", map[string]any{}), ".numa_topology", "not supported"},
-		{spec("/pci_requests", object1("InstancePCIRequests", "1.1", map[string]any{"requests": []any{1.0}})), ".pci_requests.requests", "not supported"},
+		{spec("/numa_topology", map[string]any{}), `.numa_topology["nova_object.name"]`, "InstanceNUMATopology"},
+		{cell("cpuset", []any{0.5}), ".numa_topology.cells[0].cpuset[0]", "must be an integer"},
+		{cell("pcpuset", []any{-1.0}), ".numa_topology.cells[0].pcpuset[0]", "0 to 4095"},
+		{cell("memory", nil), ".numa_topology.cells[0].memory", "is required"},
+		{cell("pagesize", -4.0), ".numa_topology.cells[0].pagesize", "-3 to"},
+		{cell("cpu_policy", "own"), ".numa_topology.cells[0].cpu_policy", "shared, dedicated, mixed"},
+		{cell("cpu_thread_policy", "any"), ".numa_topology.cells[0].cpu_thread_policy", "prefer, isolate, require"},
+		{device("count", 0.0), ".pci_requests.requests[0].count", "at least 1"},
+		{device("spec", []any{map[string]any{"vendor_id": 1.0}}), `.pci_requests.requests[0].spec[0]["vendor_id"]`, "a string"},
+		{device("numa_policy", "near"), ".pci_requests.requests[0].numa_policy", "required, preferred, legacy, socket"},
+		{spec("/network_metadata", object1("NetworkMetadata", "1.0", map[string]any{"physnets": "a"})), ".network_metadata.physnets", "list of strings"},
 		{spec("/requested_resources", []any{1.0}), ".requested_resources", "not supported"},
 		{spec("/request_level_params", object1("RequestLevelParams", "1.1", map[string]any{"same_subtree": []any{"a"}})), ".request_level_params.same_subtree", "not supported"},
 		{spec("/request_level_params", object1("RequestLevelParams", "1.1", map[string]any{"root_required": []any{"A"}, "root_forbidden": []any{"A"}})), ".request_level_params.root_forbidden[0]", "required as well"},

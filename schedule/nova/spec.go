@@ -39,6 +39,12 @@ type Spec struct {
 	Destination *schedule.Destination
 	Group       *Group
 	Hints       map[string][]string
+	// Resolved: the form has what Nova made of NUMA, CPU and PCI keys of the flavor
+	// and image: NUMA (nil for none), PCI and Networks.
+	Resolved bool
+	NUMA     *schedule.InstanceNUMA
+	PCI      []schedule.PCIRequest
+	Networks *schedule.NetworkNeeds
 	// Names of the fields that MemberOf, ForbiddenAggregates, RequiredTraits
 	// and ForbiddenTraits come from, for paths; when empty, those of the typed
 	// form.
@@ -92,6 +98,7 @@ func Compile(s Spec) (r schedule.Request, ignored []string, err error) {
 }
 
 func (f *findings) compile(s *Spec) schedule.Request {
+	f.resolved, f.numa, f.pci = s.Resolved, s.NUMA != nil, len(s.PCI) > 0
 	t := newTraits(f)
 	r := schedule.Request{
 		Resources:        f.resources(s, t),
@@ -136,6 +143,9 @@ func (f *findings) resources(s *Spec, t *traits) []schedule.Amount {
 		}
 	}
 	by := s.Flavor.Resources(s.BootFromVolume)
+	if s.Resolved {
+		s.pinning(by, t)
+	}
 	f.extraSpecs(path+".extra_specs", s.Flavor.ExtraSpecs, by, t)
 	f.overrides(s.Path+".resources", s.Resources, by)
 	out := f.amounts(path, by)

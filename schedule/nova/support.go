@@ -13,6 +13,9 @@ const (
 	refused
 	// honoured elsewhere in the package.
 	honoured
+	// resolved: Nova's API makes numa_topology or pci_requests of it. Refused in a
+	// form that has no such fields.
+	resolved
 )
 
 // rule is a row of the tables below. A key that ends in "*" stands for every key
@@ -29,8 +32,9 @@ var (
 	falseWords = []string{"", "false", "f", "no", "n", "off", "0"}
 	noSecure   = []string{"", "disabled", "optional"}
 	sharedCPUs = []string{"", "shared"}
-	numa       = "NUMA placement is not supported"
-	pinning    = "dedicated CPUs are not supported"
+	numa       = "NUMA placement is asked for by nova_request_spec, which has it resolved"
+	pinning    = "dedicated CPUs are asked for by nova_request_spec, which has them resolved"
+	aliases    = "PCI devices are asked for by nova_request_spec, which has aliases resolved"
 	devices    = "devices of child providers are not supported"
 	granular   = "numbered request groups are not supported"
 	encryption = "encryption requirements are not supported"
@@ -48,16 +52,16 @@ var extraSpecs = []rule{
 	{key: "trait*", care: refused, why: granular},
 	{key: "group_policy", care: ignored},
 	{key: "hide_hypervisor_id", care: ignored},
-	{key: "hw:cpu_policy", care: refused, harmless: sharedCPUs, why: pinning},
-	{key: "hw:cpu_thread_policy", care: refused, why: pinning},
-	{key: "hw:cpu_dedicated_mask", care: refused, why: pinning},
-	{key: "hw:cpu_realtime", care: refused, harmless: falseWords, why: pinning},
-	{key: "hw:cpu_realtime_mask", care: refused, why: pinning},
-	{key: "hw:emulator_threads_policy", care: refused, why: pinning},
-	{key: "hw:mem_page_size", care: refused, why: numa},
-	{key: "hw:locked_memory", care: refused, harmless: falseWords, why: numa},
-	{key: "hw:numa_*", care: refused, why: numa},
-	{key: "hw:pci_numa_affinity_policy", care: refused, why: numa},
+	{key: "hw:cpu_policy", care: resolved, harmless: sharedCPUs, why: pinning},
+	{key: "hw:cpu_thread_policy", care: resolved, why: pinning},
+	{key: "hw:cpu_dedicated_mask", care: resolved, why: pinning},
+	{key: "hw:cpu_realtime", care: resolved, harmless: falseWords, why: pinning},
+	{key: "hw:cpu_realtime_mask", care: resolved, why: pinning},
+	{key: "hw:emulator_threads_policy", care: resolved, why: pinning},
+	{key: "hw:mem_page_size", care: resolved, why: numa},
+	{key: "hw:locked_memory", care: resolved, harmless: falseWords, why: numa},
+	{key: "hw:numa_*", care: resolved, why: numa},
+	{key: "hw:pci_numa_affinity_policy", care: resolved, why: numa},
 	{key: "hw:mem_encryption", care: refused, harmless: falseWords, why: encryption},
 	{key: "hw:mem_encryption_model", care: refused, why: encryption},
 	{key: "hw:ephemeral_encryption", care: refused, harmless: falseWords, why: encryption},
@@ -81,7 +85,7 @@ var extraSpecs = []rule{
 	{key: "hw:*", care: refused, why: "the key is not known"},
 	{key: "os:secure_boot", care: refused, harmless: noSecure, why: "secure boot is not supported"},
 	{key: "accel:*", care: refused, why: devices},
-	{key: "pci_passthrough:*", care: refused, why: devices},
+	{key: "pci_passthrough:*", care: resolved, why: aliases},
 	{key: "capabilities:*", care: honoured},
 	{key: "aggregate_instance_extra_specs:*", care: honoured},
 	// Nova's filters read no other scope.
@@ -108,13 +112,13 @@ var imageProperties = []rule{
 	{key: "hypervisor_type", care: honoured},
 	{key: "img_hv_requested_version", care: honoured},
 	{key: "hypervisor_version_requires", care: honoured},
-	{key: "hw_cpu_policy", care: refused, harmless: sharedCPUs, why: pinning},
-	{key: "hw_cpu_thread_policy", care: refused, why: pinning},
-	{key: "hw_cpu_realtime_mask", care: refused, why: pinning},
-	{key: "hw_mem_page_size", care: refused, why: numa},
-	{key: "hw_locked_memory", care: refused, harmless: falseWords, why: numa},
-	{key: "hw_numa_*", care: refused, why: numa},
-	{key: "hw_pci_numa_affinity_policy", care: refused, why: numa},
+	{key: "hw_cpu_policy", care: resolved, harmless: sharedCPUs, why: pinning},
+	{key: "hw_cpu_thread_policy", care: resolved, why: pinning},
+	{key: "hw_cpu_realtime_mask", care: resolved, why: pinning},
+	{key: "hw_mem_page_size", care: resolved, why: numa},
+	{key: "hw_locked_memory", care: resolved, harmless: falseWords, why: numa},
+	{key: "hw_numa_*", care: resolved, why: numa},
+	{key: "hw_pci_numa_affinity_policy", care: resolved, why: numa},
 	{key: "hw_mem_encryption", care: refused, harmless: falseWords, why: encryption},
 	{key: "hw_mem_encryption_model", care: refused, why: encryption},
 	{key: "hw_ephemeral_encryption", care: refused, harmless: falseWords, why: encryption},
@@ -187,10 +191,17 @@ func (f *findings) triage(rules []rule, path, key, value string) bool {
 		return true
 	case ignored:
 		f.ignore(path)
-	case refused:
-		if r.passes(value) {
+	case resolved, refused:
+		switch {
+		case r.passes(value):
 			f.ignore(path)
-		} else {
+		case r.care == resolved && f.resolved:
+			// Nothing was made of it, so it asks for nothing.
+			if r.why == numa && !f.numa || r.why == aliases && !f.pci {
+				f.ignore(path)
+			}
+			return true
+		default:
 			f.invalid(path, "not supported: %s", r.why)
 		}
 	}

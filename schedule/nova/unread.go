@@ -43,5 +43,11 @@ func Unread(r *schedule.Request, rules *schedule.Rules, path string) []string {
 			out = append(out, at(path+".scheduler_hints", h.Name))
 		}
 	}
+	if r.Nova.NUMA != nil && !runs(schedule.NUMAFilter) {
+		out = append(out, path+".numa_topology")
+	}
+	if len(r.Nova.PCI) > 0 && !runs(schedule.PCIFilter) && (r.Nova.NUMA == nil || !runs(schedule.NUMAFilter)) {
+		out = append(out, path+".pci_requests")
+	}
 	return out
 }

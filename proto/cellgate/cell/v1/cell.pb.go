@@ -243,7 +243,15 @@ type NovaRequest struct {
 	// Hosts that were tried before.
 	Retry []*RetryHost `protobuf:"bytes,5,rep,name=retry,proto3" json:"retry,omitempty"`
 	// The instance is rebuilt where it is: only filters run that Nova runs then.
-	Rebuild       bool `protobuf:"varint,6,opt,name=rebuild,proto3" json:"rebuild,omitempty"`
+	Rebuild bool `protobuf:"varint,6,opt,name=rebuild,proto3" json:"rebuild,omitempty"`
+	// The guest's NUMA topology.
+	Numa *GuestNuma `protobuf:"bytes,7,opt,name=numa,proto3" json:"numa,omitempty"`
+	// Devices asked for.
+	PciRequests []*PciRequest `protobuf:"bytes,8,rep,name=pci_requests,json=pciRequests,proto3" json:"pci_requests,omitempty"`
+	// Networks that the guest's NUMA cells are to be near.
+	Networks *GuestNetworks `protobuf:"bytes,9,opt,name=networks,proto3" json:"networks,omitempty"`
+	// Dedicated CPUs under the thread policy require.
+	NeedThreads   bool `protobuf:"varint,10,opt,name=need_threads,json=needThreads,proto3" json:"need_threads,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -320,6 +328,401 @@ func (x *NovaRequest) GetRebuild() bool {
 	return false
 }
 
+func (x *NovaRequest) GetNuma() *GuestNuma {
+	if x != nil {
+		return x.Numa
+	}
+	return nil
+}
+
+func (x *NovaRequest) GetPciRequests() []*PciRequest {
+	if x != nil {
+		return x.PciRequests
+	}
+	return nil
+}
+
+func (x *NovaRequest) GetNetworks() *GuestNetworks {
+	if x != nil {
+		return x.Networks
+	}
+	return nil
+}
+
+func (x *NovaRequest) GetNeedThreads() bool {
+	if x != nil {
+		return x.NeedThreads
+	}
+	return false
+}
+
+// GuestNuma mirrors schedule.InstanceNUMA.
+type GuestNuma struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Cells           []*GuestCell           `protobuf:"bytes,1,rep,name=cells,proto3" json:"cells,omitempty"`
+	IsolateEmulator bool                   `protobuf:"varint,2,opt,name=isolate_emulator,json=isolateEmulator,proto3" json:"isolate_emulator,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *GuestNuma) Reset() {
+	*x = GuestNuma{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuestNuma) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuestNuma) ProtoMessage() {}
+
+func (x *GuestNuma) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuestNuma.ProtoReflect.Descriptor instead.
+func (*GuestNuma) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *GuestNuma) GetCells() []*GuestCell {
+	if x != nil {
+		return x.Cells
+	}
+	return nil
+}
+
+func (x *GuestNuma) GetIsolateEmulator() bool {
+	if x != nil {
+		return x.IsolateEmulator
+	}
+	return false
+}
+
+type GuestCell struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As the request has it.
+	Id int64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// How many CPUs float, and how many are dedicated.
+	Cpus      int64 `protobuf:"varint,2,opt,name=cpus,proto3" json:"cpus,omitempty"`
+	Dedicated int64 `protobuf:"varint,3,opt,name=dedicated,proto3" json:"dedicated,omitempty"`
+	MemoryMb  int64 `protobuf:"varint,4,opt,name=memory_mb,json=memoryMb,proto3" json:"memory_mb,omitempty"`
+	// In KiB; -1 small, -2 large, -3 any; 0 for none asked.
+	PageSize      int64  `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	CpuPolicy     string `protobuf:"bytes,6,opt,name=cpu_policy,json=cpuPolicy,proto3" json:"cpu_policy,omitempty"`
+	ThreadPolicy  string `protobuf:"bytes,7,opt,name=thread_policy,json=threadPolicy,proto3" json:"thread_policy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GuestCell) Reset() {
+	*x = GuestCell{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuestCell) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuestCell) ProtoMessage() {}
+
+func (x *GuestCell) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuestCell.ProtoReflect.Descriptor instead.
+func (*GuestCell) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *GuestCell) GetId() int64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *GuestCell) GetCpus() int64 {
+	if x != nil {
+		return x.Cpus
+	}
+	return 0
+}
+
+func (x *GuestCell) GetDedicated() int64 {
+	if x != nil {
+		return x.Dedicated
+	}
+	return 0
+}
+
+func (x *GuestCell) GetMemoryMb() int64 {
+	if x != nil {
+		return x.MemoryMb
+	}
+	return 0
+}
+
+func (x *GuestCell) GetPageSize() int64 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *GuestCell) GetCpuPolicy() string {
+	if x != nil {
+		return x.CpuPolicy
+	}
+	return ""
+}
+
+func (x *GuestCell) GetThreadPolicy() string {
+	if x != nil {
+		return x.ThreadPolicy
+	}
+	return ""
+}
+
+type PciRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At least 1.
+	Count int64 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	// A device matches one of them.
+	Specs         []*PciSpec `protobuf:"bytes,2,rep,name=specs,proto3" json:"specs,omitempty"`
+	NumaPolicy    string     `protobuf:"bytes,3,opt,name=numa_policy,json=numaPolicy,proto3" json:"numa_policy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PciRequest) Reset() {
+	*x = PciRequest{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PciRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PciRequest) ProtoMessage() {}
+
+func (x *PciRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PciRequest.ProtoReflect.Descriptor instead.
+func (*PciRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PciRequest) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *PciRequest) GetSpecs() []*PciSpec {
+	if x != nil {
+		return x.Specs
+	}
+	return nil
+}
+
+func (x *PciRequest) GetNumaPolicy() string {
+	if x != nil {
+		return x.NumaPolicy
+	}
+	return ""
+}
+
+type PciSpec struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Properties    []*PciProperty         `protobuf:"bytes,1,rep,name=properties,proto3" json:"properties,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PciSpec) Reset() {
+	*x = PciSpec{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PciSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PciSpec) ProtoMessage() {}
+
+func (x *PciSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PciSpec.ProtoReflect.Descriptor instead.
+func (*PciSpec) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PciSpec) GetProperties() []*PciProperty {
+	if x != nil {
+		return x.Properties
+	}
+	return nil
+}
+
+// PciProperty is what a device has under a key; none: it has nothing.
+type PciProperty struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	None          bool                   `protobuf:"varint,3,opt,name=none,proto3" json:"none,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PciProperty) Reset() {
+	*x = PciProperty{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PciProperty) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PciProperty) ProtoMessage() {}
+
+func (x *PciProperty) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PciProperty.ProtoReflect.Descriptor instead.
+func (*PciProperty) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PciProperty) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *PciProperty) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *PciProperty) GetNone() bool {
+	if x != nil {
+		return x.None
+	}
+	return false
+}
+
+type GuestNetworks struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Physnets      []string               `protobuf:"bytes,1,rep,name=physnets,proto3" json:"physnets,omitempty"`
+	Tunneled      bool                   `protobuf:"varint,2,opt,name=tunneled,proto3" json:"tunneled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GuestNetworks) Reset() {
+	*x = GuestNetworks{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuestNetworks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuestNetworks) ProtoMessage() {}
+
+func (x *GuestNetworks) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuestNetworks.ProtoReflect.Descriptor instead.
+func (*GuestNetworks) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *GuestNetworks) GetPhysnets() []string {
+	if x != nil {
+		return x.Physnets
+	}
+	return nil
+}
+
+func (x *GuestNetworks) GetTunneled() bool {
+	if x != nil {
+		return x.Tunneled
+	}
+	return false
+}
+
 type NovaFlavor struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -337,7 +740,7 @@ type NovaFlavor struct {
 
 func (x *NovaFlavor) Reset() {
 	*x = NovaFlavor{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -349,7 +752,7 @@ func (x *NovaFlavor) String() string {
 func (*NovaFlavor) ProtoMessage() {}
 
 func (x *NovaFlavor) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -362,7 +765,7 @@ func (x *NovaFlavor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaFlavor.ProtoReflect.Descriptor instead.
 func (*NovaFlavor) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{2}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *NovaFlavor) GetId() string {
@@ -431,7 +834,7 @@ type Pair struct {
 
 func (x *Pair) Reset() {
 	*x = Pair{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -443,7 +846,7 @@ func (x *Pair) String() string {
 func (*Pair) ProtoMessage() {}
 
 func (x *Pair) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -456,7 +859,7 @@ func (x *Pair) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pair.ProtoReflect.Descriptor instead.
 func (*Pair) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{3}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Pair) GetKey() string {
@@ -483,7 +886,7 @@ type NovaImage struct {
 
 func (x *NovaImage) Reset() {
 	*x = NovaImage{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -495,7 +898,7 @@ func (x *NovaImage) String() string {
 func (*NovaImage) ProtoMessage() {}
 
 func (x *NovaImage) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -508,7 +911,7 @@ func (x *NovaImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaImage.ProtoReflect.Descriptor instead.
 func (*NovaImage) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{4}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *NovaImage) GetId() string {
@@ -538,7 +941,7 @@ type ImageProperty struct {
 
 func (x *ImageProperty) Reset() {
 	*x = ImageProperty{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -550,7 +953,7 @@ func (x *ImageProperty) String() string {
 func (*ImageProperty) ProtoMessage() {}
 
 func (x *ImageProperty) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -563,7 +966,7 @@ func (x *ImageProperty) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImageProperty.ProtoReflect.Descriptor instead.
 func (*ImageProperty) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{5}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ImageProperty) GetName() string {
@@ -599,7 +1002,7 @@ type NovaHint struct {
 
 func (x *NovaHint) Reset() {
 	*x = NovaHint{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -611,7 +1014,7 @@ func (x *NovaHint) String() string {
 func (*NovaHint) ProtoMessage() {}
 
 func (x *NovaHint) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -624,7 +1027,7 @@ func (x *NovaHint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaHint.ProtoReflect.Descriptor instead.
 func (*NovaHint) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NovaHint) GetName() string {
@@ -651,7 +1054,7 @@ type RetryHost struct {
 
 func (x *RetryHost) Reset() {
 	*x = RetryHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +1066,7 @@ func (x *RetryHost) String() string {
 func (*RetryHost) ProtoMessage() {}
 
 func (x *RetryHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +1079,7 @@ func (x *RetryHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryHost.ProtoReflect.Descriptor instead.
 func (*RetryHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RetryHost) GetHost() string {
@@ -703,7 +1106,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -715,7 +1118,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -728,7 +1131,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Amount) GetResourceClass() string {
@@ -754,7 +1157,7 @@ type NameSet struct {
 
 func (x *NameSet) Reset() {
 	*x = NameSet{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -766,7 +1169,7 @@ func (x *NameSet) String() string {
 func (*NameSet) ProtoMessage() {}
 
 func (x *NameSet) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -779,7 +1182,7 @@ func (x *NameSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameSet.ProtoReflect.Descriptor instead.
 func (*NameSet) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *NameSet) GetNames() []string {
@@ -805,7 +1208,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +1220,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +1233,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Group) GetUuid() string {
@@ -886,7 +1289,7 @@ type Consumption struct {
 
 func (x *Consumption) Reset() {
 	*x = Consumption{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -898,7 +1301,7 @@ func (x *Consumption) String() string {
 func (*Consumption) ProtoMessage() {}
 
 func (x *Consumption) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -911,7 +1314,7 @@ func (x *Consumption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consumption.ProtoReflect.Descriptor instead.
 func (*Consumption) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Consumption) GetVcpus() int32 {
@@ -950,7 +1353,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -962,7 +1365,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -975,7 +1378,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Rules) GetFilters() []string {
@@ -1032,7 +1435,7 @@ type Options struct {
 
 func (x *Options) Reset() {
 	*x = Options{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1447,7 @@ func (x *Options) String() string {
 func (*Options) ProtoMessage() {}
 
 func (x *Options) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1460,7 @@ func (x *Options) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Options.ProtoReflect.Descriptor instead.
 func (*Options) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Options) GetMaxIoOpsPerHost() int64 {
@@ -1175,7 +1578,7 @@ type Ratio struct {
 
 func (x *Ratio) Reset() {
 	*x = Ratio{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1187,7 +1590,7 @@ func (x *Ratio) String() string {
 func (*Ratio) ProtoMessage() {}
 
 func (x *Ratio) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1200,7 +1603,7 @@ func (x *Ratio) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ratio.ProtoReflect.Descriptor instead.
 func (*Ratio) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Ratio) GetName() string {
@@ -1227,7 +1630,7 @@ type Weigher struct {
 
 func (x *Weigher) Reset() {
 	*x = Weigher{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1642,7 @@ func (x *Weigher) String() string {
 func (*Weigher) ProtoMessage() {}
 
 func (x *Weigher) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1655,7 @@ func (x *Weigher) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Weigher.ProtoReflect.Descriptor instead.
 func (*Weigher) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Weigher) GetName() string {
@@ -1296,7 +1699,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +1711,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +1724,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Query) GetPlacement() []byte {
@@ -1390,7 +1793,7 @@ type Take struct {
 
 func (x *Take) Reset() {
 	*x = Take{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1402,7 +1805,7 @@ func (x *Take) String() string {
 func (*Take) ProtoMessage() {}
 
 func (x *Take) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1415,7 +1818,7 @@ func (x *Take) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Take.ProtoReflect.Descriptor instead.
 func (*Take) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{17}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Take) GetHostUuid() string {
@@ -1450,7 +1853,7 @@ type Knowledge struct {
 
 func (x *Knowledge) Reset() {
 	*x = Knowledge{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1462,7 +1865,7 @@ func (x *Knowledge) String() string {
 func (*Knowledge) ProtoMessage() {}
 
 func (x *Knowledge) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1475,7 +1878,7 @@ func (x *Knowledge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Knowledge.ProtoReflect.Descriptor instead.
 func (*Knowledge) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{18}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Knowledge) GetBounds() []*Bounds {
@@ -1518,7 +1921,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1530,7 +1933,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1543,7 +1946,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{19}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Bounds) GetMin() float64 {
@@ -1569,7 +1972,7 @@ type ProposeBatchRequest struct {
 
 func (x *ProposeBatchRequest) Reset() {
 	*x = ProposeBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1984,7 @@ func (x *ProposeBatchRequest) String() string {
 func (*ProposeBatchRequest) ProtoMessage() {}
 
 func (x *ProposeBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1997,7 @@ func (x *ProposeBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeBatchRequest.ProtoReflect.Descriptor instead.
 func (*ProposeBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{20}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ProposeBatchRequest) GetQueries() []*Query {
@@ -1614,7 +2017,7 @@ type ProposeBatchResponse struct {
 
 func (x *ProposeBatchResponse) Reset() {
 	*x = ProposeBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1626,7 +2029,7 @@ func (x *ProposeBatchResponse) String() string {
 func (*ProposeBatchResponse) ProtoMessage() {}
 
 func (x *ProposeBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1639,7 +2042,7 @@ func (x *ProposeBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeBatchResponse.ProtoReflect.Descriptor instead.
 func (*ProposeBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{21}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ProposeBatchResponse) GetProposals() []*Proposal {
@@ -1679,7 +2082,7 @@ type Proposal struct {
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1691,7 +2094,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1704,7 +2107,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{22}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Proposal) GetTableVersion() string {
@@ -1809,7 +2212,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1821,7 +2224,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1834,7 +2237,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{23}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Warning) GetKey() string {
@@ -1865,7 +2268,7 @@ type Raised struct {
 
 func (x *Raised) Reset() {
 	*x = Raised{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1877,7 +2280,7 @@ func (x *Raised) String() string {
 func (*Raised) ProtoMessage() {}
 
 func (x *Raised) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1890,7 +2293,7 @@ func (x *Raised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Raised.ProtoReflect.Descriptor instead.
 func (*Raised) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{24}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Raised) GetStage() string {
@@ -1945,7 +2348,7 @@ type ClaimOrigin struct {
 
 func (x *ClaimOrigin) Reset() {
 	*x = ClaimOrigin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1957,7 +2360,7 @@ func (x *ClaimOrigin) String() string {
 func (*ClaimOrigin) ProtoMessage() {}
 
 func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1970,7 +2373,7 @@ func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOrigin.ProtoReflect.Descriptor instead.
 func (*ClaimOrigin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{25}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ClaimOrigin) GetFingerprint() []byte {
@@ -2021,7 +2424,7 @@ type Reject struct {
 
 func (x *Reject) Reset() {
 	*x = Reject{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2033,7 +2436,7 @@ func (x *Reject) String() string {
 func (*Reject) ProtoMessage() {}
 
 func (x *Reject) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2046,7 +2449,7 @@ func (x *Reject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reject.ProtoReflect.Descriptor instead.
 func (*Reject) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{26}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Reject) GetFilter() string {
@@ -2088,7 +2491,7 @@ type GroupHost struct {
 
 func (x *GroupHost) Reset() {
 	*x = GroupHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2100,7 +2503,7 @@ func (x *GroupHost) String() string {
 func (*GroupHost) ProtoMessage() {}
 
 func (x *GroupHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2113,7 +2516,7 @@ func (x *GroupHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupHost.ProtoReflect.Descriptor instead.
 func (*GroupHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{27}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GroupHost) GetHostUuid() string {
@@ -2155,7 +2558,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2167,7 +2570,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2180,7 +2583,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{28}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Candidate) GetHostUuid() string {
@@ -2250,7 +2653,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2262,7 +2665,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2275,7 +2678,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{29}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Failure) GetReason() string {
@@ -2301,7 +2704,7 @@ type ClaimBatchRequest struct {
 
 func (x *ClaimBatchRequest) Reset() {
 	*x = ClaimBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2313,7 +2716,7 @@ func (x *ClaimBatchRequest) String() string {
 func (*ClaimBatchRequest) ProtoMessage() {}
 
 func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2326,7 +2729,7 @@ func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchRequest.ProtoReflect.Descriptor instead.
 func (*ClaimBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{30}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ClaimBatchRequest) GetOps() []*ClaimOp {
@@ -2354,7 +2757,7 @@ type ClaimOp struct {
 
 func (x *ClaimOp) Reset() {
 	*x = ClaimOp{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2366,7 +2769,7 @@ func (x *ClaimOp) String() string {
 func (*ClaimOp) ProtoMessage() {}
 
 func (x *ClaimOp) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2379,7 +2782,7 @@ func (x *ClaimOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOp.ProtoReflect.Descriptor instead.
 func (*ClaimOp) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{31}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ClaimOp) GetOp() isClaimOp_Op {
@@ -2529,7 +2932,7 @@ type NewClaim struct {
 
 func (x *NewClaim) Reset() {
 	*x = NewClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2541,7 +2944,7 @@ func (x *NewClaim) String() string {
 func (*NewClaim) ProtoMessage() {}
 
 func (x *NewClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2554,7 +2957,7 @@ func (x *NewClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewClaim.ProtoReflect.Descriptor instead.
 func (*NewClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{32}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *NewClaim) GetClaimId() string {
@@ -2680,7 +3083,7 @@ type SwapClaim struct {
 
 func (x *SwapClaim) Reset() {
 	*x = SwapClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2692,7 +3095,7 @@ func (x *SwapClaim) String() string {
 func (*SwapClaim) ProtoMessage() {}
 
 func (x *SwapClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2705,7 +3108,7 @@ func (x *SwapClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwapClaim.ProtoReflect.Descriptor instead.
 func (*SwapClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{33}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SwapClaim) GetClaimId() string {
@@ -2763,7 +3166,7 @@ type TransferClaim struct {
 
 func (x *TransferClaim) Reset() {
 	*x = TransferClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2775,7 +3178,7 @@ func (x *TransferClaim) String() string {
 func (*TransferClaim) ProtoMessage() {}
 
 func (x *TransferClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2788,7 +3191,7 @@ func (x *TransferClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaim.ProtoReflect.Descriptor instead.
 func (*TransferClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{34}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *TransferClaim) GetClaimId() string {
@@ -2824,7 +3227,7 @@ type ClaimGroup struct {
 
 func (x *ClaimGroup) Reset() {
 	*x = ClaimGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2836,7 +3239,7 @@ func (x *ClaimGroup) String() string {
 func (*ClaimGroup) ProtoMessage() {}
 
 func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2849,7 +3252,7 @@ func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimGroup.ProtoReflect.Descriptor instead.
 func (*ClaimGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{35}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ClaimGroup) GetUuid() string {
@@ -2892,7 +3295,7 @@ type ClaimRef struct {
 
 func (x *ClaimRef) Reset() {
 	*x = ClaimRef{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2904,7 +3307,7 @@ func (x *ClaimRef) String() string {
 func (*ClaimRef) ProtoMessage() {}
 
 func (x *ClaimRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2917,7 +3320,7 @@ func (x *ClaimRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRef.ProtoReflect.Descriptor instead.
 func (*ClaimRef) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ClaimRef) GetClaimId() string {
@@ -2955,7 +3358,7 @@ type GroupPin struct {
 
 func (x *GroupPin) Reset() {
 	*x = GroupPin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2967,7 +3370,7 @@ func (x *GroupPin) String() string {
 func (*GroupPin) ProtoMessage() {}
 
 func (x *GroupPin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2980,7 +3383,7 @@ func (x *GroupPin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPin.ProtoReflect.Descriptor instead.
 func (*GroupPin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GroupPin) GetGroupUuid() string {
@@ -3021,7 +3424,7 @@ type GroupUnpin struct {
 
 func (x *GroupUnpin) Reset() {
 	*x = GroupUnpin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3033,7 +3436,7 @@ func (x *GroupUnpin) String() string {
 func (*GroupUnpin) ProtoMessage() {}
 
 func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3046,7 +3449,7 @@ func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupUnpin.ProtoReflect.Descriptor instead.
 func (*GroupUnpin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GroupUnpin) GetGroupUuid() string {
@@ -3073,7 +3476,7 @@ type ClaimBatchResponse struct {
 
 func (x *ClaimBatchResponse) Reset() {
 	*x = ClaimBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3085,7 +3488,7 @@ func (x *ClaimBatchResponse) String() string {
 func (*ClaimBatchResponse) ProtoMessage() {}
 
 func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3098,7 +3501,7 @@ func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchResponse.ProtoReflect.Descriptor instead.
 func (*ClaimBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ClaimBatchResponse) GetOutcomes() []*ClaimOutcome {
@@ -3125,7 +3528,7 @@ type ClaimOutcome struct {
 
 func (x *ClaimOutcome) Reset() {
 	*x = ClaimOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3137,7 +3540,7 @@ func (x *ClaimOutcome) String() string {
 func (*ClaimOutcome) ProtoMessage() {}
 
 func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3150,7 +3553,7 @@ func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOutcome.ProtoReflect.Descriptor instead.
 func (*ClaimOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ClaimOutcome) GetClaim() *v1.Claim {
@@ -3196,7 +3599,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3208,7 +3611,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3221,7 +3624,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Refusal) GetReason() string {
@@ -3269,7 +3672,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3281,7 +3684,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3294,7 +3697,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListClaimsRequest) GetConsumerUuids() []string {
@@ -3352,7 +3755,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3364,7 +3767,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3377,7 +3780,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*v1.Claim {
@@ -3421,7 +3824,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3433,7 +3836,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3446,7 +3849,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{44}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListHostsRequest) GetHostUuid() string {
@@ -3516,7 +3919,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3528,7 +3931,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3541,7 +3944,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{45}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListHostsResponse) GetHosts() []*v1.Host {
@@ -3567,7 +3970,7 @@ type PutDecisionsRequest struct {
 
 func (x *PutDecisionsRequest) Reset() {
 	*x = PutDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3579,7 +3982,7 @@ func (x *PutDecisionsRequest) String() string {
 func (*PutDecisionsRequest) ProtoMessage() {}
 
 func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3592,7 +3995,7 @@ func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{46}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PutDecisionsRequest) GetDecisions() []*v1.Decision {
@@ -3610,7 +4013,7 @@ type PutDecisionsResponse struct {
 
 func (x *PutDecisionsResponse) Reset() {
 	*x = PutDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3622,7 +4025,7 @@ func (x *PutDecisionsResponse) String() string {
 func (*PutDecisionsResponse) ProtoMessage() {}
 
 func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3635,7 +4038,7 @@ func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{47}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
 type GetDecisionRequest struct {
@@ -3647,7 +4050,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3659,7 +4062,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3672,7 +4075,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{48}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -3691,7 +4094,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3703,7 +4106,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3716,7 +4119,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *GetDecisionResponse) GetDecision() *v1.Decision {
@@ -3742,7 +4145,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3754,7 +4157,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3767,7 +4170,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListDecisionsRequest) GetInstanceUuid() string {
@@ -3823,7 +4226,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3835,7 +4238,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3848,7 +4251,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
@@ -3873,7 +4276,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3885,7 +4288,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3898,7 +4301,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
 }
 
 type GetSummaryResponse struct {
@@ -3927,7 +4330,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3939,7 +4342,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3952,7 +4355,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -4051,7 +4454,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4063,7 +4466,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4076,7 +4479,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -4122,7 +4525,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\aconsume\x18\x11 \x01(\v2\x1d.cellgate.cell.v1.ConsumptionR\aconsume\x12-\n" +
 	"\x05rules\x18\x12 \x01(\v2\x17.cellgate.cell.v1.RulesR\x05rules\x12'\n" +
 	"\x0fmoving_instance\x18\x13 \x01(\tR\x0emovingInstance\x121\n" +
-	"\x04nova\x18\x14 \x01(\v2\x1d.cellgate.cell.v1.NovaRequestR\x04nova\"\x94\x02\n" +
+	"\x04nova\x18\x14 \x01(\v2\x1d.cellgate.cell.v1.NovaRequestR\x04nova\"\xe6\x03\n" +
 	"\vNovaRequest\x124\n" +
 	"\x06flavor\x18\x01 \x01(\v2\x1c.cellgate.cell.v1.NovaFlavorR\x06flavor\x121\n" +
 	"\x05image\x18\x02 \x01(\v2\x1b.cellgate.cell.v1.NovaImageR\x05image\x120\n" +
@@ -4130,7 +4533,41 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
 	"project_id\x18\x04 \x01(\tR\tprojectId\x121\n" +
 	"\x05retry\x18\x05 \x03(\v2\x1b.cellgate.cell.v1.RetryHostR\x05retry\x12\x18\n" +
-	"\arebuild\x18\x06 \x01(\bR\arebuild\"\xf1\x01\n" +
+	"\arebuild\x18\x06 \x01(\bR\arebuild\x12/\n" +
+	"\x04numa\x18\a \x01(\v2\x1b.cellgate.cell.v1.GuestNumaR\x04numa\x12?\n" +
+	"\fpci_requests\x18\b \x03(\v2\x1c.cellgate.cell.v1.PciRequestR\vpciRequests\x12;\n" +
+	"\bnetworks\x18\t \x01(\v2\x1f.cellgate.cell.v1.GuestNetworksR\bnetworks\x12!\n" +
+	"\fneed_threads\x18\n" +
+	" \x01(\bR\vneedThreads\"i\n" +
+	"\tGuestNuma\x121\n" +
+	"\x05cells\x18\x01 \x03(\v2\x1b.cellgate.cell.v1.GuestCellR\x05cells\x12)\n" +
+	"\x10isolate_emulator\x18\x02 \x01(\bR\x0fisolateEmulator\"\xcb\x01\n" +
+	"\tGuestCell\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x12\n" +
+	"\x04cpus\x18\x02 \x01(\x03R\x04cpus\x12\x1c\n" +
+	"\tdedicated\x18\x03 \x01(\x03R\tdedicated\x12\x1b\n" +
+	"\tmemory_mb\x18\x04 \x01(\x03R\bmemoryMb\x12\x1b\n" +
+	"\tpage_size\x18\x05 \x01(\x03R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"cpu_policy\x18\x06 \x01(\tR\tcpuPolicy\x12#\n" +
+	"\rthread_policy\x18\a \x01(\tR\fthreadPolicy\"t\n" +
+	"\n" +
+	"PciRequest\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x03R\x05count\x12/\n" +
+	"\x05specs\x18\x02 \x03(\v2\x19.cellgate.cell.v1.PciSpecR\x05specs\x12\x1f\n" +
+	"\vnuma_policy\x18\x03 \x01(\tR\n" +
+	"numaPolicy\"H\n" +
+	"\aPciSpec\x12=\n" +
+	"\n" +
+	"properties\x18\x01 \x03(\v2\x1d.cellgate.cell.v1.PciPropertyR\n" +
+	"properties\"I\n" +
+	"\vPciProperty\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x12\n" +
+	"\x04none\x18\x03 \x01(\bR\x04none\"G\n" +
+	"\rGuestNetworks\x12\x1a\n" +
+	"\bphysnets\x18\x01 \x03(\tR\bphysnets\x12\x1a\n" +
+	"\btunneled\x18\x02 \x01(\bR\btunneled\"\xf1\x01\n" +
 	"\n" +
 	"NovaFlavor\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -4462,153 +4899,165 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*Placement)(nil),             // 0: cellgate.cell.v1.Placement
 	(*NovaRequest)(nil),           // 1: cellgate.cell.v1.NovaRequest
-	(*NovaFlavor)(nil),            // 2: cellgate.cell.v1.NovaFlavor
-	(*Pair)(nil),                  // 3: cellgate.cell.v1.Pair
-	(*NovaImage)(nil),             // 4: cellgate.cell.v1.NovaImage
-	(*ImageProperty)(nil),         // 5: cellgate.cell.v1.ImageProperty
-	(*NovaHint)(nil),              // 6: cellgate.cell.v1.NovaHint
-	(*RetryHost)(nil),             // 7: cellgate.cell.v1.RetryHost
-	(*Amount)(nil),                // 8: cellgate.cell.v1.Amount
-	(*NameSet)(nil),               // 9: cellgate.cell.v1.NameSet
-	(*Group)(nil),                 // 10: cellgate.cell.v1.Group
-	(*Consumption)(nil),           // 11: cellgate.cell.v1.Consumption
-	(*Rules)(nil),                 // 12: cellgate.cell.v1.Rules
-	(*Options)(nil),               // 13: cellgate.cell.v1.Options
-	(*Ratio)(nil),                 // 14: cellgate.cell.v1.Ratio
-	(*Weigher)(nil),               // 15: cellgate.cell.v1.Weigher
-	(*Query)(nil),                 // 16: cellgate.cell.v1.Query
-	(*Take)(nil),                  // 17: cellgate.cell.v1.Take
-	(*Knowledge)(nil),             // 18: cellgate.cell.v1.Knowledge
-	(*Bounds)(nil),                // 19: cellgate.cell.v1.Bounds
-	(*ProposeBatchRequest)(nil),   // 20: cellgate.cell.v1.ProposeBatchRequest
-	(*ProposeBatchResponse)(nil),  // 21: cellgate.cell.v1.ProposeBatchResponse
-	(*Proposal)(nil),              // 22: cellgate.cell.v1.Proposal
-	(*Warning)(nil),               // 23: cellgate.cell.v1.Warning
-	(*Raised)(nil),                // 24: cellgate.cell.v1.Raised
-	(*ClaimOrigin)(nil),           // 25: cellgate.cell.v1.ClaimOrigin
-	(*Reject)(nil),                // 26: cellgate.cell.v1.Reject
-	(*GroupHost)(nil),             // 27: cellgate.cell.v1.GroupHost
-	(*Candidate)(nil),             // 28: cellgate.cell.v1.Candidate
-	(*Failure)(nil),               // 29: cellgate.cell.v1.Failure
-	(*ClaimBatchRequest)(nil),     // 30: cellgate.cell.v1.ClaimBatchRequest
-	(*ClaimOp)(nil),               // 31: cellgate.cell.v1.ClaimOp
-	(*NewClaim)(nil),              // 32: cellgate.cell.v1.NewClaim
-	(*SwapClaim)(nil),             // 33: cellgate.cell.v1.SwapClaim
-	(*TransferClaim)(nil),         // 34: cellgate.cell.v1.TransferClaim
-	(*ClaimGroup)(nil),            // 35: cellgate.cell.v1.ClaimGroup
-	(*ClaimRef)(nil),              // 36: cellgate.cell.v1.ClaimRef
-	(*GroupPin)(nil),              // 37: cellgate.cell.v1.GroupPin
-	(*GroupUnpin)(nil),            // 38: cellgate.cell.v1.GroupUnpin
-	(*ClaimBatchResponse)(nil),    // 39: cellgate.cell.v1.ClaimBatchResponse
-	(*ClaimOutcome)(nil),          // 40: cellgate.cell.v1.ClaimOutcome
-	(*Refusal)(nil),               // 41: cellgate.cell.v1.Refusal
-	(*ListClaimsRequest)(nil),     // 42: cellgate.cell.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),    // 43: cellgate.cell.v1.ListClaimsResponse
-	(*ListHostsRequest)(nil),      // 44: cellgate.cell.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),     // 45: cellgate.cell.v1.ListHostsResponse
-	(*PutDecisionsRequest)(nil),   // 46: cellgate.cell.v1.PutDecisionsRequest
-	(*PutDecisionsResponse)(nil),  // 47: cellgate.cell.v1.PutDecisionsResponse
-	(*GetDecisionRequest)(nil),    // 48: cellgate.cell.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),   // 49: cellgate.cell.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),  // 50: cellgate.cell.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil), // 51: cellgate.cell.v1.ListDecisionsResponse
-	(*GetSummaryRequest)(nil),     // 52: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 53: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),               // 54: cellgate.cell.v1.MaxUnit
-	(*v1.Claim)(nil),              // 55: cellgate.v1.Claim
-	(*v1.Allocation)(nil),         // 56: cellgate.v1.Allocation
-	(*durationpb.Duration)(nil),   // 57: google.protobuf.Duration
-	(*v1.Host)(nil),               // 58: cellgate.v1.Host
-	(*v1.Decision)(nil),           // 59: cellgate.v1.Decision
-	(*v1.Cell)(nil),               // 60: cellgate.v1.Cell
-	(*timestamppb.Timestamp)(nil), // 61: google.protobuf.Timestamp
+	(*GuestNuma)(nil),             // 2: cellgate.cell.v1.GuestNuma
+	(*GuestCell)(nil),             // 3: cellgate.cell.v1.GuestCell
+	(*PciRequest)(nil),            // 4: cellgate.cell.v1.PciRequest
+	(*PciSpec)(nil),               // 5: cellgate.cell.v1.PciSpec
+	(*PciProperty)(nil),           // 6: cellgate.cell.v1.PciProperty
+	(*GuestNetworks)(nil),         // 7: cellgate.cell.v1.GuestNetworks
+	(*NovaFlavor)(nil),            // 8: cellgate.cell.v1.NovaFlavor
+	(*Pair)(nil),                  // 9: cellgate.cell.v1.Pair
+	(*NovaImage)(nil),             // 10: cellgate.cell.v1.NovaImage
+	(*ImageProperty)(nil),         // 11: cellgate.cell.v1.ImageProperty
+	(*NovaHint)(nil),              // 12: cellgate.cell.v1.NovaHint
+	(*RetryHost)(nil),             // 13: cellgate.cell.v1.RetryHost
+	(*Amount)(nil),                // 14: cellgate.cell.v1.Amount
+	(*NameSet)(nil),               // 15: cellgate.cell.v1.NameSet
+	(*Group)(nil),                 // 16: cellgate.cell.v1.Group
+	(*Consumption)(nil),           // 17: cellgate.cell.v1.Consumption
+	(*Rules)(nil),                 // 18: cellgate.cell.v1.Rules
+	(*Options)(nil),               // 19: cellgate.cell.v1.Options
+	(*Ratio)(nil),                 // 20: cellgate.cell.v1.Ratio
+	(*Weigher)(nil),               // 21: cellgate.cell.v1.Weigher
+	(*Query)(nil),                 // 22: cellgate.cell.v1.Query
+	(*Take)(nil),                  // 23: cellgate.cell.v1.Take
+	(*Knowledge)(nil),             // 24: cellgate.cell.v1.Knowledge
+	(*Bounds)(nil),                // 25: cellgate.cell.v1.Bounds
+	(*ProposeBatchRequest)(nil),   // 26: cellgate.cell.v1.ProposeBatchRequest
+	(*ProposeBatchResponse)(nil),  // 27: cellgate.cell.v1.ProposeBatchResponse
+	(*Proposal)(nil),              // 28: cellgate.cell.v1.Proposal
+	(*Warning)(nil),               // 29: cellgate.cell.v1.Warning
+	(*Raised)(nil),                // 30: cellgate.cell.v1.Raised
+	(*ClaimOrigin)(nil),           // 31: cellgate.cell.v1.ClaimOrigin
+	(*Reject)(nil),                // 32: cellgate.cell.v1.Reject
+	(*GroupHost)(nil),             // 33: cellgate.cell.v1.GroupHost
+	(*Candidate)(nil),             // 34: cellgate.cell.v1.Candidate
+	(*Failure)(nil),               // 35: cellgate.cell.v1.Failure
+	(*ClaimBatchRequest)(nil),     // 36: cellgate.cell.v1.ClaimBatchRequest
+	(*ClaimOp)(nil),               // 37: cellgate.cell.v1.ClaimOp
+	(*NewClaim)(nil),              // 38: cellgate.cell.v1.NewClaim
+	(*SwapClaim)(nil),             // 39: cellgate.cell.v1.SwapClaim
+	(*TransferClaim)(nil),         // 40: cellgate.cell.v1.TransferClaim
+	(*ClaimGroup)(nil),            // 41: cellgate.cell.v1.ClaimGroup
+	(*ClaimRef)(nil),              // 42: cellgate.cell.v1.ClaimRef
+	(*GroupPin)(nil),              // 43: cellgate.cell.v1.GroupPin
+	(*GroupUnpin)(nil),            // 44: cellgate.cell.v1.GroupUnpin
+	(*ClaimBatchResponse)(nil),    // 45: cellgate.cell.v1.ClaimBatchResponse
+	(*ClaimOutcome)(nil),          // 46: cellgate.cell.v1.ClaimOutcome
+	(*Refusal)(nil),               // 47: cellgate.cell.v1.Refusal
+	(*ListClaimsRequest)(nil),     // 48: cellgate.cell.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),    // 49: cellgate.cell.v1.ListClaimsResponse
+	(*ListHostsRequest)(nil),      // 50: cellgate.cell.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),     // 51: cellgate.cell.v1.ListHostsResponse
+	(*PutDecisionsRequest)(nil),   // 52: cellgate.cell.v1.PutDecisionsRequest
+	(*PutDecisionsResponse)(nil),  // 53: cellgate.cell.v1.PutDecisionsResponse
+	(*GetDecisionRequest)(nil),    // 54: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),   // 55: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),  // 56: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil), // 57: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),     // 58: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 59: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),               // 60: cellgate.cell.v1.MaxUnit
+	(*v1.Claim)(nil),              // 61: cellgate.v1.Claim
+	(*v1.Allocation)(nil),         // 62: cellgate.v1.Allocation
+	(*durationpb.Duration)(nil),   // 63: google.protobuf.Duration
+	(*v1.Host)(nil),               // 64: cellgate.v1.Host
+	(*v1.Decision)(nil),           // 65: cellgate.v1.Decision
+	(*v1.Cell)(nil),               // 66: cellgate.v1.Cell
+	(*timestamppb.Timestamp)(nil), // 67: google.protobuf.Timestamp
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
-	8,  // 0: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
-	9,  // 1: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
-	9,  // 2: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
-	10, // 3: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
-	11, // 4: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
-	12, // 5: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
+	14, // 0: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
+	15, // 1: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
+	15, // 2: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
+	16, // 3: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
+	17, // 4: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
+	18, // 5: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
 	1,  // 6: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
-	2,  // 7: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
-	4,  // 8: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
-	6,  // 9: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
-	7,  // 10: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
-	3,  // 11: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
-	5,  // 12: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
-	15, // 13: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
-	13, // 14: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
-	14, // 15: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	14, // 16: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	18, // 17: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
-	17, // 18: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
-	19, // 19: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
-	16, // 20: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	22, // 21: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	26, // 22: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	19, // 23: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
-	27, // 24: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	28, // 25: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	55, // 26: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	29, // 27: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	25, // 28: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	19, // 29: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
-	23, // 30: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	24, // 31: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	31, // 32: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	32, // 33: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	36, // 34: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	36, // 35: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	37, // 36: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	38, // 37: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	33, // 38: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	34, // 39: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	56, // 40: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	57, // 41: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	35, // 42: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	56, // 43: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	57, // 44: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	57, // 45: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	40, // 46: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	55, // 47: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	41, // 48: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	25, // 49: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	55, // 50: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	25, // 51: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	58, // 52: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	59, // 53: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	59, // 54: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	59, // 55: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	60, // 56: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	54, // 57: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	61, // 58: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	61, // 59: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	20, // 60: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	30, // 61: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	42, // 62: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	44, // 63: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	46, // 64: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	48, // 65: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	50, // 66: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	52, // 67: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	21, // 68: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	39, // 69: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	43, // 70: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	45, // 71: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	47, // 72: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	49, // 73: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	51, // 74: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	53, // 75: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	68, // [68:76] is the sub-list for method output_type
-	60, // [60:68] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	8,  // 7: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
+	10, // 8: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
+	12, // 9: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
+	13, // 10: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
+	2,  // 11: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	4,  // 12: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	7,  // 13: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	3,  // 14: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
+	5,  // 15: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
+	6,  // 16: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
+	9,  // 17: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
+	11, // 18: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
+	21, // 19: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
+	19, // 20: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
+	20, // 21: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	20, // 22: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	24, // 23: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
+	23, // 24: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
+	25, // 25: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
+	22, // 26: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
+	28, // 27: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	32, // 28: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	25, // 29: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
+	33, // 30: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	34, // 31: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
+	61, // 32: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	35, // 33: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	31, // 34: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	25, // 35: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
+	29, // 36: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	30, // 37: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	37, // 38: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	38, // 39: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	42, // 40: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	42, // 41: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	43, // 42: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	44, // 43: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	39, // 44: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	40, // 45: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	62, // 46: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	63, // 47: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	41, // 48: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	62, // 49: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	63, // 50: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	63, // 51: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	46, // 52: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	61, // 53: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	47, // 54: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	31, // 55: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	61, // 56: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	31, // 57: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	64, // 58: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	65, // 59: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	65, // 60: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	65, // 61: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	66, // 62: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	60, // 63: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	67, // 64: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	67, // 65: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	26, // 66: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	36, // 67: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	48, // 68: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	50, // 69: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	52, // 70: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	54, // 71: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	56, // 72: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	58, // 73: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	27, // 74: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	45, // 75: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	49, // 76: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	51, // 77: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	53, // 78: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	55, // 79: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	57, // 80: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	59, // 81: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	74, // [74:82] is the sub-list for method output_type
+	66, // [66:74] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -4616,7 +5065,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 	if File_cellgate_cell_v1_cell_proto != nil {
 		return
 	}
-	file_cellgate_cell_v1_cell_proto_msgTypes[31].OneofWrappers = []any{
+	file_cellgate_cell_v1_cell_proto_msgTypes[37].OneofWrappers = []any{
 		(*ClaimOp_Claim)(nil),
 		(*ClaimOp_Confirm)(nil),
 		(*ClaimOp_Release)(nil),
@@ -4631,7 +5080,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   55,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,67 @@
+package cell
+
+import (
+	"fmt"
+	"math"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+// maxGuestCells and maxGuestCPUs bound a guest's NUMA topology.
+const (
+	maxGuestCells = 16
+	maxGuestCPUs  = 4096
+)
+
+// numa reads a guest's NUMA topology; nil for none.
+func (r *reader) numa(in *cellv1.GuestNuma) *schedule.InstanceNUMA {
+	if in == nil {
+		return nil
+	}
+	const path = "placement.nova.numa.cells"
+	if n := len(in.GetCells()); n < 1 || n > maxGuestCells {
+		r.problem(path, "must be 1 to %d", maxGuestCells)
+		return nil
+	}
+	out := &schedule.InstanceNUMA{IsolateEmulator: in.GetIsolateEmulator()}
+	for i, c := range in.GetCells() {
+		cpus, memory, page := max(c.GetCpus(), c.GetDedicated()), c.GetMemoryMb(), c.GetPageSize()
+		if min(c.GetCpus(), c.GetDedicated(), memory) < 0 || cpus > maxGuestCPUs || memory > math.MaxInt32 ||
+			page < schedule.PageAny || page > math.MaxInt32 {
+			r.problem(fmt.Sprintf("%s[%d]", path, i), "has amounts out of range")
+		}
+		out.Cells = append(out.Cells, schedule.InstanceCell{
+			ID: c.GetId(), CPUs: int(c.GetCpus()), Dedicated: int(c.GetDedicated()), MemoryMB: memory,
+			PageSize: page, Policy: c.GetCpuPolicy(), Threads: c.GetThreadPolicy(),
+		})
+	}
+	return out
+}
+
+// pci reads the devices asked for.
+func (r *reader) pci(in []*cellv1.PciRequest) []schedule.PCIRequest {
+	var out []schedule.PCIRequest
+	for i, x := range in {
+		if x.GetCount() < 1 || x.GetCount() > math.MaxInt32 {
+			r.problem(fmt.Sprintf("placement.nova.pci_requests[%d].count", i), "must be 1 to %d, is %d", math.MaxInt32, x.GetCount())
+		}
+		req := schedule.PCIRequest{Count: x.GetCount(), Policy: x.GetNumaPolicy()}
+		for _, s := range x.GetSpecs() {
+			spec := schedule.PCISpec{}
+			for _, p := range s.GetProperties() {
+				spec = append(spec, schedule.PCIProperty{Key: p.GetKey(), Value: p.GetValue(), None: p.GetNone()})
+			}
+			req.Specs = append(req.Specs, spec)
+		}
+		out = append(out, req)
+	}
+	return out
+}
+
+func networks(in *cellv1.GuestNetworks) *schedule.NetworkNeeds {
+	if in == nil {
+		return nil
+	}
+	return &schedule.NetworkNeeds{Physnets: in.GetPhysnets(), Tunneled: in.GetTunneled()}
+}

@@ -1,0 +1,76 @@
+package cell
+
+import (
+	"strings"
+	"testing"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+// wireNUMA is the writing side of NUMA cells, devices and networks.
+func wireNUMA(out *cellv1.NovaRequest, n *schedule.NovaRequest) {
+	if n.NUMA != nil {
+		out.Numa = &cellv1.GuestNuma{IsolateEmulator: n.NUMA.IsolateEmulator}
+		for _, c := range n.NUMA.Cells {
+			out.Numa.Cells = append(out.Numa.Cells, &cellv1.GuestCell{
+				Id: c.ID, Cpus: int64(c.CPUs), Dedicated: int64(c.Dedicated), MemoryMb: c.MemoryMB, PageSize: c.PageSize,
+				CpuPolicy: c.Policy, ThreadPolicy: c.Threads,
+			})
+		}
+	}
+	for _, r := range n.PCI {
+		x := &cellv1.PciRequest{Count: r.Count, NumaPolicy: r.Policy}
+		for _, spec := range r.Specs {
+			s := &cellv1.PciSpec{}
+			for _, p := range spec {
+				s.Properties = append(s.Properties, &cellv1.PciProperty{Key: p.Key, Value: p.Value, None: p.None})
+			}
+			x.Specs = append(x.Specs, s)
+		}
+		out.PciRequests = append(out.PciRequests, x)
+	}
+	if n.Networks != nil {
+		out.Networks = &cellv1.GuestNetworks{Physnets: n.Networks.Physnets, Tunneled: n.Networks.Tunneled}
+	}
+}
+
+// inRange brings what was drawn into the ranges that a reader accepts.
+func inRange(n *schedule.NovaRequest) {
+	if n == nil {
+		return
+	}
+	if n.NUMA != nil && len(n.NUMA.Cells) == 0 {
+		n.NUMA = nil
+	}
+	if n.NUMA != nil {
+		n.NUMA.Cells = n.NUMA.Cells[:min(len(n.NUMA.Cells), maxGuestCells)]
+		for i := range n.NUMA.Cells {
+			c := &n.NUMA.Cells[i]
+			c.CPUs, c.Dedicated = int(uint(c.CPUs)%maxGuestCPUs), int(uint(c.Dedicated)%maxGuestCPUs)
+			c.MemoryMB, c.PageSize = int64(uint32(c.MemoryMB)>>1), int64(uint32(c.PageSize)>>1)-3
+		}
+	}
+	for i := range n.PCI {
+		n.PCI[i].Count = 1 + int64(uint32(n.PCI[i].Count)>>2)
+	}
+}
+
+// Amounts of NUMA cells and devices that a gateway would not send are refused.
+func TestNUMAOutOfRange(t *testing.T) {
+	for _, c := range []struct {
+		nova *cellv1.NovaRequest
+		path string
+	}{
+		{&cellv1.NovaRequest{Numa: &cellv1.GuestNuma{}}, "placement.nova.numa.cells"},
+		{&cellv1.NovaRequest{Numa: &cellv1.GuestNuma{Cells: []*cellv1.GuestCell{{}, {Cpus: -1}}}}, "placement.nova.numa.cells[1]"},
+		{&cellv1.NovaRequest{Numa: &cellv1.GuestNuma{Cells: []*cellv1.GuestCell{{PageSize: -4}}}}, "placement.nova.numa.cells[0]"},
+		{&cellv1.NovaRequest{PciRequests: []*cellv1.PciRequest{{}}}, "placement.nova.pci_requests[0].count"},
+	} {
+		var r reader
+		r.nova(c.nova)
+		if len(r.bad) != 1 || !strings.Contains(r.bad[0].Path, c.path) {
+			t.Errorf("problems %+v, want one of %s", r.bad, c.path)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package schedule
+
+import "unique"
+
+// NUMAFilter keeps hosts whose NUMA cells can hold the guest's, with their CPUs,
+// pages, devices and networks (filters/numa_topology_filter.py).
+const NUMAFilter = "NUMATopologyFilter"
+
+func (s *scan) numaFilter() {
+	n := s.nova
+	if n.Image == nil && s.options.StrictNova {
+		s.perHost(NUMAFilter, func(*row) (bool, *pyError) {
+			return false, &pyError{"AttributeError", "'NoneType' object has no attribute 'properties'"}
+		})
+		return
+	}
+	if n.NUMA == nil && !n.NeedThreads {
+		return
+	}
+	search := numaSearch{need: n.NUMA, limits: &numaLimits{}, pci: n.PCI, nets: n.Networks}
+	s.perHardware(NUMAFilter, func(r *row, hw *hardware) (bool, *pyError) {
+		if hw == nil || hw.numa == nil {
+			return n.NUMA == nil, nil
+		}
+		if n.NeedThreads && !hw.numa.threads {
+			if hw.numa.lacks == "siblings" {
+				return false, notLoaded("siblings")
+			}
+			return false, nil
+		}
+		if n.NUMA == nil {
+			return true, nil
+		}
+		*search.limits = numaLimits{r.view.CPURatio, r.view.RAMRatio}
+		return search.find(hw)
+	})
+}
+
+// PCIFilter keeps hosts that have the devices asked for
+// (filters/pci_passthrough_filter.py).
+const PCIFilter = "PciPassthroughFilter"
+
+func (s *scan) pciFilter() {
+	if len(s.nova.PCI) == 0 {
+		return
+	}
+	var search pciSearch
+	s.perHardware(PCIFilter, func(_ *row, hw *hardware) (bool, *pyError) {
+		if hw == nil {
+			return false, nil
+		}
+		return search.support(hw, s.nova.PCI, nil)
+	})
+}
+
+// likeness is what the answer about a host's hardware depends on.
+type likeness struct {
+	text     unique.Handle[string]
+	cpu, ram float64
+}
+
+// maxLikenesses bounds what a query keeps of answers. A fleet in use has few hosts
+// alike: keeping more costs what asking does.
+const maxLikenesses = 512
+
+// perHardware makes a check that is asked once for hosts that reported the same
+// and may be overcommitted the same. hw is nil for hosts that reported nothing.
+func (s *scan) perHardware(filter string, ask func(r *row, hw *hardware) (bool, *pyError)) {
+	known := map[likeness]bool{}
+	s.perHost(filter, func(r *row) (bool, *pyError) {
+		hw := r.hardware()
+		if hw == nil || !hw.reported {
+			return ask(r, hw)
+		}
+		like := likeness{hw.text, r.view.CPURatio, r.view.RAMRatio}
+		if ok, found := known[like]; found {
+			return ok, nil
+		}
+		ok, err := ask(r, hw)
+		if err == nil && len(known) < maxLikenesses {
+			known[like] = ok
+		}
+		return ok, err
+	})
+}

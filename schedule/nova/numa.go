@@ -1,0 +1,249 @@
+package nova
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"cellgate/schedule"
+)
+
+// Most that a request may ask for of what NUMATopologyFilter and
+// PciPassthroughFilter look at.
+const (
+	maxGuestCells  = 16
+	maxGuestCPUs   = 4096
+	maxPCIRequests = 64
+	maxPhysnets    = 64
+	maxPage        = 1 << 22 // KiB
+)
+
+// numaTopology reads the InstanceNUMATopology that Nova's API made of the flavor
+// and the image. One without cells is none.
+func (s *Spec) numaTopology(spec *object) {
+	o := spec.child("numa_topology", "InstanceNUMATopology")
+	if o == nil {
+		return
+	}
+	cells := o.list("cells")
+	if len(cells) > maxGuestCells {
+		o.invalid(o.at("cells"), "has %d cells, the most is %d", len(cells), maxGuestCells)
+		return
+	}
+	n := &schedule.InstanceNUMA{}
+	switch p := o.text("emulator_threads_policy"); p {
+	case "", "share":
+	case "isolate":
+		n.IsolateEmulator = true
+	default:
+		o.invalid(o.at("emulator_threads_policy"), "%q is not a policy", shorten(p))
+	}
+	for i, e := range cells {
+		if c, ok := o.guestCell(fmt.Sprintf("%s[%d]", o.at("cells"), i), e); ok {
+			n.Cells = append(n.Cells, c)
+		}
+	}
+	o.known("id", "instance_uuid")
+	o.rest()
+	if len(n.Cells) > 0 {
+		s.NUMA = n
+	}
+}
+
+func (o *object) guestCell(path string, v any) (c schedule.InstanceCell, ok bool) {
+	cell := o.object(path, v, "InstanceNUMACell")
+	if cell == nil {
+		return c, false
+	}
+	cell.required("id", "cpuset", "memory")
+	c = schedule.InstanceCell{
+		CPUs: cell.cpus("cpuset"), Dedicated: cell.cpus("pcpuset"), MemoryMB: cell.amount("memory"),
+		Policy:  cell.word("cpu_policy", schedule.CPUShared, schedule.CPUDedicated, schedule.CPUMixed),
+		Threads: cell.word("cpu_thread_policy", schedule.ThreadPrefer, schedule.ThreadIsolate, schedule.ThreadRequire),
+	}
+	// Before version 1.5 dedicated CPUs stood in cpuset.
+	if c.Policy == schedule.CPUDedicated && c.CPUs > 0 {
+		c.CPUs, c.Dedicated = 0, c.CPUs
+	}
+	c.ID = cell.integer("id", -1, maxGuestCPUs)
+	c.PageSize = cell.integer("pagesize", schedule.PageAny, maxPage)
+	// What a host gave it before has no bearing on where it fits next.
+	cell.known("cpuset_reserved", "cpu_topology", "cpu_pinning_raw")
+	cell.rest()
+	return c, true
+}
+
+// cpus counts a set of CPUs.
+func (o *object) cpus(key string) int {
+	var seen []int64
+	for i, e := range o.list(key) {
+		n, problem := integer(e)
+		if problem == "" && (n < 0 || n >= maxGuestCPUs) {
+			problem = fmt.Sprintf("must be 0 to %d, is %d", maxGuestCPUs-1, n)
+		}
+		if problem != "" {
+			o.invalid(fmt.Sprintf("%s[%d]", o.at(key), i), "%s", problem)
+			return 0
+		}
+		seen = append(seen, n)
+	}
+	slices.Sort(seen)
+	return len(slices.Compact(seen))
+}
+
+// integer reads a number in a range; 0 when there is none.
+func (o *object) integer(key string, least, most int64) int64 {
+	v := o.get(key)
+	if v == nil {
+		return 0
+	}
+	n, problem := integer(v)
+	if problem == "" && (n < least || n > most) {
+		problem = fmt.Sprintf("must be %d to %d, is %d", least, most, n)
+	}
+	if problem != "" {
+		o.invalid(o.at(key), "%s", problem)
+	}
+	return n
+}
+
+// word reads one of some words; empty when there is none.
+func (o *object) word(key string, words ...string) string {
+	w := o.text(key)
+	if w != "" && !slices.Contains(words, w) {
+		o.invalid(o.at(key), "must be one of %s, not %q", strings.Join(words, ", "), shorten(w))
+		return ""
+	}
+	return w
+}
+
+// pciRequests reads the InstancePCIRequests that Nova made of aliases and ports.
+func (s *Spec) pciRequests(spec *object) {
+	o := spec.child("pci_requests", "InstancePCIRequests")
+	requests := o.list("requests")
+	if len(requests) > maxPCIRequests {
+		o.invalid(o.at("requests"), "has %d requests, the most is %d", len(requests), maxPCIRequests)
+		return
+	}
+	for i, e := range requests {
+		r := o.object(fmt.Sprintf("%s[%d]", o.at("requests"), i), e, "InstancePCIRequest")
+		if r == nil {
+			continue
+		}
+		r.required("count", "spec")
+		n := r.amount("count")
+		if n < 1 {
+			r.invalid(r.at("count"), "must be at least 1, is %d", n)
+		}
+		s.PCI = append(s.PCI, schedule.PCIRequest{
+			Count: n, Specs: r.pciSpecs("spec"),
+			Policy: r.word("numa_policy", schedule.PCIRequired, schedule.PCIPreferred, schedule.PCILegacy, schedule.PCISocket),
+		})
+		r.known("alias_name", "is_new", "request_id", "requester_id")
+		r.rest()
+	}
+	o.known("instance_uuid")
+	o.rest()
+}
+
+func (o *object) pciSpecs(key string) (out []schedule.PCISpec) {
+	specs := o.list(key)
+	if len(specs) > maxPairs {
+		o.invalid(o.at(key), "has %d specs, the most is %d", len(specs), maxPairs)
+		return nil
+	}
+	for i, e := range specs {
+		path := fmt.Sprintf("%s[%d]", o.at(key), i)
+		m, ok := e.(map[string]any)
+		if !ok || len(m) > maxPairs {
+			o.invalid(path, "must be an object of at most %d keys", maxPairs)
+			continue
+		}
+		spec := schedule.PCISpec{}
+		for _, k := range sortedKeys(m) {
+			text, ok := m[k].(string)
+			if m[k] != nil && !ok {
+				o.invalid(at(path, k), "must be a string, not %s", kind(m[k]))
+			}
+			spec = append(spec, schedule.PCIProperty{Key: k, Value: text, None: m[k] == nil})
+		}
+		out = append(out, spec)
+	}
+	return out
+}
+
+// networks reads NetworkMetadata.
+func (s *Spec) networks(spec *object) {
+	o := spec.child("network_metadata", "NetworkMetadata")
+	if o == nil {
+		return
+	}
+	n := &schedule.NetworkNeeds{Physnets: o.texts("physnets"), Tunneled: o.flag("tunneled")}
+	if len(n.Physnets) > maxPhysnets {
+		o.invalid(o.at("physnets"), "has %d, the most is %d", len(n.Physnets), maxPhysnets)
+	}
+	slices.Sort(n.Physnets) // It is a set.
+	n.Physnets = slices.Compact(n.Physnets)
+	o.rest()
+	if s.Networks = n; len(n.Physnets) == 0 && !n.Tunneled {
+		s.Networks = nil
+	}
+}
+
+// policies of an extra spec and an image property of the same meaning.
+func (s *Spec) policy(name string) (flavor, image string) {
+	return s.Flavor.ExtraSpecs["hw:"+name], s.ImageProperties["hw_"+name]
+}
+
+// has reports whether the flavor or the image names a policy.
+func (s *Spec) has(name, policy string) bool {
+	flavor, image := s.policy(name)
+	return flavor == policy || image == policy
+}
+
+// numa puts what Nova made of the request's NUMA topology and devices into the
+// core's form.
+func (s *Spec) numa(n *schedule.NovaRequest) {
+	n.NUMA, n.PCI, n.Networks = s.NUMA, s.PCI, s.Networks
+	if s.NUMA == nil {
+		n.Networks = nil // Only NUMA cells are near networks.
+	}
+	n.NeedThreads = s.has("cpu_policy", schedule.CPUDedicated) && s.has("cpu_thread_policy", schedule.ThreadRequire)
+}
+
+// pinning translates policies of CPUs and devices as Nova does for Placement
+// (nova/scheduler/utils.py, _translate_pinning_policies): dedicated CPUs are PCPU,
+// and thread policies ask for hyperthreading or forbid it.
+func (s *Spec) pinning(by map[string]int64, t *traits) {
+	path := s.Path + ".flavor.extra_specs"
+	if s.has("pci_numa_affinity_policy", schedule.PCISocket) {
+		t.add(t.required, at(path, "hw:pci_numa_affinity_policy"), "COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
+	}
+	var pinned int64
+	switch {
+	case s.has("cpu_policy", schedule.CPUDedicated):
+		pinned = s.Flavor.VCPUs
+	case s.NUMA != nil:
+		for i := range s.NUMA.Cells {
+			pinned += int64(s.NUMA.Cells[i].Dedicated)
+		}
+	}
+	if pinned > 0 {
+		by[vcpu] -= min(by[vcpu], pinned)
+		if s.Flavor.ExtraSpecs["hw:emulator_threads_policy"] == "isolate" || s.NUMA != nil && s.NUMA.IsolateEmulator {
+			pinned++
+		}
+		by["PCPU"] = pinned
+	}
+	const threads = "HW_CPU_HYPERTHREADING"
+	flavor, image := s.policy("cpu_thread_policy")
+	if flavor == schedule.ThreadPrefer {
+		flavor = ""
+	}
+	switch or(flavor, image) {
+	case schedule.ThreadRequire:
+		t.add(t.required, at(path, "hw:cpu_thread_policy"), threads)
+	case schedule.ThreadIsolate:
+		t.add(t.forbidden, at(path, "hw:cpu_thread_policy"), threads)
+	}
+}

@@ -1,0 +1,162 @@
+package schedule
+
+// notLoaded is what reading a field raises that an old compute did not report.
+func notLoaded(field string) *pyError {
+	return &pyError{"NotImplementedError", "Cannot load '" + field + "' in the base class"}
+}
+
+// numaLimits bound what shared CPUs and memory may be overcommitted.
+type numaLimits struct{ cpuRatio, ramRatio float64 }
+
+// guestCell is a cell of the guest while a fit is sought. Nova changes these in
+// place, also on the way to a fit that fails, and reads them back.
+type guestCell struct {
+	*InstanceCell
+	id       int64
+	pageSize int64
+	// packed is the host cell it was last pinned to, by index; -1 for none.
+	// reserved: with one more CPU for the emulator.
+	packed   int
+	reserved int
+}
+
+// fits asks whether a guest's cell fits on a host's (nova/virt/hardware.py,
+// _numa_fit_instance_cell). overhead is how many CPUs the emulator needs here.
+// limits may be nil.
+func (g *guestCell) fits(h *hostNUMA, at int, limits *numaLimits, overhead int) (bool, *pyError) {
+	c := &h.cells[at]
+	if !g.memoryFits(c) {
+		return false, nil
+	}
+	if g.pinned() {
+		if h.noCPUs {
+			return false, notLoaded("pcpuset")
+		}
+		if g.Dedicated+overhead > c.nDedicated {
+			return false, nil
+		}
+	}
+	if g.shared() && g.CPUs > c.nShared {
+		return false, nil
+	}
+	if g.pinned() {
+		if g.Dedicated+overhead > c.freeCPUs || g.MemoryMB > c.memory-c.memoryUsed {
+			return false, nil
+		}
+		if len(c.siblings) == 0 {
+			return false, valueError("max() arg is an empty sequence")
+		}
+		if c.pack(g.Threads, g.Dedicated, overhead) == 0 {
+			return false, nil
+		}
+		g.id, g.packed, g.reserved = c.id, at, overhead
+	}
+	if g.shared() && limits != nil {
+		if float64(c.cpuUsage+int64(g.CPUs)) > float64(c.nShared)*limits.cpuRatio ||
+			float64(c.memoryUsed+g.MemoryMB) > float64(c.memory)*limits.ramRatio {
+			return false, nil
+		}
+	}
+	g.id = c.id
+	return true, nil
+}
+
+// memoryFits looks at memory apart from what is overcommitted, and settles the
+// page size that was left open.
+func (g *guestCell) memoryFits(c *hostCell) bool {
+	memory := g.MemoryMB * 1024
+	switch {
+	case g.pageSize != 0:
+		size := c.pageFor(g.pageSize, memory)
+		if size == 0 {
+			return false
+		}
+		g.pageSize = size
+		return true
+	case len(c.pages) > 0:
+		ok, _ := c.holds(c.sizes[len(c.sizes)-1], memory, false)
+		return ok
+	}
+	return g.MemoryMB <= c.memory
+}
+
+// pageFor gives the size of pages that so much memory (KiB) can be of; 0 when
+// there is none.
+func (c *hostCell) pageFor(asked, memory int64) int64 {
+	sizes := c.sizes
+	switch asked {
+	case PageSmall:
+		sizes = sizes[max(0, len(sizes)-1):]
+	case PageLarge:
+		sizes = sizes[:max(0, len(sizes)-1)]
+	case PageAny:
+	default:
+		if ok, _ := c.holds(asked, memory, true); ok {
+			return asked
+		}
+		return 0
+	}
+	for _, size := range sizes {
+		if ok, _ := c.holds(size, memory, true); ok {
+			return size
+		}
+	}
+	return 0
+}
+
+// holds reports whether memory (KiB) goes into pages of a size, of those free or
+// of all there are; known is false when there are no pages of the size.
+func (c *hostCell) holds(size, memory int64, onlyFree bool) (ok, known bool) {
+	for i := range c.pages {
+		p := &c.pages[i]
+		if p.size != size {
+			continue
+		}
+		n := p.total
+		if onlyFree {
+			n -= p.used + p.reserved
+		}
+		return memory <= n*size && memory%size == 0, true
+	}
+	return false, false
+}
+
+// anyThreads: CPUs are pinned to whatever threads are free.
+const anyThreads = -1
+
+// pack gives how many threads a core are used to pin n CPUs, with more than n
+// free when there is overhead; 0 when they cannot be pinned (nova/virt/hardware.py,
+// _pack_instance_onto_cores). Emptier cores come first; every policy but require
+// and isolate falls back to anyThreads. It needs no CPUs by number: how many cores
+// have how many free threads decides.
+func (c *hostCell) pack(policy string, n, overhead int) int {
+	if n == 0 {
+		return 0
+	}
+	if policy == ThreadIsolate {
+		switch {
+		case c.threadsPerCore == 0 || c.freeCores[c.threadsPerCore] < n:
+		case c.threadsPerCore != 1 && !c.alike:
+		case overhead > 0 && c.freeCores[1] <= n:
+		default:
+			return 1
+		}
+		return 0
+	}
+	if overhead > 0 && c.freeThreads <= n {
+		return 0
+	}
+	least := 1
+	if policy == ThreadRequire {
+		least = 2
+	}
+	for k := c.threadsPerCore; k >= least; k-- {
+		if k*c.freeCores[k] >= n {
+			return k
+		}
+	}
+	if policy != ThreadRequire && c.freeThreads >= n {
+		return anyThreads
+	}
+	return 0
+}

@@ -1,0 +1,236 @@
+package schedule
+
+import "slices"
+
+// numaSearch looks for host cells that a guest's cells fit on, in the order in
+// which Nova tries them (nova/virt/hardware.py, numa_fit_instance_to_host). That
+// order, and what Nova changes in the guest's cells on the way, decide which cells
+// are found, and now and then whether any are. A search may be used again.
+type numaSearch struct {
+	need   *InstanceNUMA
+	limits *numaLimits // nil: anything may be overcommitted
+	pci    []PCIRequest
+	nets   *NetworkNeeds
+
+	guest []guestCell
+	order []int // host cells by index, best first
+	at    []int // the permutation at hand: indexes into order
+	used  uint64
+	ids   []int64 // of the host cells chosen
+	// Pairs of ids of a host's and a guest's cell that were tried before.
+	fit, unfit []cellPair
+	// refused are sets of host cells that lack devices or networks.
+	refused map[uint64]bool
+	devices pciSearch
+}
+
+type cellPair struct{ host, guest int64 }
+
+// maxPermutations bounds the search on one host. Nova would go on for minutes.
+const maxPermutations = 50_000
+
+// find reports whether the guest fits; s.guest then has where. hw has a topology.
+func (s *numaSearch) find(hw *hardware) (bool, *pyError) {
+	h, n := hw.numa, len(s.need.Cells)
+	if len(h.cells) < n {
+		return false, nil
+	}
+	if h.lacks != "" {
+		return false, notLoaded(h.lacks)
+	}
+	if err := s.begin(hw); err != nil {
+		return false, err
+	}
+	shared := 0 // places that the permutation has in common with the one before
+	for range maxPermutations {
+		fail, err := s.try(h)
+		if err != nil {
+			return false, err
+		}
+		step := n - 1
+		switch {
+		case fail == n:
+			ok, err := s.supported(hw)
+			if ok || err != nil {
+				return ok, err
+			}
+			if n == len(h.cells) {
+				return false, nil // Any order is the same set of cells.
+			}
+		case fail < shared:
+			// The first failure may change ids, so the next may be another. What two
+			// leave behind lasts: all that begin alike fail there.
+			step = fail
+		}
+		if shared = s.next(step); shared < 0 {
+			return false, nil
+		}
+	}
+	return false, &pyError{"RuntimeError", "too many ways to place the NUMA cells"}
+}
+
+// begin sets the search up for a host.
+func (s *numaSearch) begin(hw *hardware) *pyError {
+	h, cells := hw.numa, s.need.Cells
+	s.guest, s.order, s.at, s.used = s.guest[:0], s.order[:0], s.at[:0], 0
+	s.fit, s.unfit = s.fit[:0], s.unfit[:0]
+	clear(s.refused)
+	for i := range cells {
+		s.guest = append(s.guest, guestCell{InstanceCell: &cells[i], id: cells[i].ID, pageSize: cells[i].PageSize, packed: -1})
+		s.at = append(s.at, i)
+		s.used |= 1 << i
+	}
+	for i := range h.cells {
+		s.order = append(s.order, i)
+	}
+	if len(h.cells) == len(cells) {
+		return nil
+	}
+	// Each sort is stable, so that the last one counts most.
+	s.sort(func(i int) int64 { return h.cells[i].memoryUsed - h.cells[i].memory })
+	if p := cells[0].Policy; p == "" || p == CPUShared {
+		s.sort(func(i int) int64 { return h.cells[i].cpuUsage })
+	} else {
+		if h.noCPUs {
+			return notLoaded("pcpuset")
+		}
+		s.sort(func(i int) int64 { return -int64(h.cells[i].freeCPUs) })
+	}
+	if len(hw.pools) > 0 {
+		sign := int64(1)
+		if len(s.pci) > 0 {
+			sign = -1
+		}
+		s.sort(func(i int) int64 { return sign * hw.freeAt(h.cells[i].id) })
+	}
+	return nil
+}
+
+// sort orders host cells by a key, least first; those alike stay as they are.
+func (s *numaSearch) sort(key func(cell int) int64) {
+	for i := 1; i < len(s.order); i++ {
+		for k := i; k > 0 && key(s.order[k]) < key(s.order[k-1]); k-- {
+			s.order[k], s.order[k-1] = s.order[k-1], s.order[k]
+		}
+	}
+}
+
+// try puts the guest's cells on the host cells of the permutation, one after the
+// other, and gives the place of the first that does not fit; how many there are
+// when all do.
+func (s *numaSearch) try(h *hostNUMA) (fail int, err *pyError) {
+	for k := range s.guest {
+		g, at := &s.guest[k], s.order[s.at[k]]
+		pair := cellPair{h.cells[at].id, g.id}
+		if slices.Contains(s.unfit, pair) {
+			return k, nil
+		}
+		if slices.Contains(s.fit, pair) {
+			g.id = pair.host
+			continue
+		}
+		overhead := 0
+		if s.need.IsolateEmulator && k == 0 {
+			overhead = 1
+		}
+		ok, err := g.fits(h, at, s.limits, overhead)
+		if err != nil {
+			return k, err
+		}
+		if !ok {
+			s.unfit = append(s.unfit, pair)
+			return k, nil
+		}
+		s.fit = append(s.fit, pair)
+	}
+	return len(s.guest), nil
+}
+
+// next goes to the next permutation that differs at place k or before, in
+// lexicographic order, and gives the first place that changed; -1 when there is
+// none.
+func (s *numaSearch) next(k int) int {
+	for i := k + 1; i < len(s.at); i++ {
+		s.used &^= 1 << s.at[i]
+	}
+	for ; k >= 0; k-- {
+		s.used &^= 1 << s.at[k]
+		for x := s.at[k] + 1; x < len(s.order); x++ {
+			if s.used>>x&1 != 0 {
+				continue
+			}
+			s.put(k, x)
+			least := 0
+			for i := k + 1; i < len(s.at); i++ {
+				for s.used>>least&1 != 0 {
+					least++
+				}
+				s.put(i, least)
+			}
+			return k
+		}
+	}
+	return -1
+}
+
+func (s *numaSearch) put(k, x int) {
+	s.at[k] = x
+	s.used |= 1 << x
+}
+
+// supported asks whether the host cells chosen have the devices and networks
+// near. In which order they were chosen makes no difference.
+func (s *numaSearch) supported(hw *hardware) (bool, *pyError) {
+	if len(s.pci) == 0 && s.nets == nil {
+		return true, nil
+	}
+	if s.refused[s.used] {
+		return false, nil
+	}
+	s.ids = s.ids[:0]
+	for k := range s.guest {
+		s.ids = append(s.ids, s.guest[k].id)
+	}
+	ok, err := s.devices.support(hw, s.pci, s.ids)
+	if ok && err == nil {
+		ok = s.nets.near(hw.numa, s)
+	}
+	if !ok && err == nil {
+		if s.refused == nil {
+			s.refused = map[uint64]bool{}
+		}
+		s.refused[s.used] = true
+	}
+	return ok, err
+}
+
+// near reports whether the host cells chosen are near the networks wanted, as far
+// as any cell of the host is (_numa_cells_support_network_metadata).
+func (n *NetworkNeeds) near(h *hostNUMA, s *numaSearch) bool {
+	if n == nil {
+		return true
+	}
+	var chosen uint64
+	for _, x := range s.at {
+		chosen |= 1 << s.order[x]
+	}
+	// has: some chosen cell does, or no cell at all.
+	has := func(near func(c *hostCell) bool) bool {
+		some := false
+		for i := range h.cells {
+			if near(&h.cells[i]) {
+				if chosen>>i&1 != 0 {
+					return true
+				}
+				some = true
+			}
+		}
+		return !some
+	}
+	for _, net := range n.Physnets {
+		if !has(func(c *hostCell) bool { return slices.Contains(c.physnets, net) }) {
+			return false
+		}
+	}
+	return !n.Tunneled || has(func(c *hostCell) bool { return c.tunneled })
+}

@@ -1,0 +1,267 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// hostNUMA is a host's NUMA topology with what is used of it (nova/objects/numa.py).
+// It has at least one cell and is never changed.
+type hostNUMA struct {
+	cells []hostCell
+	// threads: some core has sibling threads.
+	threads bool
+	// lacks is the field that some cell was reported without, by a compute of an
+	// old release; reading it raises. noCPUs and noSocket: those that only some
+	// requests read.
+	lacks    string
+	noCPUs   bool
+	noSocket bool
+}
+
+type hostCell struct {
+	id int64
+	// shared and dedicated CPUs, and those of the latter that are pinned.
+	shared, dedicated, pinned cpuSet
+	// siblings are the threads of each core, in ascending order.
+	siblings                      [][]int
+	memory, memoryUsed, cpuUsage  int64
+	pages                         []hostPages
+	sizes                         []int64 // of pages, descending
+	socket                        int64
+	hasSocket                     bool
+	physnets                      []string
+	tunneled                      bool
+	nShared, nDedicated, freeCPUs int
+	// threadsPerCore is that of the core with the most.
+	threadsPerCore int
+	// freeCores[k] counts the cores with k free dedicated threads or more;
+	// freeThreads are all free ones on cores.
+	freeCores   []int
+	freeThreads int
+	// alike: shared and dedicated CPUs are the same, as vcpu_pin_set has them.
+	alike bool
+}
+
+type hostPages struct{ size, total, used, reserved int64 }
+
+// readHostNUMA reads a serialized NUMATopology, or the form from before objects.
+// It is nil when there are no cells.
+func readHostNUMA(text string) (h *hostNUMA, problem string) {
+	v, err := parseJSON(text)
+	if err != nil {
+		return nil, err.Error()
+	}
+	h = &hostNUMA{}
+	top, isObject := v.data()
+	switch {
+	case isObject:
+	case v.kind == object && !strings.Contains(text, "nova_object.name"):
+		top = v.dict // Legacy.
+	default:
+		return nil, "must be a NUMATopology object"
+	}
+	cells := top.get("cells")
+	if cells.kind != list && cells.kind != absent || len(cells.list) > maxHostCells {
+		return nil, "cells must be a list of at most " + strconv.Itoa(maxHostCells)
+	}
+	for i := range cells.list {
+		var c hostCell
+		if isObject {
+			c, problem = h.readCell(&cells.list[i])
+		} else {
+			c, problem = h.readLegacyCell(&cells.list[i])
+		}
+		if problem != "" {
+			return nil, "cells[" + strconv.Itoa(i) + "]: " + problem
+		}
+		c.sum()
+		h.threads = h.threads || c.threadsPerCore > 1
+		h.cells = append(h.cells, c)
+	}
+	if len(h.cells) == 0 {
+		return nil, ""
+	}
+	return h, ""
+}
+
+// maxHostCells is how many cells fit in a word of bits.
+const maxHostCells = 64
+
+func (h *hostNUMA) readCell(v *value) (c hostCell, problem string) {
+	d, ok := v.data()
+	if !ok {
+		return c, "must be a NUMACell object"
+	}
+	note := func(field string, ok bool) {
+		switch {
+		case ok:
+		case d.get(field).kind == absent && field == "pcpuset":
+			h.noCPUs = true
+		case d.get(field).kind == absent && h.lacks == "":
+			h.lacks = field
+		case d.get(field).kind != absent && problem == "":
+			problem = field + " cannot be read"
+		}
+	}
+	for field, to := range map[string]*int64{
+		"id": &c.id, "memory": &c.memory, "cpu_usage": &c.cpuUsage, "memory_usage": &c.memoryUsed,
+	} {
+		n, ok := d.small(field)
+		*to = n
+		note(field, ok)
+	}
+	for field, to := range map[string]*cpuSet{"cpuset": &c.shared, "pcpuset": &c.dedicated, "pinned_cpus": &c.pinned} {
+		v := d.get(field)
+		cpus, ok := readCPUs(&v)
+		for _, cpu := range cpus {
+			*to = to.with(cpu)
+		}
+		note(field, ok)
+	}
+	siblings := d.get("siblings")
+	note("siblings", siblings.kind == list)
+	for i := range siblings.list {
+		cpus, ok := readCPUs(&siblings.list[i])
+		note("siblings", ok)
+		c.siblings = append(c.siblings, cpus)
+	}
+	note("mempages", c.readPages(d.get("mempages")))
+	if s := d.get("socket"); s.kind != absent {
+		c.socket, c.hasSocket = d.small("socket")
+		note("socket", c.hasSocket)
+	} else if _, there := d.v["socket"]; !there {
+		h.noSocket = true
+	}
+	if n := d.get("network_metadata"); n.kind != absent {
+		note("network_metadata", c.readNetworks(&n))
+	}
+	return c, problem
+}
+
+func (c *hostCell) readPages(pages value) bool {
+	for i := range pages.list {
+		d, ok := pages.list[i].data()
+		if !ok {
+			return false
+		}
+		var p hostPages
+		var okSize, okTotal bool
+		p.size, okSize = d.small("size_kb")
+		p.total, okTotal = d.small("total")
+		p.used, _ = d.small("used")
+		p.reserved, _ = d.small("reserved")
+		if !okSize || !okTotal || p.size < 1 || p.size > 1<<22 {
+			return false
+		}
+		c.pages = append(c.pages, p)
+	}
+	return pages.kind == list
+}
+
+func (c *hostCell) readNetworks(v *value) bool {
+	d, ok := v.data()
+	if !ok {
+		return false
+	}
+	physnets, tunneled := d.get("physnets"), d.get("tunneled")
+	for i := range physnets.list {
+		c.physnets = append(c.physnets, physnets.list[i].s)
+	}
+	c.tunneled = tunneled.truth()
+	return true
+}
+
+// readLegacyCell reads a cell as it was stored before objects.
+func (h *hostNUMA) readLegacyCell(v *value) (c hostCell, problem string) {
+	if v.kind != object {
+		return c, "must be an object"
+	}
+	h.noCPUs, h.noSocket = true, true
+	c.id, _ = v.dict.small("id")
+	c.cpuUsage, _ = v.dict.small("cpu_usage")
+	if mem := v.dict.get("mem"); mem.kind == object {
+		c.memory, _ = mem.dict.small("total")
+		c.memoryUsed, _ = mem.dict.small("used")
+	}
+	var ok bool
+	if c.shared, ok = parseCPUSpec(v.dict.get("cpus").s); !ok {
+		problem = "cpus cannot be read"
+	}
+	return c, problem
+}
+
+// readCPUs reads a list of CPUs, in ascending order.
+func readCPUs(v *value) ([]int, bool) {
+	if v.kind != list {
+		return nil, false
+	}
+	out := make([]int, 0, len(v.list))
+	for i := range v.list {
+		e := &v.list[i]
+		if e.kind != integer || e.i < 0 || e.i > maxCPU {
+			return nil, false
+		}
+		out = append(out, int(e.i))
+	}
+	slices.Sort(out)
+	return slices.Compact(out), true
+}
+
+// parseCPUSpec reads "0-3,^2,8" (nova/virt/hardware.py, parse_cpu_spec).
+func parseCPUSpec(spec string) (cpuSet, bool) {
+	var in, out cpuSet
+	for rule := range strings.SplitSeq(spec, ",") {
+		rule = strings.TrimSpace(rule)
+		if rule == "" {
+			continue
+		}
+		to := &in
+		if strings.HasPrefix(rule, "^") {
+			to, rule = &out, rule[1:]
+		}
+		from, until, isRange := strings.Cut(rule, "-")
+		if !isRange {
+			until = from
+		}
+		a, okA := parseInt(from)
+		b, okB := parseInt(until)
+		if !okA || !okB || a < 0 || b < a || b > maxCPU {
+			return nil, false
+		}
+		for cpu := a; cpu <= b; cpu++ {
+			*to = to.with(int(cpu))
+		}
+	}
+	return in.without(out), true
+}
+
+// sum fills what follows from the rest.
+func (c *hostCell) sum() {
+	c.nShared, c.nDedicated = c.shared.count(), c.dedicated.count()
+	free := c.dedicated.without(c.pinned)
+	c.freeCPUs = free.count()
+	c.alike = c.shared.equal(c.dedicated)
+	c.threadsPerCore, c.freeThreads = 0, 0
+	for _, core := range c.siblings {
+		c.threadsPerCore = max(c.threadsPerCore, len(core))
+	}
+	c.freeCores = make([]int, c.threadsPerCore+2)
+	for _, core := range c.siblings {
+		n := 0
+		for _, cpu := range core {
+			if free.has(cpu) {
+				n++
+				c.freeCores[n]++
+			}
+		}
+		c.freeThreads += n
+	}
+	c.sizes = c.sizes[:0:0]
+	for _, p := range c.pages {
+		c.sizes = append(c.sizes, p.size)
+	}
+	slices.SortFunc(c.sizes, func(a, b int64) int { return cmp.Compare(b, a) })
+}

@@ -1,0 +1,185 @@
+package schedule
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// pciPool is what the devices of a pool share (nova/pci/stats.py).
+type pciPool struct {
+	// properties by key, in lower case; None where Nova has none.
+	properties map[string]PCIProperty
+	node       int64
+	hasNode    bool
+	// kind of device: type-PF and type-vdpa are only given to who asks for them,
+	// and so are those managed remotely.
+	kind   string
+	remote bool
+}
+
+const (
+	pciNode   = "numa_node"
+	pciCount  = "count"
+	pciType   = "dev_type"
+	pciRemote = "remote_managed"
+
+	physicalFunction = "type-PF"
+	vdpaDevice       = "vdpa"
+)
+
+// readPools reads a serialized PciDevicePoolList, or the dictionaries from before
+// it, in the order in which Nova looks at them: by how much they say.
+func readPools(text string) (pools []pciPool, free []int64, problem string) {
+	v, err := parseJSON(text)
+	if err != nil {
+		return nil, nil, "" // What is no JSON has no pools, in Nova as well.
+	}
+	objects := []value{v}
+	if v.kind == list {
+		objects = v.list
+	} else if d, ok := v.data(); ok {
+		objects = d.get("objects").list
+	} else if !v.truth() {
+		return nil, nil, ""
+	}
+	type one struct {
+		pool pciPool
+		free int64
+		size int
+	}
+	var all []one
+	for i := range objects {
+		var x one
+		if x.pool, x.free, problem = readPool(&objects[i]); problem != "" {
+			return nil, nil, "[" + strconv.Itoa(i) + "]: " + problem
+		}
+		x.size = len(x.pool.properties)
+		all = append(all, x)
+	}
+	slices.SortStableFunc(all, func(a, b one) int { return a.size - b.size })
+	for _, x := range all {
+		pools, free = append(pools, x.pool), append(free, x.free)
+	}
+	return pools, free, ""
+}
+
+func readPool(v *value) (p pciPool, free int64, problem string) {
+	d, isObject := v.data()
+	if !isObject {
+		if v.kind != object {
+			return p, 0, "must be an object"
+		}
+		d = v.dict
+	}
+	p.properties = map[string]PCIProperty{}
+	add := func(key string, v value) bool {
+		x := PCIProperty{Key: key, Value: strings.ToLower(v.String()), None: v.kind == absent}
+		p.properties[key] = x
+		return v.kind <= text
+	}
+	for _, key := range d.keys {
+		v := d.get(key)
+		switch key {
+		case pciCount, pciNode:
+		case "tags":
+			for tag, x := range v.tags() {
+				if !add(tag, x) {
+					return p, 0, "tags: " + tag + " must be text"
+				}
+			}
+		default:
+			if !add(key, v) {
+				return p, 0, key + " must be text"
+			}
+		}
+	}
+	for _, key := range []string{"vendor_id", "product_id"} {
+		if _, ok := p.properties[key]; !ok {
+			return p, 0, key + " is missing"
+		}
+	}
+	var ok bool
+	if free, ok = d.small(pciCount); !ok {
+		return p, 0, "count must be an integer"
+	}
+	if p.node, p.hasNode = d.small(pciNode); !p.hasNode && d.get(pciNode).kind != absent {
+		return p, 0, "numa_node must be an integer"
+	}
+	p.kind = p.text(d, pciType)
+	p.remote = truthyWord(p.properties[pciRemote].Value)
+	return p, free, ""
+}
+
+// tags gives a pool's tags.
+func (v *value) tags() map[string]value {
+	if v.kind != object {
+		return nil
+	}
+	return v.dict.v
+}
+
+// text gives a property in its own case.
+func (p *pciPool) text(d *dict, key string) string {
+	tags := d.get("tags")
+	if v, ok := tags.tags()[key]; ok {
+		return v.s
+	}
+	return d.get(key).s
+}
+
+// truthyWord is oslo.utils' bool_from_string of a text in lower case.
+func truthyWord(s string) bool {
+	return slices.Contains([]string{"1", "t", "true", "on", "y", "yes"}, strings.TrimSpace(s))
+}
+
+// matches reports whether the devices of the pool meet one of the specs.
+func (p *pciPool) matches(specs []PCISpec) bool {
+	return slices.ContainsFunc(specs, func(spec PCISpec) bool {
+		for i := range spec {
+			if !p.has(&spec[i]) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (p *pciPool) has(want *PCIProperty) bool {
+	switch want.Key {
+	case pciNode:
+		return want.None && !p.hasNode // Nova compares a number with text.
+	case pciCount:
+		return false
+	}
+	got, ok := p.properties[want.Key]
+	if !ok || got.None {
+		return want.None
+	}
+	return !want.None && strings.EqualFold(got.Value, want.Value)
+}
+
+// asksFor reports whether a spec names the kind of device.
+func (r *PCIRequest) asksFor(kind string) bool {
+	return slices.ContainsFunc(r.Specs, func(spec PCISpec) bool {
+		return slices.ContainsFunc(spec, func(p PCIProperty) bool { return p.Key == pciType && p.Value == kind && !p.None })
+	})
+}
+
+func (r *PCIRequest) asksRemote() bool {
+	return slices.ContainsFunc(r.Specs, func(spec PCISpec) bool {
+		return slices.ContainsFunc(spec, func(p PCIProperty) bool {
+			return p.Key == pciRemote && truthyWord(strings.ToLower(p.Value))
+		})
+	})
+}
+
+// freeAt counts the free devices of a NUMA cell.
+func (hw *hardware) freeAt(cell int64) (n int64) {
+	for i := range hw.pools {
+		if p := &hw.pools[i]; p.hasNode && p.node == cell {
+			n += hw.free[i]
+		}
+	}
+	return n
+}

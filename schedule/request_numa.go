@@ -1,0 +1,85 @@
+package schedule
+
+// The policies of dedicated CPUs by Nova's names. Shared is what an empty policy
+// means, too.
+const (
+	CPUShared    = "shared"
+	CPUDedicated = "dedicated"
+	CPUMixed     = "mixed"
+
+	ThreadPrefer  = "prefer"
+	ThreadIsolate = "isolate"
+	ThreadRequire = "require"
+)
+
+// Page sizes that are no number of KiB.
+const (
+	PageSmall int64 = -1
+	PageLarge int64 = -2
+	PageAny   int64 = -3
+)
+
+// InstanceNUMA is the guest's NUMA topology, resolved: what InstanceNUMATopology
+// has. It has at least one cell.
+type InstanceNUMA struct {
+	Cells []InstanceCell
+	// IsolateEmulator: one more dedicated CPU beside the first cell, for the
+	// emulator's threads.
+	IsolateEmulator bool
+}
+
+// InstanceCell is one NUMA cell of a guest.
+type InstanceCell struct {
+	// ID as the request has it. Nova's search for a fit reads it.
+	ID int64
+	// CPUs float over the host cell's shared CPUs; Dedicated ones are pinned.
+	CPUs      int
+	Dedicated int
+	MemoryMB  int64
+	// PageSize in KiB, or one of PageSmall, PageLarge, PageAny; 0 for none asked.
+	PageSize int64
+	// Policy is empty or one of CPUShared, CPUDedicated, CPUMixed.
+	Policy string
+	// Threads is empty or one of ThreadPrefer, ThreadIsolate, ThreadRequire.
+	Threads string
+}
+
+func (c *InstanceCell) pinned() bool { return c.Policy == CPUDedicated || c.Policy == CPUMixed }
+
+func (c *InstanceCell) shared() bool { return c.Policy != CPUDedicated }
+
+// The NUMA affinity policies of devices, by Nova's names. Legacy is what an empty
+// policy means, too.
+const (
+	PCIRequired  = "required"
+	PCIPreferred = "preferred"
+	PCILegacy    = "legacy"
+	PCISocket    = "socket"
+)
+
+// PCIRequest asks for devices: an alias, or a port's.
+type PCIRequest struct {
+	// Count is at least 1.
+	Count int64
+	// Specs: a device matches one of them. Each has its keys in order.
+	Specs []PCISpec
+	// Policy is empty or one of PCIRequired, PCIPreferred, PCILegacy, PCISocket.
+	Policy string
+}
+
+// PCISpec is what a device has under some keys. Texts compare without case.
+type PCISpec []PCIProperty
+
+// PCIProperty is one of them. None: the device has nothing under the key.
+type PCIProperty struct {
+	Key   string
+	Value string
+	None  bool
+}
+
+// NetworkNeeds are the networks that guests of a NUMA topology want near: what
+// NetworkMetadata has.
+type NetworkNeeds struct {
+	Physnets []string
+	Tunneled bool
+}
