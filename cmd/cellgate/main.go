@@ -17,6 +17,7 @@ type terminal struct {
 }
 
 func main() {
+	lifecycle.TuneGC()
 	ctx, stop := lifecycle.Signals(context.Background())
 	code := run(ctx, os.Args[1:], terminal{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Environ()})
 	stop()

@@ -1,0 +1,45 @@
+package lifecycle
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+func TestHeapGrowsByWhatIsLive(t *testing.T) {
+	for live, want := range map[uint64]int{0: 400, 1 << 20: 400, 128 << 20: 400, 256 << 20: 200, 512 << 20: 100, 8 << 30: 100} {
+		if got := gcPercent(live); got != want {
+			t.Errorf("%d MiB live: %d %%, want %d %%", live>>20, got, want)
+		}
+	}
+}
+
+// In a process of its own, whose environment is known.
+func TestTuneGCFollowsTheEnvironment(t *testing.T) {
+	if os.Getenv("TUNED") != "" {
+		TuneGC()
+		for range 3 {
+			runtime.GC()
+			runtime.Gosched()
+		}
+		// A finalizer runs after the collection: wait until one more has.
+		done := make(chan struct{})
+		runtime.SetFinalizer(&sentinel{}, func(*sentinel) { close(done) })
+		for range 2 {
+			runtime.GC()
+		}
+		<-done
+		t.Logf("percent=%d", debug.SetGCPercent(100))
+		return
+	}
+	for env, want := range map[string]string{"TUNED=1": "percent=400", "GOGC=70": "percent=70"} {
+		cmd := exec.Command(os.Args[0], "-test.v", "-test.run=TestTuneGCFollowsTheEnvironment")
+		cmd.Env = append(os.Environ(), "GOGC=", "GOMEMLIMIT=", "TUNED=1", env)
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("with %s: %v, want %s\n%s", env, err, want, out)
+		}
+	}
+}
