@@ -30,9 +30,9 @@ func (s *scan) rankBy(bounds []Bounds, single bool) {
 // weight is Nova's sum for one slot, to the bit.
 func (s *scan) weight(i int, of *class) float64 {
 	sum := 0.0
-	for k, at := range s.active {
-		w := &s.weighers[at]
-		sum = float64(of.factors[at]*((s.columns[k].v[i]-w.min)/w.span)) + sum
+	for k := range of.active {
+		w := &of.active[k]
+		sum = float64(w.factor*((s.columns[k].v[i]-w.min)/w.span)) + sum
 	}
 	return sum
 }
@@ -89,11 +89,11 @@ func (s *scan) rankClass(at int, c *chunk, m uint64, k int) {
 	same, top, size := 0.0, 0.0, 0.0
 	s.terms = s.terms[:0]
 	of := s.prepare(k)
-	for k := range s.active {
-		col, slope := s.columns[k], of.slope[k]
-		same += of.intercept[k]
+	for k := range of.active {
+		col, slope, intercept := s.columns[k], of.active[k].slope, of.active[k].intercept
+		same += intercept
 		lo, hi := slope*col.lo, slope*col.hi
-		size += max(math.Abs(lo), math.Abs(hi)) + math.Abs(of.intercept[k])
+		size += max(math.Abs(lo), math.Abs(hi)) + math.Abs(intercept)
 		if lo == hi {
 			same += lo
 			continue
@@ -138,7 +138,7 @@ func (s *scan) estimate(same, least float64, m uint64) uint64 {
 
 // offer weighs the hosts of m, of one class, exactly.
 func (s *scan) offer(at int, c *chunk, m uint64, k int) {
-	of := &s.classes[k]
+	of := s.prepare(k)
 	for ; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros64(m)
 		s.best.offer(ranked{

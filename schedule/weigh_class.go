@@ -9,10 +9,16 @@ type class struct {
 	multipliers []float64 // one a weigher
 	factors     []float64 // with the weighers' signs
 	passed      bool      // a host of it passed
-	// Of each active weigher under the bounds ranked by: the estimate of a
-	// host's part is slope * x + intercept.
-	prepared         bool
-	slope, intercept []float64
+	// active has a part for each active weigher, under the bounds ranked by; nil
+	// until it is needed.
+	active []share
+}
+
+// share is a weigher's part of a host's weight: factor * (x - min) / span, and
+// about slope * x + intercept.
+type share struct {
+	factor, min, span float64
+	slope, intercept  float64
 }
 
 // setClasses finds out whether any host could have multipliers of its own.
@@ -61,19 +67,17 @@ func (s *scan) classOf(set *aggregateSet) int {
 	return k
 }
 
-// prepare works out a class's estimates for the bounds ranked by.
+// prepare works out a class's shares for the bounds ranked by.
 func (s *scan) prepare(k int) *class {
 	c := &s.classes[k]
-	if c.prepared {
+	if c.active != nil {
 		return c
 	}
-	c.prepared = true
-	room := make([]float64, 2*len(s.active))
-	c.slope, c.intercept = room[:len(s.active)], room[len(s.active):]
+	c.active = make([]share, len(s.active))
 	for i, at := range s.active {
 		w := &s.weighers[at]
-		c.slope[i] = c.factors[at] / w.span
-		c.intercept[i] = -c.slope[i] * w.min
+		slope := c.factors[at] / w.span
+		c.active[i] = share{factor: c.factors[at], min: w.min, span: w.span, slope: slope, intercept: -slope * w.min}
 	}
 	return c
 }
