@@ -138,6 +138,7 @@ func TestTheSummarySaysWhatTheCellCouldHold(t *testing.T) {
 	big := zoned(1, 32, "west", "CUSTOM_FAST")
 	big.Providers[0].Inventories[0].AllocationRatio = 4
 	big.Providers[0].Inventories[0].MaxUnit = 24
+	big.Aggregates[0].Metadata["filter_tenant_id"] = "p1"
 	big.Providers = append(big.Providers, &agentv1.Provider{Uuid: numaA, ParentUuid: hostUUID(1), Inventories: []*agentv1.Inventory{
 		{ResourceClass: "VGPU", Total: 4, AllocationRatio: 1},
 	}})
@@ -167,6 +168,7 @@ func TestTheSummarySaysWhatTheCellCouldHold(t *testing.T) {
 			{ResourceClass: "VCPU", Amount: 24},
 		},
 		Traits: []string{"CUSTOM_FAST"}, Aggregates: []string{aggA}, AvailabilityZones: []string{"west"}, HasUnzonedHosts: true,
+		Tenants: []string{"p1", "west"},
 	}
 	if now := s.GetMachineTime().AsTime(); time.Since(now) > time.Minute || s.GetStoreTime().AsTime().Before(now.Add(-time.Minute)) || s.GetVersion() != "v9" {
 		t.Errorf("at %v, store time %v, version %q", now, s.GetStoreTime().AsTime(), s.GetVersion())

@@ -70,7 +70,11 @@ func (r *reader) request(p *cellv1.Placement) *schedule.Request {
 			RAMMB:  int64(p.GetConsume().GetMemoryMb()),
 			DiskMB: p.GetConsume().GetDiskMb(),
 		},
-		Nova: r.nova(p.GetNova()),
+		Nova:   r.nova(p.GetNova()),
+		Tenant: p.GetTenant(),
+	}
+	if p.GetIsolated() != nil {
+		req.Isolated = &schedule.Isolation{Traits: p.GetIsolated().GetTraits()}
 	}
 	d := schedule.Destination{
 		Host:               p.GetDestinationHost(),

@@ -29,6 +29,10 @@ func wireQuery(q *schedule.Query, version string, consumers []string) *cellv1.Qu
 		},
 		Rules: &cellv1.Rules{Filters: q.Rules.Filters, DefaultAvailabilityZone: q.Rules.DefaultAvailabilityZone},
 	}
+	p.Tenant = req.Tenant
+	if req.Isolated != nil {
+		p.Isolated = &cellv1.Isolation{Traits: req.Isolated.Traits}
+	}
 	for _, a := range req.Resources {
 		p.Resources = append(p.Resources, &cellv1.Amount{ResourceClass: a.Class, Amount: int32(a.N)})
 	}

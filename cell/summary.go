@@ -11,6 +11,7 @@ import (
 
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
 )
 
 // summaryCache keeps the summary of one version of the table.
@@ -56,7 +57,7 @@ func (c *Cell) summarize(version string) *cellv1.GetSummaryResponse {
 	totals := &cellgatev1.Cell{Cell: c.cfg.Name, CellUuid: c.uuid, Enabled: true, Available: true, TableVersion: version}
 	out := &cellv1.GetSummaryResponse{Cell: c.cfg.Name, CellUuid: c.uuid, Replica: c.cfg.Replica, Totals: totals}
 	classes := map[string]*classTotals{}
-	traits, aggregates, zones := map[string]struct{}{}, map[string]struct{}{}, map[string]struct{}{}
+	traits, aggregates, zones, tenants := map[string]struct{}{}, map[string]struct{}{}, map[string]struct{}{}, map[string]struct{}{}
 	all, _ := c.rows.all()
 	for _, row := range all {
 		h := row.host
@@ -76,6 +77,9 @@ func (c *Cell) summarize(version string) *cellv1.GetSummaryResponse {
 		}
 		for _, a := range h.Aggregates {
 			aggregates[a.UUID] = struct{}{}
+			for _, t := range schedule.TenantsOf(&schedule.Aggregate{Metadata: a.Metadata}) {
+				tenants[t] = struct{}{}
+			}
 		}
 		named := zonesOf(h)
 		for _, z := range named {
@@ -94,6 +98,7 @@ func (c *Cell) summarize(version string) *cellv1.GetSummaryResponse {
 	}
 	out.Traits = slices.Sorted(maps.Keys(traits))
 	out.Aggregates = slices.Sorted(maps.Keys(aggregates))
+	out.Tenants = slices.Sorted(maps.Keys(tenants))
 	out.AvailabilityZones = slices.Sorted(maps.Keys(zones))
 	totals.AvailabilityZones = out.AvailabilityZones
 	return out

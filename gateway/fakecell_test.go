@@ -400,7 +400,7 @@ func (f *fakeCell) GetSummary(ctx context.Context, req *cellv1.GetSummaryRequest
 		s.Traits = append(s.Traits, h.Traits...)
 		zoned := false
 		for _, a := range h.Aggregates {
-			s.Aggregates = append(s.Aggregates, a.UUID)
+			s.Aggregates, s.Tenants = append(s.Aggregates, a.UUID), append(s.Tenants, schedule.TenantsOf(&a)...)
 			if z := a.Metadata["availability_zone"]; z != "" {
 				s.AvailabilityZones, zoned = append(s.AvailabilityZones, z), true
 			}

@@ -22,7 +22,10 @@ func queryFrom(q *cellv1.Query) *schedule.Query {
 			VCPUs: int64(p.GetConsume().GetVcpus()), RAMMB: int64(p.GetConsume().GetMemoryMb()), DiskMB: p.GetConsume().GetDiskMb(),
 		},
 	}
-	r.Nova = novaFrom(p.GetNova())
+	r.Nova, r.Tenant = novaFrom(p.GetNova()), p.GetTenant()
+	if p.GetIsolated() != nil {
+		r.Isolated = &schedule.Isolation{Traits: p.GetIsolated().GetTraits()}
+	}
 	for _, a := range p.GetResources() {
 		r.Resources = append(r.Resources, schedule.Amount{Class: a.GetResourceClass(), N: int64(a.GetAmount())})
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"cellgate/schedule"
+	"cellgate/schedule/nova"
 )
 
 // Options are Nova's options of filters and weighers, with Nova's meanings and
@@ -24,8 +25,14 @@ type Options struct {
 	MetricsSetting       []string
 	MetricsRequired      bool
 	MetricsUnavailable   float64
-	ExactTenantKey       bool
-	Strict               bool
+	// Of request filters: nova.Options.
+	LimitTenants            bool
+	TenantsRequireAggregate bool
+	ImageTypeSupport        bool
+	IsolateAggregates       bool
+	ImageMetadata           bool
+	ExactTenantKey          bool
+	Strict                  bool
 }
 
 // core gives what the core reads; nil for nil.
@@ -41,6 +48,17 @@ func (o *Options) core() *schedule.Options {
 		ImagePropertySetting: ratios(o.ImagePropertySetting), MetricsSetting: ratios(o.MetricsSetting),
 		MetricsRequired: o.MetricsRequired, MetricsUnavailable: o.MetricsUnavailable,
 		ExactTenantKey: o.ExactTenantKey, StrictNova: o.Strict,
+	}
+}
+
+// translation gives the options that a request is translated under.
+func (o *Options) translation() *nova.Options {
+	if o == nil {
+		return new(nova.Options)
+	}
+	return &nova.Options{
+		LimitTenants: o.LimitTenants, TenantsRequireAggregate: o.TenantsRequireAggregate,
+		ImageTypeSupport: o.ImageTypeSupport, IsolateAggregates: o.IsolateAggregates, ImageMetadata: o.ImageMetadata,
 	}
 }
 

@@ -5,15 +5,16 @@ import (
 	"testing"
 
 	"cellgate/schedule"
+	"cellgate/schedule/nova"
 )
 
-// Every option reaches the core, where it changes something.
+// Every option reaches the core or the translation, where it changes something.
 func TestEveryOptionReachesTheCore(t *testing.T) {
 	if (*Options)(nil).core() != nil {
 		t.Error("no options are some")
 	}
 	none := (&Options{}).core()
-	changed := map[string]bool{}
+	changed, translated := map[string]bool{}, 0
 	fields := reflect.TypeFor[Options]()
 	for i := range fields.NumField() {
 		o := &Options{}
@@ -33,6 +34,9 @@ func TestEveryOptionReachesTheCore(t *testing.T) {
 		}
 		was, is := reflect.ValueOf(none).Elem(), reflect.ValueOf(o.core()).Elem()
 		n := 0
+		if *o.translation() != (nova.Options{}) {
+			n, translated = n+1, translated+1
+		}
 		for j := range is.NumField() {
 			if !reflect.DeepEqual(was.Field(j).Interface(), is.Field(j).Interface()) {
 				changed[is.Type().Field(j).Name] = true
@@ -40,8 +44,11 @@ func TestEveryOptionReachesTheCore(t *testing.T) {
 			}
 		}
 		if n != 1 {
-			t.Errorf("%s changes %d options of the core, want 1", fields.Field(i).Name, n)
+			t.Errorf("%s changes %d options of the core, and of the translation, want 1", fields.Field(i).Name, n)
 		}
+	}
+	if want := reflect.TypeFor[nova.Options]().NumField(); translated != want {
+		t.Errorf("%d options of the translation can be set, of %d", translated, want)
 	}
 	if want := reflect.TypeFor[schedule.Options]().NumField(); len(changed) != want {
 		t.Errorf("%d options of the core can be set, of %d: %v", len(changed), want, changed)

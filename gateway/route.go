@@ -65,6 +65,9 @@ func cannotHold(r *schedule.Request, s *summary, defaultZone string) string {
 			return fmt.Sprintf("no host is in any of the aggregates %v", set)
 		}
 	}
+	if r.Tenant != "" && !slices.Contains(s.GetTenants(), r.Tenant) {
+		return fmt.Sprintf("no host is in an aggregate of tenant %s", r.Tenant)
+	}
 	if z := r.AvailabilityZone; z != "" && !slices.Contains(s.GetAvailabilityZones(), z) &&
 		(z != defaultZone || !s.GetHasUnzonedHosts()) {
 		return fmt.Sprintf("no host is in availability zone %s", z)

@@ -91,7 +91,7 @@ func (s *selecting) translate() error {
 	path := "request_spec"
 	if form := s.req.GetNovaRequestSpec(); form != nil {
 		path = "nova_request_spec"
-		t, err := nova.FromPrimitive(form.AsMap())
+		t, err := s.g.cfg.Options.translation().FromPrimitive(form.AsMap())
 		if err != nil {
 			return err
 		}
@@ -106,13 +106,16 @@ func (s *selecting) translate() error {
 		spec := s.req.GetRequestSpec()
 		form := SpecOf(spec)
 		rebuild = form.Rebuild()
-		r, ignored, err := nova.Compile(form)
+		r, ignored, err := s.g.cfg.Options.translation().Compile(form)
 		if err != nil {
 			return err
 		}
 		request, s.project, s.user, s.ignored = r, spec.GetProjectId(), spec.GetUserId(), ignored
 	}
 	if err := s.setOperation(rebuild); err != nil {
+		return err
+	}
+	if err := s.g.resolveTenant(&request); err != nil {
 		return err
 	}
 	s.request, s.asked = &request, &request
@@ -150,6 +153,7 @@ func SpecOf(r *cellgatev1.RequestSpec) nova.Spec {
 		},
 		ImageProperties:     r.GetImage().GetProperties(),
 		ImageID:             r.GetImage().GetId(),
+		DiskFormat:          r.GetImage().GetDiskFormat(),
 		HasImage:            r.GetImage() != nil,
 		ProjectID:           r.GetProjectId(),
 		RequiredTraits:      r.GetRequiredTraits(),

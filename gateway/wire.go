@@ -40,7 +40,11 @@ func placementOf(r *schedule.Request, rules *schedule.Rules) *cellv1.Placement {
 			Filters: rules.Filters, DefaultAvailabilityZone: rules.DefaultAvailabilityZone,
 			Options: optionsOf(rules.Options),
 		},
-		Nova: novaOf(r.Nova),
+		Nova:   novaOf(r.Nova),
+		Tenant: r.Tenant,
+	}
+	if r.Isolated != nil {
+		p.Isolated = &cellv1.Isolation{Traits: r.Isolated.Traits}
 	}
 	for _, a := range r.Resources {
 		p.Resources = append(p.Resources, &cellv1.Amount{ResourceClass: a.Class, Amount: int32(a.N)})

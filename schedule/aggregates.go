@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -14,6 +15,10 @@ type aggregateSet struct {
 	// them split at commas, without space around, sorted.
 	raw   map[string][]string
 	words map[string][]string
+	// tenants may use one of the aggregates: see TenantsOf.
+	tenants []string
+	// needs are the traits that the aggregates' metadata requires.
+	needs []string
 }
 
 // aggregateKey interns a host's set of aggregates by their content.
@@ -46,7 +51,11 @@ func aggregateKey(in []Aggregate) name {
 func newAggregateSet(id int, in []Aggregate) *aggregateSet {
 	a := &aggregateSet{id: id, raw: map[string][]string{}, words: map[string][]string{}}
 	for i := range in {
+		a.tenants = append(a.tenants, TenantsOf(&in[i])...)
 		for k, v := range in[i].Metadata {
+			if trait, ok := strings.CutPrefix(k, "trait:"); ok && v == "required" {
+				a.needs = append(a.needs, trait)
+			}
 			if slices.Contains(a.raw[k], v) {
 				continue
 			}
@@ -61,6 +70,24 @@ func newAggregateSet(id int, in []Aggregate) *aggregateSet {
 		a.words[k] = slices.Compact(w)
 	}
 	return a
+}
+
+// tenantKey begins the keys of metadata that name tenants.
+const tenantKey = "filter_tenant_id"
+
+// TenantsOf gives the projects that an aggregate is named for, in no order: when
+// any key of its metadata begins with filter_tenant_id, all its values, as they
+// stand. That is how Nova looks for them (request_filter.py,
+// require_tenant_aggregate): by a value of any key, then for such a key.
+func TenantsOf(a *Aggregate) []string {
+	named := false
+	for k := range a.Metadata {
+		named = named || strings.HasPrefix(k, tenantKey)
+	}
+	if !named {
+		return nil
+	}
+	return slices.Collect(maps.Values(a.Metadata))
 }
 
 // least is the least of the values of a key that are to be numbers, or otherwise

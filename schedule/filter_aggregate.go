@@ -1,7 +1,11 @@
 package schedule
 
+import "slices"
+
 // aggregateFilter asks for one aggregate of each set of MemberOf, and for none
-// of the forbidden (Placement's member_of). An empty set has none to be in.
+// of the forbidden (Placement's member_of). An empty set has none to be in. It
+// also asks for what Nova's request filters make member_of of: an aggregate of the
+// tenant, none that is isolated.
 func (s *scan) aggregateFilter() {
 	r, names := s.q.Request, &s.t.names.aggregates
 	if len(r.MemberOf) > 0 {
@@ -17,6 +21,21 @@ func (s *scan) aggregateFilter() {
 		forbidden := names.sets([][]string{r.ForbiddenAggregates})[0]
 		s.check(AggregateFilter, "forbidden", func(_ int, c *chunk, _ uint64) uint64 {
 			return ^hasAny(c.labels.aggregates, forbidden)
+		})
+	}
+	if r.Tenant != "" {
+		s.perSetDetail(AggregateFilter, "tenant", func(a *aggregateSet) (bool, *pyError) {
+			return slices.Contains(a.tenants, r.Tenant), nil
+		})
+	}
+	if r.Isolated != nil {
+		s.perSetDetail(AggregateFilter, "isolated", func(a *aggregateSet) (bool, *pyError) {
+			for _, trait := range a.needs {
+				if !slices.Contains(r.Isolated.Traits, trait) {
+					return false, nil
+				}
+			}
+			return true, nil
 		})
 	}
 }

@@ -13,6 +13,9 @@ func (s *scan) traitFilter() {
 	}
 	for _, t := range r.Forbidden {
 		id := names.id(t)
+		if id < 0 {
+			continue // no host has it
+		}
 		s.check(TraitFilter, "!"+t, func(_ int, c *chunk, _ uint64) uint64 { return ^has(c.labels.traits, id) })
 	}
 	for i, ids := range names.sets(r.AnyOf) {

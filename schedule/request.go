@@ -15,6 +15,11 @@ type Request struct {
 	// none.
 	MemberOf            [][]string
 	ForbiddenAggregates []string
+	// Tenant, when not empty: the host is in an aggregate that is named for this
+	// project (see TenantsOf).
+	Tenant string
+	// Isolated, when not nil: the host is in no aggregate that is for others.
+	Isolated *Isolation
 	// AvailabilityZone, when not empty: the host is in it. A host that is in no
 	// zone counts as in Rules.DefaultAvailabilityZone.
 	AvailabilityZone string

@@ -68,9 +68,11 @@ func (s *scan) perPlatform(filter string, ask rule[row]) {
 }
 
 // perSet makes a check whose answer follows from a host's aggregates alone.
-func (s *scan) perSet(filter string, ask rule[aggregateSet]) {
+func (s *scan) perSet(filter string, ask rule[aggregateSet]) { s.perSetDetail(filter, "", ask) }
+
+func (s *scan) perSetDetail(filter, detail string, ask rule[aggregateSet]) {
 	known := make([]verdict, s.t.names.sets.n)
-	s.check(filter, "", func(_ int, c *chunk, m uint64) (kept uint64) {
+	s.check(filter, detail, func(_ int, c *chunk, m uint64) (kept uint64) {
 		for i := range c.sets.all() {
 			p := &c.sets.v[i]
 			if p.mask&m == 0 {

@@ -85,7 +85,7 @@ default_availability_zone = north
 }
 
 func TestNovaConfThatCannotBeGoneByEndsTheStart(t *testing.T) {
-	conf := novaConfFile(t, "[filter_scheduler]\nenabled_filters = ComputeFilter,AcmeFilter\n[scheduler]\nlimit_tenants_to_placement_aggregate = true\n")
+	conf := novaConfFile(t, "[filter_scheduler]\nenabled_filters = ComputeFilter,AcmeFilter\n[scheduler]\nquery_placement_for_routed_network_aggregates = true\n")
 	for _, args := range [][]string{
 		{"gateway", "--cell", "a=h:1", "--nova-conf", conf},
 		{"dev", "--data", t.TempDir(), "--nova-conf", conf},
@@ -94,7 +94,7 @@ func TestNovaConfThatCannotBeGoneByEndsTheStart(t *testing.T) {
 		if status != exitUsage {
 			t.Errorf("%v: status %d, want %d", args, status, exitUsage)
 		}
-		for _, want := range []string{"--nova-conf: " + args[0] + ".nova_conf: " + conf + ":2: [filter_scheduler] enabled_filters: there is no filter AcmeFilter", "limit_tenants_to_placement_aggregate = true: cellgate does not have"} {
+		for _, want := range []string{"--nova-conf: " + args[0] + ".nova_conf: " + conf + ":2: [filter_scheduler] enabled_filters: there is no filter AcmeFilter", "query_placement_for_routed_network_aggregates = true: cellgate does not have"} {
 			if !strings.Contains(stderr, want) {
 				t.Errorf("%v does not say %q:\n%s", args, want, stderr)
 			}

@@ -53,7 +53,8 @@ type Gateway struct {
 }
 
 // NovaOptions are the options of filters and weighers, with Nova's names, meanings
-// and defaults: [filter_scheduler], and those named metrics_ of [metrics].
+// and defaults: [filter_scheduler], those named metrics_ of [metrics], and those of
+// request filters (pre-filters) of [scheduler].
 type NovaOptions struct {
 	HostSubsetSize          int      `yaml:"host_subset_size" help:"choose one of so many best hosts"`
 	MaxIOOpsPerHost         int      `yaml:"max_io_ops_per_host" help:"of IoOpsFilter and AggregateIoOpsFilter"`
@@ -68,6 +69,11 @@ type NovaOptions struct {
 	MetricsSetting          []string `yaml:"metrics_weight_setting" help:"of MetricsWeigher and MetricsFilter, as metric=factor, separated by commas"`
 	MetricsRequired         bool     `yaml:"metrics_required" help:"a host without a weighed metric is an error"`
 	MetricsUnavailable      float64  `yaml:"metrics_weight_of_unavailable" help:"weight of a host without a weighed metric, when it is no error"`
+	LimitTenants            bool     `yaml:"limit_tenants_to_placement_aggregate" help:"projects that aggregates are named for are placed in those"`
+	TenantsRequireAggregate bool     `yaml:"placement_aggregate_required_for_tenants" help:"with limit_tenants_to_placement_aggregate: no host for a project without an aggregate"`
+	ImageTypeSupport        bool     `yaml:"query_placement_for_image_type_support" help:"hosts must support the image's disk format"`
+	IsolateAggregates       bool     `yaml:"enable_isolated_aggregate_filtering" help:"aggregates that require traits take no request without them"`
+	ImageMetadata           bool     `yaml:"image_metadata_prefilter" help:"hosts must support the models that the image names"`
 	ExactTenantKey          bool     `yaml:"exact_tenant_key" help:"AggregateMultiTenancyIsolation reads filter_tenant_id only, as before Nova 18, not every key that begins so"`
 	Strict                  bool     `yaml:"strict" help:"a host whose data Nova could not read fails the request, as in Nova, instead of being left out"`
 }

@@ -112,11 +112,16 @@ func tableOfOptions() []option {
 		},
 
 		o(filters, "pci_in_placement", boolean, "false").notYet("devices of child providers"),
-		o(scheduler, "limit_tenants_to_placement_aggregate", boolean, "false").notYet("the pre-filter that keeps tenants to their aggregates"),
-		o(scheduler, "placement_aggregate_required_for_tenants", boolean, "false").notYet("the pre-filter that keeps tenants to their aggregates"),
-		o(scheduler, "enable_isolated_aggregate_filtering", boolean, "false").notYet("the pre-filter of aggregates that are kept for traits"),
-		o(scheduler, "query_placement_for_image_type_support", boolean, "false").notYet("the pre-filter by the image's disk format"),
-		o(scheduler, "image_metadata_prefilter", boolean, "false").notYet("the pre-filter by image properties"),
+		o(scheduler, "limit_tenants_to_placement_aggregate", boolean, "false").
+			to(func(s *Settings, v value) { s.Options.LimitTenants = v.bool }),
+		o(scheduler, "placement_aggregate_required_for_tenants", boolean, "false").
+			to(func(s *Settings, v value) { s.Options.TenantsRequireAggregate = v.bool }),
+		o(scheduler, "enable_isolated_aggregate_filtering", boolean, "false").
+			to(func(s *Settings, v value) { s.Options.IsolateAggregates = v.bool }),
+		o(scheduler, "query_placement_for_image_type_support", boolean, "false").
+			to(func(s *Settings, v value) { s.Options.ImageTypeSupport = v.bool }),
+		o(scheduler, "image_metadata_prefilter", boolean, "false").
+			to(func(s *Settings, v value) { s.Options.ImageMetadata = v.bool }),
 		o(scheduler, "query_placement_for_routed_network_aggregates", boolean, "false").notYet("the pre-filter of routed networks, which asks Neutron"),
 
 		o(filters, "track_instance_changes", boolean, "true", "scheduler_tracks_instance_changes").

@@ -256,7 +256,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"not whole":           {text: "host_subset_size = 1.5", want: []string{`"1.5" is not a whole number`}},
 		"too small":           {text: "host_subset_size = 0\npci_weight_multiplier = -1", want: []string{"0 is below 1, the least that Nova takes", "-1 is below 0"}},
 		"neither":             {text: "restrict_isolated_hosts_to_isolated_images = maybe", want: []string{`"maybe" is neither true nor false`}},
-		"pre-filter":          {text: "[scheduler]\nlimit_tenants_to_placement_aggregate = yes", want: []string{"a.conf:3: [scheduler] limit_tenants_to_placement_aggregate = yes: cellgate does not have the pre-filter that keeps tenants"}},
+		"pre-filter":          {text: "[scheduler]\nquery_placement_for_routed_network_aggregates = yes", want: []string{"a.conf:3: [scheduler] query_placement_for_routed_network_aggregates = yes: cellgate does not have the pre-filter of routed networks"}},
 		"dangling reference":  {text: "isolated_hosts = $nobody", want: []string{"isolated_hosts refers to $nobody, which the files do not set"}},
 		"round":               {text: "isolated_hosts = $a\na = ${filter_scheduler.b}\nb = $a", want: []string{"refers to itself"}},
 		"not ini":             {text: "what is this\n[nonsense\n= 3", want: []string{`a.conf:2: "what is this" is not an option`, `a.conf:3: "[nonsense" is not a section`, `a.conf:4: "= 3" is`}},

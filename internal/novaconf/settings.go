@@ -51,6 +51,12 @@ type Options struct {
 	MetricsRequired      bool
 	MetricsUnavailable   float64
 	ImagePropertySetting []string
+	// Of request filters.
+	LimitTenants            bool
+	TenantsRequireAggregate bool
+	ImageTypeSupport        bool
+	IsolateAggregates       bool
+	ImageMetadata           bool
 }
 
 // Note is something about the files that is not an error.

@@ -20,6 +20,7 @@ type findings struct {
 	// resolved: the form has fields for a NUMA topology and devices; numa, pci: and
 	// there are some.
 	resolved, numa, pci bool
+	options             *Options
 }
 
 func (f *findings) invalid(path, format string, args ...any) {

@@ -35,8 +35,19 @@ type Translated struct {
 // decoded from JSON. The error is InvalidRequest with every field that is wrong,
 // of an unknown version, or asks for what is not supported; paths begin with
 // nova_request_spec.
+//
+// The options are Nova's defaults; see Options.FromPrimitive.
 func FromPrimitive(m map[string]any) (*Translated, error) {
-	var f findings
+	return new(Options).FromPrimitive(m)
+}
+
+// FromPrimitive is the function of this name, under the options.
+func (o *Options) FromPrimitive(m map[string]any) (*Translated, error) {
+	f := findings{options: o}
+	return f.fromPrimitive(m)
+}
+
+func (f *findings) fromPrimitive(m map[string]any) (*Translated, error) {
 	o := f.object(root, m, "RequestSpec")
 	if o == nil {
 		return nil, f.err()
@@ -135,7 +146,7 @@ func (s *Spec) image(spec *object) {
 	props := o.child("properties", "ImageMetaProps")
 	s.ImageProperties = map[string]string{}
 	s.HasImage, s.Typed = o != nil, []schedule.Property{}
-	s.ImageID = o.text("id")
+	s.ImageID, s.DiskFormat = o.text("id"), o.text("disk_format")
 	if props != nil {
 		for i, trait := range props.texts("traits_required") {
 			if !symbol(trait) {
@@ -153,7 +164,7 @@ func (s *Spec) image(spec *object) {
 		}
 	}
 	o.known("name", "status", "visibility", "protected", "checksum", "owner", "size",
-		"virtual_size", "container_format", "disk_format", "created_at", "updated_at", "tags",
+		"virtual_size", "container_format", "created_at", "updated_at", "tags",
 		"direct_url", "min_ram", "min_disk")
 	o.rest()
 }

@@ -119,7 +119,7 @@ func TestFromPrimitive(t *testing.T) {
 	want := schedule.Request{
 		Resources:           []schedule.Amount{{Class: "CUSTOM_FPGA_CARD", N: 2}, {Class: "DISK_GB", N: 32}, {Class: "MEMORY_MB", N: 4096}},
 		Required:            []string{"CUSTOM_GOLD", "HW_CPU_X86_AVX2"},
-		Forbidden:           []string{"STORAGE_DISK_HDD"},
+		Forbidden:           []string{"COMPUTE_STATUS_DISABLED", "STORAGE_DISK_HDD"},
 		MemberOf:            [][]string{{"a0000000-0000-4000-8000-000000000001", "a0000000-0000-4000-8000-000000000002"}, {"a0000000-0000-4000-8000-000000000003"}},
 		ForbiddenAggregates: []string{"a0000000-0000-4000-8000-000000000009"},
 		AvailabilityZone:    "az1",

@@ -1,6 +1,10 @@
 package nova
 
-import "cellgate/schedule"
+import (
+	"maps"
+
+	"cellgate/schedule"
+)
 
 // Spec is what a request says, in one shape for every form it may come in.
 // Compile makes a schedule.Request of it.
@@ -12,6 +16,8 @@ type Spec struct {
 	BootFromVolume bool
 	// ImageProperties as text; trait:NAME=required adds a required trait.
 	ImageProperties map[string]string
+	// DiskFormat of the image, empty for none or not known.
+	DiskFormat string
 	// ImageID is empty for none. HasImage: there is an image, though it may have
 	// neither id nor properties.
 	ImageID  string
@@ -88,20 +94,16 @@ const (
 // what was there and is not honoured, because it bears on no choice of host. The
 // error is InvalidRequest with every field that is wrong or asks for what is not
 // supported.
+//
+// The options are Nova's defaults; see Options.Compile.
 func Compile(s Spec) (r schedule.Request, ignored []string, err error) {
-	var f findings
-	r = f.compile(&s)
-	if err := f.err(); err != nil {
-		return schedule.Request{}, nil, err
-	}
-	return r, f.ignored, nil
+	return new(Options).Compile(s)
 }
 
 func (f *findings) compile(s *Spec) schedule.Request {
 	f.resolved, f.numa, f.pci = s.Resolved, s.NUMA != nil, len(s.PCI) > 0
-	t := newTraits(f)
+	asked := f.resourceRequest(s)
 	r := schedule.Request{
-		Resources:        f.resources(s, t),
 		AvailabilityZone: f.name(s.Path+".availability_zone", s.AvailabilityZone),
 		IgnoreHosts:      f.names(s.Path+".ignore_hosts", s.IgnoreHosts, maxHosts),
 		ForceHosts:       f.names(s.Path+".force_hosts", s.ForceHosts, maxHosts),
@@ -109,24 +111,25 @@ func (f *findings) compile(s *Spec) schedule.Request {
 		Destination:      f.destination(s.Path+".requested_destination", s.Destination),
 		Group:            f.group(s.Path+".instance_group", s.Group),
 	}
-	f.imageProperties(s, t)
+	t := asked.root
 	t.require(s.Path+"."+or(s.RequiredTraitsField, "required_traits"), s.RequiredTraits)
 	t.forbid(s.Path+"."+or(s.ForbiddenTraitsField, "forbidden_traits"), s.ForbiddenTraits)
 	r.AnyOf = t.any(s.Path+".any_traits", s.AnyTraits)
-	r.Required, r.Forbidden = t.sets()
 	r.MemberOf = f.memberOf(s.Path+"."+or(s.MemberOfField, "member_of"), s.MemberOf)
 	r.ForbiddenAggregates = f.aggregates(
 		s.Path+"."+or(s.ForbiddenAggregatesField, "forbidden_aggregates"), s.ForbiddenAggregates)
+	f.prefilter(s, asked, &r)
+	r.Resources = f.resources(s, asked)
+	r.Required, r.Forbidden = asked.rootTraits()
 	r.CheckForced = f.hints(s)
 	r.Nova = f.novaRequest(s)
 	r.Consume = consumption(r.Resources)
 	return r
 }
 
-// resources joins the flavor's amounts, its extra specs and the overrides, and
-// takes the traits of the extra specs on the way.
-func (f *findings) resources(s *Spec, t *traits) []schedule.Amount {
-	path := s.Path + ".flavor"
+// resourceRequest gives what the flavor and the image ask for, after their keys
+// went to their rows.
+func (f *findings) resourceRequest(s *Spec) *resourceRequest {
 	for _, a := range []struct {
 		field string
 		n     int64
@@ -138,15 +141,40 @@ func (f *findings) resources(s *Spec, t *traits) []schedule.Amount {
 		{"swap_mb", s.Flavor.SwapMB},
 	} {
 		if p := amountProblem(a.n); p != "" {
-			f.invalid(path+"."+a.field, "%s", p)
-			return nil
+			f.invalid(s.Path+".flavor."+a.field, "%s", p)
 		}
 	}
-	by := s.Flavor.Resources(s.BootFromVolume)
-	if s.Resolved {
-		s.pinning(by, t)
+	f.triageAll(s.Path+".flavor.extra_specs", "keys", extraSpecs, s.Flavor.ExtraSpecs)
+	props := s.ImageProperties
+	if f.options.ImageMetadata {
+		props = maps.Clone(props)
+		maps.DeleteFunc(props, func(key, _ string) bool { return readsImageMetadata(key) })
 	}
-	f.extraSpecs(path+".extra_specs", s.Flavor.ExtraSpecs, by, t)
+	f.triageAll(s.Path+".image.properties", "properties", imageProperties, props)
+	if len(f.fields) > 0 {
+		// What is refused is not read any further.
+		return newResourceRequest(f)
+	}
+	return f.build(s, true)
+}
+
+// triageAll gives every key to its row.
+func (f *findings) triageAll(path, what string, rules []rule, pairs map[string]string) {
+	if len(pairs) > maxPairs {
+		f.invalid(path, "has %d %s, the most is %d", len(pairs), what, maxPairs)
+		return
+	}
+	for _, key := range sortedKeys(pairs) {
+		f.triage(rules, at(path, key), key, pairs[key])
+	}
+}
+
+// resources joins the amounts of the unsuffixed group and the overrides.
+func (f *findings) resources(s *Spec, asked *resourceRequest) []schedule.Amount {
+	path, by := s.Path+".flavor", map[string]int64{}
+	if g := asked.groups[""]; g != nil {
+		by = g.resources
+	}
 	f.overrides(s.Path+".resources", s.Resources, by)
 	out := f.amounts(path, by)
 	if len(out) == 0 && len(f.fields) == 0 {

@@ -30,16 +30,14 @@ type rule struct {
 
 var (
 	falseWords = []string{"", "false", "f", "no", "n", "off", "0"}
-	noSecure   = []string{"", "disabled", "optional"}
 	sharedCPUs = []string{"", "shared"}
 	numa       = "NUMA placement is asked for by nova_request_spec, which has it resolved"
 	pinning    = "dedicated CPUs are asked for by nova_request_spec, which has them resolved"
 	aliases    = "PCI devices are asked for by nova_request_spec, which has aliases resolved"
+	memory     = "persistent memory is asked for by nova_request_spec, which has its NUMA cells resolved"
 	devices    = "devices of child providers are not supported"
 	granular   = "numbered request groups are not supported"
-	encryption = "encryption requirements are not supported"
-	guestModel = "guest device models that need a host trait are not supported"
-	physaddr   = "physical address widths are not supported"
+	encryption = "models of memory encryption are not supported"
 )
 
 // extraSpecs: the first row that matches decides. Sources:
@@ -61,18 +59,23 @@ var extraSpecs = []rule{
 	{key: "hw:mem_page_size", care: resolved, why: numa},
 	{key: "hw:locked_memory", care: resolved, harmless: falseWords, why: numa},
 	{key: "hw:numa_*", care: resolved, why: numa},
-	{key: "hw:pci_numa_affinity_policy", care: resolved, why: numa},
-	{key: "hw:mem_encryption", care: refused, harmless: falseWords, why: encryption},
+	{key: "hw:pci_numa_affinity_policy", care: honoured},
+	{key: "hw:mem_encryption", care: honoured},
 	{key: "hw:mem_encryption_model", care: refused, why: encryption},
-	{key: "hw:ephemeral_encryption", care: refused, harmless: falseWords, why: encryption},
-	{key: "hw:ephemeral_encryption_format", care: refused, why: encryption},
-	{key: "hw:tpm_*", care: refused, why: "virtual TPM is not supported"},
-	{key: "hw:pmem", care: refused, why: devices},
-	{key: "hw:viommu_model", care: refused, why: guestModel},
-	{key: "hw:virtio_packed_ring", care: refused, harmless: falseWords, why: guestModel},
-	{key: "hw:sound_model", care: refused, why: guestModel},
+	{key: "hw:ephemeral_encryption", care: honoured},
+	{key: "hw:ephemeral_encryption_format", care: honoured},
+	{key: "hw:tpm_version", care: honoured},
+	{key: "hw:tpm_model", care: honoured},
+	{key: "hw:tpm_secret_security", care: honoured},
+	{key: "hw:tpm_*", care: refused, why: "the key is not known"},
+	{key: "hw:pmem", care: resolved, why: memory},
+	// Of the vIOMMU models Nova's scheduler reads the image's alone.
+	{key: "hw:viommu_model", care: ignored},
+	{key: "hw:virtio_packed_ring", care: honoured},
+	{key: "hw:sound_model", care: honoured},
 	{key: "hw:maxphysaddr_bits", care: honoured},
-	{key: "hw:maxphysaddr_*", care: refused, why: physaddr},
+	{key: "hw:maxphysaddr_mode", care: honoured},
+	{key: "hw:maxphysaddr_*", care: refused, why: "the key is not known"},
 	{key: "hw:cpu_*", care: ignored},
 	{key: "hw:boot_menu", care: ignored},
 	{key: "hw:hide_hypervisor_id", care: ignored},
@@ -83,7 +86,7 @@ var extraSpecs = []rule{
 	{key: "hw:vif_multiqueue_enabled", care: ignored},
 	{key: "hw:watchdog_action", care: ignored},
 	{key: "hw:*", care: refused, why: "the key is not known"},
-	{key: "os:secure_boot", care: refused, harmless: noSecure, why: "secure boot is not supported"},
+	{key: "os:secure_boot", care: honoured},
 	{key: "accel:*", care: refused, why: devices},
 	{key: "pci_passthrough:*", care: resolved, why: aliases},
 	{key: "capabilities:*", care: honoured},
@@ -104,8 +107,9 @@ var imageProperties = []rule{
 	{key: "trait:*", care: honoured},
 	{key: "hw_architecture", care: honoured},
 	{key: "architecture", care: honoured},
-	// Only a request filter reads it, which is off by default.
+	// transform_image_metadata reads these when it is on: see imageMetadata.
 	{key: "hw_emulation_architecture", care: ignored},
+	{key: "hw_viommu_model", care: ignored},
 	{key: "hw_vm_mode", care: honoured},
 	{key: "vm_mode", care: honoured},
 	{key: "img_hv_type", care: honoured},
@@ -118,19 +122,21 @@ var imageProperties = []rule{
 	{key: "hw_mem_page_size", care: resolved, why: numa},
 	{key: "hw_locked_memory", care: resolved, harmless: falseWords, why: numa},
 	{key: "hw_numa_*", care: resolved, why: numa},
-	{key: "hw_pci_numa_affinity_policy", care: resolved, why: numa},
-	{key: "hw_mem_encryption", care: refused, harmless: falseWords, why: encryption},
+	{key: "hw_pci_numa_affinity_policy", care: honoured},
+	{key: "hw_mem_encryption", care: honoured},
 	{key: "hw_mem_encryption_model", care: refused, why: encryption},
-	{key: "hw_ephemeral_encryption", care: refused, harmless: falseWords, why: encryption},
-	{key: "hw_ephemeral_encryption_format", care: refused, why: encryption},
-	{key: "hw_tpm_*", care: refused, why: "virtual TPM is not supported"},
-	{key: "hw_viommu_model", care: refused, why: guestModel},
-	{key: "hw_virtio_packed_ring", care: refused, harmless: falseWords, why: guestModel},
-	{key: "hw_sound_model", care: refused, why: guestModel},
+	{key: "hw_ephemeral_encryption", care: honoured},
+	{key: "hw_ephemeral_encryption_format", care: honoured},
+	{key: "hw_tpm_version", care: honoured},
+	{key: "hw_tpm_model", care: honoured},
+	// Only the flavor's is read.
+	{key: "hw_tpm_secret_security", care: ignored},
+	{key: "hw_virtio_packed_ring", care: honoured},
+	{key: "hw_sound_model", care: honoured},
 	{key: "hw_maxphysaddr_bits", care: honoured},
-	{key: "hw_maxphysaddr_*", care: refused, why: physaddr},
-	{key: "hw_firmware_stateless", care: refused, harmless: falseWords, why: "stateless firmware is not supported"},
-	{key: "os_secure_boot", care: refused, harmless: noSecure, why: "secure boot is not supported"},
+	{key: "hw_maxphysaddr_mode", care: honoured},
+	{key: "hw_firmware_stateless", care: honoured},
+	{key: "os_secure_boot", care: honoured},
 	// The rest is read by the hypervisor, or by filters that are off by default.
 	{key: "*", care: ignored},
 }

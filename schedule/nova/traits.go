@@ -2,7 +2,6 @@ package nova
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -74,38 +73,6 @@ func (t *traits) sets() (required, forbidden []string) {
 	return required, forbidden
 }
 
-// extraSpecs takes resources:CLASS into by and trait:NAME into t; the rest of the
-// keys go to their rows.
-func (f *findings) extraSpecs(path string, specs map[string]string, by map[string]int64, t *traits) {
-	if len(specs) > maxPairs {
-		f.invalid(path, "has %d keys, the most is %d", len(specs), maxPairs)
-		return
-	}
-	for _, key := range sortedKeys(specs) {
-		where, value := at(path, key), specs[key]
-		if !f.triage(extraSpecs, where, key, value) {
-			continue
-		}
-		scope, name, _ := strings.Cut(key, ":")
-		switch scope {
-		case "trait":
-			t.extraSpec(where, name, value)
-			continue
-		case "resources":
-		default:
-			continue // For Nova's own filters: see novaRequest.
-		}
-		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-		switch {
-		case !f.class(where, name):
-		case err != nil:
-			f.invalid(where, "must be an integer, not %q", shorten(value))
-		case f.inRange(where, n):
-			by[name] = n
-		}
-	}
-}
-
 func (t *traits) extraSpec(path, name, value string) {
 	switch value {
 	case "required":
@@ -117,23 +84,23 @@ func (t *traits) extraSpec(path, name, value string) {
 	}
 }
 
-// imageProperties takes trait:NAME into t; the rest of the keys go to their rows.
-func (f *findings) imageProperties(s *Spec, t *traits) {
-	path := s.Path + ".image.properties"
-	if len(s.ImageProperties) > maxPairs {
-		f.invalid(path, "has %d properties, the most is %d", len(s.ImageProperties), maxPairs)
-		return
+// text writes the traits as Placement's required has them: sorted, those that are
+// forbidden last, with "!" before them.
+func (t *traits) text() string {
+	out := sortedKeys(t.required)
+	for _, name := range sortedKeys(t.forbidden) {
+		out = append(out, "!"+name)
 	}
-	for _, key := range sortedKeys(s.ImageProperties) {
-		where, value := at(path, key), s.ImageProperties[key]
-		if !f.triage(imageProperties, where, key, value) || !strings.HasPrefix(key, "trait:") {
-			continue
-		}
-		if value != "required" {
-			f.invalid(where, "must be required, not %q: images only require traits", shorten(value))
-			continue
-		}
-		t.add(t.required, where, strings.TrimPrefix(key, "trait:"))
+	return strings.Join(out, ",")
+}
+
+// join adds what another collected.
+func (t *traits) join(o *traits) {
+	for name, path := range o.required {
+		t.required[name] = path
+	}
+	for name, path := range o.forbidden {
+		t.forbidden[name] = path
 	}
 }
 

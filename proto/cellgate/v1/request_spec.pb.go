@@ -331,7 +331,10 @@ type Image struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Image properties; `trait:NAME` = required adds a required trait.
-	Properties    map[string]string `protobuf:"bytes,2,rep,name=properties,proto3" json:"properties,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Properties map[string]string `protobuf:"bytes,2,rep,name=properties,proto3" json:"properties,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Glance's disk_format, like qcow2; needed when
+	// query_placement_for_image_type_support is on.
+	DiskFormat    string `protobuf:"bytes,3,opt,name=disk_format,json=diskFormat,proto3" json:"disk_format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -378,6 +381,13 @@ func (x *Image) GetProperties() map[string]string {
 		return x.Properties
 	}
 	return nil
+}
+
+func (x *Image) GetDiskFormat() string {
+	if x != nil {
+		return x.DiskFormat
+	}
+	return ""
 }
 
 type TraitSet struct {
@@ -714,12 +724,14 @@ const file_cellgate_v1_request_spec_proto_rawDesc = "" +
 	"extraSpecs\x1a=\n" +
 	"\x0fExtraSpecsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbc\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe6\x01\n" +
 	"\x05Image\x12\x17\n" +
 	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\x02id\x12[\n" +
 	"\n" +
 	"properties\x18\x02 \x03(\v2\".cellgate.v1.Image.PropertiesEntryB\x17\xbaH\x14\x9a\x01\x11\x10\x80\x02\"\x05r\x03\x18\xff\x01*\x05r\x03\x18\x80 R\n" +
-	"properties\x1a=\n" +
+	"properties\x12(\n" +
+	"\vdisk_format\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18@R\n" +
+	"diskFormat\x1a=\n" +
 	"\x0fPropertiesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"D\n" +

@@ -57,7 +57,12 @@ type Placement struct {
 	// Nova. Empty for none.
 	MovingInstance string `protobuf:"bytes,19,opt,name=moving_instance,json=movingInstance,proto3" json:"moving_instance,omitempty"`
 	// What only Nova's own filters and weighers read; unset for nothing.
-	Nova          *NovaRequest `protobuf:"bytes,20,opt,name=nova,proto3" json:"nova,omitempty"`
+	Nova *NovaRequest `protobuf:"bytes,20,opt,name=nova,proto3" json:"nova,omitempty"`
+	// When not empty: the host is in an aggregate that is named for this project, as
+	// Nova's require_tenant_aggregate has it.
+	Tenant string `protobuf:"bytes,21,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// When set: the host is in no aggregate that requires a trait that is not here.
+	Isolated      *Isolation `protobuf:"bytes,22,opt,name=isolated,proto3" json:"isolated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -232,6 +237,65 @@ func (x *Placement) GetNova() *NovaRequest {
 	return nil
 }
 
+func (x *Placement) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Placement) GetIsolated() *Isolation {
+	if x != nil {
+		return x.Isolated
+	}
+	return nil
+}
+
+// Isolation mirrors schedule.Isolation.
+type Isolation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Traits        []string               `protobuf:"bytes,1,rep,name=traits,proto3" json:"traits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Isolation) Reset() {
+	*x = Isolation{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Isolation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Isolation) ProtoMessage() {}
+
+func (x *Isolation) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Isolation.ProtoReflect.Descriptor instead.
+func (*Isolation) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Isolation) GetTraits() []string {
+	if x != nil {
+		return x.Traits
+	}
+	return nil
+}
+
 // NovaRequest mirrors schedule.NovaRequest: flavor, image and hints as Nova's
 // filters compare them with hosts and aggregates.
 type NovaRequest struct {
@@ -258,7 +322,7 @@ type NovaRequest struct {
 
 func (x *NovaRequest) Reset() {
 	*x = NovaRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[1]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -270,7 +334,7 @@ func (x *NovaRequest) String() string {
 func (*NovaRequest) ProtoMessage() {}
 
 func (x *NovaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[1]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -283,7 +347,7 @@ func (x *NovaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaRequest.ProtoReflect.Descriptor instead.
 func (*NovaRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{1}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *NovaRequest) GetFlavor() *NovaFlavor {
@@ -367,7 +431,7 @@ type GuestNuma struct {
 
 func (x *GuestNuma) Reset() {
 	*x = GuestNuma{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -379,7 +443,7 @@ func (x *GuestNuma) String() string {
 func (*GuestNuma) ProtoMessage() {}
 
 func (x *GuestNuma) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -392,7 +456,7 @@ func (x *GuestNuma) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestNuma.ProtoReflect.Descriptor instead.
 func (*GuestNuma) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{2}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GuestNuma) GetCells() []*GuestCell {
@@ -427,7 +491,7 @@ type GuestCell struct {
 
 func (x *GuestCell) Reset() {
 	*x = GuestCell{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -439,7 +503,7 @@ func (x *GuestCell) String() string {
 func (*GuestCell) ProtoMessage() {}
 
 func (x *GuestCell) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -452,7 +516,7 @@ func (x *GuestCell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestCell.ProtoReflect.Descriptor instead.
 func (*GuestCell) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{3}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GuestCell) GetId() int64 {
@@ -517,7 +581,7 @@ type PciRequest struct {
 
 func (x *PciRequest) Reset() {
 	*x = PciRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -529,7 +593,7 @@ func (x *PciRequest) String() string {
 func (*PciRequest) ProtoMessage() {}
 
 func (x *PciRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -542,7 +606,7 @@ func (x *PciRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PciRequest.ProtoReflect.Descriptor instead.
 func (*PciRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{4}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PciRequest) GetCount() int64 {
@@ -575,7 +639,7 @@ type PciSpec struct {
 
 func (x *PciSpec) Reset() {
 	*x = PciSpec{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -587,7 +651,7 @@ func (x *PciSpec) String() string {
 func (*PciSpec) ProtoMessage() {}
 
 func (x *PciSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -600,7 +664,7 @@ func (x *PciSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PciSpec.ProtoReflect.Descriptor instead.
 func (*PciSpec) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{5}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PciSpec) GetProperties() []*PciProperty {
@@ -622,7 +686,7 @@ type PciProperty struct {
 
 func (x *PciProperty) Reset() {
 	*x = PciProperty{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -634,7 +698,7 @@ func (x *PciProperty) String() string {
 func (*PciProperty) ProtoMessage() {}
 
 func (x *PciProperty) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -647,7 +711,7 @@ func (x *PciProperty) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PciProperty.ProtoReflect.Descriptor instead.
 func (*PciProperty) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PciProperty) GetKey() string {
@@ -681,7 +745,7 @@ type GuestNetworks struct {
 
 func (x *GuestNetworks) Reset() {
 	*x = GuestNetworks{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +757,7 @@ func (x *GuestNetworks) String() string {
 func (*GuestNetworks) ProtoMessage() {}
 
 func (x *GuestNetworks) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +770,7 @@ func (x *GuestNetworks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestNetworks.ProtoReflect.Descriptor instead.
 func (*GuestNetworks) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GuestNetworks) GetPhysnets() []string {
@@ -740,7 +804,7 @@ type NovaFlavor struct {
 
 func (x *NovaFlavor) Reset() {
 	*x = NovaFlavor{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -752,7 +816,7 @@ func (x *NovaFlavor) String() string {
 func (*NovaFlavor) ProtoMessage() {}
 
 func (x *NovaFlavor) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -765,7 +829,7 @@ func (x *NovaFlavor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaFlavor.ProtoReflect.Descriptor instead.
 func (*NovaFlavor) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NovaFlavor) GetId() string {
@@ -834,7 +898,7 @@ type Pair struct {
 
 func (x *Pair) Reset() {
 	*x = Pair{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +910,7 @@ func (x *Pair) String() string {
 func (*Pair) ProtoMessage() {}
 
 func (x *Pair) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +923,7 @@ func (x *Pair) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pair.ProtoReflect.Descriptor instead.
 func (*Pair) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Pair) GetKey() string {
@@ -886,7 +950,7 @@ type NovaImage struct {
 
 func (x *NovaImage) Reset() {
 	*x = NovaImage{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -898,7 +962,7 @@ func (x *NovaImage) String() string {
 func (*NovaImage) ProtoMessage() {}
 
 func (x *NovaImage) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -911,7 +975,7 @@ func (x *NovaImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaImage.ProtoReflect.Descriptor instead.
 func (*NovaImage) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *NovaImage) GetId() string {
@@ -941,7 +1005,7 @@ type ImageProperty struct {
 
 func (x *ImageProperty) Reset() {
 	*x = ImageProperty{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -953,7 +1017,7 @@ func (x *ImageProperty) String() string {
 func (*ImageProperty) ProtoMessage() {}
 
 func (x *ImageProperty) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -966,7 +1030,7 @@ func (x *ImageProperty) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImageProperty.ProtoReflect.Descriptor instead.
 func (*ImageProperty) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ImageProperty) GetName() string {
@@ -1002,7 +1066,7 @@ type NovaHint struct {
 
 func (x *NovaHint) Reset() {
 	*x = NovaHint{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1078,7 @@ func (x *NovaHint) String() string {
 func (*NovaHint) ProtoMessage() {}
 
 func (x *NovaHint) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1091,7 @@ func (x *NovaHint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaHint.ProtoReflect.Descriptor instead.
 func (*NovaHint) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *NovaHint) GetName() string {
@@ -1054,7 +1118,7 @@ type RetryHost struct {
 
 func (x *RetryHost) Reset() {
 	*x = RetryHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1066,7 +1130,7 @@ func (x *RetryHost) String() string {
 func (*RetryHost) ProtoMessage() {}
 
 func (x *RetryHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1079,7 +1143,7 @@ func (x *RetryHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryHost.ProtoReflect.Descriptor instead.
 func (*RetryHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RetryHost) GetHost() string {
@@ -1106,7 +1170,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1182,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1195,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Amount) GetResourceClass() string {
@@ -1157,7 +1221,7 @@ type NameSet struct {
 
 func (x *NameSet) Reset() {
 	*x = NameSet{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1169,7 +1233,7 @@ func (x *NameSet) String() string {
 func (*NameSet) ProtoMessage() {}
 
 func (x *NameSet) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1182,7 +1246,7 @@ func (x *NameSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameSet.ProtoReflect.Descriptor instead.
 func (*NameSet) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *NameSet) GetNames() []string {
@@ -1208,7 +1272,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1220,7 +1284,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1233,7 +1297,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Group) GetUuid() string {
@@ -1289,7 +1353,7 @@ type Consumption struct {
 
 func (x *Consumption) Reset() {
 	*x = Consumption{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1365,7 @@ func (x *Consumption) String() string {
 func (*Consumption) ProtoMessage() {}
 
 func (x *Consumption) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1378,7 @@ func (x *Consumption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consumption.ProtoReflect.Descriptor instead.
 func (*Consumption) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{17}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Consumption) GetVcpus() int32 {
@@ -1353,7 +1417,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1365,7 +1429,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1378,7 +1442,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{18}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Rules) GetFilters() []string {
@@ -1435,7 +1499,7 @@ type Options struct {
 
 func (x *Options) Reset() {
 	*x = Options{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1511,7 @@ func (x *Options) String() string {
 func (*Options) ProtoMessage() {}
 
 func (x *Options) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1524,7 @@ func (x *Options) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Options.ProtoReflect.Descriptor instead.
 func (*Options) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{19}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Options) GetMaxIoOpsPerHost() int64 {
@@ -1578,7 +1642,7 @@ type Ratio struct {
 
 func (x *Ratio) Reset() {
 	*x = Ratio{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1590,7 +1654,7 @@ func (x *Ratio) String() string {
 func (*Ratio) ProtoMessage() {}
 
 func (x *Ratio) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1603,7 +1667,7 @@ func (x *Ratio) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ratio.ProtoReflect.Descriptor instead.
 func (*Ratio) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{20}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Ratio) GetName() string {
@@ -1630,7 +1694,7 @@ type Weigher struct {
 
 func (x *Weigher) Reset() {
 	*x = Weigher{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1642,7 +1706,7 @@ func (x *Weigher) String() string {
 func (*Weigher) ProtoMessage() {}
 
 func (x *Weigher) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1655,7 +1719,7 @@ func (x *Weigher) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Weigher.ProtoReflect.Descriptor instead.
 func (*Weigher) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{21}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Weigher) GetName() string {
@@ -1699,7 +1763,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1711,7 +1775,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1724,7 +1788,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{22}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Query) GetPlacement() []byte {
@@ -1793,7 +1857,7 @@ type Take struct {
 
 func (x *Take) Reset() {
 	*x = Take{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1805,7 +1869,7 @@ func (x *Take) String() string {
 func (*Take) ProtoMessage() {}
 
 func (x *Take) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1818,7 +1882,7 @@ func (x *Take) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Take.ProtoReflect.Descriptor instead.
 func (*Take) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{23}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Take) GetHostUuid() string {
@@ -1853,7 +1917,7 @@ type Knowledge struct {
 
 func (x *Knowledge) Reset() {
 	*x = Knowledge{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1865,7 +1929,7 @@ func (x *Knowledge) String() string {
 func (*Knowledge) ProtoMessage() {}
 
 func (x *Knowledge) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1878,7 +1942,7 @@ func (x *Knowledge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Knowledge.ProtoReflect.Descriptor instead.
 func (*Knowledge) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{24}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Knowledge) GetBounds() []*Bounds {
@@ -1921,7 +1985,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1933,7 +1997,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1946,7 +2010,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{25}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Bounds) GetMin() float64 {
@@ -1972,7 +2036,7 @@ type ProposeBatchRequest struct {
 
 func (x *ProposeBatchRequest) Reset() {
 	*x = ProposeBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1984,7 +2048,7 @@ func (x *ProposeBatchRequest) String() string {
 func (*ProposeBatchRequest) ProtoMessage() {}
 
 func (x *ProposeBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1997,7 +2061,7 @@ func (x *ProposeBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeBatchRequest.ProtoReflect.Descriptor instead.
 func (*ProposeBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{26}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ProposeBatchRequest) GetQueries() []*Query {
@@ -2017,7 +2081,7 @@ type ProposeBatchResponse struct {
 
 func (x *ProposeBatchResponse) Reset() {
 	*x = ProposeBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2029,7 +2093,7 @@ func (x *ProposeBatchResponse) String() string {
 func (*ProposeBatchResponse) ProtoMessage() {}
 
 func (x *ProposeBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +2106,7 @@ func (x *ProposeBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeBatchResponse.ProtoReflect.Descriptor instead.
 func (*ProposeBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{27}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ProposeBatchResponse) GetProposals() []*Proposal {
@@ -2082,7 +2146,7 @@ type Proposal struct {
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2094,7 +2158,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2107,7 +2171,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{28}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Proposal) GetTableVersion() string {
@@ -2212,7 +2276,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2224,7 +2288,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2237,7 +2301,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{29}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Warning) GetKey() string {
@@ -2268,7 +2332,7 @@ type Raised struct {
 
 func (x *Raised) Reset() {
 	*x = Raised{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2280,7 +2344,7 @@ func (x *Raised) String() string {
 func (*Raised) ProtoMessage() {}
 
 func (x *Raised) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2293,7 +2357,7 @@ func (x *Raised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Raised.ProtoReflect.Descriptor instead.
 func (*Raised) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{30}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Raised) GetStage() string {
@@ -2348,7 +2412,7 @@ type ClaimOrigin struct {
 
 func (x *ClaimOrigin) Reset() {
 	*x = ClaimOrigin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2360,7 +2424,7 @@ func (x *ClaimOrigin) String() string {
 func (*ClaimOrigin) ProtoMessage() {}
 
 func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2373,7 +2437,7 @@ func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOrigin.ProtoReflect.Descriptor instead.
 func (*ClaimOrigin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{31}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ClaimOrigin) GetFingerprint() []byte {
@@ -2424,7 +2488,7 @@ type Reject struct {
 
 func (x *Reject) Reset() {
 	*x = Reject{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2436,7 +2500,7 @@ func (x *Reject) String() string {
 func (*Reject) ProtoMessage() {}
 
 func (x *Reject) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2449,7 +2513,7 @@ func (x *Reject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reject.ProtoReflect.Descriptor instead.
 func (*Reject) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{32}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Reject) GetFilter() string {
@@ -2491,7 +2555,7 @@ type GroupHost struct {
 
 func (x *GroupHost) Reset() {
 	*x = GroupHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2503,7 +2567,7 @@ func (x *GroupHost) String() string {
 func (*GroupHost) ProtoMessage() {}
 
 func (x *GroupHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2516,7 +2580,7 @@ func (x *GroupHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupHost.ProtoReflect.Descriptor instead.
 func (*GroupHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{33}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GroupHost) GetHostUuid() string {
@@ -2558,7 +2622,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2570,7 +2634,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2583,7 +2647,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{34}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Candidate) GetHostUuid() string {
@@ -2653,7 +2717,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2665,7 +2729,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2678,7 +2742,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{35}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Failure) GetReason() string {
@@ -2704,7 +2768,7 @@ type ClaimBatchRequest struct {
 
 func (x *ClaimBatchRequest) Reset() {
 	*x = ClaimBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2716,7 +2780,7 @@ func (x *ClaimBatchRequest) String() string {
 func (*ClaimBatchRequest) ProtoMessage() {}
 
 func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2729,7 +2793,7 @@ func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchRequest.ProtoReflect.Descriptor instead.
 func (*ClaimBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ClaimBatchRequest) GetOps() []*ClaimOp {
@@ -2757,7 +2821,7 @@ type ClaimOp struct {
 
 func (x *ClaimOp) Reset() {
 	*x = ClaimOp{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2769,7 +2833,7 @@ func (x *ClaimOp) String() string {
 func (*ClaimOp) ProtoMessage() {}
 
 func (x *ClaimOp) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2782,7 +2846,7 @@ func (x *ClaimOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOp.ProtoReflect.Descriptor instead.
 func (*ClaimOp) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ClaimOp) GetOp() isClaimOp_Op {
@@ -2932,7 +2996,7 @@ type NewClaim struct {
 
 func (x *NewClaim) Reset() {
 	*x = NewClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2944,7 +3008,7 @@ func (x *NewClaim) String() string {
 func (*NewClaim) ProtoMessage() {}
 
 func (x *NewClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2957,7 +3021,7 @@ func (x *NewClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewClaim.ProtoReflect.Descriptor instead.
 func (*NewClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *NewClaim) GetClaimId() string {
@@ -3083,7 +3147,7 @@ type SwapClaim struct {
 
 func (x *SwapClaim) Reset() {
 	*x = SwapClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3095,7 +3159,7 @@ func (x *SwapClaim) String() string {
 func (*SwapClaim) ProtoMessage() {}
 
 func (x *SwapClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3108,7 +3172,7 @@ func (x *SwapClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwapClaim.ProtoReflect.Descriptor instead.
 func (*SwapClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SwapClaim) GetClaimId() string {
@@ -3166,7 +3230,7 @@ type TransferClaim struct {
 
 func (x *TransferClaim) Reset() {
 	*x = TransferClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3178,7 +3242,7 @@ func (x *TransferClaim) String() string {
 func (*TransferClaim) ProtoMessage() {}
 
 func (x *TransferClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3191,7 +3255,7 @@ func (x *TransferClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaim.ProtoReflect.Descriptor instead.
 func (*TransferClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *TransferClaim) GetClaimId() string {
@@ -3227,7 +3291,7 @@ type ClaimGroup struct {
 
 func (x *ClaimGroup) Reset() {
 	*x = ClaimGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3239,7 +3303,7 @@ func (x *ClaimGroup) String() string {
 func (*ClaimGroup) ProtoMessage() {}
 
 func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3252,7 +3316,7 @@ func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimGroup.ProtoReflect.Descriptor instead.
 func (*ClaimGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ClaimGroup) GetUuid() string {
@@ -3295,7 +3359,7 @@ type ClaimRef struct {
 
 func (x *ClaimRef) Reset() {
 	*x = ClaimRef{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3307,7 +3371,7 @@ func (x *ClaimRef) String() string {
 func (*ClaimRef) ProtoMessage() {}
 
 func (x *ClaimRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3320,7 +3384,7 @@ func (x *ClaimRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRef.ProtoReflect.Descriptor instead.
 func (*ClaimRef) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ClaimRef) GetClaimId() string {
@@ -3358,7 +3422,7 @@ type GroupPin struct {
 
 func (x *GroupPin) Reset() {
 	*x = GroupPin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3370,7 +3434,7 @@ func (x *GroupPin) String() string {
 func (*GroupPin) ProtoMessage() {}
 
 func (x *GroupPin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3383,7 +3447,7 @@ func (x *GroupPin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPin.ProtoReflect.Descriptor instead.
 func (*GroupPin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GroupPin) GetGroupUuid() string {
@@ -3424,7 +3488,7 @@ type GroupUnpin struct {
 
 func (x *GroupUnpin) Reset() {
 	*x = GroupUnpin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3436,7 +3500,7 @@ func (x *GroupUnpin) String() string {
 func (*GroupUnpin) ProtoMessage() {}
 
 func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3449,7 +3513,7 @@ func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupUnpin.ProtoReflect.Descriptor instead.
 func (*GroupUnpin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{44}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GroupUnpin) GetGroupUuid() string {
@@ -3476,7 +3540,7 @@ type ClaimBatchResponse struct {
 
 func (x *ClaimBatchResponse) Reset() {
 	*x = ClaimBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3488,7 +3552,7 @@ func (x *ClaimBatchResponse) String() string {
 func (*ClaimBatchResponse) ProtoMessage() {}
 
 func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3501,7 +3565,7 @@ func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchResponse.ProtoReflect.Descriptor instead.
 func (*ClaimBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{45}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ClaimBatchResponse) GetOutcomes() []*ClaimOutcome {
@@ -3528,7 +3592,7 @@ type ClaimOutcome struct {
 
 func (x *ClaimOutcome) Reset() {
 	*x = ClaimOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3540,7 +3604,7 @@ func (x *ClaimOutcome) String() string {
 func (*ClaimOutcome) ProtoMessage() {}
 
 func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3553,7 +3617,7 @@ func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOutcome.ProtoReflect.Descriptor instead.
 func (*ClaimOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{46}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ClaimOutcome) GetClaim() *v1.Claim {
@@ -3599,7 +3663,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3611,7 +3675,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3624,7 +3688,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{47}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Refusal) GetReason() string {
@@ -3672,7 +3736,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3684,7 +3748,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3697,7 +3761,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{48}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListClaimsRequest) GetConsumerUuids() []string {
@@ -3755,7 +3819,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3767,7 +3831,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3780,7 +3844,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*v1.Claim {
@@ -3824,7 +3888,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3836,7 +3900,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3849,7 +3913,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListHostsRequest) GetHostUuid() string {
@@ -3919,7 +3983,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3931,7 +3995,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3944,7 +4008,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListHostsResponse) GetHosts() []*v1.Host {
@@ -3970,7 +4034,7 @@ type PutDecisionsRequest struct {
 
 func (x *PutDecisionsRequest) Reset() {
 	*x = PutDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3982,7 +4046,7 @@ func (x *PutDecisionsRequest) String() string {
 func (*PutDecisionsRequest) ProtoMessage() {}
 
 func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3995,7 +4059,7 @@ func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PutDecisionsRequest) GetDecisions() []*v1.Decision {
@@ -4013,7 +4077,7 @@ type PutDecisionsResponse struct {
 
 func (x *PutDecisionsResponse) Reset() {
 	*x = PutDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4025,7 +4089,7 @@ func (x *PutDecisionsResponse) String() string {
 func (*PutDecisionsResponse) ProtoMessage() {}
 
 func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4038,7 +4102,7 @@ func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 type GetDecisionRequest struct {
@@ -4050,7 +4114,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4062,7 +4126,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4075,7 +4139,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -4094,7 +4158,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4106,7 +4170,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4119,7 +4183,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GetDecisionResponse) GetDecision() *v1.Decision {
@@ -4145,7 +4209,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4157,7 +4221,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4170,7 +4234,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListDecisionsRequest) GetInstanceUuid() string {
@@ -4226,7 +4290,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4238,7 +4302,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4251,7 +4315,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
@@ -4276,7 +4340,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4288,7 +4352,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4301,7 +4365,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
 }
 
 type GetSummaryResponse struct {
@@ -4321,16 +4385,18 @@ type GetSummaryResponse struct {
 	HasUnzonedHosts bool `protobuf:"varint,9,opt,name=has_unzoned_hosts,json=hasUnzonedHosts,proto3" json:"has_unzoned_hosts,omitempty"`
 	// For who compares clocks and versions, as of the answer: the replica's
 	// machine, its store, its binary. store_time is unset when the store gave none.
-	MachineTime   *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=machine_time,json=machineTime,proto3" json:"machine_time,omitempty"`
-	StoreTime     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=store_time,json=storeTime,proto3" json:"store_time,omitempty"`
-	Version       string                 `protobuf:"bytes,12,opt,name=version,proto3" json:"version,omitempty"`
+	MachineTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=machine_time,json=machineTime,proto3" json:"machine_time,omitempty"`
+	StoreTime   *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=store_time,json=storeTime,proto3" json:"store_time,omitempty"`
+	Version     string                 `protobuf:"bytes,12,opt,name=version,proto3" json:"version,omitempty"`
+	// Projects that aggregates of hosts are named for, sorted.
+	Tenants       []string `protobuf:"bytes,13,rep,name=tenants,proto3" json:"tenants,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4342,7 +4408,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4355,7 +4421,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -4442,6 +4508,13 @@ func (x *GetSummaryResponse) GetVersion() string {
 	return ""
 }
 
+func (x *GetSummaryResponse) GetTenants() []string {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
 type MaxUnit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ResourceClass string                 `protobuf:"bytes,1,opt,name=resource_class,json=resourceClass,proto3" json:"resource_class,omitempty"`
@@ -4454,7 +4527,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4466,7 +4539,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4479,7 +4552,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -4500,7 +4573,7 @@ var File_cellgate_cell_v1_cell_proto protoreflect.FileDescriptor
 
 const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\a\n" +
+	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe9\a\n" +
 	"\tPlacement\x126\n" +
 	"\tresources\x18\x01 \x03(\v2\x18.cellgate.cell.v1.AmountR\tresources\x12'\n" +
 	"\x0frequired_traits\x18\x02 \x03(\tR\x0erequiredTraits\x12)\n" +
@@ -4525,7 +4598,11 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\aconsume\x18\x11 \x01(\v2\x1d.cellgate.cell.v1.ConsumptionR\aconsume\x12-\n" +
 	"\x05rules\x18\x12 \x01(\v2\x17.cellgate.cell.v1.RulesR\x05rules\x12'\n" +
 	"\x0fmoving_instance\x18\x13 \x01(\tR\x0emovingInstance\x121\n" +
-	"\x04nova\x18\x14 \x01(\v2\x1d.cellgate.cell.v1.NovaRequestR\x04nova\"\xe6\x03\n" +
+	"\x04nova\x18\x14 \x01(\v2\x1d.cellgate.cell.v1.NovaRequestR\x04nova\x12\x16\n" +
+	"\x06tenant\x18\x15 \x01(\tR\x06tenant\x127\n" +
+	"\bisolated\x18\x16 \x01(\v2\x1b.cellgate.cell.v1.IsolationR\bisolated\"#\n" +
+	"\tIsolation\x12\x16\n" +
+	"\x06traits\x18\x01 \x03(\tR\x06traits\"\xe6\x03\n" +
 	"\vNovaRequest\x124\n" +
 	"\x06flavor\x18\x01 \x01(\v2\x1c.cellgate.cell.v1.NovaFlavorR\x06flavor\x121\n" +
 	"\x05image\x18\x02 \x01(\v2\x1b.cellgate.cell.v1.NovaImageR\x05image\x120\n" +
@@ -4853,7 +4930,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x15ListDecisionsResponse\x123\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionR\tdecisions\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\"\x13\n" +
-	"\x11GetSummaryRequest\"\xe6\x03\n" +
+	"\x11GetSummaryRequest\"\x80\x04\n" +
 	"\x12GetSummaryResponse\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
 	"\tcell_uuid\x18\x02 \x01(\tR\bcellUuid\x12\x18\n" +
@@ -4870,7 +4947,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\vmachineTime\x129\n" +
 	"\n" +
 	"store_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tstoreTime\x12\x18\n" +
-	"\aversion\x18\f \x01(\tR\aversion\"H\n" +
+	"\aversion\x18\f \x01(\tR\aversion\x12\x18\n" +
+	"\atenants\x18\r \x03(\tR\atenants\"H\n" +
 	"\aMaxUnit\x12%\n" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x16\n" +
 	"\x06amount\x18\x02 \x01(\x03R\x06amount2\xec\x05\n" +
@@ -4899,165 +4977,167 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*Placement)(nil),             // 0: cellgate.cell.v1.Placement
-	(*NovaRequest)(nil),           // 1: cellgate.cell.v1.NovaRequest
-	(*GuestNuma)(nil),             // 2: cellgate.cell.v1.GuestNuma
-	(*GuestCell)(nil),             // 3: cellgate.cell.v1.GuestCell
-	(*PciRequest)(nil),            // 4: cellgate.cell.v1.PciRequest
-	(*PciSpec)(nil),               // 5: cellgate.cell.v1.PciSpec
-	(*PciProperty)(nil),           // 6: cellgate.cell.v1.PciProperty
-	(*GuestNetworks)(nil),         // 7: cellgate.cell.v1.GuestNetworks
-	(*NovaFlavor)(nil),            // 8: cellgate.cell.v1.NovaFlavor
-	(*Pair)(nil),                  // 9: cellgate.cell.v1.Pair
-	(*NovaImage)(nil),             // 10: cellgate.cell.v1.NovaImage
-	(*ImageProperty)(nil),         // 11: cellgate.cell.v1.ImageProperty
-	(*NovaHint)(nil),              // 12: cellgate.cell.v1.NovaHint
-	(*RetryHost)(nil),             // 13: cellgate.cell.v1.RetryHost
-	(*Amount)(nil),                // 14: cellgate.cell.v1.Amount
-	(*NameSet)(nil),               // 15: cellgate.cell.v1.NameSet
-	(*Group)(nil),                 // 16: cellgate.cell.v1.Group
-	(*Consumption)(nil),           // 17: cellgate.cell.v1.Consumption
-	(*Rules)(nil),                 // 18: cellgate.cell.v1.Rules
-	(*Options)(nil),               // 19: cellgate.cell.v1.Options
-	(*Ratio)(nil),                 // 20: cellgate.cell.v1.Ratio
-	(*Weigher)(nil),               // 21: cellgate.cell.v1.Weigher
-	(*Query)(nil),                 // 22: cellgate.cell.v1.Query
-	(*Take)(nil),                  // 23: cellgate.cell.v1.Take
-	(*Knowledge)(nil),             // 24: cellgate.cell.v1.Knowledge
-	(*Bounds)(nil),                // 25: cellgate.cell.v1.Bounds
-	(*ProposeBatchRequest)(nil),   // 26: cellgate.cell.v1.ProposeBatchRequest
-	(*ProposeBatchResponse)(nil),  // 27: cellgate.cell.v1.ProposeBatchResponse
-	(*Proposal)(nil),              // 28: cellgate.cell.v1.Proposal
-	(*Warning)(nil),               // 29: cellgate.cell.v1.Warning
-	(*Raised)(nil),                // 30: cellgate.cell.v1.Raised
-	(*ClaimOrigin)(nil),           // 31: cellgate.cell.v1.ClaimOrigin
-	(*Reject)(nil),                // 32: cellgate.cell.v1.Reject
-	(*GroupHost)(nil),             // 33: cellgate.cell.v1.GroupHost
-	(*Candidate)(nil),             // 34: cellgate.cell.v1.Candidate
-	(*Failure)(nil),               // 35: cellgate.cell.v1.Failure
-	(*ClaimBatchRequest)(nil),     // 36: cellgate.cell.v1.ClaimBatchRequest
-	(*ClaimOp)(nil),               // 37: cellgate.cell.v1.ClaimOp
-	(*NewClaim)(nil),              // 38: cellgate.cell.v1.NewClaim
-	(*SwapClaim)(nil),             // 39: cellgate.cell.v1.SwapClaim
-	(*TransferClaim)(nil),         // 40: cellgate.cell.v1.TransferClaim
-	(*ClaimGroup)(nil),            // 41: cellgate.cell.v1.ClaimGroup
-	(*ClaimRef)(nil),              // 42: cellgate.cell.v1.ClaimRef
-	(*GroupPin)(nil),              // 43: cellgate.cell.v1.GroupPin
-	(*GroupUnpin)(nil),            // 44: cellgate.cell.v1.GroupUnpin
-	(*ClaimBatchResponse)(nil),    // 45: cellgate.cell.v1.ClaimBatchResponse
-	(*ClaimOutcome)(nil),          // 46: cellgate.cell.v1.ClaimOutcome
-	(*Refusal)(nil),               // 47: cellgate.cell.v1.Refusal
-	(*ListClaimsRequest)(nil),     // 48: cellgate.cell.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),    // 49: cellgate.cell.v1.ListClaimsResponse
-	(*ListHostsRequest)(nil),      // 50: cellgate.cell.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),     // 51: cellgate.cell.v1.ListHostsResponse
-	(*PutDecisionsRequest)(nil),   // 52: cellgate.cell.v1.PutDecisionsRequest
-	(*PutDecisionsResponse)(nil),  // 53: cellgate.cell.v1.PutDecisionsResponse
-	(*GetDecisionRequest)(nil),    // 54: cellgate.cell.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),   // 55: cellgate.cell.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),  // 56: cellgate.cell.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil), // 57: cellgate.cell.v1.ListDecisionsResponse
-	(*GetSummaryRequest)(nil),     // 58: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 59: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),               // 60: cellgate.cell.v1.MaxUnit
-	(*v1.Claim)(nil),              // 61: cellgate.v1.Claim
-	(*v1.Allocation)(nil),         // 62: cellgate.v1.Allocation
-	(*durationpb.Duration)(nil),   // 63: google.protobuf.Duration
-	(*v1.Host)(nil),               // 64: cellgate.v1.Host
-	(*v1.Decision)(nil),           // 65: cellgate.v1.Decision
-	(*v1.Cell)(nil),               // 66: cellgate.v1.Cell
-	(*timestamppb.Timestamp)(nil), // 67: google.protobuf.Timestamp
+	(*Isolation)(nil),             // 1: cellgate.cell.v1.Isolation
+	(*NovaRequest)(nil),           // 2: cellgate.cell.v1.NovaRequest
+	(*GuestNuma)(nil),             // 3: cellgate.cell.v1.GuestNuma
+	(*GuestCell)(nil),             // 4: cellgate.cell.v1.GuestCell
+	(*PciRequest)(nil),            // 5: cellgate.cell.v1.PciRequest
+	(*PciSpec)(nil),               // 6: cellgate.cell.v1.PciSpec
+	(*PciProperty)(nil),           // 7: cellgate.cell.v1.PciProperty
+	(*GuestNetworks)(nil),         // 8: cellgate.cell.v1.GuestNetworks
+	(*NovaFlavor)(nil),            // 9: cellgate.cell.v1.NovaFlavor
+	(*Pair)(nil),                  // 10: cellgate.cell.v1.Pair
+	(*NovaImage)(nil),             // 11: cellgate.cell.v1.NovaImage
+	(*ImageProperty)(nil),         // 12: cellgate.cell.v1.ImageProperty
+	(*NovaHint)(nil),              // 13: cellgate.cell.v1.NovaHint
+	(*RetryHost)(nil),             // 14: cellgate.cell.v1.RetryHost
+	(*Amount)(nil),                // 15: cellgate.cell.v1.Amount
+	(*NameSet)(nil),               // 16: cellgate.cell.v1.NameSet
+	(*Group)(nil),                 // 17: cellgate.cell.v1.Group
+	(*Consumption)(nil),           // 18: cellgate.cell.v1.Consumption
+	(*Rules)(nil),                 // 19: cellgate.cell.v1.Rules
+	(*Options)(nil),               // 20: cellgate.cell.v1.Options
+	(*Ratio)(nil),                 // 21: cellgate.cell.v1.Ratio
+	(*Weigher)(nil),               // 22: cellgate.cell.v1.Weigher
+	(*Query)(nil),                 // 23: cellgate.cell.v1.Query
+	(*Take)(nil),                  // 24: cellgate.cell.v1.Take
+	(*Knowledge)(nil),             // 25: cellgate.cell.v1.Knowledge
+	(*Bounds)(nil),                // 26: cellgate.cell.v1.Bounds
+	(*ProposeBatchRequest)(nil),   // 27: cellgate.cell.v1.ProposeBatchRequest
+	(*ProposeBatchResponse)(nil),  // 28: cellgate.cell.v1.ProposeBatchResponse
+	(*Proposal)(nil),              // 29: cellgate.cell.v1.Proposal
+	(*Warning)(nil),               // 30: cellgate.cell.v1.Warning
+	(*Raised)(nil),                // 31: cellgate.cell.v1.Raised
+	(*ClaimOrigin)(nil),           // 32: cellgate.cell.v1.ClaimOrigin
+	(*Reject)(nil),                // 33: cellgate.cell.v1.Reject
+	(*GroupHost)(nil),             // 34: cellgate.cell.v1.GroupHost
+	(*Candidate)(nil),             // 35: cellgate.cell.v1.Candidate
+	(*Failure)(nil),               // 36: cellgate.cell.v1.Failure
+	(*ClaimBatchRequest)(nil),     // 37: cellgate.cell.v1.ClaimBatchRequest
+	(*ClaimOp)(nil),               // 38: cellgate.cell.v1.ClaimOp
+	(*NewClaim)(nil),              // 39: cellgate.cell.v1.NewClaim
+	(*SwapClaim)(nil),             // 40: cellgate.cell.v1.SwapClaim
+	(*TransferClaim)(nil),         // 41: cellgate.cell.v1.TransferClaim
+	(*ClaimGroup)(nil),            // 42: cellgate.cell.v1.ClaimGroup
+	(*ClaimRef)(nil),              // 43: cellgate.cell.v1.ClaimRef
+	(*GroupPin)(nil),              // 44: cellgate.cell.v1.GroupPin
+	(*GroupUnpin)(nil),            // 45: cellgate.cell.v1.GroupUnpin
+	(*ClaimBatchResponse)(nil),    // 46: cellgate.cell.v1.ClaimBatchResponse
+	(*ClaimOutcome)(nil),          // 47: cellgate.cell.v1.ClaimOutcome
+	(*Refusal)(nil),               // 48: cellgate.cell.v1.Refusal
+	(*ListClaimsRequest)(nil),     // 49: cellgate.cell.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),    // 50: cellgate.cell.v1.ListClaimsResponse
+	(*ListHostsRequest)(nil),      // 51: cellgate.cell.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),     // 52: cellgate.cell.v1.ListHostsResponse
+	(*PutDecisionsRequest)(nil),   // 53: cellgate.cell.v1.PutDecisionsRequest
+	(*PutDecisionsResponse)(nil),  // 54: cellgate.cell.v1.PutDecisionsResponse
+	(*GetDecisionRequest)(nil),    // 55: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),   // 56: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),  // 57: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil), // 58: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),     // 59: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 60: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),               // 61: cellgate.cell.v1.MaxUnit
+	(*v1.Claim)(nil),              // 62: cellgate.v1.Claim
+	(*v1.Allocation)(nil),         // 63: cellgate.v1.Allocation
+	(*durationpb.Duration)(nil),   // 64: google.protobuf.Duration
+	(*v1.Host)(nil),               // 65: cellgate.v1.Host
+	(*v1.Decision)(nil),           // 66: cellgate.v1.Decision
+	(*v1.Cell)(nil),               // 67: cellgate.v1.Cell
+	(*timestamppb.Timestamp)(nil), // 68: google.protobuf.Timestamp
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
-	14, // 0: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
-	15, // 1: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
-	15, // 2: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
-	16, // 3: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
-	17, // 4: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
-	18, // 5: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
-	1,  // 6: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
-	8,  // 7: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
-	10, // 8: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
-	12, // 9: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
-	13, // 10: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
-	2,  // 11: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	4,  // 12: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	7,  // 13: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	3,  // 14: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
-	5,  // 15: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
-	6,  // 16: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
-	9,  // 17: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
-	11, // 18: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
-	21, // 19: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
-	19, // 20: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
-	20, // 21: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	20, // 22: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	24, // 23: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
-	23, // 24: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
-	25, // 25: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
-	22, // 26: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	28, // 27: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	32, // 28: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	25, // 29: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
-	33, // 30: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	34, // 31: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	61, // 32: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	35, // 33: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	31, // 34: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	25, // 35: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
-	29, // 36: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	30, // 37: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	37, // 38: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	38, // 39: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	42, // 40: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	42, // 41: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	43, // 42: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	44, // 43: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	39, // 44: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	40, // 45: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	62, // 46: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	63, // 47: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	41, // 48: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	62, // 49: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	63, // 50: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	63, // 51: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	46, // 52: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	61, // 53: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	47, // 54: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	31, // 55: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	61, // 56: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	31, // 57: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	64, // 58: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	65, // 59: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	65, // 60: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	65, // 61: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	66, // 62: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	60, // 63: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	67, // 64: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	67, // 65: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	26, // 66: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	36, // 67: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	48, // 68: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	50, // 69: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	52, // 70: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	54, // 71: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	56, // 72: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	58, // 73: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	27, // 74: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	45, // 75: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	49, // 76: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	51, // 77: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	53, // 78: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	55, // 79: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	57, // 80: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	59, // 81: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	74, // [74:82] is the sub-list for method output_type
-	66, // [66:74] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	15, // 0: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
+	16, // 1: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
+	16, // 2: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
+	17, // 3: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
+	18, // 4: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
+	19, // 5: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
+	2,  // 6: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
+	1,  // 7: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
+	9,  // 8: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
+	11, // 9: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
+	13, // 10: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
+	14, // 11: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
+	3,  // 12: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	5,  // 13: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	8,  // 14: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	4,  // 15: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
+	6,  // 16: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
+	7,  // 17: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
+	10, // 18: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
+	12, // 19: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
+	22, // 20: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
+	20, // 21: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
+	21, // 22: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	21, // 23: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	25, // 24: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
+	24, // 25: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
+	26, // 26: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
+	23, // 27: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
+	29, // 28: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	33, // 29: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	26, // 30: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
+	34, // 31: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	35, // 32: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
+	62, // 33: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	36, // 34: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	32, // 35: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	26, // 36: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
+	30, // 37: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	31, // 38: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	38, // 39: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	39, // 40: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	43, // 41: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	43, // 42: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	44, // 43: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	45, // 44: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	40, // 45: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	41, // 46: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	63, // 47: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	64, // 48: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	42, // 49: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	63, // 50: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	64, // 51: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	64, // 52: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	47, // 53: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	62, // 54: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	48, // 55: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	32, // 56: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	62, // 57: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	32, // 58: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	65, // 59: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	66, // 60: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	66, // 61: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	66, // 62: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	67, // 63: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	61, // 64: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	68, // 65: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	68, // 66: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	27, // 67: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	37, // 68: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	49, // 69: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	51, // 70: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	53, // 71: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	55, // 72: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	57, // 73: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	59, // 74: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	28, // 75: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	46, // 76: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	50, // 77: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	52, // 78: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	54, // 79: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	56, // 80: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	58, // 81: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	60, // 82: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	75, // [75:83] is the sub-list for method output_type
+	67, // [67:75] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -5065,7 +5145,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 	if File_cellgate_cell_v1_cell_proto != nil {
 		return
 	}
-	file_cellgate_cell_v1_cell_proto_msgTypes[37].OneofWrappers = []any{
+	file_cellgate_cell_v1_cell_proto_msgTypes[38].OneofWrappers = []any{
 		(*ClaimOp_Claim)(nil),
 		(*ClaimOp_Confirm)(nil),
 		(*ClaimOp_Release)(nil),
@@ -5080,7 +5160,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   61,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,64 @@
+package nova
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// cpuSet is a set of CPU numbers.
+type cpuSet map[int64]bool
+
+// maxMasked bounds what a mask may make of a few bytes.
+const maxMasked = 1 << 16
+
+// cpusOf reads a mask of a guest's CPUs 0 to n-1: numbers and ranges separated by
+// commas; ^ takes a number or a range out again, and a mask that begins with it
+// takes out of all. problem says what is wrong with it.
+func cpusOf(mask string, n int64) (cpus cpuSet, problem string) {
+	if n > maxMasked {
+		return nil, fmt.Sprintf("is for a flavor of %d CPUs, masks are read for at most %d", n, maxMasked)
+	}
+	in, out := cpuSet{}, cpuSet{}
+	if strings.HasPrefix(strings.TrimSpace(mask), "^") {
+		for c := range n {
+			in[c] = true
+		}
+	}
+	for rule := range strings.SplitSeq(mask, ",") {
+		rule = strings.TrimSpace(rule)
+		bare, excluded := strings.CutPrefix(rule, "^")
+		if rule == "" {
+			continue
+		}
+		to := in
+		if excluded {
+			to = out
+		}
+		from, until, isRange := strings.Cut(bare, "-")
+		if !isRange {
+			until = from
+		}
+		first, errFirst := strconv.ParseInt(strings.TrimSpace(from), 10, 64)
+		last, errLast := strconv.ParseInt(strings.TrimSpace(until), 10, 64)
+		if errFirst != nil || errLast != nil || first < 0 || first > last {
+			return nil, fmt.Sprintf("%q is neither a CPU nor a range of them", shorten(rule))
+		}
+		// Beyond the guest's CPUs one is enough to be told of.
+		for c := first; c <= min(last, n); c++ {
+			to[c] = true
+		}
+		if first > n {
+			to[first] = true
+		}
+	}
+	for c := range out {
+		delete(in, c)
+	}
+	for c := range in {
+		if c >= n {
+			return nil, fmt.Sprintf("has CPUs beyond the flavor's %d", n)
+		}
+	}
+	return in, ""
+}

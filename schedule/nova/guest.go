@@ -1,0 +1,77 @@
+package nova
+
+import (
+	"slices"
+	"strings"
+)
+
+// guest reads what a flavor's hw: extra specs and an image's hw_ properties ask
+// for together (nova/virt/hardware.py). What Nova raises an exception for is
+// invalid here, at the extra spec's path.
+type guest struct {
+	*findings
+	spec *Spec
+	// image has the properties' text by name.
+	image map[string]string
+}
+
+func newGuest(f *findings, s *Spec) *guest {
+	g := &guest{findings: f, spec: s, image: map[string]string{}}
+	props := s.Typed
+	if props == nil {
+		props = f.properties(s)
+	}
+	for _, p := range props {
+		g.image[p.Name] = p.Text
+	}
+	return g
+}
+
+// at is the path of what the flavor says, or else of what the image says.
+func (g *guest) at(key, property string) string {
+	if _, ok := g.spec.Flavor.ExtraSpecs[key]; ok {
+		return at(g.spec.Path+".flavor.extra_specs", key)
+	}
+	return at(g.spec.Path+".image.properties", property)
+}
+
+// property is the image's name of an extra spec: hw:cpu_policy is hw_cpu_policy.
+func property(key string) string { return strings.Replace(key, ":", "_", 1) }
+
+// words gives what the flavor and the image say; empty for nothing. What is not
+// one of allowed is invalid, and counts as not said.
+func (g *guest) words(key string, allowed ...string) (flavor, image string) {
+	flavor, image = g.spec.Flavor.ExtraSpecs[key], g.image[property(key)]
+	if flavor != "" && !slices.Contains(allowed, flavor) {
+		g.invalid(at(g.spec.Path+".flavor.extra_specs", key), "must be one of %s, not %q", strings.Join(allowed, ", "), shorten(flavor))
+		flavor = ""
+	}
+	if image != "" && !slices.Contains(allowed, image) {
+		g.invalid(at(g.spec.Path+".image.properties", property(key)), "must be one of %s, not %q", strings.Join(allowed, ", "), shorten(image))
+		image = ""
+	}
+	return flavor, image
+}
+
+// word is what either says; both must not say different things.
+func (g *guest) word(key string, allowed ...string) string {
+	flavor, image := g.words(key, allowed...)
+	if flavor != "" && image != "" && flavor != image {
+		g.invalid(g.at(key, property(key)), "is %s, but the image has %s=%s", flavor, property(key), image)
+	}
+	if flavor != "" {
+		return flavor
+	}
+	return image
+}
+
+// flag is whether either says yes; one must not say yes and the other no.
+func (g *guest) flag(key string) bool {
+	text, said := g.spec.Flavor.ExtraSpecs[key]
+	image, imageSaid := g.image[property(key)]
+	flavor, on := truthy(text), truthy(image)
+	if said && imageSaid && flavor != on {
+		g.invalid(g.at(key, property(key)), "is %q, but the image has %s=%s", shorten(text), property(key), image)
+	}
+	return flavor || on
+}

@@ -1,0 +1,43 @@
+package nova
+
+import (
+	"regexp"
+	"strings"
+)
+
+// addressWidth requires the mode of guest physical addresses. The width itself is
+// compared by ComputeCapabilitiesFilter and ImagePropertiesFilter.
+func (r *resourceRequest) addressWidth(g *guest) {
+	const key = "hw:maxphysaddr_mode"
+	switch g.word(key, "passthrough", "emulate") {
+	case "passthrough":
+		r.require(g.at(key, property(key)), "COMPUTE_ADDRESS_SPACE_PASSTHROUGH")
+	case "emulate":
+		r.require(g.at(key, property(key)), "COMPUTE_ADDRESS_SPACE_EMULATED")
+	}
+}
+
+// pciAffinity requires support of the policy socket; the others need none.
+func (r *resourceRequest) pciAffinity(g *guest) {
+	const key = "hw:pci_numa_affinity_policy"
+	if g.word(key, "required", "legacy", "preferred", "socket") == "socket" {
+		r.require(g.at(key, property(key)), "COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
+	}
+}
+
+// persistentMemory takes one namespace for each label of hw:pmem, by class.
+func (r *resourceRequest) persistentMemory(g *guest) {
+	for label := range strings.SplitSeq(g.spec.Flavor.ExtraSpecs["hw:pmem"], ",") {
+		if label = strings.TrimSpace(label); label != "" {
+			r.group("").resources[customClass("PMEM_NAMESPACE_"+label)]++
+		}
+	}
+}
+
+// customClass is os-resource-classes' normalize_name: runs of what is neither a
+// letter nor a digit become one _.
+func customClass(name string) string {
+	return "CUSTOM_" + strings.ToUpper(notAlphanumeric.ReplaceAllString(name, "_"))
+}
+
+var notAlphanumeric = regexp.MustCompile(`[^0-9A-Za-z]+`)

@@ -1,0 +1,72 @@
+package nova
+
+import "strings"
+
+const (
+	tpm12 = "1.2"
+	tpm20 = "2.0"
+)
+
+// tpmVersion is the version of the virtual TPM; empty for none
+// (get_vtpm_constraint).
+func (g *guest) tpmVersion() string {
+	version := g.word("hw:tpm_version", tpm12, tpm20)
+	if version == "" {
+		return ""
+	}
+	if model := g.word("hw:tpm_model", "tpm-tis", "tpm-crb"); model == "tpm-crb" && version != tpm20 {
+		g.invalid(g.at("hw:tpm_model", "hw_tpm_model"), "is tpm-crb, which needs TPM version %s", tpm20)
+	}
+	return version
+}
+
+// virtualTPM requires support of the TPM's version.
+func (r *resourceRequest) virtualTPM(g *guest) {
+	switch g.tpmVersion() {
+	case tpm12:
+		r.require(g.at("hw:tpm_version", "hw_tpm_version"), "COMPUTE_SECURITY_TPM_1_2")
+	case tpm20:
+		r.require(g.at("hw:tpm_version", "hw_tpm_version"), "COMPUTE_SECURITY_TPM_2_0")
+	}
+}
+
+// require adds a required trait to the unsuffixed group.
+func (r *resourceRequest) require(path, trait string) {
+	t := r.group("")
+	t.add(t.required, path, trait)
+}
+
+// secureBoot requires a host that can.
+func (r *resourceRequest) secureBoot(g *guest) {
+	if g.word("os:secure_boot", "required", "disabled", "optional") == "required" {
+		r.require(g.at("os:secure_boot", "os_secure_boot"), "COMPUTE_SECURITY_UEFI_SECURE_BOOT")
+	}
+}
+
+// statelessFirmware requires a host that can; only images ask for it, and they
+// must boot by UEFI.
+func (r *resourceRequest) statelessFirmware(g *guest) {
+	if !truthy(g.image["hw_firmware_stateless"]) {
+		return
+	}
+	path := at(g.spec.Path+".image.properties", "hw_firmware_stateless")
+	if g.image["hw_firmware_type"] != "uefi" {
+		r.invalid(path, "needs hw_firmware_type uefi")
+	}
+	r.require(path, "COMPUTE_SECURITY_STATELESS_FIRMWARE")
+}
+
+// memoryEncryption takes a slot of a host that encrypts guests' memory.
+func (r *resourceRequest) memoryEncryption(g *guest) {
+	const key = "hw:mem_encryption"
+	if !g.flag(key) {
+		return
+	}
+	if g.image["hw_firmware_type"] != "uefi" {
+		r.invalid(g.at(key, property(key)), "needs an image with hw_firmware_type uefi")
+	}
+	if m := g.image["hw_machine_type"]; m != "" && !strings.Contains(m, "q35") {
+		r.invalid(g.at(key, property(key)), "needs a q35 machine type, the image has %s", shorten(m))
+	}
+	r.group("").resources["MEM_ENCRYPTION_CONTEXT"] = 1
+}

@@ -1,0 +1,28 @@
+package nova
+
+import "cellgate/schedule"
+
+// Options are Nova's options that the translation of a request reads, by their
+// names there (section scheduler). The zero value has Nova's defaults.
+type Options struct {
+	// LimitTenants is limit_tenants_to_placement_aggregate.
+	LimitTenants bool
+	// TenantsRequireAggregate is placement_aggregate_required_for_tenants.
+	TenantsRequireAggregate bool
+	// ImageTypeSupport is query_placement_for_image_type_support.
+	ImageTypeSupport bool
+	// IsolateAggregates is enable_isolated_aggregate_filtering.
+	IsolateAggregates bool
+	// ImageMetadata is image_metadata_prefilter.
+	ImageMetadata bool
+}
+
+// Compile is the function of this name, under the options.
+func (o *Options) Compile(s Spec) (r schedule.Request, ignored []string, err error) {
+	f := findings{options: o}
+	r = f.compile(&s)
+	if err := f.err(); err != nil {
+		return schedule.Request{}, nil, err
+	}
+	return r, f.ignored, nil
+}

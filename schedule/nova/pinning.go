@@ -1,0 +1,124 @@
+package nova
+
+import "fmt"
+
+// pcpu is the class of dedicated CPUs.
+const pcpu = "PCPU"
+
+// pinning asks for PCPU instead of VCPU under the policies dedicated and mixed,
+// with one more for emulator threads that are isolated, and for or against
+// hyperthreading by the thread policy
+// (ResourceRequest._translate_pinning_policies).
+func (r *resourceRequest) pinning(g *guest) {
+	policy, threads, emulator := g.cpuPolicy(), g.threadPolicy(), g.emulatorPolicy()
+	unsuffixed := r.group("")
+	switch policy {
+	case "dedicated":
+		r.pinned = true
+		unsuffixed.resources[pcpu] = g.spec.Flavor.VCPUs
+	case "mixed":
+		dedicated, realtime := g.dedicatedCPUs(), g.realtimeCPUs(emulator)
+		n := int64(len(dedicated))
+		if n == 0 {
+			n = int64(len(realtime))
+		}
+		unsuffixed.resources[vcpu] = g.spec.Flavor.VCPUs - n
+		unsuffixed.resources[pcpu] = n
+	}
+	if (policy == "dedicated" || policy == "mixed") && emulator == "isolate" {
+		unsuffixed.resources[pcpu]++
+	}
+	const trait = "HW_CPU_HYPERTHREADING"
+	path := g.at("hw:cpu_thread_policy", "hw_cpu_thread_policy")
+	switch threads {
+	case "isolate":
+		unsuffixed.add(unsuffixed.forbidden, path, trait)
+	case "require":
+		unsuffixed.add(unsuffixed.required, path, trait)
+	}
+}
+
+// cpuPolicy joins the flavor's policy and the image's, which may not ask for more
+// than the flavor allows (get_cpu_policy_constraint).
+func (g *guest) cpuPolicy() string {
+	const key = "hw:cpu_policy"
+	flavor, image := g.words(key, "dedicated", "shared", "mixed")
+	if flavor == "mixed" && image == "dedicated" || flavor == "shared" && (image == "mixed" || image == "dedicated") {
+		g.invalid(g.at(key, property(key)), "is %s, but the image has hw_cpu_policy=%s", flavor, image)
+	}
+	if flavor != "" {
+		return flavor
+	}
+	return image
+}
+
+// threadPolicy: the image decides unless the flavor names another than prefer
+// (get_cpu_thread_policy_constraint). A flavor's prefer stands against the
+// image's.
+func (g *guest) threadPolicy() string {
+	const key = "hw:cpu_thread_policy"
+	flavor, image := g.words(key, "prefer", "isolate", "require")
+	switch {
+	case flavor == "":
+		return image
+	case flavor != "prefer" && image != "" && image != flavor:
+		g.invalid(g.at(key, property(key)), "is %s, but the image has hw_cpu_thread_policy=%s", flavor, image)
+	}
+	return flavor
+}
+
+// emulatorPolicy is where emulator threads run; only flavors say.
+func (g *guest) emulatorPolicy() string {
+	flavor, _ := g.words("hw:emulator_threads_policy", "share", "isolate")
+	return flavor
+}
+
+// dedicatedCPUs are those of hw:cpu_dedicated_mask; some, but not all, of the
+// flavor's.
+func (g *guest) dedicatedCPUs() cpuSet {
+	const key = "hw:cpu_dedicated_mask"
+	mask := g.spec.Flavor.ExtraSpecs[key]
+	if mask == "" {
+		return nil
+	}
+	cpus, problem := cpusOf(mask, g.spec.Flavor.VCPUs)
+	switch {
+	case problem != "":
+	case len(cpus) == 0 || int64(len(cpus)) == g.spec.Flavor.VCPUs:
+		problem = "must leave some CPUs shared and some dedicated"
+	}
+	if problem != "" {
+		g.invalid(at(g.spec.Path+".flavor.extra_specs", key), "%s", problem)
+		return nil
+	}
+	return cpus
+}
+
+// realtimeCPUs are those of the realtime mask, the image's before the flavor's
+// (get_realtime_cpu_constraint); nil when realtime is off.
+func (g *guest) realtimeCPUs(emulator string) cpuSet {
+	const key = "hw:cpu_realtime_mask"
+	if !truthy(g.spec.Flavor.ExtraSpecs["hw:cpu_realtime"]) {
+		return nil
+	}
+	mask := g.image[property(key)]
+	if mask == "" {
+		mask = g.spec.Flavor.ExtraSpecs[key]
+	}
+	if mask == "" {
+		mask = fmt.Sprintf("0-%d", g.spec.Flavor.VCPUs-1)
+	}
+	cpus, problem := cpusOf(mask, g.spec.Flavor.VCPUs)
+	switch {
+	case problem != "":
+	case len(cpus) == 0:
+		problem = "must leave some CPUs"
+	case int64(len(cpus)) == g.spec.Flavor.VCPUs && emulator == "":
+		problem = "must leave a CPU for emulator threads, or hw:emulator_threads_policy must be set"
+	}
+	if problem != "" {
+		g.invalid(g.at(key, property(key)), "%s", problem)
+		return nil
+	}
+	return cpus
+}

@@ -1,0 +1,11 @@
+package nova
+
+// accelerators (accelerators_filter): a flavor with a device profile needs a
+// compute that knows accelerators. The devices themselves are asked for by
+// requested_resources.
+func (p *prefiltering) accelerators() {
+	const key = "accel:device_profile"
+	if p.spec.Flavor.ExtraSpecs[key] != "" {
+		p.requireRoot(at(p.spec.Path+".flavor.extra_specs", key), "COMPUTE_ACCELERATORS")
+	}
+}

@@ -1,0 +1,145 @@
+package nova
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"cellgate/schedule"
+)
+
+// TestPrefilters holds what each request filter and translation adds; those that
+// Nova 26.2.2 has are compared with it as well (TestResourceRequestIsNovas).
+func TestPrefilters(t *testing.T) {
+	always := []string{"!COMPUTE_STATUS_DISABLED"}
+	cases := map[string]struct {
+		specs, image map[string]string
+		options      Options
+		format       string
+		bfv          bool
+		traits       []string // beside always
+		wrong        string
+	}{
+		"nothing": {},
+		"packed":  {specs: map[string]string{"hw:virtio_packed_ring": "yes"}, traits: []string{"COMPUTE_NET_VIRTIO_PACKED"}},
+		"packed by image, refused by flavor": {
+			specs: map[string]string{"hw:virtio_packed_ring": "no"}, image: map[string]string{"hw_virtio_packed_ring": "true"},
+			wrong: `flavor.extra_specs["hw:virtio_packed_ring"]`,
+		},
+		"virtio sound":   {image: map[string]string{"hw_sound_model": "virtio"}, traits: []string{"COMPUTE_SOUND_MODEL_VIRTIO"}},
+		"other sound":    {image: map[string]string{"hw_sound_model": "ac97"}},
+		"unknown sound":  {specs: map[string]string{"hw:sound_model": "loud"}, wrong: `flavor.extra_specs["hw:sound_model"]`},
+		"vTPM":           {specs: map[string]string{"hw:tpm_version": "2.0"}, traits: []string{"COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER"}},
+		"vTPM of a host": {specs: map[string]string{"hw:tpm_version": "1.2", "hw:tpm_secret_security": "host"}, traits: []string{"COMPUTE_SECURITY_TPM_1_2", "COMPUTE_SECURITY_TPM_SECRET_SECURITY_HOST"}},
+		"vTPM secret of no kind": {
+			specs: map[string]string{"hw:tpm_version": "1.2", "hw:tpm_secret_security": "none"}, wrong: `flavor.extra_specs["hw:tpm_secret_security"]`,
+		},
+		"vTPM secret without a TPM": {specs: map[string]string{"hw:tpm_secret_security": "none"}},
+		"address width":             {specs: map[string]string{"hw:maxphysaddr_mode": "emulate", "hw:maxphysaddr_bits": "42"}, traits: []string{"COMPUTE_ADDRESS_SPACE_EMULATED"}},
+		"address width of images":   {image: map[string]string{"hw_maxphysaddr_mode": "passthrough"}, traits: []string{"COMPUTE_ADDRESS_SPACE_PASSTHROUGH"}},
+		"stateless firmware":        {image: map[string]string{"hw_firmware_stateless": "true", "hw_firmware_type": "uefi"}, traits: []string{"COMPUTE_SECURITY_STATELESS_FIRMWARE"}},
+		"stateless BIOS":            {image: map[string]string{"hw_firmware_stateless": "true"}, wrong: `image.properties["hw_firmware_stateless"]`},
+		"image type":                {options: Options{ImageTypeSupport: true}, format: "qcow2", traits: []string{"COMPUTE_IMAGE_TYPE_QCOW2"}},
+		"image type without option": {format: "qcow2"},
+		"image type from a volume":  {options: Options{ImageTypeSupport: true}, bfv: true},
+		"image type not known":      {options: Options{ImageTypeSupport: true}, wrong: "image.disk_format"},
+		"image metadata":            {options: Options{ImageMetadata: true}, image: map[string]string{"hw_disk_bus": "virtio", "hw_vif_model": "igb"}, traits: []string{"COMPUTE_NET_VIF_MODEL_IGB", "COMPUTE_STORAGE_BUS_VIRTIO"}},
+		"image metadata and vIOMMU": {options: Options{ImageMetadata: true}, image: map[string]string{"hw_disk_bus": "virtio", "hw_viommu_model": "intel"}},
+		"accelerators are refused":  {specs: map[string]string{"accel:device_profile": "p"}, wrong: `flavor.extra_specs["accel:device_profile"]`},
+		"suffixed are refused":      {specs: map[string]string{"resources1:VGPU": "1"}, wrong: `flavor.extra_specs["resources1:VGPU"]`},
+		"dedicated are refused":     {specs: map[string]string{"hw:cpu_policy": "dedicated"}, wrong: `flavor.extra_specs["hw:cpu_policy"]`},
+		"disabled hosts are wanted": {specs: map[string]string{"trait:COMPUTE_STATUS_DISABLED": "required"}, wrong: "request_level_params.root_forbidden"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			r, _, err := c.options.Compile(Spec{
+				Path: "r", Flavor: Flavor{VCPUs: 1, ExtraSpecs: c.specs}, ImageProperties: c.image, DiskFormat: c.format, BootFromVolume: c.bfv,
+			})
+			if c.wrong != "" {
+				if err == nil || !strings.Contains(err.Error(), "r."+c.wrong) {
+					t.Fatalf("%v, want r.%s", err, c.wrong)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := slices.Clone(r.Required)
+			for _, f := range r.Forbidden {
+				got = append(got, "!"+f)
+			}
+			if want := append(c.traits, always...); !slices.Equal(got, want) {
+				t.Errorf("%v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// TestPrefiltersOfAggregates: the conditions that cells evaluate.
+func TestPrefiltersOfAggregates(t *testing.T) {
+	s := Spec{
+		Path: "r", ProjectID: "p", RequiredTraits: []string{"CUSTOM_ROOT"},
+		Flavor:          Flavor{VCPUs: 1, ExtraSpecs: map[string]string{"trait:CUSTOM_F": "required", "os:secure_boot": "required"}},
+		ImageProperties: map[string]string{"trait:CUSTOM_I": "required"},
+	}
+	on := Options{LimitTenants: true, IsolateAggregates: true}
+	r, _, err := on.Compile(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What is asked of the root provider by other ways opens no aggregate.
+	want := []string{"COMPUTE_SECURITY_UEFI_SECURE_BOOT", "CUSTOM_F", "CUSTOM_I"}
+	if r.Tenant != "p" || r.Isolated == nil || !slices.Equal(r.Isolated.Traits, want) {
+		t.Errorf("tenant %q, isolation %+v, want p and %v", r.Tenant, r.Isolated, want)
+	}
+	s.Hints = map[string][]string{"_nova_check_type": {"rebuild"}}
+	if r, _, err = on.Compile(s); err != nil || r.Tenant != "" || r.Isolated != nil || r.Forbidden != nil {
+		t.Errorf("a rebuild is restricted: %+v, %v", r, err)
+	}
+	if r, _, err = Compile(s); err != nil || r.Tenant != "" || r.Isolated != nil {
+		t.Errorf("restricted by default: %+v, %v", r, err)
+	}
+}
+
+// TestImageMetadataIsReported: under the option, what it reads is not among what is
+// ignored.
+func TestImageMetadataIsReported(t *testing.T) {
+	s := Spec{Path: "r", Flavor: Flavor{VCPUs: 1}, ImageProperties: map[string]string{"hw_disk_bus": "virtio", "hw_rng_model": "virtio"}}
+	_, without, err := Compile(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, with, err := (&Options{ImageMetadata: true}).Compile(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bus, rng := `r.image.properties["hw_disk_bus"]`, `r.image.properties["hw_rng_model"]`
+	if !slices.Equal(without, []string{bus, rng}) || !slices.Equal(with, []string{rng}) {
+		t.Errorf("ignored %v, and %v with the option", without, with)
+	}
+}
+
+// TestPCPUTakesThePlaceOfVCPU: a flavor that names PCPU gets no VCPU.
+func TestPCPUTakesThePlaceOfVCPU(t *testing.T) {
+	r, _, err := Compile(Spec{Path: "r", Flavor: Flavor{VCPUs: 4, ExtraSpecs: map[string]string{"resources:PCPU": "4"}}})
+	if want := []schedule.Amount{{Class: "PCPU", N: 4}}; err != nil || !slices.Equal(r.Resources, want) {
+		t.Errorf("%v, %v, want %v", r.Resources, err, want)
+	}
+}
+
+func FuzzCPUsOf(f *testing.F) {
+	for _, mask := range []string{"0-3", "^0", "1,^1", "^0-1,3", " 2 - 3 ", "0-999999999999", "9223372036854775807", "^"} {
+		f.Add(mask, int64(4))
+	}
+	f.Fuzz(func(t *testing.T, mask string, n int64) {
+		cpus, problem := cpusOf(mask, n)
+		if problem != "" && cpus != nil {
+			t.Fatalf("%q gives %v and %s", mask, cpus, problem)
+		}
+		for c := range cpus {
+			if c < 0 || c >= n {
+				t.Fatalf("%q of %d has CPU %d", mask, n, c)
+			}
+		}
+	})
+}

@@ -1,0 +1,22 @@
+package nova
+
+import "strings"
+
+// tpmSecretSecurity (tpm_secret_security_filter): a virtual TPM needs a host that
+// keeps its secret the way the flavor says, user when it does not.
+func (p *prefiltering) tpmSecretSecurity() {
+	const key = "hw:tpm_secret_security"
+	if p.tpmVersion() == "" {
+		return
+	}
+	security := p.spec.Flavor.ExtraSpecs[key]
+	switch security {
+	case "":
+		security = "user"
+	case "user", "host", "deployment":
+	default:
+		p.invalid(at(p.spec.Path+".flavor.extra_specs", key), "TPM secret security %q is not supported: user, host and deployment are", shorten(security))
+		return
+	}
+	p.requireRoot(p.at("hw:tpm_version", "hw_tpm_version"), "COMPUTE_SECURITY_TPM_SECRET_SECURITY_"+strings.ToUpper(security))
+}

@@ -1,0 +1,213 @@
+package nova
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// resourceRequest is what a flavor and an image ask of Placement, in its groups
+// (nova/scheduler/utils.py, ResourceRequest). The unsuffixed group has the
+// suffix "".
+type resourceRequest struct {
+	*findings
+	groups map[string]*requestGroup
+	policy string
+	// root are traits asked of the root provider.
+	root *traits
+	// fromFlavor is how many suffixed groups the flavor named.
+	fromFlavor int
+	// pinned: dedicated CPUs are asked for, so that Nova asks a second time, for
+	// VCPU, unless disable_fallback_pcpu_query is set.
+	pinned bool
+}
+
+// requestGroup is what one provider is to have; the unsuffixed group's may be
+// spread over a tree.
+type requestGroup struct {
+	resources map[string]int64
+	*traits
+}
+
+// specKey is an extra spec that asks for resources or a trait, with its suffix.
+var specKey = regexp.MustCompile(`^(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)$`)
+
+// build makes the resource request of a flavor and an image. With pinning off it
+// is the second that Nova asks for dedicated CPUs: VCPU instead of PCPU, none of
+// the traits of CPU policies.
+func (f *findings) build(s *Spec, pinning bool) *resourceRequest {
+	r := newResourceRequest(f)
+	g := newGuest(f, s)
+	r.extraSpecs(s)
+	for suffix := range r.groups {
+		if suffix != "" {
+			r.fromFlavor++
+		}
+	}
+	r.imageTraits(s)
+	if pinning {
+		r.pinning(g)
+	}
+	r.flavor(s)
+	r.memoryEncryption(g)
+	r.persistentMemory(g)
+	r.virtualTPM(g)
+	r.pciAffinity(g)
+	r.secureBoot(g)
+	r.addressWidth(g)
+	r.statelessFirmware(g)
+	r.stripZeros()
+	return r
+}
+
+func newResourceRequest(f *findings) *resourceRequest {
+	return &resourceRequest{findings: f, groups: map[string]*requestGroup{}, root: newTraits(f)}
+}
+
+func (r *resourceRequest) group(suffix string) *requestGroup {
+	g := r.groups[suffix]
+	if g == nil {
+		g = &requestGroup{resources: map[string]int64{}, traits: newTraits(r.findings)}
+		r.groups[suffix] = g
+	}
+	return g
+}
+
+// extraSpecs takes resources[S]:CLASS, trait[S]:NAME and group_policy. A policy
+// that is none has no effect. Nova reads over amounts, classes and traits that are
+// none as well, with a warning; here they are refused.
+func (r *resourceRequest) extraSpecs(s *Spec) {
+	path := s.Path + ".flavor.extra_specs"
+	for _, key := range sortedKeys(s.Flavor.ExtraSpecs) {
+		where, value := at(path, key), s.Flavor.ExtraSpecs[key]
+		if key == "group_policy" {
+			if value == "none" || value == "isolate" {
+				r.policy = value
+			}
+			continue
+		}
+		m := specKey.FindStringSubmatch(key)
+		if m == nil {
+			continue
+		}
+		if m[1] == "trait" {
+			r.group(m[2]).extraSpec(where, m[3], value)
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		switch {
+		case !r.class(where, m[3]):
+		case err != nil:
+			r.invalid(where, "must be an integer, not %q", shorten(value))
+		case r.inRange(where, n):
+			r.group(m[2]).resources[m[3]] = n
+		}
+	}
+}
+
+// imageTraits takes trait:NAME=required; images ask for nothing else.
+func (r *resourceRequest) imageTraits(s *Spec) {
+	path := s.Path + ".image.properties"
+	for _, key := range sortedKeys(s.ImageProperties) {
+		name, ok := strings.CutPrefix(key, "trait:")
+		if !ok {
+			continue
+		}
+		where, value := at(path, key), s.ImageProperties[key]
+		if value != "required" {
+			r.invalid(where, "must be required, not %q: images only require traits", shorten(value))
+			continue
+		}
+		g := r.group("")
+		g.add(g.required, where, name)
+	}
+}
+
+// flavor adds the flavor's own amounts, of the classes that no group has, be it
+// with 0: PCPU takes the place of VCPU.
+func (r *resourceRequest) flavor(s *Spec) {
+	own := s.Flavor.Resources(s.BootFromVolume)
+	asked := func(class string) bool {
+		for _, g := range r.groups {
+			if _, ok := g.resources[class]; ok {
+				return true
+			}
+		}
+		return false
+	}
+	for _, class := range sortedKeys(own) {
+		if !asked(class) && (class != vcpu || !asked(pcpu)) {
+			r.group("").resources[class] = own[class]
+		}
+	}
+}
+
+// stripZeros drops amounts of 0, and the groups that are left with nothing.
+func (r *resourceRequest) stripZeros() {
+	for suffix, g := range r.groups {
+		for class, n := range g.resources {
+			if n == 0 {
+				delete(g.resources, class)
+			}
+		}
+		if len(g.resources)+len(g.required)+len(g.forbidden) == 0 {
+			delete(r.groups, suffix)
+		}
+	}
+}
+
+// requiredTraits are those of all groups, sorted.
+func (r *resourceRequest) requiredTraits() []string {
+	var out []string
+	for _, g := range r.groups {
+		out = append(out, sortedKeys(g.required)...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// rootTraits joins those of the root provider and of the unsuffixed group: of a
+// host, only the root's resources and traits are known.
+func (r *resourceRequest) rootTraits() (required, forbidden []string) {
+	all := newTraits(r.findings)
+	all.join(r.root)
+	if g := r.groups[""]; g != nil {
+		all.join(g.traits)
+	}
+	return all.sets()
+}
+
+// query writes the request as GET /allocation_candidates takes it, without a
+// limit: what it is compared with Nova's by.
+func (r *resourceRequest) query() string {
+	var params [][2]string
+	add := func(key, value string) { params = append(params, [2]string{key, value}) }
+	if r.policy != "" {
+		add("group_policy", r.policy)
+	}
+	if v := r.root.text(); v != "" {
+		add("root_required", v)
+	}
+	for suffix, g := range r.groups {
+		var amounts []string
+		for class, n := range g.resources {
+			amounts = append(amounts, class+":"+strconv.FormatInt(n, 10))
+		}
+		sort.Strings(amounts)
+		add("resources"+suffix, strings.Join(amounts, ","))
+		if v := g.text(); v != "" {
+			add("required"+suffix, v)
+		}
+	}
+	slices.SortFunc(params, func(a, b [2]string) int {
+		return strings.Compare(a[0]+"\x00"+a[1], b[0]+"\x00"+b[1])
+	})
+	var out []string
+	for _, p := range params {
+		out = append(out, p[0]+"="+url.QueryEscape(p[1]))
+	}
+	return strings.Join(out, "&")
+}
