@@ -90,6 +90,7 @@ type Gateway struct {
 	// onBreaker is Deps.OnBreaker.
 	onBreaker func(cell, replica string, from, to gobreaker.State)
 	hints     *hints
+	flights   *flights
 	// decisions writes down what was decided.
 	decisions *recorder
 	ready     chan struct{}
@@ -111,7 +112,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	if err := checkConfig(cfg); err != nil {
 		return nil, err
 	}
-	g := &Gateway{cfg: cfg, log: deps.Log, now: deps.Now, tel: deps.Telemetry, onBreaker: deps.OnBreaker, hints: newHints(maxHints), ready: make(chan struct{})}
+	g := &Gateway{cfg: cfg, log: deps.Log, now: deps.Now, tel: deps.Telemetry, onBreaker: deps.OnBreaker, hints: newHints(maxHints), flights: newFlights(), ready: make(chan struct{})}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}

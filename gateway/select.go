@@ -83,7 +83,8 @@ type place struct {
 //  1. Admit: bound the deadline, shed when overloaded. (Field rules were checked
 //     by the server.)
 //  2. Translate to a schedule.Request; fix the seed and the fingerprint. For a
-//     rebuild, find the instance's host.
+//     rebuild, find the instance's host. Wait while the same request runs
+//     already (flight.go).
 //  3. Route: leave out the cells that cannot hold it, whatever their load.
 //  4. Propose and merge: ask the others, in rounds. Claims that the consumers
 //     hold already are kept when they are this request's own, and left in place
@@ -110,6 +111,11 @@ func (g *Gateway) selectDestinations(ctx context.Context, req *cellgatev1.Select
 	if err != nil {
 		return nil, err
 	}
+	land, err := s.takeTurn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer land()
 	resp, err := s.decide(ctx)
 	return resp, s.record(ctx, resp, err)
 }
