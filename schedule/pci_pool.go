@@ -8,8 +8,8 @@ import (
 
 // pciPool is what the devices of a pool share (nova/pci/stats.py).
 type pciPool struct {
-	// properties by key, in lower case; None where Nova has none.
-	properties map[string]PCIProperty
+	// properties have their values in lower case; None where Nova has none.
+	properties []PCIProperty
 	node       int64
 	hasNode    bool
 	// kind of device: type-PF and type-vdpa are only given to who asks for them,
@@ -72,10 +72,16 @@ func readPool(v *value) (p pciPool, free int64, problem string) {
 		}
 		d = v.dict
 	}
-	p.properties = map[string]PCIProperty{}
 	add := func(key string, v value) bool {
-		x := PCIProperty{Key: key, Value: strings.ToLower(v.String()), None: v.kind == absent}
-		p.properties[key] = x
+		x := PCIProperty{Key: key, None: v.kind == absent}
+		if !x.None {
+			x.Value = strings.ToLower(v.String())
+		}
+		if was := p.property(key); was != nil {
+			*was = x
+		} else {
+			p.properties = append(p.properties, x)
+		}
 		return v.kind <= text
 	}
 	for _, key := range d.keys {
@@ -95,7 +101,7 @@ func readPool(v *value) (p pciPool, free int64, problem string) {
 		}
 	}
 	for _, key := range []string{"vendor_id", "product_id"} {
-		if _, ok := p.properties[key]; !ok {
+		if p.property(key) == nil {
 			return p, 0, key + " is missing"
 		}
 	}
@@ -107,7 +113,9 @@ func readPool(v *value) (p pciPool, free int64, problem string) {
 		return p, 0, "numa_node must be an integer"
 	}
 	p.kind = p.text(d, pciType)
-	p.remote = truthyWord(p.properties[pciRemote].Value)
+	if remote := p.property(pciRemote); remote != nil {
+		p.remote = truthyWord(remote.Value)
+	}
 	return p, free, ""
 }
 
@@ -152,11 +160,21 @@ func (p *pciPool) has(want *PCIProperty) bool {
 	case pciCount:
 		return false
 	}
-	got, ok := p.properties[want.Key]
-	if !ok || got.None {
+	got := p.property(want.Key)
+	if got == nil || got.None {
 		return want.None
 	}
-	return !want.None && strings.EqualFold(got.Value, want.Value)
+	return !want.None && (got.Value == want.Value || strings.EqualFold(got.Value, want.Value))
+}
+
+// property gives what the pool has under a key; nil for nothing.
+func (p *pciPool) property(key string) *PCIProperty {
+	for i := range p.properties {
+		if p.properties[i].Key == key {
+			return &p.properties[i]
+		}
+	}
+	return nil
 }
 
 // asksFor reports whether a spec names the kind of device.

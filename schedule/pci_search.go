@@ -54,19 +54,14 @@ func (s *pciSearch) filter(hw *hardware, r *PCIRequest, ids []int64) (bool, *pyE
 	if err := s.near(hw, r, ids); err != nil {
 		return false, err
 	}
-	drop := func(unwanted func(p *pciPool) bool) {
-		s.pools = slices.DeleteFunc(s.pools, func(i int) bool { return unwanted(&hw.pools[i]) })
-	}
-	if !r.asksFor(physicalFunction) {
-		drop(func(p *pciPool) bool { return p.kind == physicalFunction })
-	}
-	if !r.asksFor(vdpaDevice) {
-		drop(func(p *pciPool) bool { return p.kind == vdpaDevice })
-	}
-	if !r.asksRemote() {
-		drop(func(p *pciPool) bool { return p.remote })
-	}
+	s.pools = slices.DeleteFunc(s.pools, func(i int) bool { return hw.pools[i].spared(r) })
 	return s.left() >= r.Count, nil
+}
+
+// spared: the devices are only for those that ask for them by kind.
+func (p *pciPool) spared(r *PCIRequest) bool {
+	return p.kind == physicalFunction && !r.asksFor(physicalFunction) || p.kind == vdpaDevice && !r.asksFor(vdpaDevice) ||
+		p.remote && !r.asksRemote()
 }
 
 func (s *pciSearch) left() (n int64) {

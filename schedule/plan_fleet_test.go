@@ -153,6 +153,9 @@ func makeHost(rng *rand.Rand, seed uint64, kinds int, tight bool) Host {
 	}
 	h.Disabled, h.Down = rng.IntN(20) == 0, rng.IntN(20) == 0
 	h.Facts = kindFacts[k.IntN(len(kindFacts)-1)]
+	if k.IntN(3) == 0 {
+		h.Facts = oneOf(k, hardwareFacts)
+	}
 	return h
 }
 
@@ -294,6 +297,10 @@ func (s *scenario) drawRules(t *rapid.T) {
 			s.rules.Options = DefaultOptions()
 		}
 		s.rules.Options.SubsetSize = evenly(2, 12).Draw(t, "subset")
+	}
+	if s.request.Nova != nil && sometimes(t, 2, "cells and devices") {
+		s.rules.Filters = []string{HostFilter, ComputeFilter, ResourceFilter, NUMAFilter, PCIFilter}
+		return
 	}
 	if sometimes(t, 6, "all filters") {
 		for _, f := range Filters() {

@@ -1,0 +1,157 @@
+package nova
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"os"
+	"testing"
+
+	"cellgate/schedule"
+)
+
+// hardwareCase is a line of testdata/nova-hardware.jsonl.gz: one host's topology
+// and devices, one request, and what Nova 26.2.2's NUMATopologyFilter and
+// PciPassthroughFilter said before each of up to four instances of it, every one
+// fitted from the request as it came; then how the host state stood. Rows and
+// requests were drawn at random.
+type hardwareCase struct {
+	NUMATopology string  `json:"numa_topology"`
+	PCIStats     *string `json:"pci_stats"`
+	CPURatio     float64 `json:"cpu_allocation_ratio"`
+	RAMRatio     float64 `json:"ram_allocation_ratio"`
+	Request      struct {
+		NUMATopology    map[string]any `json:"numa_topology"`
+		PCIRequests     map[string]any `json:"pci_requests"`
+		NetworkMetadata map[string]any `json:"network_metadata"`
+	} `json:"request"`
+	ExtraSpecs map[string]any `json:"extra_specs"`
+	Steps      []struct {
+		NUMA    bool   `json:"numa"`
+		PCI     bool   `json:"pci"`
+		Raises  string `json:"raises"`
+		IOOps   int64  `json:"io_ops"`
+		Devices int64  `json:"devices"`
+	} `json:"steps"`
+}
+
+// query makes the request as nova_request_spec has it.
+func (c *hardwareCase) query(t *testing.T, form map[string]any) *schedule.Query {
+	t.Helper()
+	m := clone(form)
+	data := m[dataKey].(map[string]any)
+	for key := range data {
+		if key != "flavor" {
+			delete(data, key)
+		}
+	}
+	put(m, "/flavor//extra_specs", c.ExtraSpecs)
+	put(m, "/image", object1("ImageMeta", "1.8", map[string]any{"properties": object1("ImageMetaProps", "1.34", map[string]any{})}))
+	if c.Request.NUMATopology != nil {
+		put(m, "/numa_topology", c.Request.NUMATopology)
+	}
+	if c.Request.NetworkMetadata != nil {
+		put(m, "/network_metadata", c.Request.NetworkMetadata)
+	}
+	put(m, "/pci_requests", c.Request.PCIRequests)
+	tr, err := FromPrimitive(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := schedule.DefaultOptions()
+	options.StrictNova = true
+	return &schedule.Query{
+		Request: &tr.Request, Limit: 1,
+		Rules: &schedule.Rules{
+			Filters:  []string{schedule.NUMAFilter, schedule.PCIFilter},
+			Weighers: []schedule.Weigher{{Name: schedule.IoOpsWeigher, Multiplier: -1}, {Name: schedule.PCIWeigher, Multiplier: 1}},
+			Options:  options,
+		},
+	}
+}
+
+// Hosts pass, raise and are used up as in Nova.
+func TestHardwareIsNovas(t *testing.T) {
+	f, err := os.Open("testdata/nova-hardware.jsonl.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, form := schedule.ID{1}, primitive(t)
+	lines := bufio.NewScanner(z)
+	lines.Buffer(nil, 1<<20)
+	cases, passed, later, raised := 0, 0, 0, 0
+	for ; lines.Scan(); cases++ {
+		var c hardwareCase
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			t.Fatal(err)
+		}
+		pci := text(c.PCIStats)
+		h := schedule.Host{
+			UUID:  id,
+			View:  schedule.View{CPURatio: c.CPURatio, RAMRatio: c.RAMRatio},
+			Facts: schedule.ParseFacts(schedule.FactTexts{NUMATopology: c.NUMATopology, PCIPools: pci}),
+		}
+		if h.View.PCIFree, err = pciFree(c.PCIStats); err != nil || len(h.Facts.Failed) > 0 {
+			t.Fatalf("case %d: %v, %v", cases, err, h.Facts.Failed)
+		}
+		e := schedule.NewTable().Edit()
+		e.PutHost(h)
+		table, q := e.Table(), c.query(t, form)
+		for i, want := range c.Steps {
+			q.Rules.Filters = []string{schedule.NUMAFilter}
+			got := ask1(t, table, q)
+			if class := classOf(got.Raised); got.Passed == 1 != want.NUMA || class != want.Raises {
+				t.Fatalf("case %d, instance %d: NUMATopologyFilter passes %v (raises %q), want %v (%q)\n%s",
+					cases, i, got.Passed == 1, class, want.NUMA, want.Raises, lines.Bytes())
+			}
+			q.Rules.Filters = []string{schedule.PCIFilter}
+			if got := ask1(t, table, q); got.Passed == 1 != want.PCI {
+				t.Fatalf("case %d, instance %d: PciPassthroughFilter passes %v, want %v\n%s", cases, i, got.Passed == 1, want.PCI, lines.Bytes())
+			}
+			raised += len(want.Raises)
+			if !want.NUMA || !want.PCI {
+				break
+			}
+			passed++
+			if i > 0 {
+				later++
+			}
+			e := table.Edit()
+			e.Take(schedule.Take{Host: id, Instance: schedule.ID{2, byte(i)}}, q.Request)
+			table = e.Table()
+			after, _ := table.Host(id)
+			if after.View.NumIOOps != want.IOOps || after.View.PCIFree != want.Devices {
+				t.Fatalf("case %d, after instance %d: %d io operations and %d devices, want %d and %d\n%s",
+					cases, i, after.View.NumIOOps, after.View.PCIFree, want.IOOps, want.Devices, lines.Bytes())
+			}
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d cases, %d instances placed, %d of them after others", cases, passed, later)
+	if cases < 2000 || passed < cases/2 || later < cases/4 || raised == 0 {
+		t.Errorf("the cases show too little")
+	}
+}
+
+func ask1(t *testing.T, table *schedule.Table, q *schedule.Query) *schedule.Proposal {
+	t.Helper()
+	p, err := table.Propose(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func classOf(r *schedule.Raised) string {
+	if r == nil {
+		return ""
+	}
+	return r.Class
+}
