@@ -9,15 +9,19 @@ import (
 // cpuSet is a set of CPU numbers.
 type cpuSet map[int64]bool
 
-// maxMasked bounds what a mask may make of a few bytes.
-const maxMasked = 1 << 16
+// maxMask bounds a mask's text, in bytes; with maxGuestCPUs it bounds what is made
+// of it.
+const maxMask = 4096
 
 // cpusOf reads a mask of a guest's CPUs 0 to n-1: numbers and ranges separated by
 // commas; ^ takes a number or a range out again, and a mask that begins with it
 // takes out of all. problem says what is wrong with it.
 func cpusOf(mask string, n int64) (cpus cpuSet, problem string) {
-	if n > maxMasked {
-		return nil, fmt.Sprintf("is for a flavor of %d CPUs, masks are read for at most %d", n, maxMasked)
+	switch {
+	case n > maxGuestCPUs:
+		return nil, fmt.Sprintf("is for a flavor of %d CPUs, masks are read for at most %d", n, maxGuestCPUs)
+	case len(mask) > maxMask:
+		return nil, fmt.Sprintf("has %d bytes, the most is %d", len(mask), maxMask)
 	}
 	in, out := cpuSet{}, cpuSet{}
 	if strings.HasPrefix(strings.TrimSpace(mask), "^") {

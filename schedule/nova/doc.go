@@ -10,11 +10,14 @@
 // Two doors lead to the same code: FromPrimitive for the versioned object, and
 // Compile for a Spec that a caller filled from its own form.
 //
+// What Nova asks Placement for of a flavor and an image is resourceRequest's; its
+// request filters are prefilter_*.go, a file each. docs/nova-placement.md has both.
+//
 // Field paths leave out the "nova_object.data" levels:
 // nova_request_spec.flavor.extra_specs["hw:numa_nodes"] is the extra spec of the
 // flavor object inside the RequestSpec object, and
 // nova_request_spec.flavor["nova_object.version"] is that object's version.
 //
-// Tests that hold this: TestGolden (what Nova 26.2.2 answered), FuzzFromPrimitive
-// (no input panics).
+// Tests that hold this: TestGolden and TestResourceRequestIsNovas (what Nova 26.2.2
+// answered), FuzzFromPrimitive (no input panics), FuzzCompile.
 package nova

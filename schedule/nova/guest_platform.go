@@ -27,9 +27,13 @@ func (r *resourceRequest) pciAffinity(g *guest) {
 
 // persistentMemory takes one namespace for each label of hw:pmem, by class.
 func (r *resourceRequest) persistentMemory(g *guest) {
-	for label := range strings.SplitSeq(g.spec.Flavor.ExtraSpecs["hw:pmem"], ",") {
-		if label = strings.TrimSpace(label); label != "" {
-			r.group("").resources[customClass("PMEM_NAMESPACE_"+label)]++
+	const key = "hw:pmem"
+	for label := range strings.SplitSeq(g.spec.Flavor.ExtraSpecs[key], ",") {
+		if label = strings.TrimSpace(label); label == "" {
+			continue
+		}
+		if class := customClass("PMEM_NAMESPACE_" + label); r.class(g.at(key, property(key)), class) {
+			r.group("").resources[class]++
 		}
 	}
 }

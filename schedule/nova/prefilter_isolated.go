@@ -1,12 +1,24 @@
 package nova
 
-import "cellgate/schedule"
+import (
+	"slices"
+
+	"cellgate/schedule"
+)
 
 // isolatedAggregates (isolate_aggregates): with
 // enable_isolated_aggregate_filtering, no host in an aggregate whose metadata
-// requires a trait that neither the flavor nor the image does.
+// requires a trait that neither the flavor nor the image does. Nova does not count
+// request_level_params among what they require; the typed form's required_traits
+// are the flavor's word and count.
 func (p *prefiltering) isolatedAggregates() {
 	if p.options.IsolateAggregates {
-		p.request.Isolated = &schedule.Isolation{Traits: p.asked.requiredTraits()}
+		traits := p.asked.requiredTraits()
+		if p.spec.RequiredTraitsField == "" {
+			traits = append(traits, p.spec.RequiredTraits...)
+			slices.Sort(traits)
+			traits = slices.Compact(traits)
+		}
+		p.request.Isolated = &schedule.Isolation{Traits: traits}
 	}
 }

@@ -80,7 +80,7 @@ func TestPrefiltersOfAggregates(t *testing.T) {
 	s := Spec{
 		Path: "r", ProjectID: "p", RequiredTraits: []string{"CUSTOM_ROOT"},
 		Flavor:          Flavor{VCPUs: 1, ExtraSpecs: map[string]string{"trait:CUSTOM_F": "required", "os:secure_boot": "required"}},
-		ImageProperties: map[string]string{"trait:CUSTOM_I": "required"},
+		ImageProperties: map[string]string{"trait:CUSTOM_I": "required"}, RequiredTraitsField: "request_level_params.root_required",
 	}
 	on := Options{LimitTenants: true, IsolateAggregates: true}
 	r, _, err := on.Compile(s)
@@ -91,6 +91,11 @@ func TestPrefiltersOfAggregates(t *testing.T) {
 	want := []string{"COMPUTE_SECURITY_UEFI_SECURE_BOOT", "CUSTOM_F", "CUSTOM_I"}
 	if r.Tenant != "p" || r.Isolated == nil || !slices.Equal(r.Isolated.Traits, want) {
 		t.Errorf("tenant %q, isolation %+v, want p and %v", r.Tenant, r.Isolated, want)
+	}
+	s.RequiredTraitsField = ""
+	r, _, err = on.Compile(s)
+	if want = append(want, "CUSTOM_ROOT"); err != nil || !slices.Equal(r.Isolated.Traits, want) {
+		t.Errorf("the typed form: isolation %+v, %v, want %v", r.Isolated, err, want)
 	}
 	s.Hints = map[string][]string{"_nova_check_type": {"rebuild"}}
 	if r, _, err = on.Compile(s); err != nil || r.Tenant != "" || r.Isolated != nil || r.Forbidden != nil {
@@ -125,6 +130,42 @@ func TestPCPUTakesThePlaceOfVCPU(t *testing.T) {
 	if want := []schedule.Amount{{Class: "PCPU", N: 4}}; err != nil || !slices.Equal(r.Resources, want) {
 		t.Errorf("%v, %v, want %v", r.Resources, err, want)
 	}
+}
+
+// FuzzCompile: whatever a flavor and an image say, the request is refused, or it is
+// one that the core takes: amounts above 0, traits that are words, each on one side.
+func FuzzCompile(f *testing.F) {
+	for _, s := range [][4]string{
+		{"resources:VCPU", "2", "trait:CUSTOM_A", "required"},
+		{"hw:cpu_policy", "mixed", "hw_cpu_policy", "shared"},
+		{"hw:cpu_dedicated_mask", "^0-9", "hw_tpm_version", "2.0"},
+		{"hw:pmem", "a, b--,", "hw_disk_bus", "virtio"},
+		{"trait:COMPUTE_STATUS_DISABLED", "required", "hw_mem_encryption", "yes"},
+		{"resources_:VCPU", "1", "hw_disk_bus", "\xff"},
+	} {
+		f.Add(s[0], s[1], s[2], s[3], int64(4))
+	}
+	f.Fuzz(func(t *testing.T, key, value, property, text string, vcpus int64) {
+		o := Options{LimitTenants: true, IsolateAggregates: true, ImageMetadata: true, ImageTypeSupport: true}
+		r, _, err := o.Compile(Spec{
+			Path: "r", Resolved: true, DiskFormat: "raw",
+			Flavor:          Flavor{VCPUs: vcpus, ExtraSpecs: map[string]string{key: value, "hw:cpu_policy": "mixed", "hw:cpu_realtime": "1"}},
+			ImageProperties: map[string]string{property: text},
+		})
+		if err != nil {
+			return
+		}
+		for _, a := range r.Resources {
+			if a.N < 1 || !KnownResourceClass(a.Class) {
+				t.Errorf("asks for %d of %q", a.N, a.Class)
+			}
+		}
+		for _, trait := range append(slices.Clone(r.Required), r.Forbidden...) {
+			if !symbol(trait) || slices.Contains(r.Required, trait) && slices.Contains(r.Forbidden, trait) {
+				t.Errorf("required %v, forbidden %v", r.Required, r.Forbidden)
+			}
+		}
+	})
 }
 
 func FuzzCPUsOf(f *testing.F) {
