@@ -130,6 +130,7 @@ func (r *reader) claimRef(path string, in *cellv1.ClaimRef) *shard.ClaimRef {
 		ClaimID:      in.GetClaimId(),
 		ConsumerUUID: r.uuid(path+".consumer_uuid", in.GetConsumerUuid()),
 		PendingOnly:  in.GetPendingOnly(),
+		Retake:       in.GetRetake(),
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -34,8 +33,7 @@ func (g *Gateway) getClaim(ctx context.Context, req *cellgatev1.GetClaimRequest)
 	for _, r := range replies {
 		for _, c := range r.got {
 			if c.GetState() == cellgatev1.ClaimState_CONFIRMED && best.GetState() == cellgatev1.ClaimState_CONFIRMED && !pair(c, best) {
-				g.log.WarnContext(ctx, "an instance has two confirmed claims", "instance", c.GetConsumerUuid(),
-					"claim", best.GetClaimId(), "cell", best.GetCell(), "other_claim", c.GetClaimId(), "other_cell", c.GetCell())
+				g.twoConfirmed(ctx, best, c)
 			}
 			if best == nil || compareClaims(c, best) < 0 {
 				best = c
@@ -46,47 +44,6 @@ func (g *Gateway) getClaim(ctx context.Context, req *cellgatev1.GetClaimRequest)
 		return nil, notFound(replies, "live claim of consumer "+req.GetConsumerUuid())
 	}
 	return best, nil
-}
-
-// confirmClaim confirms a claim in the cell that has it, when its consumer has
-// no other. A cell that does not know the claim changes nothing, so all can be
-// asked at once; one that knows it and refuses says why. What a move takes over
-// from is released: by the cell when it is in the same one, else here.
-func (g *Gateway) confirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaimRequest) (*cellgatev1.Claim, error) {
-	cells, err := g.cellsFor(req.GetCell())
-	if err != nil {
-		return nil, err
-	}
-	found, err := g.soleClaim(ctx, req.GetConsumerUuid(), req.GetClaimId())
-	if err != nil {
-		return nil, err
-	}
-	if found != nil && req.GetCell() == "" {
-		cells = []*cell{found}
-	}
-	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: canonical(req.GetConsumerUuid())}
-	replies := askAll(ctx, cells, func(ctx context.Context, c *cell) (*cellv1.ClaimOutcome, error) {
-		return c.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}})
-	})
-	var refusals []error
-	for i, r := range replies {
-		switch kind := fault.KindOf(r.err); {
-		case r.err == nil:
-			return r.got.GetClaim(), g.releaseSource(ctx, r.cell, r.got)
-		case kind == fault.NotFound:
-			replies[i].err = nil
-		case kind == fault.OutcomeUnknown, !couldNot(r.err):
-			refusals = append(refusals, r.err)
-		}
-	}
-	switch {
-	case len(refusals) == 1:
-		return nil, refusals[0]
-	case len(refusals) > 1:
-		// Released before it arrived: a tombstone in each cell.
-		return nil, fault.New(fault.KindOf(refusals[0]), "claim %s was released", req.GetClaimId()).With("claim_id", req.GetClaimId())
-	}
-	return nil, notFound(replies, fmt.Sprintf("claim %s of consumer %s", req.GetClaimId(), req.GetConsumerUuid()))
 }
 
 // releaseClaim releases a claim in the cell that has it; in every cell when none

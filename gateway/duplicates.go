@@ -86,6 +86,9 @@ func compareClaims(a, b *cellgatev1.Claim) int {
 // one is released; a claim and the one that moves it are left to each other. found
 // is the cell that has the live claim; nil when none that answered has it.
 //
+// A claim that is confirmed already stays so, whatever else there is: another
+// confirmed one is logged, for which is right, only the hosts know.
+//
 // Two confirms at once, of two claims of one consumer, may release each other's;
 // both are then refused. They never both succeed.
 func (g *Gateway) soleClaim(ctx context.Context, consumer, claimID string) (found *cell, err error) {
@@ -103,6 +106,7 @@ func (g *Gateway) soleClaim(ctx context.Context, consumer, claimID string) (foun
 			}
 		}
 	}
+	settled := itself.GetState() == cellgatev1.ClaimState_CONFIRMED
 	for _, r := range replies {
 		for _, c := range r.got {
 			switch {
@@ -112,6 +116,8 @@ func (g *Gateway) soleClaim(ctx context.Context, consumer, claimID string) (foun
 				// The one to confirm may be in a cell that did not answer, and take over
 				// from this one.
 				return nil, notFound(replies, fmt.Sprintf("claim %s of consumer %s", claimID, consumer))
+			case c.GetState() == cellgatev1.ClaimState_CONFIRMED && settled:
+				g.twoConfirmed(ctx, itself, c)
 			case c.GetState() == cellgatev1.ClaimState_CONFIRMED:
 				return nil, duplicate(consumer, c)
 			default:
@@ -132,6 +138,11 @@ func (g *Gateway) soleClaim(ctx context.Context, consumer, claimID string) (foun
 	for _, p := range pending {
 		ref := &cellv1.ClaimRef{ClaimId: p.got.GetClaimId(), ConsumerUuid: canonical(consumer), PendingOnly: true}
 		switch _, err := p.cell.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}}); {
+		case err != nil && settled:
+			// It ends with its lease, or was confirmed just now and is seen the next time.
+			g.log.WarnContext(ctx, "the other claim of a confirmed instance is not released", "instance", consumer,
+				"cell", p.cell.cfg.Name, "claim", p.got.GetClaimId(), "error", err)
+			continue
 		case fault.KindOf(err) == fault.AlreadyExists:
 			return nil, duplicate(consumer, p.got)
 		case err != nil:
@@ -143,6 +154,14 @@ func (g *Gateway) soleClaim(ctx context.Context, consumer, claimID string) (foun
 }
 
 func duplicate(consumer string, c *cellgatev1.Claim) error {
-	return fault.New(fault.AlreadyExists, "instance %s has a confirmed claim already: %s in cell %s", consumer, c.GetClaimId(), c.GetCell()).
+	return fault.New(fault.AlreadyExists,
+		"instance %s has a confirmed claim already: %s in cell %s; if the instance is not there, release that one (ReleaseClaim with claim_id %s), then confirm again",
+		consumer, c.GetClaimId(), c.GetCell(), c.GetClaimId()).
 		With("consumer_uuid", consumer).With("claim_id", c.GetClaimId()).With("cell", c.GetCell())
+}
+
+// twoConfirmed logs that a consumer has two confirmed claims.
+func (g *Gateway) twoConfirmed(ctx context.Context, a, b *cellgatev1.Claim) {
+	g.log.WarnContext(ctx, "an instance has two confirmed claims; release the one where it is not", "instance", a.GetConsumerUuid(),
+		"claim", a.GetClaimId(), "cell", a.GetCell(), "other_claim", b.GetClaimId(), "other_cell", b.GetCell())
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -90,35 +89,6 @@ func (l *lockedBuf) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.Write(p)
-}
-
-// Of two confirms at once one at most succeeds.
-func TestI2_ConfirmsAtOnce(t *testing.T) {
-	for n := range 50 {
-		w := start(t, twoCells(), nil)
-		one := w.choose(to(ask(1, 1), "cell1")).GetDestinations()[0].GetSelected()
-		w.cells[0].mu.Lock()
-		c := w.cells[0].claims[one.GetClaimId()]
-		later := &fakeClaim{claim: proto.CloneOf(c.claim), origin: c.origin}
-		w.cells[0].mu.Unlock()
-		later.claim.ClaimId, later.claim.Cell = "later", "cell2"
-		w.cells[1].mu.Lock()
-		w.cells[1].claims["later"] = later
-		w.cells[1].mu.Unlock()
-		var all sync.WaitGroup
-		var ok atomic.Int32
-		for _, id := range []string{one.GetClaimId(), "later"} {
-			all.Go(func() {
-				if w.confirm(&cellgatev1.Selection{ClaimId: id}, testUUID(0x1, 1)) == nil {
-					ok.Add(1)
-				}
-			})
-		}
-		all.Wait()
-		if ok.Load() > 1 {
-			t.Errorf("round %d: both confirmed", n)
-		}
-	}
 }
 
 // Confirmed in a cell that is disabled since; every cell answers.

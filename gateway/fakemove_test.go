@@ -91,6 +91,20 @@ func (f *fakeCell) confirm(ref *cellv1.ClaimRef) *cellv1.ClaimOutcome {
 	switch {
 	case c == nil || c.claim.GetConsumerUuid() != ref.GetConsumerUuid():
 		return refuse(fault.NotFound, "no such claim")
+	case c.claim.GetState() == cellgatev1.ClaimState_EXPIRED:
+		if have := f.liveOf(func(o *cellgatev1.Claim) bool {
+			return o.GetConsumerUuid() == ref.GetConsumerUuid() && o.GetClaimId() != c.claim.GetMovesClaimId()
+		}); len(have) > 0 {
+			return refuse(fault.ClaimExpired, "its consumer has another claim")
+		}
+		if out := f.take(c.claim, c.claim.GetAllocations(), c.claim.GetHostUuid()); out != nil {
+			return refuse(fault.ClaimExpired, out.GetRefusal().GetMessage())
+		}
+		c.claim.State = cellgatev1.ClaimState_PENDING
+		c.claim.ExpiresAt = timestamppb.New(time.Now().Add(30 * time.Second))
+		if ref.GetRetake() {
+			return &cellv1.ClaimOutcome{Claim: proto.CloneOf(c.claim), ClaimOrigin: c.origin}
+		}
 	case !isLive(c.claim):
 		return refuse(fault.ClaimExpired, "the claim has ended")
 	}

@@ -88,6 +88,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 		case "transfer":
 			return Op{Transfer: &Transfer{ClaimID: id, ConsumerUUID: of, ToConsumer: consumer.Draw(t, "to")}}
 		case "confirm":
+			ref.Retake = rapid.Bool().Draw(t, "retake")
 			return Op{Confirm: ref}
 		case "release":
 			ref.PendingOnly = rapid.Bool().Draw(t, "pending only")

@@ -12,8 +12,9 @@ func (t *transaction) over(c *Claim) bool { return !t.now.Before(c.ExpiresAt) }
 // confirm ends the lease of a claim, which then stays until it is released. A
 // claim whose lease is over but that nobody expired yet still holds its
 // resources and is confirmed; an EXPIRED one takes the same allocation again if
-// it still fits, unless it is of a hard-affinity group: the group may have gone
-// to another cell, which no shard sees but its own.
+// it still fits, CONFIRMED or (ClaimRef.Retake) PENDING, unless it is of a
+// hard-affinity group: the group may have gone to another cell, which no shard sees
+// but its own.
 //
 // The claim that it moves, while that is live and of the same consumer, is
 // released with it. Once one of the two was transferred, each is its own
@@ -37,12 +38,22 @@ func (t *transaction) confirm(ref *ClaimRef) Outcome {
 			o.Claim = c
 			return o
 		}
+		if ref.Retake {
+			return Outcome{Claim: t.retaken(c)}
+		}
 		return Outcome{Claim: t.confirmed(c)}
 	default:
 		o := refused(fault.ClaimExpired, "claim %s was released", c.ClaimID)
 		o.Claim = c
 		return o
 	}
+}
+
+// retaken gives an expired claim a short lease.
+func (t *transaction) retaken(c *Claim) *Claim {
+	again := *c
+	again.ExpiresAt = t.now.Add(RetakeTTL)
+	return t.become(&again, Pending)
 }
 
 // confirmed ends a claim's lease, and the claim that it moves.

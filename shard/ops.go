@@ -107,6 +107,10 @@ type ClaimRef struct {
 	ConsumerUUID string
 	// PendingOnly, with Release: a CONFIRMED claim is refused, ALREADY_EXISTS.
 	PendingOnly bool
+	// Retake, with Confirm: an EXPIRED claim that still fits becomes PENDING again
+	// instead of CONFIRMED, for RetakeTTL. All see it then, and it is confirmed by a
+	// Confirm that finds it PENDING.
+	Retake bool
 }
 
 // NewPin pins an affinity group to a service host, or joins its pin.

@@ -158,6 +158,10 @@ func (o *oracle) step(now time.Time, op Op) answer {
 			a.kind = fault.ClaimExpired
 			return a
 		}
+		if c.State == Expired && op.Confirm.Retake {
+			c.State, c.ExpiresAt = Pending, now.Add(RetakeTTL)
+			return of(c)
+		}
 		o.confirm(c)
 		return of(c)
 	case op.Swap != nil:

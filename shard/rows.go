@@ -123,7 +123,8 @@ type Used struct {
 //	  | lease over      ^ Release            | Confirm, if it still fits
 //	  +-------------> EXPIRED ---------------/
 //
-// Swap makes a PENDING or EXPIRED claim PENDING on another host. Transfer changes
+// Confirm with Retake makes an EXPIRED claim PENDING first. Swap makes a PENDING or
+// EXPIRED claim PENDING on another host. Transfer changes
 // the consumer of a live claim and nothing else.
 type ClaimState string
 
@@ -142,10 +143,12 @@ func (s ClaimState) Live() bool { return s == Pending || s == Confirmed }
 // TombstoneTTL is how long an ended claim's row is kept.
 const TombstoneTTL = 24 * time.Hour
 
-// MaxClaimTTL and DefaultClaimTTL bound a lease.
+// MaxClaimTTL and DefaultClaimTTL bound a lease; RetakeTTL is that of an expired
+// claim that is on its way to be confirmed (ClaimRef.Retake).
 const (
 	DefaultClaimTTL = 300 * time.Second
 	MaxClaimTTL     = 3600 * time.Second
+	RetakeTTL       = 30 * time.Second
 	// MaxPinTTL bounds a hold of a pin: a little longer than the lease of the
 	// claim it belongs to.
 	MaxPinTTL = MaxClaimTTL + 60*time.Second

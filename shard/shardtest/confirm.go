@@ -56,6 +56,36 @@ func confirmClauses() []clause {
 			s.do(release(*Ref(1)))
 			s.used(1, 0)
 		}},
+		{name: "AnExpiredClaimIsPendingFirstWhenRetaken", needs: advance, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.expired(1, 1, 8)
+			retake := confirm(*Ref(1))
+			retake.Retake = true
+			c := s.do(retake).Claim
+			if lease := c.ExpiresAt.Sub(c.UpdatedAt); c.State != shard.Pending || lease <= 0 || lease > shard.RetakeTTL {
+				s.Errorf("claim is %s for %v", c.State, lease)
+			}
+			if u := s.rows().Usages[HostID(1)]; u.Pending != 1 || u.Confirmed != 0 {
+				s.Errorf("usage counts %d pending, %d confirmed", u.Pending, u.Confirmed)
+			}
+			s.refused(NewClaim(2, 1, 1), fault.NoValidHost)
+			s.do(retake)
+			s.state(1, shard.Confirmed)
+			s.nothing(retake)
+			s.used(1, 8)
+		}},
+		{name: "ARetakenClaimExpiresAgain", needs: advance, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.expired(1, 1, 8)
+			retake := confirm(*Ref(1))
+			retake.Retake = true
+			s.do(retake)
+			s.Advance(2 * shard.RetakeTTL)
+			s.do(expire(*Ref(1)))
+			s.state(1, shard.Expired)
+			s.do(NewClaim(2, 1, 1))
+			s.refused(retake, fault.ClaimExpired)
+		}},
 		{name: "I1_AnExpiredClaimIsLostWhenItDoesNotFit", needs: advance, test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.expired(1, 1, 8)

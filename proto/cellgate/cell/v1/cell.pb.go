@@ -3352,7 +3352,11 @@ type ClaimRef struct {
 	ClaimId      string                 `protobuf:"bytes,1,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
 	ConsumerUuid string                 `protobuf:"bytes,2,opt,name=consumer_uuid,json=consumerUuid,proto3" json:"consumer_uuid,omitempty"`
 	// With release: a confirmed claim is refused, ALREADY_EXISTS.
-	PendingOnly   bool `protobuf:"varint,3,opt,name=pending_only,json=pendingOnly,proto3" json:"pending_only,omitempty"`
+	PendingOnly bool `protobuf:"varint,3,opt,name=pending_only,json=pendingOnly,proto3" json:"pending_only,omitempty"`
+	// With confirm: an EXPIRED claim that still fits becomes PENDING again instead of
+	// CONFIRMED, for a short lease, so that every gateway sees it before it is
+	// confirmed.
+	Retake        bool `protobuf:"varint,4,opt,name=retake,proto3" json:"retake,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3404,6 +3408,13 @@ func (x *ClaimRef) GetConsumerUuid() string {
 func (x *ClaimRef) GetPendingOnly() bool {
 	if x != nil {
 		return x.PendingOnly
+	}
+	return false
+}
+
+func (x *ClaimRef) GetRetake() bool {
+	if x != nil {
+		return x.Retake
 	}
 	return false
 }
@@ -4853,11 +4864,12 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06policy\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06policy\x12-\n" +
 	"\x13max_server_per_host\x18\x03 \x01(\x05R\x10maxServerPerHost\x12*\n" +
 	"\amembers\x18\x04 \x03(\tB\x10\xbaH\r\x92\x01\n" +
-	"\x10\x80\x80\x04\"\x04r\x02\x18$R\amembers\"\x82\x01\n" +
+	"\x10\x80\x80\x04\"\x04r\x02\x18$R\amembers\"\x9a\x01\n" +
 	"\bClaimRef\x12$\n" +
 	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12-\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12!\n" +
-	"\fpending_only\x18\x03 \x01(\bR\vpendingOnly\"\xbd\x01\n" +
+	"\fpending_only\x18\x03 \x01(\bR\vpendingOnly\x12\x16\n" +
+	"\x06retake\x18\x04 \x01(\bR\x06retake\"\xbd\x01\n" +
 	"\bGroupPin\x12'\n" +
 	"\n" +
 	"group_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tgroupUuid\x12-\n" +
