@@ -1,0 +1,75 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// maxRetakes is how often a claim that expires while it is being confirmed is taken
+// again: each time its lease lasts longer than all that is asked of the cells.
+const maxRetakes = 2
+
+// confirmClaim confirms a claim, when its consumer has no other. What a move takes
+// over from is released: by the cell when it is in the same one, else here.
+//
+// An expired claim is no claim to anyone who looks, so two of them could be
+// confirmed at once. It is taken again as a PENDING one first, which all see, and
+// then confirmed like any other.
+func (g *Gateway) confirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaimRequest) (*cellgatev1.Claim, error) {
+	cells, err := g.cellsFor(req.GetCell())
+	if err != nil {
+		return nil, err
+	}
+	for range 1 + maxRetakes {
+		found, err := g.soleClaim(ctx, req.GetConsumerUuid(), req.GetClaimId())
+		if err != nil {
+			return nil, err
+		}
+		if found != nil && req.GetCell() == "" {
+			cells = []*cell{found}
+		}
+		in, got, err := g.confirmIn(ctx, cells, req)
+		if err != nil {
+			return nil, err
+		}
+		if got.GetClaim().GetState() == cellgatev1.ClaimState_CONFIRMED {
+			return got.GetClaim(), g.releaseSource(ctx, in, got)
+		}
+		cells = []*cell{in}
+	}
+	return nil, fault.New(fault.ClaimExpired, "claim %s expires again before it is confirmed", req.GetClaimId()).With("claim_id", req.GetClaimId())
+}
+
+// confirmIn asks cells to confirm a claim, and gives the one that has it and the
+// claim as it is then: CONFIRMED, or PENDING when it had expired. A cell that does
+// not know the claim changes nothing, so all can be asked at once; one that knows
+// it and refuses says why.
+func (g *Gateway) confirmIn(ctx context.Context, cells []*cell, req *cellgatev1.ConfirmClaimRequest) (*cell, *cellv1.ClaimOutcome, error) {
+	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: canonical(req.GetConsumerUuid()), Retake: true}
+	replies := askAll(ctx, cells, func(ctx context.Context, c *cell) (*cellv1.ClaimOutcome, error) {
+		return c.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}})
+	})
+	var refusals []error
+	for i, r := range replies {
+		switch kind := fault.KindOf(r.err); {
+		case r.err == nil:
+			return r.cell, r.got, nil
+		case kind == fault.NotFound:
+			replies[i].err = nil
+		case kind == fault.OutcomeUnknown, !couldNot(r.err):
+			refusals = append(refusals, r.err)
+		}
+	}
+	switch {
+	case len(refusals) == 1:
+		return nil, nil, refusals[0]
+	case len(refusals) > 1:
+		// Released before it arrived: a tombstone in each cell.
+		return nil, nil, fault.New(fault.KindOf(refusals[0]), "claim %s was released", req.GetClaimId()).With("claim_id", req.GetClaimId())
+	}
+	return nil, nil, notFound(replies, fmt.Sprintf("claim %s of consumer %s", req.GetClaimId(), req.GetConsumerUuid()))
+}

@@ -1,0 +1,227 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// expire ends a claim's lease.
+func (f *fakeCell) expire(claimID string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.claims[claimID].claim
+	c.State = cellgatev1.ClaimState_EXPIRED
+	f.give(c)
+}
+
+// stateOf gives the state of a claim, ended ones too.
+func (f *fakeCell) stateOf(claimID string) cellgatev1.ClaimState {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.claims[claimID].claim.GetState()
+}
+
+// revive makes an expired claim live again, whatever else its consumer has.
+func (f *fakeCell) revive(claimID string, state cellgatev1.ClaimState) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.claims[claimID].claim
+	if out := f.take(c, c.GetAllocations(), c.GetHostUuid()); out != nil {
+		panic(out.GetRefusal().GetMessage())
+	}
+	c.State = state
+}
+
+// twoExpired makes two claims of one consumer, one in each of two cells, that have
+// expired.
+func twoExpired(w *world) [2]*cellgatev1.Selection {
+	var out [2]*cellgatev1.Selection
+	for i, c := range w.cells {
+		out[i] = w.choose(to(ask(1, 1), c.name)).GetDestinations()[0].GetSelected()
+		c.expire(out[i].GetClaimId())
+	}
+	return out
+}
+
+// confirmBoth confirms two claims of one consumer at once, and demands that one at
+// most is CONFIRMED, and that its caller is the one who was told so.
+func (w *world) confirmBoth(two [2]*cellgatev1.Selection, started func()) {
+	w.t.Helper()
+	var all sync.WaitGroup
+	var errs [2]error
+	for i, s := range two {
+		all.Go(func() { errs[i] = w.confirm(s, testUUID(0x1, 1)) })
+	}
+	started()
+	all.Wait()
+	confirmed := 0
+	for i, s := range two {
+		state := w.cells[i].stateOf(s.GetClaimId())
+		if state == cellgatev1.ClaimState_CONFIRMED {
+			confirmed++
+		}
+		if (errs[i] == nil) != (state == cellgatev1.ClaimState_CONFIRMED) {
+			w.t.Errorf("the claim in %s is %s, its confirm was answered %v", w.cells[i].name, state, errs[i])
+		}
+	}
+	if confirmed > 1 {
+		w.t.Errorf("both are confirmed")
+	}
+}
+
+// Of two confirms at once one at most succeeds: of two claims that wait, of two that
+// expired, and of one each.
+func TestI2_ConfirmsAtOnce(t *testing.T) {
+	const pending, expired = cellgatev1.ClaimState_PENDING, cellgatev1.ClaimState_EXPIRED
+	for _, states := range [][2]cellgatev1.ClaimState{{pending, pending}, {expired, expired}, {expired, pending}} {
+		t.Run(strings.ToLower(states[0].String()+" and "+states[1].String()), func(t *testing.T) {
+			w := start(t, twoCells(), nil)
+			for range 30 {
+				two := twoExpired(w)
+				for i, state := range states {
+					if state == pending {
+						w.cells[i].revive(two[i].GetClaimId(), pending)
+					}
+				}
+				w.confirmBoth(two, func() {})
+				w.endAll()
+			}
+		})
+	}
+}
+
+// endAll ends every live claim.
+func (w *world) endAll() {
+	for _, c := range w.cells {
+		for _, claim := range c.live() {
+			c.expire(claim.GetClaimId())
+		}
+	}
+}
+
+// Both late confirms have seen that there is no other claim before either of them
+// is done.
+func TestI2_LateConfirmsThatSawNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, twoCells(), nil)
+		two := twoExpired(w)
+		both := make(chan struct{})
+		for _, c := range w.cells {
+			c.hook(func(ctx context.Context, _ string, req any) error {
+				batch, ok := req.(*cellv1.ClaimBatchRequest)
+				if !ok || batch.GetOps()[0].GetConfirm() == nil {
+					return nil
+				}
+				select {
+				case <-both:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}, nil)
+		}
+		w.confirmBoth(two, func() {
+			synctest.Wait()
+			close(both)
+		})
+	})
+}
+
+// A late confirm that is alone succeeds, in one call.
+func TestLateConfirm(t *testing.T) {
+	for _, named := range []string{"", "cell1"} {
+		w := start(t, twoCells(), nil)
+		two := twoExpired(w)
+		resp, err := w.claims.ConfirmClaim(context.Background(), &cellgatev1.ConfirmClaimRequest{
+			ConsumerUuid: testUUID(0x1, 1), ClaimId: two[0].GetClaimId(), Cell: named,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := resp.GetClaim(); c.GetState() != cellgatev1.ClaimState_CONFIRMED || c.GetExpiresAt() != nil {
+			t.Errorf("the claim is %v", c)
+		}
+		if k := fault.KindOf(w.confirm(two[1], testUUID(0x1, 1))); k != fault.AlreadyExists {
+			t.Errorf("the other one's confirm gave %q", k)
+		}
+	}
+}
+
+// Of two confirmed claims each is confirmed again, which is logged; the refusal of a
+// third names a claim that can be released, and then there is no refusal.
+func TestConfirmAgainBesideADuplicate(t *testing.T) {
+	var logged bytes.Buffer
+	var mu sync.Mutex
+	w := startLogged(t, append(twoCells(), newFakeCell(3, testHost(5, 1))), nil, slog.New(slog.NewTextHandler(&lockedBuf{b: &logged, mu: &mu}, nil)))
+	id := testUUID(0x1, 1)
+	third := w.choose(to(ask(1, 1), "cell3")).GetDestinations()[0].GetSelected()
+	w.cells[2].expire(third.GetClaimId())
+	var two [2]*cellgatev1.Selection
+	for i, c := range w.cells[:2] {
+		two[i] = w.choose(to(ask(1, 1), c.name)).GetDestinations()[0].GetSelected()
+		c.expire(two[i].GetClaimId())
+	}
+	for i := range two {
+		w.cells[i].revive(two[i].GetClaimId(), cellgatev1.ClaimState_CONFIRMED)
+	}
+	for _, s := range two {
+		if err := w.confirm(s, id); err != nil {
+			t.Errorf("confirmed again: %v", err)
+		}
+		mu.Lock()
+		if !strings.Contains(logged.String(), "two confirmed claims") {
+			t.Errorf("logged %q", logged.String())
+		}
+		logged.Reset()
+		mu.Unlock()
+	}
+	for range two {
+		_, err := w.claims.ConfirmClaim(context.Background(), &cellgatev1.ConfirmClaimRequest{ConsumerUuid: id, ClaimId: third.GetClaimId()})
+		e := mustFail(t, nil, err, fault.AlreadyExists)
+		if named := e.Metadata["claim_id"]; named == third.GetClaimId() || !strings.Contains(e.Message, "ReleaseClaim with claim_id "+named) {
+			t.Fatalf("no way out: %v", err)
+		}
+		if _, err := w.claims.ReleaseClaim(context.Background(), &cellgatev1.ReleaseClaimRequest{ConsumerUuid: id, ClaimId: e.Metadata["claim_id"]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.confirm(third, id); err != nil {
+		t.Errorf("nothing is in the way: %v", err)
+	}
+}
+
+// What is pending beside a claim that is confirmed again is released; that it cannot
+// be does not make the answer an error.
+func TestConfirmAgainBesideAPendingClaim(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		w := start(t, twoCells(), nil)
+		two := twoExpired(w)
+		w.cells[0].revive(two[0].GetClaimId(), cellgatev1.ClaimState_CONFIRMED)
+		w.cells[1].revive(two[1].GetClaimId(), cellgatev1.ClaimState_PENDING)
+		if lost {
+			w.cells[1].hook(func(_ context.Context, method string, req any) error {
+				if _, ok := req.(proto.Message); ok && method == "ClaimBatch" {
+					return fault.New(fault.CellUnavailable, "no")
+				}
+				return nil
+			}, nil)
+		}
+		if err := w.confirm(two[0], testUUID(0x1, 1)); err != nil {
+			t.Errorf("confirmed again: %v", err)
+		}
+		if live := w.cells[1].live(); (len(live) == 1) != lost {
+			t.Errorf("lost %v: the other cell has %v", lost, live)
+		}
+	}
+}
