@@ -180,6 +180,15 @@ func (c *Cell) serving() error {
 	}
 }
 
+// placing is nil when instances can be placed here: requests can be answered, and
+// the store does not fail.
+func (c *Cell) placing() error {
+	if err := c.serving(); err != nil {
+		return err
+	}
+	return c.stored.failing()
+}
+
 // scheduler serves gateways, reports serves agents.
 type scheduler struct {
 	cellv1.UnimplementedCellSchedulerServer

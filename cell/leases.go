@@ -16,6 +16,11 @@ const leaseLimit = 1024
 // trimEvery is how often the journal's old entries, and old decisions, are dropped.
 const trimEvery = time.Minute
 
+// trial is a claim that does not exist. To end it changes nothing, but a lane
+// answers only when all that it wrote before is durable: so the replica finds out
+// whether its shard commits again while no request comes.
+var trial = shard.ClaimRef{ClaimID: "trial"}
+
 // keeper ends leases that are over and drops journal entries and decisions that are
 // old, in store time.
 type keeper struct {
@@ -27,7 +32,7 @@ type keeper struct {
 	maxDecisions  int
 	// do commits operations; see pipeline.
 	do func(ctx context.Context, ops []shard.Op, urgent bool) ([]answer, error)
-	// stored hears how each scan went.
+	// stored hears how each scan went, and says whether a trial is needed.
 	stored *storeWatch
 	log    *slog.Logger
 }
@@ -65,7 +70,10 @@ func (k *keeper) expire(ctx context.Context) error {
 	for {
 		due, err := k.store.Due(ctx, leaseLimit)
 		if ctx.Err() == nil {
-			k.stored.saw(err)
+			k.stored.read(err)
+		}
+		if err == nil && len(due) == 0 && k.stored.uncommitted() {
+			due = []shard.ClaimRef{trial}
 		}
 		if err != nil || len(due) == 0 {
 			return err

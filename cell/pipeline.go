@@ -109,9 +109,8 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 	began := time.Now()
 	ended := p.stored.begin()
 	applied, err := p.lane.Apply(ctx, ops)
-	ended()
+	ended(err)
 	took := time.Since(began)
-	p.stored.saw(err)
 	if err != nil {
 		err = storeFault(err)
 	}

@@ -17,9 +17,10 @@ import (
 
 // ProposeBatch answers each query from one version of the table: the newest at
 // the start of the call, or the one the query names. A query that fails does so
-// alone. The whole replica computes at most GOMAXPROCS proposals at once.
+// alone; all do while the shard does not commit, since what is proposed could not
+// be claimed. The whole replica computes at most GOMAXPROCS proposals at once.
 func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error) {
-	if err := s.serving(); err != nil {
+	if err := s.placing(); err != nil {
 		return nil, err
 	}
 	newest, name := s.versions.newest()

@@ -22,9 +22,10 @@ type summaryCache struct {
 }
 
 // GetSummary says what the cell could ever hold and what it holds now, computed
-// once a version of the table; and the time, and the version of the binary.
+// once a version of the table; and the time, and the version of the binary. It
+// fails while the shard does: gateways take it for whether the cell can be used.
 func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest) (*cellv1.GetSummaryResponse, error) {
-	if err := s.serving(); err != nil {
+	if err := s.placing(); err != nil {
 		return nil, err
 	}
 	out := proto.CloneOf(s.newestSummary())

@@ -15,13 +15,14 @@ import (
 // BreakerConfig says when a replica is left alone and when it is tried again.
 // The zero value of each field means its default.
 type BreakerConfig struct {
-	// Failures in a row that open a breaker (5). A replica that cannot be
-	// connected to opens it at once.
+	// Failures in a row that open a breaker (5): of all calls, of writes or of
+	// probes alone. A replica that cannot be connected to opens it at once.
 	Failures int
 	// Window is over how long failures are counted (10 s, and at least twice the
 	// longest budget): half of at least 20 calls within it open the breaker too,
-	// and failures in a row count when they are within it. It must be longer than
-	// every budget, since a call counts in the window it began in.
+	// and failures in a row of all calls count when they are within it; those of
+	// writes and probes always do. It must be longer than every budget, since a
+	// call counts in the window it began in.
 	Window time.Duration
 	// OpenFor is how long an open breaker lets nothing through, not even the
 	// prober (1 s).
@@ -95,8 +96,11 @@ type breaker struct {
 	lastError error
 	// decisive: the failure being told opens the breaker by itself.
 	decisive bool
-	// uneasy: no call was served since one failed or was excused.
+	// uneasy: no call was served since one failed or was excused; nor was a probe,
+	// since one failed.
 	uneasy bool
+	// streaks are of writes and of probes.
+	streaks streaks
 	// closed ends when the breaker opens; a new one begins when it closes.
 	closed context.Context
 	open   context.CancelFunc
@@ -169,6 +173,7 @@ func (b *breaker) unlock() {
 type pass struct {
 	b    *breaker
 	life int
+	kind callKind
 	done func(error)
 	// closed ends when the breaker opens: who waits for an answer that may be
 	// given up stops then.
@@ -177,29 +182,29 @@ type pass struct {
 
 // enter lets a user's call in, while the breaker is closed. Its error says why
 // it may not be sent.
-func (b *breaker) enter() (*pass, error) {
+func (b *breaker) enter(k callKind) (*pass, error) {
 	b.mu.Lock()
 	defer b.unlock()
 	if b.steps.State() != gobreaker.StateClosed {
 		return nil, b.refusal()
 	}
-	return b.admit()
+	return b.admit(k)
 }
 
 // enterProbe lets the prober's call in: also the one that decides in HALF_OPEN.
 func (b *breaker) enterProbe() (*pass, error) {
 	b.mu.Lock()
 	defer b.unlock()
-	return b.admit()
+	return b.admit(probes)
 }
 
 // admit asks gobreaker. mu is held.
-func (b *breaker) admit() (*pass, error) {
+func (b *breaker) admit(k callKind) (*pass, error) {
 	done, err := b.steps.Allow()
 	if err != nil {
 		return nil, b.refusal()
 	}
-	return &pass{b: b, life: b.life, done: done, closed: b.closed}, nil
+	return &pass{b: b, life: b.life, kind: k, done: done, closed: b.closed}, nil
 }
 
 // refusal is the error of a call that is not let in. mu is held.
@@ -233,7 +238,7 @@ func (p *pass) while(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel() }
 }
 
-// leave tells how the call ended; err is why, when it was not served.
+// leave tells how the call ended; err is why it was not served, or the refusal.
 func (p *pass) leave(v verdict, err error) {
 	b := p.b
 	b.mu.Lock()
@@ -245,14 +250,16 @@ func (p *pass) leave(v verdict, err error) {
 	}
 	switch v {
 	case served:
-		b.uneasy = false
+		b.streaks.answered(p.kind, err != nil)
+		b.uneasy = b.streaks[probes] > 0
 		p.done(nil)
 	case excused:
 		b.doubt()
 		p.done(errExcused)
 	case failed:
 		b.doubt()
-		b.lastError, b.decisive = err, rpc.Unreachable(err)
+		b.lastError = err
+		b.decisive = b.streaks.failed(p.kind) >= b.cfg.Failures || rpc.Unreachable(err)
 		p.done(errFailed)
 		b.decisive = false
 	}

@@ -380,7 +380,7 @@ func TestLateNewsDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(BreakerConfig{Failures: 1, Window: time.Minute, OpenFor: time.Second}, func(change) {})
 		enter := func() *pass {
-			p, err := b.enter()
+			p, err := b.enter(asks)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -388,7 +388,7 @@ func TestLateNewsDoNotCount(t *testing.T) {
 		}
 		old, older := enter(), enter()
 		enter().leave(failed, fault.New(fault.Internal, "broken"))
-		if _, err := b.enter(); !errors.Is(err, errNotSent) || fault.KindOf(err) != fault.CellUnavailable {
+		if _, err := b.enter(asks); !errors.Is(err, errNotSent) || fault.KindOf(err) != fault.CellUnavailable {
 			t.Fatalf("open: %v", err)
 		}
 		time.Sleep(time.Second + expiryMargin) // virtual
@@ -396,7 +396,7 @@ func TestLateNewsDoNotCount(t *testing.T) {
 		if s := b.view().state; s != gobreaker.StateHalfOpen {
 			t.Fatalf("after the open time: %v", s)
 		}
-		if _, err := b.enter(); err == nil {
+		if _, err := b.enter(asks); err == nil {
 			t.Error("a user's call is the probe")
 		}
 		probe, err := b.enterProbe()

@@ -68,7 +68,7 @@ func (c *cell) uuid() string {
 func call[Req, Resp any](ctx context.Context, c *cell, budget time.Duration, req *Req,
 	method func(cellv1.CellSchedulerClient, context.Context, *Req, ...grpc.CallOption) (*Resp, error),
 ) (*Resp, error) {
-	a := attempt{budget: budget, fair: c.claimBudget, again: repeatable(req), read: reads(req)}
+	a := attempt{budget: budget, fair: c.claimBudget, again: repeatable(req), read: reads(req), kind: kindOf(req)}
 	return try(ctx, c, a, func(ctx context.Context, r *replica, p *pass) (*Resp, error) {
 		if a.read {
 			var end func()

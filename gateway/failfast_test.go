@@ -118,7 +118,7 @@ func TestClaimThatIsNotSentIsNotInDoubt(t *testing.T) {
 			go func() {
 				b := w.g.cells[1].replicas[0].breaker
 				for b.view().state == gobreaker.StateClosed {
-					if p, err := b.enter(); err == nil {
+					if p, err := b.enter(asks); err == nil {
 						p.leave(failed, fault.New(fault.Internal, "broken"))
 					}
 				}

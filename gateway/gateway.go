@@ -91,6 +91,8 @@ type Gateway struct {
 	onBreaker func(cell, replica string, from, to gobreaker.State)
 	hints     *hints
 	flights   *flights
+	// unreleased are claims left to their leases.
+	unreleased unreleased
 	// decisions writes down what was decided.
 	decisions *recorder
 	ready     chan struct{}
@@ -119,6 +121,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	if g.now == nil {
 		g.now = time.Now
 	}
+	g.unreleased.log = g.log
 	g.health = health.New(g.aliveChecks, g.readyChecks)
 	g.life, g.end = context.WithCancel(context.Background())
 	for _, c := range cfg.Cells {
@@ -146,9 +149,10 @@ func (g *Gateway) Register(s grpc.ServiceRegistrar) {
 // releases under way and the decisions that are left, and closes the connections. The server must have stopped
 // taking requests before ctx ends. Run is called once.
 func (g *Gateway) Run(ctx context.Context) error {
-	stop := g.decisions.start()
+	stop, told := g.decisions.start(), g.unreleased.start()
 	g.watchCells(ctx)
 	g.tasks.Wait()
+	told()
 	stop()
 	g.close()
 	return nil

@@ -64,7 +64,7 @@ func (s *selecting) stillUnknown(ctx context.Context) []string {
 	return names
 }
 
-// release releases claims in one cell; it logs when it cannot.
+// release releases claims in one cell; when it cannot, that is logged in time.
 func (g *Gateway) release(ctx context.Context, c *cell, refs []*cellv1.ClaimRef) (err error) {
 	ctx, span := g.tel.Span(ctx, telemetry.SpanRelease)
 	span.Text(telemetry.AttrCell, c.cfg.Name)
@@ -82,7 +82,7 @@ func (g *Gateway) release(ctx context.Context, c *cell, refs []*cellv1.ClaimRef)
 		}
 	}
 	if err != nil {
-		g.log.WarnContext(ctx, "claims not released; their leases end", "cell", c.cfg.Name, "claims", len(refs), "error", err)
+		g.unreleased.add(c.cfg.Name, len(refs), err)
 	}
 	return err
 }

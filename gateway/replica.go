@@ -43,11 +43,11 @@ func newReplica(c *cell, addr string, conn *grpc.ClientConn, g *Gateway) *replic
 }
 
 // enter lets a user's call in.
-func (r *replica) enter() (*pass, error) {
+func (r *replica) enter(k callKind) (*pass, error) {
 	if err := r.strange(); err != nil {
 		return nil, err
 	}
-	return r.breaker.enter()
+	return r.breaker.enter(k)
 }
 
 // refuses gives the error that enter would give now; nil for none.
@@ -95,10 +95,10 @@ func (c *cell) unusable() error {
 
 // enter lets a user's call in at the first replica that may be asked, from index
 // from on.
-func (c *cell) enter(from int) (int, *pass, error) {
+func (c *cell) enter(k callKind, from int) (int, *pass, error) {
 	var reasons []error
 	for i := from; i < len(c.replicas); i++ {
-		p, err := c.replicas[i].enter()
+		p, err := c.replicas[i].enter(k)
 		if err == nil {
 			return i, p, nil
 		}
@@ -128,6 +128,7 @@ type attempt struct {
 	again bool
 	// read: it changes nothing, so nobody waits for it when the breaker opens.
 	read bool
+	kind callKind
 }
 
 // try does a call at the first replica that may be asked. Whose fault a failure
@@ -147,7 +148,7 @@ func try[T any](ctx context.Context, c *cell, a attempt, once func(context.Conte
 	c.retries.earn()
 	var failure error
 	for from := 0; ; {
-		i, p, err := c.enter(from)
+		i, p, err := c.enter(a.kind, from)
 		if err != nil {
 			if failure != nil {
 				err = failure

@@ -119,7 +119,7 @@ func TestRetriesHaveABudget(t *testing.T) {
 		}
 		for _, r := range w.g.cells[0].replicas { // the second one too
 			for range 5000 {
-				p, err := r.breaker.enter()
+				p, err := r.breaker.enter(asks)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -1,0 +1,114 @@
+package cell
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/shard"
+)
+
+// placing gives the errors of a summary and of a proposal.
+func (r *replica) placing() (summary, proposal error) {
+	_, summary = r.cells.GetSummary(context.Background(), &cellv1.GetSummaryRequest{})
+	_, proposal = r.cells.ProposeBatch(context.Background(), &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{query(1)}})
+	return summary, proposal
+}
+
+func (r *replica) placesNothing(when, text string) {
+	r.t.Helper()
+	for method, err := range func(yield func(string, error) bool) {
+		summary, proposal := r.placing()
+		_ = yield("GetSummary", summary) && yield("ProposeBatch", proposal)
+	} {
+		if fault.KindOf(err) != fault.CellUnavailable || !strings.Contains(err.Error(), text) {
+			r.t.Errorf("%s: %s: %v, want %q", when, method, err, text)
+		}
+	}
+	if bad := r.failing(); len(bad) != 1 || bad[0] != "store" {
+		r.t.Errorf("%s: %v fail, want store", when, bad)
+	}
+}
+
+func (r *replica) places(when string) {
+	r.t.Helper()
+	if summary, proposal := r.placing(); summary != nil || proposal != nil {
+		r.t.Errorf("%s: %v, %v", when, summary, proposal)
+	}
+	if bad := r.failing(); bad != nil {
+		r.t.Errorf("%s: %v fail", when, bad)
+	}
+}
+
+// A disk that hangs while a claim is written: reads work, so that only the
+// transaction shows it. Nobody is sent here until one succeeds, which the replica
+// tries by itself.
+func TestNothingIsPlacedWhileTheShardDoesNotCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		r := start(t, store)
+		r.register(plainState(0, 8))
+		let := make(chan struct{})
+		store.hook(func(_ []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
+			<-let
+			return commit()
+		})
+		claimed := make(chan error, 1)
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+			defer cancel()
+			_, err := r.cells.ClaimBatch(ctx, &cellv1.ClaimBatchRequest{Ops: []*cellv1.ClaimOp{newClaim("k1", 1, 0, 1)}})
+			claimed <- err
+		}()
+		time.Sleep(commitBound - time.Millisecond) // virtual
+		r.places("before the bound")
+		time.Sleep(2 * time.Millisecond) // virtual
+		if err := <-claimed; err == nil {
+			t.Error("claimed")
+		}
+		r.placesNothing("after the bound", "the cell's shard has not committed for 2s")
+		// The transaction fails when it comes back; the lease scan reads well meanwhile.
+		time.Sleep(applyTimeout) // virtual
+		r.placesNothing("later", "the cell's shard has not committed for 12s")
+		let <- struct{}{}
+		for range 5 {
+			time.Sleep(700 * time.Millisecond) // virtual: a scan, whose trial hangs
+			r.placesNothing("while the trial hangs", "the cell's shard has not committed for 1")
+		}
+		store.hook(nil)
+		close(let)
+		synctest.Wait()
+		r.places("after the trial")
+		r.must(newClaim("k2", 2, 0, 1))
+	})
+}
+
+// A store that fails at once is tried by the lease scan, without a request.
+func TestAReplicaWithoutRequestsFindsThatItsShardCommitsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		r := start(t, store)
+		r.register(plainState(0, 8))
+		trials := 0
+		store.hook(func([]shard.Op, func() (shard.Applied, error)) (shard.Applied, error) {
+			trials++
+			return shard.Applied{}, errUnknown
+		})
+		req := &cellv1.ClaimBatchRequest{Ops: []*cellv1.ClaimOp{newClaim("k1", 1, 0, 1)}}
+		if resp, err := r.cells.ClaimBatch(t.Context(), req); err == nil && resp.GetOutcomes()[0].GetRefusal().GetReason() != string(fault.OutcomeUnknown) {
+			t.Errorf("claim: %v", resp)
+		}
+		time.Sleep(10*time.Second + time.Millisecond) // virtual
+		r.placesNothing("while it fails", "the cell's shard has not committed for 10s")
+		store.hook(nil)
+		if trials < 10 {
+			t.Errorf("%d trials", trials)
+		}
+		time.Sleep(time.Second) // virtual: a scan
+		r.places("when it works again")
+	})
+}

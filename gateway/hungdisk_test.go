@@ -1,0 +1,173 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+// hungDisk answers from memory and commits nothing. With tells, a cell that has not
+// committed for the bound says so to the prober and to who asks for proposals.
+func hungDisk(bound time.Duration, tells bool) func(context.Context, string, any) error {
+	var since atomic.Int64
+	return func(ctx context.Context, method string, _ any) error {
+		switch method {
+		case "ClaimBatch":
+			since.CompareAndSwap(0, time.Now().UnixNano())
+			<-ctx.Done()
+			return ctx.Err()
+		case "GetSummary", "ProposeBatch":
+			if at := since.Load(); tells && at != 0 && time.Since(time.Unix(0, at)) >= bound {
+				return fault.New(fault.CellUnavailable, "the cell's shard has not committed for a while")
+			}
+		}
+		return nil
+	}
+}
+
+// openLoop sends requests at a pace, whether answers come or not, and gives when
+// each was sent and how long it took. Each would choose the second cell.
+func openLoop(t *testing.T, w *world, every time.Duration, n int) (sent, took []time.Duration) {
+	sent, took = make([]time.Duration, n), make([]time.Duration, n)
+	began := time.Now()
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			sent[i] = time.Since(began)
+			at := time.Now()
+			resp, err := w.scheduler.SelectDestinations(t.Context(), ask(i, 1))
+			took[i] = time.Since(at)
+			if err != nil {
+				t.Errorf("request %d: %v", i, err)
+			} else if cell := resp.GetDestinations()[0].GetSelected().GetCell(); cell != "cell1" {
+				t.Errorf("request %d: in %s", i, cell)
+			}
+		})
+		time.Sleep(every) // virtual
+	}
+	all.Wait()
+	return sent, took
+}
+
+// A cell whose disk hangs answers proposals in between: a streak of claims opens
+// its breaker all the same, and nobody waits for it after that.
+func TestI7_ACellThatDoesNotCommitCostsOneStreak(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1000)), newFakeCell(2, testHost(2, 2000))}, nil)
+		w.cells[1].hook(hungDisk(w.g.cfg.ClaimBudget, true), nil)
+		const every = 25 * time.Millisecond
+		sent, took := openLoop(t, w, every, 1600)
+		// The first claims wait their budget, and the next of the streak end with them.
+		first := w.g.cfg.ClaimBudget + time.Duration(w.g.cfg.Breaker.Failures)*every
+		waited := 0
+		for i := range sent {
+			if took[i] > 0 && sent[i] <= first {
+				waited++
+			}
+			if took[i] > 0 && sent[i] > first {
+				t.Fatalf("the request at %v waited %v", sent[i], took[i])
+			}
+		}
+		if waited == 0 {
+			t.Error("no request met the cell")
+		}
+		if s := w.state(1); s == gobreaker.StateClosed {
+			t.Error("the breaker is closed")
+		}
+		w.cells[1].hook(nil, nil)
+		time.Sleep(w.g.cfg.Breaker.OpenFor + w.g.cfg.Breaker.ProbeBudget) // virtual
+		if s := w.choose(ask(10_000, 1)).GetDestinations()[0].GetSelected(); s.GetCell() != "cell2" {
+			t.Errorf("when it commits again: %v", s)
+		}
+	})
+}
+
+// One that does not tell is closed by each probe; the first claim that fails then
+// opens it again.
+func TestI7_ACellThatHidesItsDiskIsOutOfUseHalfOfTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1000)), newFakeCell(2, testHost(2, 2000))}, nil)
+		w.cells[1].hook(hungDisk(0, false), nil)
+		opened := 0
+		last := w.state(1)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			openLoop(t, w, 25*time.Millisecond, 1600)
+		}()
+		for range 400 {
+			time.Sleep(100 * time.Millisecond) // virtual
+			now := w.state(1)
+			if last == gobreaker.StateClosed && now != gobreaker.StateClosed {
+				opened++
+			}
+			last = now
+		}
+		<-done
+		// A claim's budget closed, the open time open: 3 s a turn, and 40 s.
+		if opened < 10 {
+			t.Errorf("opened %d times", opened)
+		}
+	})
+}
+
+// What was served between does not make up for probes, nor a refusal for writes.
+func TestStreaksAreOfTheirOwn(t *testing.T) {
+	broken := fault.New(fault.Internal, "broken")
+	const failures = 3
+	for name, c := range map[string]struct {
+		enter   func(b *breaker) (*pass, error)
+		between func(b *breaker) (*pass, error)
+		err     error
+		want    gobreaker.State
+	}{
+		"probes, users served":  {(*breaker).enterProbe, entering(commits), nil, gobreaker.StateOpen},
+		"writes, users served":  {entering(commits), entering(asks), nil, gobreaker.StateOpen},
+		"writes, probes served": {entering(commits), (*breaker).enterProbe, nil, gobreaker.StateOpen},
+		"writes, one refused":   {entering(commits), entering(commits), fault.New(fault.Overloaded, "full"), gobreaker.StateOpen},
+		"writes, one served":    {entering(commits), entering(commits), nil, gobreaker.StateClosed},
+		"reads, others served":  {entering(asks), entering(asks), nil, gobreaker.StateClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBreaker(BreakerConfig{Failures: failures, Window: time.Minute, OpenFor: time.Minute}, func(change) {})
+			for range failures {
+				if s := b.view().state; s != gobreaker.StateClosed {
+					t.Fatalf("%v too early", s)
+				}
+				for _, step := range []struct {
+					enter func(*breaker) (*pass, error)
+					v     verdict
+					err   error
+				}{{c.between, served, c.err}, {c.enter, failed, broken}} {
+					p, err := step.enter(b)
+					if err != nil {
+						t.Fatal(err)
+					}
+					p.leave(step.v, step.err)
+				}
+			}
+			if s := b.view().state; s != c.want {
+				t.Errorf("the breaker is %v", s)
+			}
+		})
+	}
+}
+
+func entering(k callKind) func(*breaker) (*pass, error) {
+	return func(b *breaker) (*pass, error) { return b.enter(k) }
+}
+
+// Decisions are kept without the disk, so that they say nothing of it.
+func TestOnlyClaimsCommit(t *testing.T) {
+	if kindOf(&cellv1.ClaimBatchRequest{}) != commits || kindOf(&cellv1.PutDecisionsRequest{}) != asks || kindOf(&cellv1.ListClaimsRequest{}) != asks {
+		t.Error("wrong kinds")
+	}
+}
