@@ -3,16 +3,17 @@ package agent
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"net"
 	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"cellgate/internal/rpc"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
@@ -26,6 +27,8 @@ type fakeCell struct {
 	// refuse gives the problems of a state; nil accepts it. mute answers nothing.
 	refuse func(*agentv1.FullState) []string
 	mute   bool
+	// end is what every stream ends with at its first message; nil for none.
+	end error
 	// reason of refusals; empty means a bad state.
 	reason string
 
@@ -45,6 +48,9 @@ func (c *fakeCell) Report(s grpc.BidiStreamingServer[agentv1.ReportRequest, agen
 		m, err := s.Recv()
 		if err != nil {
 			return err
+		}
+		if c.end != nil {
+			return c.end
 		}
 		if err := s.Send(c.hear(m)); err != nil {
 			return err
@@ -83,7 +89,7 @@ func (c *fakeCell) start() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.listener = bufconn.Listen(1 << 16)
-	c.server = grpc.NewServer()
+	c.server = rpc.NewServer(slog.New(slog.DiscardHandler))
 	agentv1.RegisterHostReportsServer(c.server, c)
 	go func(s *grpc.Server, l net.Listener) { _ = s.Serve(l) }(c.server, c.listener)
 }
@@ -96,8 +102,7 @@ func (c *fakeCell) stop() {
 }
 
 func (c *fakeCell) dial(string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///cell",
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+	return rpc.Dial("passthrough:///cell",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			c.mu.Lock()
 			l := c.listener

@@ -110,7 +110,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 				Accepted: func() { once(); health.up(h, r) },
 				Lost:     func(err error) { health.down(h, r, err) },
 				Tel:      f.deps.Telemetry,
-				Failed:   health.failed,
+				Failed:   func(err error) { health.failed(fmt.Errorf("replica %s: %w", f.cfg.Replicas[r], err)) },
 			}, h)
 			g.Go(func() error { return rep.Run(ctx) })
 		}

@@ -1,13 +1,17 @@
 package agent
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
@@ -55,6 +59,39 @@ func TestFleetReadyWhenEveryHostIsAccepted(t *testing.T) {
 			t.Errorf("Run: %v", err)
 		}
 		c.stop()
+	})
+}
+
+// All agents at another cell's replica are one line, and do not ask again soon.
+func TestFleetAtAnotherCellsReplicaSaysSoOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const hosts = 5
+		c := &fakeCell{end: fault.Invalid("cell", `the agent is of cell "cell1"; this is cell "cell2"`)}
+		c.start()
+		var out bytes.Buffer
+		f, err := NewFleet(FleetConfig{
+			Seed: 1, Hosts: hosts, Cell: "cell1", Replicas: []string{"a"},
+		}, FleetDeps{Dial: c.dial, Log: slog.New(slog.NewTextHandler(&out, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- f.Run(ctx) }()
+		time.Sleep(11 * time.Minute) // asked at 0, 5 and 10
+		synctest.Wait()
+		if _, _, streams := c.heard(); streams != 3*hosts {
+			t.Errorf("%d streams in 11 minutes, want %d", streams, 3*hosts)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		c.stop()
+		text := out.String()
+		if strings.Count(text, "\n") != 1 || !strings.Contains(text, "replica a: ") || !strings.Contains(text, "this is cell") {
+			t.Errorf("logged:\n%s", text)
+		}
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
@@ -19,7 +20,8 @@ type ReporterConfig struct {
 	// AnswerWithin is how long the cell may take to answer a full state before
 	// the stream is given up: 60 s.
 	AnswerWithin time.Duration
-	// RefusedRetry is when a refused state is offered again unchanged: 5 min.
+	// RefusedRetry is when a refused state is offered again unchanged, and when a
+	// replica that ended the stream as an invalid request is asked again: 5 min.
 	RefusedRetry time.Duration
 }
 
@@ -100,9 +102,13 @@ func (r *Reporter) Run(ctx context.Context) error {
 		}
 		r.deps.Log.Debug("report stream ended", "err", err)
 		pause := wait.next()
-		if s.refused {
+		switch {
+		case fault.KindOf(err) == fault.InvalidRequest:
+			// Nothing that this agent says is taken there: it is another cell's replica.
+			pause, changed = max(pause, r.cfg.RefusedRetry), nil
+		case s.refused:
 			pause = max(pause, r.cfg.RefusedRetry)
-		} else {
+		default:
 			changed = nil // a new state waits for the connection like an old one
 		}
 		if !sleep(ctx, pause, changed) {

@@ -25,6 +25,7 @@ func Simulate(seed uint64, cell string, index int) *agentv1.FullState {
 	m := p.draw(dice)
 	inventories := p.inventories(m, dice)
 	s := &agentv1.FullState{
+		Cell:         cell,
 		AgentVersion: agentVersion,
 		HostUuid:     root,
 		ServiceHost:  p.name(),

@@ -20,7 +20,7 @@ type reportStream = grpc.BidiStreamingServer[agentv1.ReportRequest, agentv1.Repo
 
 // Report hears one host until its agent leaves or the replica stops. A bad
 // state is refused and the stream stays open for a better one; a message that
-// is no state and no heartbeat ends it.
+// is no state and no heartbeat ends it, and so does a state of another cell's host.
 func (s *reports) Report(stream reportStream) error {
 	ctx := stream.Context()
 	defer s.tel.Stream()()
@@ -101,11 +101,11 @@ func (a *agentSession) take(ctx context.Context, m *agentv1.ReportRequest) (*age
 // a refusal of that state.
 func (a *agentSession) takeHeartbeat(b *agentv1.Heartbeat) *agentv1.ReportResponse {
 	if a.host == "" {
-		return refused(b.GetBootId(), b.GetVersion(), fault.Invalid("heartbeat", "a full state must come first"))
+		return a.refused(b.GetBootId(), b.GetVersion(), fault.Invalid("heartbeat", "a full state must come first"))
 	}
 	a.live.heard(a.host)
 	if !sameUUID(b.GetBootId(), a.boot) || b.GetVersion() != a.version {
-		return refused(b.GetBootId(), b.GetVersion(), fault.Invalid("heartbeat", "this state is not held; the cell holds version %d of boot_id %s", a.version, a.boot))
+		return a.refused(b.GetBootId(), b.GetVersion(), fault.Invalid("heartbeat", "this state is not held; the cell holds version %d of boot_id %s", a.version, a.boot))
 	}
 	return nil
 }
@@ -115,6 +115,11 @@ func (a *agentSession) takeHeartbeat(b *agentv1.Heartbeat) *agentv1.ReportRespon
 func (a *agentSession) takeState(ctx context.Context, in *agentv1.FullState) (*agentv1.ReportResponse, error) {
 	if err := rpc.Validate(in); err != nil {
 		return a.refuse(in, err)
+	}
+	if err := a.takesFrom(in.GetCell()); err != nil {
+		a.tel.State(err)
+		a.strangers.tell(a.log, a.now(), in, err)
+		return nil, err
 	}
 	put, err := putHostOf(in)
 	if err != nil {
@@ -181,13 +186,13 @@ func (a *agentSession) refuse(in *agentv1.FullState, err error) (*agentv1.Report
 			tell = a.log.Debug // the agent tries again within seconds
 		}
 		tell("a host's state was refused", "host", in.GetServiceHost(), "host_uuid", in.GetHostUuid(), "err", err)
-		return refused(in.GetBootId(), in.GetVersion(), err), nil
+		return a.refused(in.GetBootId(), in.GetVersion(), err), nil
 	}
 	return nil, err
 }
 
-func refused(boot string, version uint64, err error) *agentv1.ReportResponse {
-	out := &agentv1.Refused{BootId: boot, Version: version, Reason: string(fault.KindOf(err))}
+func (a *agentSession) refused(boot string, version uint64, err error) *agentv1.ReportResponse {
+	out := &agentv1.Refused{BootId: boot, Version: version, Reason: string(fault.KindOf(err)), Cell: a.cfg.Name}
 	var f *fault.Error
 	if errors.As(err, &f) {
 		for _, field := range f.Fields {

@@ -1,7 +1,9 @@
 package cell
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -103,7 +105,7 @@ func TestAStreamIsRefusedWhatDoesNotFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := m.GetRefused(); got == nil || got.GetBootId() != bootA || got.GetVersion() != 1 {
+	if got := m.GetRefused(); got == nil || got.GetBootId() != bootA || got.GetVersion() != 1 || got.GetCell() != "cell1" {
 		t.Errorf("a heartbeat before any state: %v", m)
 	}
 	bad := plainState(1, 8)
@@ -130,6 +132,68 @@ func TestAStreamIsRefusedWhatDoesNotFit(t *testing.T) {
 	}
 	if _, err := a.stream.Recv(); fault.KindOf(err) != fault.InvalidRequest {
 		t.Errorf("an empty message ended the stream with %v", err)
+	}
+}
+
+// A host of another cell, or of none that is named, is not taken: its capacity
+// would be in two cells.
+func TestAnAgentOfAnotherCellIsRefused(t *testing.T) {
+	for named, says := range map[string]string{
+		"cell2": `cell: the agent is of cell "cell2"; this is cell "cell1"`,
+		"":      `cell: the agent names no cell; this is cell "cell1"`,
+		"Cell1": `cell: the agent is of cell "Cell1"; this is cell "cell1"`,
+	} {
+		store := newStore(t)
+		r := start(t, store)
+		store.hook(func(ops []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
+			t.Errorf("%q: %d operations were written", named, len(ops))
+			return commit()
+		})
+		a := r.agent()
+		s := plainState(1, 8)
+		s.Cell = named
+		if err := a.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: s}}); err != nil {
+			t.Fatal(err)
+		}
+		m, err := a.stream.Recv()
+		if fault.KindOf(err) != fault.InvalidRequest || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, %v", named, m, err)
+		}
+		if p := r.propose(query(1)); p.GetHosts() != 0 {
+			t.Errorf("%q: the host is in the table", named)
+		}
+	}
+}
+
+// A stream that was taken does not become another cell's.
+func TestAnAgentDoesNotChangeItsCell(t *testing.T) {
+	r := start(t, newStore(t))
+	a := r.register(plainState(1, 8))
+	other := plainState(1, 16)
+	other.Version, other.Cell = 2, "cell2"
+	if err := a.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: other}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.stream.Recv(); fault.KindOf(err) != fault.InvalidRequest {
+		t.Errorf("the stream went on: %v", err)
+	}
+	if p := r.propose(query(9)); p.GetPassed() != 0 {
+		t.Error("the other cell's state was taken")
+	}
+}
+
+// Many refused agents are one line a while, with their number.
+func TestRefusedAgentsAreLoggedOnce(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	var s strangers
+	at := time.Unix(1e9, 0)
+	for range 3 {
+		s.tell(log, at, plainState(1, 8), fault.Invalid("cell", "x"))
+	}
+	s.tell(log, at.Add(strangersEvery), plainState(1, 8), fault.Invalid("cell", "x"))
+	if text := out.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "times=1\n") || !strings.Contains(text, "times=3\n") {
+		t.Errorf("logged:\n%s", text)
 	}
 }
 

@@ -29,19 +29,20 @@ type Cell struct {
 	log   *slog.Logger
 	tel   *telemetry.Cell
 
-	rows     *rows
-	live     *liveness
-	outages  *outages
-	versions *versions
-	shapes   *shapes
-	writer   *writer
-	follower *follower
-	pipeline *pipeline
-	keeper   *keeper
-	stored   *storeWatch
-	health   *health.Monitor
-	summary  summaryCache
-	order    hostOrder
+	rows      *rows
+	live      *liveness
+	outages   *outages
+	versions  *versions
+	shapes    *shapes
+	writer    *writer
+	follower  *follower
+	pipeline  *pipeline
+	keeper    *keeper
+	stored    *storeWatch
+	health    *health.Monitor
+	summary   summaryCache
+	order     hostOrder
+	strangers strangers
 	// slots bounds the proposals computed at once.
 	slots chan struct{}
 

@@ -150,6 +150,7 @@ func plainState(n int, vcpus int32) *agentv1.FullState {
 	uuid := hostUUID(n)
 	service := fmt.Sprintf("host-%05d", n)
 	return &agentv1.FullState{
+		Cell:   "cell1",
 		BootId: bootA, Version: 1, AgentVersion: 1, HostUuid: uuid, ServiceHost: service, Nodename: service,
 		Providers: []*agentv1.Provider{{Uuid: uuid, Inventories: []*agentv1.Inventory{
 			{ResourceClass: "VCPU", Total: vcpus, AllocationRatio: 1},

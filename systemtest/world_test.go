@@ -122,6 +122,7 @@ func must(t *testing.T, err error) {
 func hostState(n int, version uint64, instances ...*agentv1.Instance) *agentv1.FullState {
 	uuid, service := uuidOf(0xa, n), fmt.Sprintf("host%03d", n)
 	return &agentv1.FullState{
+		Cell:   fmt.Sprintf("cell%d", n/100+1),
 		BootId: uuidOf(0xb, n), Version: version, AgentVersion: 1, HostUuid: uuid, ServiceHost: service, Nodename: service,
 		Providers: []*agentv1.Provider{{Uuid: uuid, Inventories: []*agentv1.Inventory{
 			{ResourceClass: "VCPU", Total: hostVCPUs, AllocationRatio: 1},

@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/google/uuid"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -20,6 +22,7 @@ import (
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
 	"cellgate/internal/health"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -206,7 +209,7 @@ func (d *doctor) apart(check string, offset, within time.Duration) {
 }
 
 // reports examines one replica of a cell, as an agent sees it.
-func (d *doctor) reports(check string, dial dialFunc, address string) {
+func (d *doctor) reports(check string, dial dialFunc, address, want string) {
 	conn, err := dial(address)
 	if err != nil {
 		d.add(check, unhealthy, err.Error(), "correct the address")
@@ -224,6 +227,31 @@ func (d *doctor) reports(check string, dial dialFunc, address string) {
 	case state.GetStatus() != healthpb.HealthCheckResponse_SERVING:
 		d.add(check, warned, "answers and is not ready", "agents try again by themselves; look at the cell's log when it stays so")
 	default:
-		d.ok(check, "takes reports of hosts")
+		d.cellOfReports(ctx, check, conn, want)
+	}
+}
+
+// cellOfReports learns which cell takes the reports: a heartbeat before any state
+// changes nothing, and the refusal of it names the cell.
+func (d *doctor) cellOfReports(ctx context.Context, check string, conn *grpc.ClientConn, want string) {
+	stream, err := agentv1.NewHostReportsClient(conn).Report(ctx)
+	if err == nil {
+		err = stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_Heartbeat{Heartbeat: &agentv1.Heartbeat{BootId: uuid.NewString()}}})
+	}
+	var answer *agentv1.ReportResponse
+	if err == nil || errors.Is(err, io.EOF) { // the reason of an EOF is at the receiving end
+		answer, err = stream.Recv()
+	}
+	switch is := answer.GetRefused().GetCell(); {
+	case fault.KindOf(err) == fault.Unauthenticated, fault.KindOf(err) == fault.PermissionDenied:
+		d.add(check, unhealthy, "does not admit this agent: "+err.Error(), "give agent.tls a certificate or a token with the role agent")
+	case err != nil:
+		d.silent(check, err, false)
+	case is == "":
+		d.add(check, noted, "takes reports of hosts and does not say of which cell: its version is older than this one", "")
+	case is != want:
+		d.add(check, unhealthy, fmt.Sprintf("is cell %s, which refuses the agents of cell %s", is, want), "correct the address, or the cell's name")
+	default:
+		d.ok(check, "takes reports of this cell's hosts")
 	}
 }

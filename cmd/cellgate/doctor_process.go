@@ -38,8 +38,7 @@ func (d *doctor) cell(c config.Config) {
 	d.shard(c.Cell)
 }
 
-// agent examines what agents need: the replicas of their cell. An agent's role
-// may not ask which cell it is; the replica's health is open to all.
+// agent examines what agents need: the replicas of their cell.
 func (d *doctor) agent(c config.Config) {
 	d.files("agent.tls", nil, &c.Agent.TLS)
 	if c.Agent.Metrics != "" {
@@ -50,7 +49,7 @@ func (d *doctor) agent(c config.Config) {
 		return // told with the files
 	}
 	for _, address := range c.Agent.Replicas {
-		d.reports(fmt.Sprintf("cell %s at %s", c.Agent.Cell, address), dial, address)
+		d.reports(fmt.Sprintf("cell %s at %s", c.Agent.Cell, address), dial, address, c.Agent.Cell)
 	}
 }
 

@@ -82,7 +82,7 @@ func TestDoctorNextToARunningSystem(t *testing.T) {
 	must(t, rows, "cell cell1 at "+door, found, "2 of 2 hosts are up")
 	must(t, rows, "clock of cell cell1 at "+door, found, "apart from this one")
 	rows = diagnoses(t, exitDone, append([]string{"agent"}, s.agents[0].args[1:]...)...)
-	must(t, rows, "cell cell1 at "+door, found, "takes reports")
+	must(t, rows, "cell cell1 at "+door, found, "takes reports of this cell's hosts")
 
 	// What is wrong: the cells' addresses exchanged, a cell's directory and port
 	// given to another, a shard from the future, and no cell where one should be.
@@ -91,6 +91,8 @@ func TestDoctorNextToARunningSystem(t *testing.T) {
 		"--cell", "cell1=c0000000-0000-4000-8000-000000000001@"+other, "--cell", "cell2="+s.api, "--cell", "cell3="+deadAddress(t))
 	must(t, rows, "cell cell1 at "+other, unhealthy, "answers as cell cell2 (c0000000-0000-4000-8000-000000000002)")
 	must(t, rows, "cell cell2 at "+s.api, unhealthy, "gives no answer: does not serve this call")
+	rows = diagnoses(t, exitRefused, "agent", "--cell", "cell1", "--replica", other)
+	must(t, rows, "cell cell1 at "+other, unhealthy, "is cell cell2, which refuses the agents of cell cell1")
 	rows = diagnoses(t, exitRefused, "agent", "--cell", "cell1", "--replica", s.api)
 	must(t, rows, "cell cell1 at "+s.api, unhealthy, "is no cell")
 

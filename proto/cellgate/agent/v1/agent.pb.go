@@ -309,7 +309,9 @@ type Refused struct {
 	Version uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	Reason  string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// One a problem, each naming its field.
-	Problems      []string `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
+	Problems []string `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
+	// The name of the cell that answers.
+	Cell          string `protobuf:"bytes,5,opt,name=cell,proto3" json:"cell,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -372,6 +374,13 @@ func (x *Refused) GetProblems() []string {
 	return nil
 }
 
+func (x *Refused) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
 // FullState is everything a host says of itself.
 type FullState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -399,7 +408,9 @@ type FullState struct {
 	HypervisorVersion int32  `protobuf:"varint,15,opt,name=hypervisor_version,json=hypervisorVersion,proto3" json:"hypervisor_version,omitempty"`
 	HostIp            string `protobuf:"bytes,16,opt,name=host_ip,json=hostIp,proto3" json:"host_ip,omitempty"`
 	// What Nova's filters compare with flavors and images; unset for nothing.
-	Facts         *Facts `protobuf:"bytes,17,opt,name=facts,proto3" json:"facts,omitempty"`
+	Facts *Facts `protobuf:"bytes,17,opt,name=facts,proto3" json:"facts,omitempty"`
+	// The name of the cell the agent's host is in; a cell takes its own only.
+	Cell          string `protobuf:"bytes,18,opt,name=cell,proto3" json:"cell,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -551,6 +562,13 @@ func (x *FullState) GetFacts() *Facts {
 		return x.Facts
 	}
 	return nil
+}
+
+func (x *FullState) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
 }
 
 // Facts are JSON texts as the columns of Nova's compute_nodes of the same names
@@ -1028,12 +1046,13 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\bAccepted\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12B\n" +
-	"\x0fheartbeat_every\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x0eheartbeatEvery\"p\n" +
+	"\x0fheartbeat_every\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x0eheartbeatEvery\"\x84\x01\n" +
 	"\aRefused\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1a\n" +
-	"\bproblems\x18\x04 \x03(\tR\bproblems\"\xb8\x06\n" +
+	"\bproblems\x18\x04 \x03(\tR\bproblems\x12\x12\n" +
+	"\x04cell\x18\x05 \x01(\tR\x04cell\"\xd6\x06\n" +
 	"\tFullState\x12!\n" +
 	"\aboot_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06bootId\x12!\n" +
 	"\aversion\x18\x02 \x01(\x04B\a\xbaH\x042\x02(\x01R\aversion\x12,\n" +
@@ -1057,7 +1076,8 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\x0fhypervisor_type\x18\x0e \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x0ehypervisorType\x126\n" +
 	"\x12hypervisor_version\x18\x0f \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x11hypervisorVersion\x12 \n" +
 	"\ahost_ip\x18\x10 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06hostIp\x12.\n" +
-	"\x05facts\x18\x11 \x01(\v2\x18.cellgate.agent.v1.FactsR\x05facts\"\x87\x02\n" +
+	"\x05facts\x18\x11 \x01(\v2\x18.cellgate.agent.v1.FactsR\x05facts\x12\x1c\n" +
+	"\x04cell\x18\x12 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\"\x87\x02\n" +
 	"\x05Facts\x12$\n" +
 	"\bcpu_info\x18\x01 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\acpuInfo\x12:\n" +
 	"\x13supported_instances\x18\x02 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\x12supportedInstances\x12\x1f\n" +

@@ -32,7 +32,9 @@ const (
 type HostReportsClient interface {
 	// Report: one stream a host. The agent's first message is a FullState; the
 	// cell answers each FullState with an Accepted once its shard holds it, or a
-	// Refused. Heartbeats keep the host up.
+	// Refused. A FullState of another cell's host, or of no cell's, ends the stream
+	// with INVALID_REQUEST. Heartbeats keep the host up; one before any FullState is
+	// Refused.
 	Report(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ReportRequest, ReportResponse], error)
 }
 
@@ -65,7 +67,9 @@ type HostReports_ReportClient = grpc.BidiStreamingClient[ReportRequest, ReportRe
 type HostReportsServer interface {
 	// Report: one stream a host. The agent's first message is a FullState; the
 	// cell answers each FullState with an Accepted once its shard holds it, or a
-	// Refused. Heartbeats keep the host up.
+	// Refused. A FullState of another cell's host, or of no cell's, ends the stream
+	// with INVALID_REQUEST. Heartbeats keep the host up; one before any FullState is
+	// Refused.
 	Report(grpc.BidiStreamingServer[ReportRequest, ReportResponse]) error
 	mustEmbedUnimplementedHostReportsServer()
 }

@@ -1,0 +1,48 @@
+package cell
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"cellgate/internal/fault"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+// takesFrom refuses an agent that does not name this cell: its hosts would be in
+// two cells, and each would claim their capacity.
+func (c *Cell) takesFrom(named string) error {
+	switch named {
+	case c.cfg.Name:
+		return nil
+	case "":
+		return fault.Invalid("cell", "the agent names no cell; this is cell %q", c.cfg.Name)
+	}
+	return fault.Invalid("cell", "the agent is of cell %q; this is cell %q", named, c.cfg.Name)
+}
+
+// strangersEvery is how often refused agents of other cells are logged; those
+// between are counted in the next line.
+const strangersEvery = time.Minute
+
+// strangers are the states that agents of other cells sent. The zero value is
+// ready.
+type strangers struct {
+	mu     sync.Mutex
+	untold uint64
+	told   time.Time
+}
+
+func (s *strangers) tell(log *slog.Logger, at time.Time, in *agentv1.FullState, err error) {
+	s.mu.Lock()
+	s.untold++
+	times := s.untold
+	tell := s.told.IsZero() || at.Sub(s.told) >= strangersEvery
+	if tell {
+		s.told, s.untold = at, 0
+	}
+	s.mu.Unlock()
+	if tell {
+		log.Warn("an agent of another cell was refused", "host", in.GetServiceHost(), "host_uuid", in.GetHostUuid(), "err", err, "times", times)
+	}
+}
