@@ -81,7 +81,8 @@ func refusalOfError(err error) *cellv1.Refusal {
 	return &cellv1.Refusal{Reason: f.GetReason(), Message: f.GetMessage()}
 }
 
-// ListClaims lists live claims as the shard has them, by claim_id.
+// ListClaims lists live claims as the shard has them, by claim_id; or the one claim
+// that the request names, live or ended.
 func (s *scheduler) ListClaims(ctx context.Context, req *cellv1.ListClaimsRequest) (*cellv1.ListClaimsResponse, error) {
 	if err := s.serving(); err != nil {
 		return nil, err
@@ -90,6 +91,9 @@ func (s *scheduler) ListClaims(ctx context.Context, req *cellv1.ListClaimsReques
 	q := shard.ClaimQuery{ProjectID: req.GetProjectId(), After: req.GetAfter(), Limit: pageSize(req.GetPageSize())}
 	for _, id := range r.ids("consumer_uuids", req.GetConsumerUuids()) {
 		q.ConsumerUUIDs = append(q.ConsumerUUIDs, id.String())
+	}
+	if id := req.GetClaimId(); id != "" {
+		q.ClaimIDs, q.Ended = []string{id}, true
 	}
 	if req.GetHostUuid() != "" {
 		q.HostUUID = r.uuid("host_uuid", req.GetHostUuid())

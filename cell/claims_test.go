@@ -238,3 +238,32 @@ func TestOneBadQueryFailsAlone(t *testing.T) {
 		t.Errorf("the failure is %v", f)
 	}
 }
+
+// A claim is found by its id whatever became of it; what a release left of one that
+// never came is on no host.
+func TestListClaimsByClaimID(t *testing.T) {
+	r := start(t, newStore(t))
+	r.register(plainState(1, 8))
+	r.must(newClaim("k1", 1, 1, 1), newClaim("k2", 2, 1, 1), release("k2", 2), release("k3", 3))
+	for _, tt := range []struct {
+		id    string
+		state cellgatev1.ClaimState
+		host  string
+	}{
+		{"k1", cellgatev1.ClaimState_PENDING, "host-00001"},
+		{"k2", cellgatev1.ClaimState_RELEASED, "host-00001"},
+		{"k3", cellgatev1.ClaimState_RELEASED, ""},
+	} {
+		got, err := r.cells.ListClaims(context.Background(), &cellv1.ListClaimsRequest{ClaimId: tt.id})
+		if err != nil || len(got.GetClaims()) != 1 {
+			t.Fatalf("%s: %v, %v", tt.id, got, err)
+		}
+		c := got.GetClaims()[0]
+		if c.GetClaimId() != tt.id || c.GetState() != tt.state || c.GetServiceHost() != tt.host || (c.GetHostUuid() == "") != (tt.host == "") {
+			t.Errorf("%s: %v", tt.id, c)
+		}
+	}
+	if got, err := r.cells.ListClaims(context.Background(), &cellv1.ListClaimsRequest{ClaimId: "k9"}); err != nil || len(got.GetClaims()) != 0 {
+		t.Errorf("k9: %v, %v", got, err)
+	}
+}

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -44,44 +43,6 @@ func (g *Gateway) getClaim(ctx context.Context, req *cellgatev1.GetClaimRequest)
 		return nil, notFound(replies, "live claim of consumer "+req.GetConsumerUuid())
 	}
 	return best, nil
-}
-
-// releaseClaim releases a claim in the cell that has it; in every cell when none
-// is known to, so that the claim is refused wherever it may still arrive. It
-// fails when a cell that may have it, or may still get it, did not answer.
-func (g *Gateway) releaseClaim(ctx context.Context, req *cellgatev1.ReleaseClaimRequest) error {
-	cells, err := g.cellsFor(req.GetCell())
-	if err != nil {
-		return err
-	}
-	var found *cellgatev1.Claim
-	for _, r := range g.findClaims(ctx, cells, req.GetConsumerUuid()) {
-		for _, c := range r.got {
-			if c.GetClaimId() == req.GetClaimId() {
-				cells, found = []*cell{r.cell}, c
-			}
-		}
-	}
-	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: canonical(req.GetConsumerUuid())}
-	replies := askAll(ctx, cells, func(ctx context.Context, c *cell) (struct{}, error) {
-		_, err := c.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
-		return struct{}{}, err
-	})
-	missing := false
-	for _, r := range replies {
-		switch {
-		case r.err == nil:
-		case couldNot(r.err):
-			missing = true
-		default:
-			return r.err
-		}
-	}
-	if missing {
-		return notFound(replies, fmt.Sprintf("claim %s of consumer %s", req.GetClaimId(), req.GetConsumerUuid()))
-	}
-	g.unpinReleased(ctx, found)
-	return nil
 }
 
 // unpinReleased takes a released claim's hold of its group's pin away, in the

@@ -47,29 +47,34 @@ func (g *Gateway) confirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaim
 // confirmIn asks cells to confirm a claim, and gives the one that has it and the
 // claim as it is then: CONFIRMED, or PENDING when it had expired. A cell that does
 // not know the claim changes nothing, so all can be asked at once; one that knows
-// it and refuses says why.
+// it and refuses says why. A tombstone, which a release left where the claim never
+// came, tells less than a cell that does not answer: the claim may live there.
 func (g *Gateway) confirmIn(ctx context.Context, cells []*cell, req *cellgatev1.ConfirmClaimRequest) (*cell, *cellv1.ClaimOutcome, error) {
 	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: canonical(req.GetConsumerUuid()), Retake: true}
 	replies := askAll(ctx, cells, func(ctx context.Context, c *cell) (*cellv1.ClaimOutcome, error) {
 		return c.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}})
 	})
 	var refusals []error
+	buried, unknown := error(nil), false
 	for i, r := range replies {
 		switch kind := fault.KindOf(r.err); {
 		case r.err == nil:
 			return r.cell, r.got, nil
+		case kind == fault.ClaimExpired && r.got.GetClaim() != nil && r.got.GetClaim().GetHostUuid() == "":
+			buried, replies[i].err = r.err, nil
 		case kind == fault.NotFound:
 			replies[i].err = nil
 		case kind == fault.OutcomeUnknown, !couldNot(r.err):
 			refusals = append(refusals, r.err)
+		default:
+			unknown = true
 		}
 	}
 	switch {
-	case len(refusals) == 1:
+	case len(refusals) > 0:
 		return nil, nil, refusals[0]
-	case len(refusals) > 1:
-		// Released before it arrived: a tombstone in each cell.
-		return nil, nil, fault.New(fault.KindOf(refusals[0]), "claim %s was released", req.GetClaimId()).With("claim_id", req.GetClaimId())
+	case buried != nil && !unknown:
+		return nil, nil, fault.Wrap(fault.ClaimExpired, buried, "claim %s was released", req.GetClaimId()).With("claim_id", req.GetClaimId())
 	}
 	return nil, nil, notFound(replies, fmt.Sprintf("claim %s of consumer %s", req.GetClaimId(), req.GetConsumerUuid()))
 }

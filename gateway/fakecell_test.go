@@ -315,7 +315,7 @@ func (f *fakeCell) release(ref *cellv1.ClaimRef) *cellv1.ClaimOutcome {
 		return &cellv1.ClaimOutcome{}
 	}
 	if c.claim.GetConsumerUuid() != ref.GetConsumerUuid() {
-		return refuse(fault.InvalidRequest, "the claim is of another consumer")
+		return refuse(fault.InvalidRequest, "consumer_uuid: the claim is of another consumer")
 	}
 	if !isLive(c.claim) {
 		return &cellv1.ClaimOutcome{}
@@ -339,6 +339,13 @@ func (f *fakeCell) ListClaims(ctx context.Context, req *cellv1.ListClaimsRequest
 func (f *fakeCell) listClaims(req *cellv1.ListClaimsRequest) *cellv1.ListClaimsResponse {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if id := req.GetClaimId(); id != "" {
+		resp := &cellv1.ListClaimsResponse{}
+		if c := f.claims[id]; c != nil {
+			resp.Claims = append(resp.Claims, proto.CloneOf(c.claim))
+		}
+		return resp
+	}
 	rows := f.liveOf(func(c *cellgatev1.Claim) bool {
 		return (len(req.GetConsumerUuids()) == 0 || slices.Contains(req.GetConsumerUuids(), c.GetConsumerUuid())) &&
 			(req.GetHostUuid() == "" || req.GetHostUuid() == c.GetHostUuid()) &&

@@ -106,7 +106,9 @@ func (f *fakeCell) confirm(ref *cellv1.ClaimRef) *cellv1.ClaimOutcome {
 			return &cellv1.ClaimOutcome{Claim: proto.CloneOf(c.claim), ClaimOrigin: c.origin}
 		}
 	case !isLive(c.claim):
-		return refuse(fault.ClaimExpired, "the claim has ended")
+		out := refuse(fault.ClaimExpired, "the claim has ended")
+		out.Claim = proto.CloneOf(c.claim)
+		return out
 	}
 	c.claim.State, c.claim.ExpiresAt = cellgatev1.ClaimState_CONFIRMED, nil
 	if from := f.claims[c.claim.GetMovesClaimId()]; from != nil && c.origin.GetMovesCell() == f.name &&

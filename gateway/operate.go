@@ -80,11 +80,13 @@ func (c *cell) change(ctx context.Context, budget time.Duration, op *cellv1.Clai
 		With("cell", c.cfg.Name).With("cells", c.cfg.Name).With("claim_id", claimIDOf(op))
 }
 
-// done gives an operation's outcome. A refusal is an error of the kind it names.
+// done gives an operation's outcome. A refusal is an error of the kind it names,
+// given with the outcome.
 func done(c *cell, o *cellv1.ClaimOutcome, claimID string) (*cellv1.ClaimOutcome, error) {
 	if r := o.GetRefusal(); r != nil {
-		return nil, refusedBy(r.GetReason(), fmt.Sprintf("cell %s: %s", c.cfg.Name, r.GetMessage())).
-			With("cell", c.cfg.Name).With("claim_id", claimID)
+		e := refusedBy(r.GetReason(), r.GetMessage())
+		e.Message = fmt.Sprintf("cell %s: %s", c.cfg.Name, e.Message)
+		return o, e.With("cell", c.cfg.Name).With("claim_id", claimID)
 	}
 	return o, nil
 }

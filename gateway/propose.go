@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -197,11 +198,19 @@ func (p *proposer) call(batch []*asking) {
 	}
 }
 
-// refusedBy makes the error that a cell named in an answer.
+// fieldFirst is a message that begins with the path of a field.
+var fieldFirst = regexp.MustCompile(`^([a-z][a-z0-9_]*(?:\[[0-9]+\])?(?:\.[a-z][a-z0-9_]*(?:\[[0-9]+\])?)*): (.+)`)
+
+// refusedBy makes the error that a cell named in an answer. An invalid field that
+// the message begins with is named in Fields too.
 func refusedBy(reason, message string) *fault.Error {
 	kind := fault.Kind(reason)
 	if !slices.Contains(fault.Kinds(), kind) {
 		kind = fault.Internal
 	}
-	return fault.New(kind, "%s", message)
+	e := fault.New(kind, "%s", message)
+	if m := fieldFirst.FindStringSubmatch(message); kind == fault.InvalidRequest && m != nil {
+		e.Fields = []fault.Field{{Path: m[1], Problem: m[2]}}
+	}
+	return e
 }

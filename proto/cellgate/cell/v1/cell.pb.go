@@ -3740,7 +3740,10 @@ type ListClaimsRequest struct {
 	// The claim_id after which to go on.
 	After string `protobuf:"bytes,5,opt,name=after,proto3" json:"after,omitempty"`
 	// Answer claim_origins too.
-	WantOrigins   bool `protobuf:"varint,6,opt,name=want_origins,json=wantOrigins,proto3" json:"want_origins,omitempty"`
+	WantOrigins bool `protobuf:"varint,6,opt,name=want_origins,json=wantOrigins,proto3" json:"want_origins,omitempty"`
+	// Narrow to this claim, live or ended. What a release left of a claim that never
+	// came is RELEASED and on no host.
+	ClaimId       string `protobuf:"bytes,7,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3817,9 +3820,16 @@ func (x *ListClaimsRequest) GetWantOrigins() bool {
 	return false
 }
 
+func (x *ListClaimsRequest) GetClaimId() string {
+	if x != nil {
+		return x.ClaimId
+	}
+	return ""
+}
+
 type ListClaimsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Live claims by claim_id.
+	// Live claims by claim_id; with the request's claim_id, that one.
 	Claims []*v1.Claim `protobuf:"bytes,1,rep,name=claims,proto3" json:"claims,omitempty"`
 	More   bool        `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
 	// With want_origins: one for each of claims, in their order.
@@ -4893,7 +4903,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x16\n" +
 	"\x06filter\x18\x03 \x01(\tR\x06filter\x12\x16\n" +
-	"\x06detail\x18\x04 \x01(\tR\x06detail\"\x85\x02\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\"\xa9\x02\n" +
 	"\x11ListClaimsRequest\x126\n" +
 	"\x0econsumer_uuids\x18\x01 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\xe8\a\"\x04r\x02\x18$R\rconsumerUuids\x12$\n" +
 	"\thost_uuid\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18$R\bhostUuid\x12'\n" +
@@ -4902,7 +4912,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12\x1d\n" +
 	"\x05after\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18@R\x05after\x12!\n" +
-	"\fwant_origins\x18\x06 \x01(\bR\vwantOrigins\"\x98\x01\n" +
+	"\fwant_origins\x18\x06 \x01(\bR\vwantOrigins\x12\"\n" +
+	"\bclaim_id\x18\a \x01(\tB\a\xbaH\x04r\x02\x18@R\aclaimId\"\x98\x01\n" +
 	"\x12ListClaimsResponse\x12*\n" +
 	"\x06claims\x18\x01 \x03(\v2\x12.cellgate.v1.ClaimR\x06claims\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\x12B\n" +
