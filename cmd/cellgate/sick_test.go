@@ -259,12 +259,11 @@ func (l *sickLoad) report(marks []sickMark, end time.Time) {
 	if err := rows.end(); err != nil {
 		t.Error(err)
 	}
-	reasons := map[string]int{}
+	reasons, unanswered := map[string]int{}, 0
 	for _, a := range l.answers {
-		if a.err != nil && l.measures {
+		if a.err != nil {
 			reasons["no answer: "+a.err.Error()]++
-		} else if a.err != nil {
-			t.Errorf("%v after the start: no answer after %v: %v", a.sent.Sub(marks[0].at).Round(time.Millisecond), a.took, a.err)
+			unanswered++
 		}
 		if a.restricted && a.in == "cell3" {
 			t.Error("restricted to another cell, placed in cell3")
@@ -274,6 +273,11 @@ func (l *sickLoad) report(marks []sickMark, end time.Time) {
 		}
 	}
 	t.Logf("\n%s\n%v", text.String(), reasons)
+	// A healthy cell of a machine that is busy with something else may miss its
+	// budget now and then.
+	if !l.measures && unanswered > len(l.answers)/20 {
+		t.Errorf("%d of %d selections were not answered", unanswered, len(l.answers))
+	}
 	if path := os.Getenv("CELLGATE_SICK_TABLE"); path != "" {
 		if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
 			t.Error(err)
