@@ -96,6 +96,9 @@ func (s *selecting) startOver(ctx context.Context) (bool, error) {
 			s.places[i] = nil
 		}
 	}
+	if len(s.pending()) == len(s.places) {
+		s.decision = ""
+	}
 	s.restarts++
 	s.g.tel.Restarted()
 	s.request = s.asked

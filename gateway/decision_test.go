@@ -169,6 +169,100 @@ func TestDecisionsNeverDelayAnAnswer(t *testing.T) {
 	})
 }
 
+// takesNone has a cell fail every PutDecisions.
+func takesNone(_ context.Context, method string, _ any) error {
+	if method == "PutDecisions" {
+		return fault.New(fault.CellUnavailable, "no")
+	}
+	return nil
+}
+
+// What a cell could not take is written when it can.
+func TestDecisionsWaitForTheirCell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 9))}, nil)
+		w.cells[0].hook(takesNone, nil)
+		var want []string
+		for i := range 3 {
+			want = append(want, w.choose(ask(1+i, 1)).GetDecisionId())
+			w.written()
+		}
+		if n := w.g.DecisionCounts(); n != (DecisionCounts{}) {
+			t.Errorf("while it takes none: %+v", n)
+		}
+		w.cells[0].hook(nil, nil)
+		pauseFor(decisionRetry * 2)
+		got := w.written()
+		for _, id := range want {
+			if got[id] == nil {
+				t.Errorf("decision %s is lost", id)
+			}
+		}
+		if n := w.g.DecisionCounts(); n.Written != 3 || n.Failed != 0 {
+			t.Errorf("%+v", n)
+		}
+	})
+}
+
+// What waits for a cell that takes none makes room for the decisions of others.
+func TestDecisionsOfAStuckCellMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, twoCells(), func(c *Config) { c.DecisionQueue = 3 })
+		w.cells[0].hook(takesNone, nil)
+		dry := func(cell string) {
+			req := to(ask(1, 1), cell)
+			req.DryRun = true
+			w.choose(req)
+			w.written()
+		}
+		for range 5 {
+			dry("cell1")
+		}
+		if n := w.g.DecisionCounts(); n.Failed != 2 || n.Dropped != 0 {
+			t.Errorf("%+v", n)
+		}
+		for range 4 {
+			dry("cell2")
+		}
+		if n := w.g.DecisionCounts(); n.Written != 4 || n.Dropped != 0 {
+			t.Errorf("%+v", n)
+		}
+		w.cells[0].hook(nil, nil)
+		pauseFor(decisionRetry * 2)
+		w.written()
+		if n := w.g.DecisionCounts(); n.Written+n.Failed != 9 || n.Written < 6 {
+			t.Errorf("%+v", n)
+		}
+	})
+}
+
+// The decision is kept by a cell that has a part in it, not by the one that was lost
+// before anything was placed.
+func TestDecisionIsNotOfTheLostCell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 9)), newFakeCell(2, testHost(2, 1))}, nil)
+		w.cells[0].hook(func(_ context.Context, method string, _ any) error {
+			if method == "ClaimBatch" || method == "PutDecisions" {
+				return fault.New(fault.CellUnavailable, "no")
+			}
+			return nil
+		}, nil)
+		resp := w.choose(ask(1, 1))
+		if len(w.cells[0].queries) == 0 || resp.GetDestinations()[0].GetSelected().GetCell() != "cell2" {
+			t.Fatalf("not a loss: %v", resp)
+		}
+		if cell, _ := splitDecision(resp.GetDecisionId()); cell != "cell2" {
+			t.Errorf("decision %s", resp.GetDecisionId())
+		}
+		if w.written()[resp.GetDecisionId()] == nil {
+			t.Error("the decision is lost")
+		}
+		if live := w.cells[1].live(); len(live) != 1 || live[0].GetDecisionId() != resp.GetDecisionId() {
+			t.Errorf("%v", live)
+		}
+	})
+}
+
 // What waits when the gateway ends is written.
 func TestDecisionsAreWrittenAtTheEnd(t *testing.T) {
 	cells := twoCells()

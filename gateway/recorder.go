@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
 	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -24,6 +25,8 @@ const (
 	maxDecisionBatchBytes = rpc.MaxMessageBytes / 2
 	// decisionLinger is how long a decision waits for others of its cell.
 	decisionLinger = 100 * time.Millisecond
+	// decisionRetry is how long a lane waits after its cell could not take a batch.
+	decisionRetry = time.Second
 	// decisionDrain is how long what waits is written at the end.
 	decisionDrain = 2 * time.Second
 	// lossEvery is how often lost decisions are logged, at most.
@@ -34,14 +37,17 @@ const (
 type DecisionCounts struct {
 	// Written: a cell has taken them.
 	Written int64
-	// Dropped: too many waited. Failed: the cell did not take them. Nowhere: no
-	// cell answered the request.
+	// Dropped: too many waited. Failed: the cell did not take them until the gateway
+	// ended or others needed their room, or refused them. Nowhere: no cell answered
+	// the request.
 	Dropped, Failed, Nowhere int64
 }
 
 // recorder writes decisions into the cells that keep them, after the answer and
 // best effort: what waits is bounded, what cannot be written is counted, and
-// nobody waits for it. A cell that is slow holds up its own only.
+// nobody waits for it. A cell that is slow holds up its own only. What a cell could
+// not take waits for it and is sent again, until its room is needed: then those go
+// that have waited for such a cell, the oldest first, before any new one does.
 type recorder struct {
 	budget time.Duration
 	most   int
@@ -64,6 +70,8 @@ type recorder struct {
 // decisionLane is what waits for one cell, the oldest first.
 type decisionLane struct {
 	queue []*cellgatev1.Decision
+	// stuck: the cell could not take what it was sent last.
+	stuck bool
 	// wake has an entry when something waits.
 	wake chan struct{}
 }
@@ -91,12 +99,14 @@ func (r *recorder) put(c *cell, d *cellgatev1.Decision) {
 	cutDown(d, maxDecisionBytes)
 	size := proto.Size(d)
 	r.mu.Lock()
-	full := r.waiting >= r.most || r.bytes+size > maxWaitingBytes
+	lost := r.makeRoom(1, size)
+	full := r.full(1, size)
 	if !full {
 		r.waiting, r.bytes = r.waiting+1, r.bytes+size
 		lane.queue = append(lane.queue, d)
 	}
 	r.mu.Unlock()
+	r.failed(lost)
 	if full {
 		r.count(1, false, func(n *DecisionCounts) *int64 { return &n.Dropped })
 		return
@@ -132,7 +142,7 @@ func (r *recorder) write(ctx context.Context, c *cell, lane *decisionLane) {
 		if open {
 			select {
 			case <-lane.wake:
-				open = r.linger()
+				open = r.wait(decisionLinger)
 			case <-r.closing:
 				open = false
 			}
@@ -140,12 +150,18 @@ func (r *recorder) write(ctx context.Context, c *cell, lane *decisionLane) {
 		for batch := r.take(lane); len(batch) > 0; batch = r.take(lane) {
 			_, err := call(ctx, c, r.budget, &cellv1.PutDecisionsRequest{Decisions: batch}, cellv1.CellSchedulerClient.PutDecisions)
 			n := int64(len(batch))
-			if err != nil {
-				r.log.Debug("decisions not written", "cell", c.cfg.Name, "decisions", n, "error", err)
-				r.count(n, false, func(t *DecisionCounts) *int64 { return &t.Failed })
+			if err == nil {
+				r.setStuck(lane, false)
+				r.count(n, true, func(t *DecisionCounts) *int64 { return &t.Written })
 				continue
 			}
-			r.count(n, true, func(t *DecisionCounts) *int64 { return &t.Written })
+			r.log.Debug("decisions not written", "cell", c.cfg.Name, "decisions", n, "error", err)
+			if !open || !mayTakeLater(err) {
+				r.failed(n)
+				continue
+			}
+			r.failed(r.putBack(lane, batch))
+			open = r.wait(decisionRetry)
 		}
 		if !open {
 			return
@@ -153,15 +169,74 @@ func (r *recorder) write(ctx context.Context, c *cell, lane *decisionLane) {
 	}
 }
 
-// linger waits for more decisions; false when no more come.
-func (r *recorder) linger() bool {
-	t := time.NewTimer(decisionLinger)
+// mayTakeLater reports whether the cell that gave an error may take the same
+// decisions another time. One that took them already writes them again as they are.
+func mayTakeLater(err error) bool { return couldNot(err) && fault.KindOf(err) != fault.Internal }
+
+// wait waits for more decisions, or for a cell to recover; false when no more come.
+func (r *recorder) wait(d time.Duration) bool {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return true
 	case <-r.closing:
 		return false
+	}
+}
+
+// full reports whether there is no room for n more decisions of size bytes. The
+// caller holds r.mu.
+func (r *recorder) full(n, size int) bool {
+	return r.waiting+n > r.most || r.bytes+size > maxWaitingBytes
+}
+
+// makeRoom drops what waits for stuck cells, of the longest such queue and the oldest
+// first, until n decisions of size bytes fit, and says how many it dropped. The
+// caller holds r.mu.
+func (r *recorder) makeRoom(n, size int) (lost int64) {
+	for r.full(n, size) {
+		var longest *decisionLane
+		for _, lane := range r.lanes {
+			if lane.stuck && len(lane.queue) > 0 && (longest == nil || len(lane.queue) > len(longest.queue)) {
+				longest = lane
+			}
+		}
+		if longest == nil {
+			return lost
+		}
+		r.waiting, r.bytes = r.waiting-1, r.bytes-proto.Size(longest.queue[0])
+		longest.queue = longest.queue[1:]
+		lost++
+	}
+	return lost
+}
+
+// putBack has a batch wait again, before what waits for its cell already, as far as
+// there is room, and says how many of its oldest there was none for.
+func (r *recorder) putBack(lane *decisionLane, batch []*cellgatev1.Decision) (lost int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lane.stuck = true
+	from := len(batch)
+	for from > 0 && !r.full(1, proto.Size(batch[from-1])) {
+		from--
+		r.waiting, r.bytes = r.waiting+1, r.bytes+proto.Size(batch[from])
+	}
+	lane.queue = append(batch[from:len(batch):len(batch)], lane.queue...)
+	return int64(from)
+}
+
+func (r *recorder) setStuck(lane *decisionLane, stuck bool) {
+	r.mu.Lock()
+	lane.stuck = stuck
+	r.mu.Unlock()
+}
+
+// failed counts n decisions that a cell did not take.
+func (r *recorder) failed(n int64) {
+	if n > 0 {
+		r.count(n, false, func(t *DecisionCounts) *int64 { return &t.Failed })
 	}
 }
 

@@ -37,7 +37,8 @@ type selecting struct {
 	fingerprint []byte
 	alternates  int
 	ttl         time.Duration
-	// decision is set by the first pick, or by a kept claim.
+	// decision is set by the first pick of the first round that places something, or
+	// by a kept claim.
 	decision string
 	exact    bool
 
@@ -213,6 +214,9 @@ func (s *selecting) place(ctx context.Context) error {
 		}
 		if len(s.pending()) == 0 {
 			return nil
+		}
+		if len(s.pending()) == len(s.places) {
+			s.decision = "" // nothing has it, and the next pick may be in a cell that answers
 		}
 		if len(s.lostReasons()) > lost {
 			continue // each cell is lost once

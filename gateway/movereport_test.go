@@ -1,0 +1,41 @@
+package gateway
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// A move into another cell that its host's report confirmed leaves the source
+// confirmed, since a shard knows its own cell only. The caller's confirm finishes it,
+// and once more changes nothing.
+func TestConfirmFinishesAMoveThatAReportConfirmed(t *testing.T) {
+	w := start(t, twoCells(), nil)
+	id := testUUID(0x1, 1)
+	old := w.choose(to(ask(1, 1), "cell1")).GetDestinations()[0].GetSelected()
+	if err := w.confirm(old, id); err != nil {
+		t.Fatal(err)
+	}
+	move := proto.CloneOf(to(ask(1, 1), "cell2"))
+	move.Operation = cellgatev1.Operation_MOVE
+	moved := w.choose(move).GetDestinations()[0].GetSelected()
+	// As shard.PutHost confirms it: in its own cell alone.
+	c := w.cells[1].claims[moved.GetClaimId()].claim
+	c.State, c.ExpiresAt = cellgatev1.ClaimState_CONFIRMED, nil
+	if s := w.cells[0].stateOf(old.GetClaimId()); s != cellgatev1.ClaimState_CONFIRMED || c.GetMovesClaimId() != old.GetClaimId() {
+		t.Fatalf("the source is %s, the new claim moves %q", s, c.GetMovesClaimId())
+	}
+	for range 2 {
+		if err := w.confirm(moved, id); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.cells[0].stateOf(old.GetClaimId()); s != cellgatev1.ClaimState_RELEASED {
+			t.Errorf("the source is %s", s)
+		}
+	}
+	if n := len(w.cells[1].live()); n != 1 || w.liveClaims() != 1 {
+		t.Errorf("%d live claims, %d in cell2", w.liveClaims(), n)
+	}
+}
