@@ -218,8 +218,16 @@ func TestEveryMethodForEveryCredential(t *testing.T) {
 				want = c.expects(roles[call], inREST)
 			}
 			served[call] = true
-			if got := s.rest(t, c.client, call); got != want {
+			if got := s.rest(t, s.http, c.client, call); got != want {
 				t.Errorf("REST %s by %s: %s, want %s", call, c.name, got, want)
+			}
+			n++
+		}
+		// A cell's metrics and health, at an address of their own.
+		for _, call := range []string{"GET /metrics", "GET /healthz", "GET /readyz"} {
+			want := c.expects(roles[call], inREST)
+			if got := s.rest(t, s.cellHTTP, c.client, call); got != want {
+				t.Errorf("a cell's %s by %s: %s, want %s", call, c.name, got, want)
 			}
 			n++
 		}
@@ -315,11 +323,11 @@ func outcomeOf(err error) string {
 	return allowed
 }
 
-// rest does a call of the REST API with an empty body.
-func (s *secured) rest(t *testing.T, c *security.Client, call string) string {
+// rest does a call of what serves HTTP at an address, with an empty body.
+func (s *secured) rest(t *testing.T, at string, c *security.Client, call string) string {
 	t.Helper()
 	verb, path, _ := strings.Cut(call, " ")
-	req, err := http.NewRequestWithContext(t.Context(), verb, "https://"+s.http+path, nil)
+	req, err := http.NewRequestWithContext(t.Context(), verb, "https://"+at+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,6 +355,9 @@ func (s *secured) rest(t *testing.T, c *security.Client, call string) string {
 	case http.StatusForbidden:
 		if !strings.Contains(string(text), `"reason":"PERMISSION_DENIED"`) {
 			t.Errorf("%s: %s", call, text)
+		}
+		if strings.Contains(string(text), "may not call GET .") {
+			t.Errorf("%s: a path that nobody can read: %s", call, text)
 		}
 		return denied
 	}

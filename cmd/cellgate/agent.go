@@ -8,6 +8,7 @@ import (
 	"cellgate/agent"
 	"cellgate/internal/config"
 	"cellgate/internal/lifecycle"
+	"cellgate/internal/security"
 )
 
 func newAgent(t terminal) *cobra.Command {
@@ -28,15 +29,21 @@ is also a variable CELLGATE_AGENT_<KEY> and a flag; flags win.`,
 			return err
 		}
 		a := &assembly{log: newLog(c.Log, t)}
-		if err := a.observe(c.Telemetry, "agent"); err != nil {
-			return err
-		}
+		var s startup
+		s.add(a.observe(c.Telemetry, "agent"))
 		web, err := a.listenMetrics(c.Agent.Metrics)
+		s.add(err)
+		dial, err := a.addClientTLS("agent.tls", c.Agent.TLS)
+		s.add(err)
+		if err := s.err(); err != nil {
+			return a.abandon(err)
+		}
+		open, err := security.NewServer(security.ServerConfig{}, a.log)
 		if err != nil {
 			return a.abandon(err)
 		}
-		a.addMetrics(web, nil)
-		f, err := a.addFleet(c.Agent)
+		a.addMetrics(web, nil, open)
+		f, err := a.addFleet(c.Agent, dial)
 		if err != nil {
 			return a.abandon(err)
 		}
@@ -55,11 +62,7 @@ is also a variable CELLGATE_AGENT_<KEY> and a flag; flags win.`,
 }
 
 // addFleet adds a simulated fleet. It does not wait for its hosts.
-func (a *assembly) addFleet(c config.Agent) (*agent.Fleet, error) {
-	dial, err := a.addClientTLS("agent.tls", c.TLS)
-	if err != nil {
-		return nil, err
-	}
+func (a *assembly) addFleet(c config.Agent, dial dialFunc) (*agent.Fleet, error) {
 	f, err := agent.NewFleet(agent.FleetConfig{
 		Seed: c.Seed, Hosts: c.Hosts, Cell: c.Cell, Replicas: c.Replicas, HostsPerConn: c.HostsPerConn,
 	}, agent.FleetDeps{Dial: dial, Log: a.log, Telemetry: a.telemetry.Agent(c.Cell)})

@@ -11,6 +11,7 @@ import (
 	"cellgate/internal/config"
 	"cellgate/internal/lifecycle"
 	"cellgate/internal/rpc"
+	"cellgate/internal/security"
 	"cellgate/shard/pebbleshard"
 )
 
@@ -32,22 +33,23 @@ variable CELLGATE_CELL_<KEY> and a flag; flags win.`,
 			return err
 		}
 		a := &assembly{log: newLog(c.Log, t), drain: c.Cell.DrainDelay}
-		if err := a.observe(c.Telemetry, "cell"); err != nil {
-			return err
-		}
+		var s startup
+		s.add(a.observe(c.Telemetry, "cell"))
 		l, err := a.listen(c.Cell.GRPC, "grpc")
-		if err != nil {
-			return err
-		}
+		s.add(err)
 		web, err := a.listenMetrics(c.Cell.Metrics)
+		s.add(err)
+		tls, err := a.addServerTLS("cell.tls", c.Cell.TLS)
+		s.add(err)
+		s.add(checkShard(c.Cell))
+		if err := s.err(); err != nil {
+			return a.abandon(err)
+		}
+		served, err := a.addCell(c.Cell, l, tls)
 		if err != nil {
 			return a.abandon(err)
 		}
-		s, err := a.addCell(c.Cell, l)
-		if err != nil {
-			return a.abandon(err)
-		}
-		a.addMetrics(web, s.Health())
+		a.addMetrics(web, served.Health(), tls)
 		a.log.Info("cell starts", "cell", c.Cell.Name, "grpc", l.Addr().String(), "data", c.Cell.Data)
 		return a.run(cmd.Context())
 	})
@@ -66,15 +68,21 @@ func shardError(c config.Cell, err error) error {
 	return fmt.Errorf("cell %s: %w (--data)", c.Name, err)
 }
 
-// addCell opens a cell's shard and adds the shard, the cell's server and the cell.
-func (a *assembly) addCell(c config.Cell, l net.Listener) (*cell.Cell, error) {
+// checkShard gives the error with which opening a cell's shard would end at once,
+// and changes nothing.
+func checkShard(c config.Cell) error {
+	if err := pebbleshard.Check(c.Data, shardOptions(c)); err != nil {
+		return shardError(c, err)
+	}
+	return nil
+}
+
+// addCell opens a cell's shard and adds the shard, the cell's server, which admits
+// callers as tls says, and the cell.
+func (a *assembly) addCell(c config.Cell, l net.Listener, tls *security.Server) (*cell.Cell, error) {
 	log := a.log.With("cell", c.Name)
 	if c.Replica == "" {
 		c.Replica = c.Name
-	}
-	tls, err := a.addServerTLS("cell.tls", c.TLS)
-	if err != nil {
-		return nil, err
 	}
 	store, err := pebbleshard.Open(c.Data, shardOptions(c))
 	if err != nil {

@@ -120,16 +120,35 @@ func (c *client) dialer(cmd *cobra.Command) (func(string) (*grpc.ClientConn, err
 	}
 	s, err := security.NewClient(security.ClientConfig(c.tls), slog.New(slog.DiscardHandler))
 	if err != nil {
-		return nil, usage(cmd, err)
+		return nil, usage(cmd, flagged(err))
 	}
 	return func(target string) (*grpc.ClientConn, error) { return rpc.Dial(target, s.Options()...) }, nil
+}
+
+// asFlag is the flag of a key of TLS.
+func asFlag(key string) string { return "--" + strings.ReplaceAll(key, "_", "-") }
+
+// flagged words the errors of files of TLS: each with its flag, and what to do.
+func flagged(err error) error {
+	var all []error
+	for _, e := range split(err) {
+		if f := (*security.FileError)(nil); errors.As(e, &f) {
+			e = fmt.Errorf("%s: %w; %s", asFlag(f.Key), e, f.Do())
+		}
+		all = append(all, e)
+	}
+	return errors.Join(all...)
 }
 
 // located names the address when it is the connection that failed.
 func (c *client) located(err error) error {
 	var e *fault.Error
 	if errors.As(err, &e) && e.Kind == fault.CellUnavailable && e.Cause != nil {
-		return &unreachableError{c.addr, err}
+		what, do := security.Explain(e.Cause, security.ClientConfig(c.tls), asFlag)
+		if what != "" {
+			what = e.Message + ": " + what + "; " + do
+		}
+		return &unreachableError{addr: c.addr, why: what, err: err}
 	}
 	return err
 }

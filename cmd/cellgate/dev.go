@@ -16,7 +16,6 @@ import (
 	"cellgate/internal/config"
 	"cellgate/internal/lifecycle"
 	"cellgate/samples"
-	"cellgate/shard/pebbleshard"
 )
 
 // dev is everything in one process: the same parts as the other commands run,
@@ -92,50 +91,52 @@ const devProposeBudget = 2 * time.Second
 // nothing; then it adds the parts from the shards up.
 func (d *dev) build() error {
 	c := d.cfg.Dev
+	var s startup
 	api, err := d.listen(c.GRPC, "grpc")
-	if err != nil {
-		return err
-	}
+	s.add(err)
 	web, err := d.listen(c.HTTP, "http")
-	if err != nil {
-		return err
-	}
+	s.add(err)
 	if c.Pprof != "" {
-		if d.debug, err = d.listen(c.Pprof, "pprof"); err != nil {
-			return err
-		}
-		d.add(lifecycle.HTTP("profiles", profiles(), d.debug, d.log))
+		d.debug, err = d.listen(c.Pprof, "pprof")
+		s.add(err)
 	}
-	doors := make([]net.Listener, c.Cells)
-	for i := range doors {
+	ports := make([]net.Listener, c.Cells)
+	for i := range ports {
 		port := c.CellBasePort
 		if port > 0 {
 			port += i
 		}
-		if doors[i], err = d.listen(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), "cell-base-port"); err != nil {
-			return err
-		}
+		ports[i], err = d.listen(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), "cell-base-port")
+		s.add(err)
 	}
-	for i := range doors {
-		cell := d.devCell(i + 1)
-		if err := pebbleshard.Check(cell.Data, shardOptions(cell)); err != nil {
-			return shardError(cell, err)
-		}
+	for i := range ports {
+		s.add(checkShard(d.devCell(i + 1)))
 	}
-	for i, l := range doors {
+	// No files: everybody is admitted, in the clear, on loopback.
+	tls, err := d.addServerTLS("dev", config.ServerTLS{})
+	s.add(err)
+	dial, err := d.addClientTLS("dev", config.ClientTLS{})
+	s.add(err)
+	if err := s.err(); err != nil {
+		return err
+	}
+	if d.debug != nil {
+		d.add(lifecycle.HTTP("profiles", profiles(), d.debug, d.log))
+	}
+	for i, l := range ports {
 		cell := d.devCell(i + 1)
-		if _, err := d.addCell(cell, l); err != nil {
+		if _, err := d.addCell(cell, l, tls); err != nil {
 			return err
 		}
 		d.cells = append(d.cells, config.GatewayCell{Name: cell.Name, UUID: cell.UUID, Replicas: []string{l.Addr().String()}})
 	}
-	if err := d.addFleets(); err != nil {
+	if err := d.addFleets(dial); err != nil {
 		return err
 	}
 	g := d.cfg.Gateway // of nova.conf, else the defaults: fillFromNova
 	g.Cells = d.cells
 	g.ProposeBudget = devProposeBudget
-	if _, err := d.addGateway(g, api, web); err != nil {
+	if err := d.addGateway(g, doors{grpc: api, http: web, tls: tls, cells: dial}); err != nil {
 		return err
 	}
 	d.add(lifecycle.Part{Name: "dev", Run: func(ctx context.Context) error {
@@ -155,11 +156,11 @@ func (d *dev) devCell(n int) config.Cell {
 
 // addFleets adds the agents of every cell, and waits for their hosts before
 // what follows starts.
-func (d *dev) addFleets() error {
+func (d *dev) addFleets(dial dialFunc) error {
 	for _, c := range d.cells {
 		a := config.Default().Agent
 		a.Cell, a.Replicas, a.Hosts, a.Seed = c.Name, c.Replicas, d.cfg.Dev.Hosts, d.cfg.Dev.Seed
-		f, err := d.addFleet(a)
+		f, err := d.addFleet(a, dial)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cellgate/internal/config"
+	"cellgate/internal/security"
 )
 
 func newDoctor(t terminal) *cobra.Command {
@@ -91,6 +92,11 @@ type doctor struct {
 	ctx  context.Context
 	now  func() time.Time
 	rows []diagnosis
+	// client is how the process calls others, clientAt where that is configured,
+	// and role what it must be known as.
+	client   config.ClientTLS
+	clientAt string
+	role     security.Role
 }
 
 func (d *doctor) add(check, status, what, do string) {

@@ -22,6 +22,7 @@ import (
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
 	"cellgate/internal/health"
+	"cellgate/internal/security"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -168,7 +169,7 @@ func (d *doctor) silent(check string, err error, disabled bool) {
 	status, do := unhealthy, "start it, or look whether something in between blocks the address"
 	switch fault.KindOf(err) {
 	case fault.Unauthenticated, fault.PermissionDenied:
-		do = "give gateway.cell_tls a certificate or a token with the role gateway"
+		do = "give " + d.clientAt + " a certificate or a token with the role " + string(d.role)
 	}
 	if disabled {
 		status = warned
@@ -179,6 +180,9 @@ func (d *doctor) silent(check string, err error, disabled bool) {
 		what = e.Message
 		if e.Cause != nil {
 			what += " (" + cause(e.Cause) + ")"
+			if why, how := security.Explain(e.Cause, security.ClientConfig(d.client), func(key string) string { return d.clientAt + "." + key }); why != "" {
+				what, do = why+" ("+cause(e.Cause)+")", how
+			}
 		}
 	}
 	d.add(check, status, "gives no answer: "+what, do)
@@ -244,7 +248,7 @@ func (d *doctor) cellOfReports(ctx context.Context, check string, conn *grpc.Cli
 	}
 	switch is := answer.GetRefused().GetCell(); {
 	case fault.KindOf(err) == fault.Unauthenticated, fault.KindOf(err) == fault.PermissionDenied:
-		d.add(check, unhealthy, "does not admit this agent: "+err.Error(), "give agent.tls a certificate or a token with the role agent")
+		d.add(check, unhealthy, "does not admit this agent: "+err.Error(), "give agent.tls a certificate or a token with the role agent that the cell knows, for the hosts it reports")
 	case err != nil:
 		d.silent(check, err, false)
 	case is == "":

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 
@@ -14,6 +15,7 @@ import (
 // gateway examines what a gateway needs.
 func (d *doctor) gateway(c config.Config) {
 	g := c.Gateway
+	d.client, d.clientAt, d.role = g.CellTLS, "gateway.cell_tls", security.Gateway
 	d.files("gateway.tls, gateway.cell_tls", &g.TLS, &g.CellTLS)
 	d.port("gateway.grpc", g.GRPC, g.TLS)
 	d.port("gateway.http", g.HTTP, g.TLS)
@@ -33,13 +35,14 @@ func (d *doctor) cell(c config.Config) {
 	d.files("cell.tls", &c.Cell.TLS, nil)
 	d.port("cell.grpc", c.Cell.GRPC, c.Cell.TLS)
 	if c.Cell.Metrics != "" {
-		d.port("cell.metrics", c.Cell.Metrics, config.ServerTLS{})
+		d.port("cell.metrics", c.Cell.Metrics, c.Cell.TLS)
 	}
 	d.shard(c.Cell)
 }
 
 // agent examines what agents need: the replicas of their cell.
 func (d *doctor) agent(c config.Config) {
+	d.client, d.clientAt, d.role = c.Agent.TLS, "agent.tls", security.Agent
 	d.files("agent.tls", nil, &c.Agent.TLS)
 	if c.Agent.Metrics != "" {
 		d.port("agent.metrics", c.Agent.Metrics, config.ServerTLS{})
@@ -82,7 +85,7 @@ func (d *doctor) files(check string, server *config.ServerTLS, client *config.Cl
 	bad := 0
 	for _, f := range security.Check(s, c, d.now()) {
 		if f.Bad {
-			d.add(check, unhealthy, f.Text, "replace it; see docs/security.md")
+			d.add(check, unhealthy, f.Text, cmp.Or(f.Do, "replace it; see docs/security.md"))
 		} else {
 			d.add(check, warned, f.Text, "renew it before that; the process reads it again by itself")
 		}

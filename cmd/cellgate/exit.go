@@ -38,10 +38,15 @@ func usage(cmd *cobra.Command, err error) error {
 // unreachableError: no answer came from a gateway.
 type unreachableError struct {
 	addr string
-	err  error
+	// why no connection could be made and what to do, when that is known.
+	why string
+	err error
 }
 
 func (e *unreachableError) Error() string {
+	if e.why != "" {
+		return fmt.Sprintf("no answer from the gateway at %s: %s", e.addr, e.why)
+	}
 	return fmt.Sprintf("no answer from the gateway at %s: %v", e.addr, e.err)
 }
 
@@ -119,8 +124,11 @@ func exitStatus(err error) int {
 func wording(err error) string {
 	var e *fault.Error
 	var server *serverError
+	var several *unstartedError
 	found := errors.As(err, &e)
 	switch {
+	case errors.As(err, &several):
+		return several.Error()
 	case found && len(e.Fields) > 1:
 	case errors.As(err, &server):
 		return chain(err)

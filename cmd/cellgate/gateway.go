@@ -40,18 +40,20 @@ flags win.`,
 			return err
 		}
 		a := &assembly{log: newLog(c.Log, t), drain: c.Gateway.DrainDelay}
-		if err := a.observe(c.Telemetry, "gateway"); err != nil {
-			return err
-		}
+		var s startup
+		s.add(a.observe(c.Telemetry, "gateway"))
 		api, err := a.listen(c.Gateway.GRPC, "grpc")
-		if err != nil {
-			return err
-		}
+		s.add(err)
 		web, err := a.listen(c.Gateway.HTTP, "http")
-		if err != nil {
+		s.add(err)
+		tls, err := a.addServerTLS("gateway.tls", c.Gateway.TLS)
+		s.add(err)
+		dial, err := a.addClientTLS("gateway.cell_tls", c.Gateway.CellTLS)
+		s.add(err)
+		if err := s.err(); err != nil {
 			return a.abandon(err)
 		}
-		if _, err := a.addGateway(c.Gateway, api, web); err != nil {
+		if err := a.addGateway(c.Gateway, doors{grpc: api, http: web, tls: tls, cells: dial}); err != nil {
 			return a.abandon(err)
 		}
 		a.log.Info("gateway starts", "grpc", api.Addr().String(), "http", web.Addr().String(), "cells", len(c.Gateway.Cells))
@@ -60,9 +62,18 @@ flags win.`,
 	return cmd
 }
 
+// doors are where a gateway meets others.
+type doors struct {
+	grpc, http net.Listener
+	// tls admits the callers of both.
+	tls *security.Server
+	// cells dials a replica of a cell.
+	cells dialFunc
+}
+
 // addGateway adds a gateway, its gRPC server and its REST server, which reaches
 // the gRPC server over a connection in memory: both are one path.
-func (a *assembly) addGateway(c config.Gateway, api, web net.Listener) (*gateway.Gateway, error) {
+func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	cfg := gateway.Config{
 		ProposeBudget: c.ProposeBudget, ClaimBudget: c.ClaimBudget, MaxDeadline: c.MaxDeadline,
 		Filters: c.Filters, DefaultAvailabilityZone: c.DefaultAvailabilityZone, MaxInFlight: c.MaxInFlight,
@@ -76,36 +87,28 @@ func (a *assembly) addGateway(c config.Gateway, api, web net.Listener) (*gateway
 	for _, w := range c.Weighers {
 		cfg.Weighers = append(cfg.Weighers, gateway.WeigherConfig(w))
 	}
-	tls, err := a.addServerTLS("gateway.tls", c.TLS)
-	if err != nil {
-		return nil, err
-	}
-	dial, err := a.addClientTLS("gateway.cell_tls", c.CellTLS)
-	if err != nil {
-		return nil, err
-	}
 	tel := a.telemetry.Gateway()
-	g, err := gateway.New(cfg, gateway.Deps{Dial: dial, Log: a.log, Telemetry: tel})
+	g, err := gateway.New(cfg, gateway.Deps{Dial: d.cells, Log: a.log, Telemetry: tel})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	server := rpc.NewServer(a.log, append(tls.Options(), tel.ServerOptions()...)...)
+	server := rpc.NewServer(a.log, append(d.tls.Options(), tel.ServerOptions()...)...)
 	g.Register(server)
 	told := rpc.ServeHealth(server)
 	memory := bufconn.Listen(1 << 20)
 	conn, err := rpc.Dial("passthrough:///gateway", security.Forward(), grpc.WithContextDialer(
 		func(ctx context.Context, _ string) (net.Conn, error) { return memory.DialContext(ctx) }))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	handler, err := g.HTTPHandler(conn)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	a.add(lifecycle.Part{Name: "gateway", Run: g.Run, Ready: g.Ready()})
-	a.add(lifecycle.GRPC("gRPC API", server, api, security.Memory(memory)))
+	a.add(lifecycle.GRPC("gRPC API", server, d.grpc, security.Memory(memory)))
 	a.own("REST connection", conn)
-	a.add(lifecycle.HTTP("REST API", tls.HTTP(handler, gateway.WriteError), tls.Listener(web), a.log))
+	a.add(lifecycle.HTTP("REST API", d.tls.HTTP(handler, gateway.WriteError), d.tls.Listener(d.http), a.log))
 	a.tell("the gateway", g.Health(), told)
-	return g, nil
+	return nil
 }

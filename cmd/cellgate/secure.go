@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"google.golang.org/grpc"
 
 	"cellgate/internal/config"
@@ -22,7 +20,7 @@ func securityServer(c config.ServerTLS) security.ServerConfig {
 func (a *assembly) addServerTLS(path string, c config.ServerTLS) (*security.Server, error) {
 	s, err := security.NewServer(securityServer(c), a.log)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, settings(path, err)
 	}
 	if s.Encrypts() || s.Authenticates() {
 		a.add(lifecycle.Part{Name: "files of " + path, Run: s.Run})
@@ -35,7 +33,7 @@ func (a *assembly) addServerTLS(path string, c config.ServerTLS) (*security.Serv
 func (a *assembly) addClientTLS(path string, c config.ClientTLS) (dial func(string) (*grpc.ClientConn, error), err error) {
 	s, err := security.NewClient(security.ClientConfig(c), a.log)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, settings(path, err)
 	}
 	if c != (config.ClientTLS{}) {
 		a.add(lifecycle.Part{Name: "files of " + path, Run: s.Run})

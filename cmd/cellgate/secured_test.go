@@ -25,7 +25,9 @@ type secured struct {
 	tokens           map[security.Role]string
 	expired          string
 	grpc, http, cell string
-	certs            int
+	// cellHTTP is where the cell serves its metrics.
+	cellHTTP string
+	certs    int
 }
 
 // newSecured makes the files: a CA, certificates of the servers, tokens.
@@ -66,7 +68,8 @@ func (s *secured) serverFlags() []string {
 func startSecured(t *testing.T) *secured {
 	t.Helper()
 	s := newSecured(t)
-	cell := launch(t, true, append(cellArgs(t.TempDir()), s.serverFlags()...)...)
+	cell := launch(t, true, append(append(cellArgs(t.TempDir()), "--metrics", "127.0.0.1:0"), s.serverFlags()...)...)
+	s.cellHTTP = cell.await(`msg="metrics are served" metrics=(\S+)`)[1]
 	s.cell = cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
 	cell.await(`msg="cell is ready"`)
 	cell.follow()

@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"cellgate/internal/security/testca"
 )
 
 // freePorts are the flags with which a system takes any free ports.
@@ -41,7 +44,7 @@ func TestStartupErrorsHaveTheirCauseAndEndWith1(t *testing.T) {
 
 	data := t.TempDir()
 	launchDev(t, data)
-	held := append([]string{"dev", "--cells", "2", "--hosts", "1", "--data", data}, freePorts...)
+	held := append([]string{"dev", "--cells", "1", "--hosts", "1", "--data", data}, freePorts...)
 	fails(t, held, filepath.Join(data, "cell1"), fmt.Sprintf("is held by: cellgate, cell cell1, pid %d", os.Getpid()), "stop it, or give another directory (--data)")
 	fails(t, cellArgs(filepath.Join(data, "cell1")), "is held by: cellgate, cell cell1, pid")
 }
@@ -111,4 +114,55 @@ func TestNoShardIsOpenedWhileOneIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	launchDev(t, data)
+}
+
+// What is wrong with files, ports and directories is told at once, each with its
+// setting, its path and what to do; nothing is made.
+func TestStartupTellsEveryProblemAtOnce(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	addr, dir := taken.Addr().String(), t.TempDir()
+	broken := testca.Put(dir, "tokens.yaml", []byte("- {sha256: 00, role: reader, name: a}\n"))
+	data := filepath.Join(testca.Put(dir, "file", nil), "below")
+	tls := []string{"--tls-cert", dir + "/cert.pem", "--tls-key", dir + "/key.pem", "--tls-tokens", broken}
+	server := func(section string) []string {
+		return []string{
+			section + ".cert: the server's certificate: open " + dir + "/cert.pem: no such file or directory; put the file there, or correct the path",
+			section + ".key: the server's certificate: open " + dir + "/key.pem: no such file or directory",
+			section + ".tokens: the tokens: " + broken + `: token 1 ("a"): sha256 is not 64 hexadecimal digits; correct or replace it`,
+		}
+	}
+	for _, c := range []struct {
+		args, says []string
+	}{
+		{
+			append([]string{"cell", "--name", "cell1", "--uuid", "c0000000-0000-4000-8000-000000000001", "--grpc", addr, "--metrics", "127.0.0.999:1", "--data", data}, tls...),
+			append(server("cell.tls"), "cannot listen on "+addr+": the port is in use", "with --grpc", "cannot listen on 127.0.0.999:1 (--metrics)", "data directory "+data+" cannot be made: ", "(--data)", "6 problems"),
+		},
+		{
+			append([]string{"gateway", "--cell", "cell1=127.0.0.1:1", "--grpc", addr, "--http", "127.0.0.999:1", "--cell-tls-ca", dir + "/ca.pem"}, tls...),
+			append(server("gateway.tls"), "with --grpc", "(--http)", "gateway.cell_tls.ca: the CAs of servers: open "+dir+"/ca.pem", "6 problems"),
+		},
+		{
+			[]string{"agent", "--cell", "cell1", "--replica", "127.0.0.1:1", "--metrics", addr, "--tls-ca", dir + "/ca.pem", "--tls-token-file", dir + "/token"},
+			[]string{"with --metrics", "agent.tls.ca: ", "agent.tls.token_file: the token: open " + dir + "/token", "3 problems"},
+		},
+		{
+			[]string{"dev", "--data", data, "--cells", "1", "--grpc", addr, "--http", "127.0.0.1:0", "--cell-base-port", "0"},
+			[]string{"with --grpc", "cannot be made", "2 problems"},
+		},
+	} {
+		_, stderr, status := typed(t.Context(), "", c.args...)
+		if status != exitRefused {
+			t.Errorf("%v: status %d", c.args, status)
+		}
+		for _, text := range c.says {
+			if !strings.Contains(stderr, text) {
+				t.Errorf("%s: %q is not in\n%s", c.args[0], text, stderr)
+			}
+		}
+	}
 }

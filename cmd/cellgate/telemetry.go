@@ -6,9 +6,11 @@ import (
 	"net"
 	"net/http"
 
+	"cellgate/gateway"
 	"cellgate/internal/config"
 	"cellgate/internal/health"
 	"cellgate/internal/lifecycle"
+	"cellgate/internal/security"
 	"cellgate/internal/telemetry"
 )
 
@@ -36,8 +38,8 @@ func (a *assembly) listenMetrics(addr string) (net.Listener, error) {
 }
 
 // addMetrics serves the process's metrics, and its health, on l, unless it is
-// nil. A process without health is alive while it answers.
-func (a *assembly) addMetrics(l net.Listener, h *health.Monitor) {
+// nil, to whom tls admits. A process without health is alive while it answers.
+func (a *assembly) addMetrics(l net.Listener, h *health.Monitor, tls *security.Server) {
 	if l == nil {
 		return
 	}
@@ -52,6 +54,6 @@ func (a *assembly) addMetrics(l net.Listener, h *health.Monitor) {
 			_, _ = io.WriteString(w, `{"status":"ok"}`) // the caller left
 		})
 	}
-	a.add(lifecycle.HTTP("metrics", mux, l, a.log))
+	a.add(lifecycle.HTTP("metrics", tls.HTTP(mux, gateway.WriteError), tls.Listener(l), a.log))
 	a.log.Info("metrics are served", "metrics", l.Addr().String())
 }

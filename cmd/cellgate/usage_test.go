@@ -66,7 +66,7 @@ func TestWrongUsageEndsWith2AndSaysWhatIsWrong(t *testing.T) {
 		"dev --data d --once":              "is of use with sample only",
 		"dev --data d --grpc 0.0.0.0:9090": "not a loopback address: dev has no TLS",
 		"cells --token-file t --addr h:1":  "--token-file: would be sent to h:1 in the clear; give --ca for TLS",
-		"cells --ca /nonexistent":          "the CAs of servers: open /nonexistent",
+		"cells --ca /nonexistent":          "--ca: the CAs of servers: open /nonexistent: no such file or directory; put the file there, or correct the path",
 		"hosts --cert c":                   "a client's certificate needs its key",
 		"token":                            "say what to do: new",
 		"token new --role king --name a":   `role "king" is none of conductor`,
@@ -194,9 +194,9 @@ func TestExitStatusOfEveryKind(t *testing.T) {
 		errors.New("broken"): exitRefused,
 		&config.Problems{}:   exitUsage,
 		// Who is silent counts, not what the silence is called.
-		&unreachableError{"h:1", fault.New(fault.CellUnavailable, "x")}: exitUnreachable,
-		&serverError{fault.New(fault.CellUnavailable, "x")}:             exitRefused,
-		&serverError{fault.Invalid("a", "x")}:                           exitUsage,
+		&unreachableError{addr: "h:1", err: fault.New(fault.CellUnavailable, "x")}: exitUnreachable,
+		&serverError{fault.New(fault.CellUnavailable, "x")}:                        exitRefused,
+		&serverError{fault.Invalid("a", "x")}:                                      exitUsage,
 	} {
 		if got := exitStatus(err); got != want {
 			t.Errorf("%v: status %d, want %d", err, got, want)

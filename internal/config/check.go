@@ -117,7 +117,7 @@ func (l *loader) checkCell(c Cell) {
 	l.positive("cell.decisions_keep", c.DecisionsKeep)
 	l.atLeast("cell.max_decisions", c.MaxDecisions, 1)
 	l.drainDelay("cell.drain_delay", c.DrainDelay)
-	l.metrics("cell.metrics", c.Metrics, c.Insecure)
+	l.metrics("cell.metrics", c.Metrics, c.Insecure, exposes("cell.tls", c.TLS))
 }
 
 func (l *loader) checkAgent(a Agent) {
@@ -128,7 +128,7 @@ func (l *loader) checkAgent(a Agent) {
 		l.bad("agent.hosts_per_conn", "%d is above %d, the most streams that a cell takes on a connection", a.HostsPerConn, MaxStreams)
 	}
 	l.checkClientTLS("agent.tls", a.TLS)
-	l.metrics("agent.metrics", a.Metrics, a.Insecure)
+	l.metrics("agent.metrics", a.Metrics, a.Insecure, "an agent serves its metrics without TLS to anyone who reaches it")
 	if len(a.Replicas) == 0 {
 		l.bad("agent.replicas", "an agent needs the address of a replica of its cell")
 	}

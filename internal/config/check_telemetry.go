@@ -23,8 +23,9 @@ func (l *loader) checkTelemetry(t Telemetry) {
 	}
 }
 
-// metrics checks an address of metrics; "" is none.
-func (l *loader) metrics(path, value string, insecure bool) {
+// metrics checks an address of metrics; "" is none. lacks says what is missing of
+// TLS and authentication, "" for nothing.
+func (l *loader) metrics(path, value string, insecure bool, lacks string) {
 	if value == "" {
 		return
 	}
@@ -32,7 +33,7 @@ func (l *loader) metrics(path, value string, insecure bool) {
 	switch {
 	case err != nil:
 		l.bad(path, "%v", err)
-	case !insecure && !IsLoopback(host):
-		l.bad(path, "%s is not a loopback address: anyone who reaches it reads the metrics; give --insecure to listen there all the same", value)
+	case !insecure && lacks != "" && !IsLoopback(host):
+		l.bad(path, "%s is not a loopback address: %s; or give --insecure to let anyone who reaches it read the metrics", value, lacks)
 	}
 }

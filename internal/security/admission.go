@@ -95,9 +95,17 @@ func (s *Server) admit(method string, p proof) (*Identity, error) {
 		return nil, err
 	}
 	if !may(id.Role, method) {
-		return nil, fault.New(fault.PermissionDenied, "the role %s may not call %s", id.Role, strings.ReplaceAll(method, "/", "."))
+		return nil, fault.New(fault.PermissionDenied, "the role %s may not call %s", id.Role, spoken(method))
 	}
 	return id, nil
+}
+
+// spoken is a method as it is named to people: service.method, or what HTTP has.
+func spoken(method string) string {
+	if strings.Contains(method, " ") {
+		return method
+	}
+	return strings.ReplaceAll(method, "/", ".")
 }
 
 // identify gives who a proof is of. A token counts before a certificate, and one

@@ -3,6 +3,7 @@ package security
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -17,6 +18,8 @@ type Finding struct {
 	Bad bool
 	// Text names the file.
 	Text string
+	// Do says what to do, when that is more than to renew the file.
+	Do string
 }
 
 // Check reads the files of a process as it would itself and gives everything that
@@ -31,7 +34,11 @@ func Check(server *ServerConfig, client *ClientConfig, now time.Time) []Finding 
 				bad(e)
 			}
 		} else if err != nil {
-			out = append(out, Finding{Bad: true, Text: err.Error()})
+			f := Finding{Bad: true, Text: err.Error()}
+			if file := (*FileError)(nil); errors.As(err, &file) {
+				f.Do = file.Do()
+			}
+			out = append(out, f)
 		}
 	}
 	if server != nil {

@@ -40,16 +40,16 @@ func NewClient(cfg ClientConfig, log *slog.Logger) (*Client, error) {
 		errs = append(errs, errors.New("a client's certificate needs its key, and the CA of the server"))
 	}
 	if cfg.CA != "" && cfg.CA != systemCA {
-		c.roots = &reloaded[x509.CertPool]{what: "the CAs of servers", files: []file{{path: cfg.CA}}, parse: parsePool}
+		c.roots = &reloaded[x509.CertPool]{what: "the CAs of servers", files: []file{{key: "ca", path: cfg.CA}}, parse: parsePool}
 	}
 	if cfg.Cert != "" && cfg.Key != "" {
 		c.pair = &reloaded[tls.Certificate]{
 			what:  "the client's certificate",
-			files: []file{{path: cfg.Cert}, {path: cfg.Key, secret: true}}, parse: parsePair,
+			files: []file{{key: "cert", path: cfg.Cert}, {key: "key", path: cfg.Key, secret: true}}, parse: parsePair,
 		}
 	}
 	if cfg.TokenFile != "" {
-		c.token = &reloaded[string]{what: "the token", files: []file{{path: cfg.TokenFile, secret: true}}, parse: parseSecret}
+		c.token = &reloaded[string]{what: "the token", files: []file{{key: "token_file", path: cfg.TokenFile, secret: true}}, parse: parseSecret}
 	}
 	if err := errors.Join(append(errs, loadAll(c.pollers()))...); err != nil {
 		return nil, err

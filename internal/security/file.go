@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -49,8 +50,44 @@ func readFile(path string, secret bool) ([]byte, error) {
 // file is a part of a file set that is read again: one or two files that make one
 // value.
 type file struct {
-	path   string
-	secret bool
+	// key is the setting that names it, within the section of TLS.
+	key, path string
+	secret    bool
+}
+
+// FileError is a file, or what one or two of them hold together, that cannot be
+// used.
+type FileError struct {
+	// Key is the setting that names the file: cert, key, client_ca, tokens, ca or
+	// token_file. Paths are the files that are looked at together.
+	Key   string
+	Paths []string
+	// what the files are, in words.
+	what string
+	err  error
+}
+
+func (e *FileError) Error() string {
+	text := e.err.Error()
+	for _, p := range e.Paths {
+		if strings.Contains(text, p) {
+			return e.what + ": " + text
+		}
+	}
+	return e.what + ": " + strings.Join(e.Paths, " and ") + ": " + text
+}
+
+func (e *FileError) Unwrap() error { return e.err }
+
+// Do says what to do about it.
+func (e *FileError) Do() string {
+	switch {
+	case errors.Is(e.err, os.ErrNotExist):
+		return "put the file there, or correct the path"
+	case errors.Is(e.err, os.ErrPermission):
+		return "let the user who runs this read it"
+	}
+	return "correct or replace it; see docs/security.md"
 }
 
 // reloaded is a value made of files.
@@ -68,15 +105,20 @@ type reloaded[T any] struct {
 // load reads the files; changed is false when their content was looked at before.
 func (r *reloaded[T]) load() (changed bool, err error) {
 	var texts [][]byte
+	var errs []error
 	h := sha256.New()
 	for _, f := range r.files {
 		text, err := readFile(f.path, f.secret)
 		if err != nil {
-			return false, fmt.Errorf("%s: %w", r.what, err)
+			errs = append(errs, &FileError{Key: f.key, Paths: []string{f.path}, what: r.what, err: err})
+			continue
 		}
 		texts = append(texts, text)
 		_, _ = fmt.Fprintf(h, "%d ", len(text)) // hashes never fail
 		_, _ = h.Write(text)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return false, err
 	}
 	sum := [sha256.Size]byte(h.Sum(nil))
 	if r.now.Load() != nil && sum == r.sum {
@@ -84,7 +126,11 @@ func (r *reloaded[T]) load() (changed bool, err error) {
 	}
 	v, err := r.parse(texts)
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", r.what, err)
+		bad := &FileError{Key: r.files[0].key, what: r.what, err: err}
+		for _, f := range r.files {
+			bad.Paths = append(bad.Paths, f.path)
+		}
+		return false, bad
 	}
 	r.sum = sum
 	r.now.Store(v)

@@ -35,14 +35,14 @@ func NewServer(cfg ServerConfig, log *slog.Logger) (*Server, error) {
 	if cfg.Cert != "" {
 		s.pair = &reloaded[tls.Certificate]{
 			what:  "the server's certificate",
-			files: []file{{path: cfg.Cert}, {path: cfg.Key, secret: true}}, parse: parsePair,
+			files: []file{{key: "cert", path: cfg.Cert}, {key: "key", path: cfg.Key, secret: true}}, parse: parsePair,
 		}
 	}
 	if cfg.ClientCA != "" {
-		s.callers = &reloaded[callers]{what: "the CAs of callers", files: []file{{path: cfg.ClientCA}}, parse: parseCallers}
+		s.callers = &reloaded[callers]{what: "the CAs of callers", files: []file{{key: "client_ca", path: cfg.ClientCA}}, parse: parseCallers}
 	}
 	if cfg.Tokens != "" {
-		s.tokens = &reloaded[tokens]{what: "the tokens", files: []file{{path: cfg.Tokens, secret: true}}, parse: parseTokens}
+		s.tokens = &reloaded[tokens]{what: "the tokens", files: []file{{key: "tokens", path: cfg.Tokens, secret: true}}, parse: parseTokens}
 	}
 	if err := loadAll(s.pollers()); err != nil {
 		return nil, err

@@ -51,8 +51,8 @@ func holdDirectory(fs vfs.FS, path string, opts Options) (*directory, error) {
 // checkDirectory gives the error holdDirectory would, and makes and writes
 // nothing.
 func checkDirectory(fs vfs.FS, path string, opts Options) error {
-	if _, err := fs.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return nil // it would be made
+	if _, err := fs.Stat(path); err != nil {
+		return makeable(fs, path)
 	}
 	path, err := oneName(fs, path)
 	if err != nil {
@@ -124,6 +124,34 @@ func makeDirectory(fs vfs.FS, path string) (string, error) {
 		return "", fmt.Errorf("data directory %s cannot be made: %w; give a place this user may write to", path, err)
 	}
 	return oneName(fs, path)
+}
+
+// makeable gives the error that making a directory which is not there would, as
+// far as that is seen without making it.
+func makeable(fs vfs.FS, path string) error {
+	const may = 0x2 | 0x1 // to write in a directory and to go through it
+	var cause error
+	for at := path; cause == nil; at = fs.PathDir(at) {
+		info, err := fs.Stat(at)
+		switch {
+		case err == nil && !info.IsDir():
+			cause = fmt.Errorf("%s is a file, not a directory", at)
+		case err == nil && fs == vfs.Default:
+			if cause = syscall.Access(at, may); cause == nil {
+				return nil
+			}
+			cause = fmt.Errorf("%s: %w", at, cause)
+		case err == nil:
+			return nil
+		case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR), at == fs.PathDir(at):
+			cause = err
+		case fs == vfs.Default:
+			if _, err := os.Lstat(at); err == nil {
+				cause = fmt.Errorf("%s is a symbolic link to nothing", at)
+			}
+		}
+	}
+	return fmt.Errorf("data directory %s cannot be made: %w; give a place this user may write to", path, cause)
 }
 
 // oneName gives the name by which locks of this process are known.

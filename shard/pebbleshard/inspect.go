@@ -38,8 +38,8 @@ func Inspect(dir string, opts Options) (Inspection, error) {
 	if err != nil {
 		return seen, err
 	}
-	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
-		return seen, nil // it would be made
+	if _, err := os.Stat(dir); err != nil {
+		return seen, makeable(vfs.Default, dir)
 	}
 	seen.Exists = true
 	d := &directory{fs: vfs.Default, path: dir}

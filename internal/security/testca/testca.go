@@ -28,6 +28,8 @@ type Leaf struct {
 	// URIs make it a caller's, Server one of a server on this machine.
 	URIs   []string
 	Server bool
+	// Name of a server in place of those of this machine.
+	Name string
 	// From and To are when it is valid, zero for an hour around now.
 	From, To time.Time
 }
@@ -61,6 +63,9 @@ func (ca *CA) Issue(l Leaf) (cert, key []byte) {
 	if l.Server {
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 		template.DNSNames, template.IPAddresses = []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}
+	}
+	if l.Name != "" {
+		template.DNSNames, template.IPAddresses = []string{l.Name}, nil
 	}
 	for _, u := range l.URIs {
 		template.URIs = append(template.URIs, must(url.Parse(u)))

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"cellgate/internal/security"
+)
+
+// startup collects what keeps a process from starting, so that all of it is told
+// at once.
+type startup struct{ causes []error }
+
+// add takes an error in; of a joined one each.
+func (s *startup) add(err error) { s.causes = append(s.causes, split(err)...) }
+
+// err gives what there is: nil, the one error, or an *unstartedError.
+func (s *startup) err() error {
+	switch len(s.causes) {
+	case 0:
+		return nil
+	case 1:
+		return s.causes[0]
+	}
+	return &unstartedError{s.causes}
+}
+
+// split gives the errors that are joined in one; none for nil.
+func split(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, e := range joined.Unwrap() {
+		all = append(all, split(e)...)
+	}
+	return all
+}
+
+// unstartedError is several reasons why a process does not start.
+type unstartedError struct{ causes []error }
+
+func (e *unstartedError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d problems keep this process from starting:", len(e.causes))
+	for _, c := range e.causes {
+		fmt.Fprintf(&b, "\n  %s", chain(c))
+	}
+	return b.String()
+}
+
+func (e *unstartedError) Unwrap() []error { return e.causes }
+
+// settings words the errors of files of TLS: each with its setting, of a section
+// of the configuration, and what to do.
+func settings(section string, err error) error {
+	var all []error
+	for _, e := range split(err) {
+		if f := (*security.FileError)(nil); errors.As(e, &f) {
+			e = fmt.Errorf("%s.%s: %w; %s", section, f.Key, e, f.Do())
+		} else {
+			e = fmt.Errorf("%s: %w", section, e)
+		}
+		all = append(all, e)
+	}
+	return errors.Join(all...)
+}
