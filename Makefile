@@ -130,9 +130,10 @@ proto/third_party/buf/validate/validate.proto: Makefile
 	dir=$$(go mod download -json $(VALIDATE) | sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p'); \
 	install -m 644 "$$dir/proto/protovalidate/buf/validate/validate.proto" $@
 
-# The race detector needs a C compiler.
+# The race detector needs a C compiler, the SQL shard's tests a PostgreSQL.
 .PHONY: needs
 needs:
+	@command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || { echo "installing PostgreSQL for the tests ..."; apt-get update -q && apt-get install -y -q --no-install-recommends postgresql; }
 	@command -v gcc >/dev/null || { echo "installing gcc for the race detector ..."; apt-get update -q && apt-get install -y -q gcc libc6-dev; }
 
 .PHONY: clean

@@ -32,6 +32,7 @@ var rules = []rule{
 	{folder: "shard", may: []string{"internal/fault"}, stdOnly: true, why: "the contract of a store names no backend"},
 	{folder: "shard/shardtest", may: []string{"shard", "internal/fault"}, why: "the conformance suite sees the contract only"},
 	{folder: "shard/pebbleshard", may: []string{"shard", "internal/fault", "proto/cellgate/storage"}, why: "a backend keeps rows and decides nothing"},
+	{folder: "shard/sqlshard", may: []string{"shard", "internal/fault", "proto/cellgate/storage"}, why: "a backend keeps rows and decides nothing"},
 	{folder: "cell", may: []string{"schedule", "shard", "internal", "proto"}, why: "a cell is the shell around the core; it never sees a gateway or a backend"},
 	{folder: "gateway", may: []string{"schedule", "internal", "proto"}, why: "gateway and cell meet only through proto"},
 	{folder: "agent", may: []string{"internal", "proto"}, why: "an agent reaches its cell through the stream, never a store"},
@@ -43,6 +44,7 @@ var rules = []rule{
 	{folder: "internal/bench", may: []string{"internal/fault", "proto"}, why: "a load client knows the public API only"},
 	{folder: "internal/security", may: []string{"internal/fault", "internal/rpc"}, why: "who may call what is data about names; it knows no service"},
 	{folder: "internal/config", may: []string{"internal/fault", "internal/spell"}, why: "configuration is plain data"},
+	{folder: "internal/pgtest", why: "a database for tests knows nothing of who uses it"},
 	{folder: "internal/novaconf", may: []string{"internal/spell"}, stdOnly: true, why: "what Nova's files say is told apart from what cellgate does by it"},
 	{folder: "internal/spell", stdOnly: true, why: "names are names"},
 	{folder: "internal/health", stdOnly: true, why: "saying how one is knows nothing of what one does"},
@@ -63,6 +65,7 @@ var forbidden = map[string]string{
 // forbiddenExcept are the packages that may import what others may not.
 var forbiddenExcept = map[string]string{
 	"cellgate/shard/shardtest": "testing",
+	"cellgate/internal/pgtest": "testing",
 }
 
 type listed struct {

@@ -1,0 +1,70 @@
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Log is the path of the server's log.
+func (s *Server) Log() string { return filepath.Join(s.dir, "log") }
+
+// Addr is where it listens: 127.0.0.1 and a port.
+func (s *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
+
+// URL is the address of a database of the server, with the password if there is
+// one.
+func (s *Server) URL(database string) string {
+	u := url.URL{Scheme: "postgres", Host: s.Addr(), Path: "/" + database, User: url.User("postgres")}
+	if s.opts.Password != "" {
+		u.User = url.UserPassword("postgres", s.opts.Password)
+	}
+	if s.opts.CertFile == "" {
+		u.RawQuery = "sslmode=disable"
+	}
+	return u.String()
+}
+
+var databases atomic.Int64
+
+// NewDatabase makes an empty database, that the test drops, and gives its URL.
+func (s *Server) NewDatabase(t testing.TB) string {
+	t.Helper()
+	return s.Clone(t, "template0")
+}
+
+// Clone makes a database that is a copy of another one, to which nobody is
+// connected. The test drops it.
+func (s *Server) Clone(t testing.TB, template string) string {
+	t.Helper()
+	name := fmt.Sprintf("test_%d", databases.Add(1))
+	s.Exec(t, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", name, template))
+	t.Cleanup(func() { s.Exec(t, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
+	return s.URL(name)
+}
+
+// Exec runs a statement in the database postgres, as its superuser.
+func (s *Server) Exec(t testing.TB, sql string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	c, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		t.Errorf("connecting to PostgreSQL: %v", err)
+		return
+	}
+	defer func() {
+		if err := c.Close(ctx); err != nil {
+			t.Errorf("leaving PostgreSQL: %v", err)
+		}
+	}()
+	if _, err := c.Exec(ctx, sql); err != nil {
+		t.Errorf("%s: %v", sql, err)
+	}
+}
