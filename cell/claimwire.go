@@ -24,6 +24,11 @@ func opOf(in *cellv1.ClaimOp) (shard.Op, error) {
 		op.Confirm = r.claimRef("confirm", in.Confirm)
 	case *cellv1.ClaimOp_Release:
 		op.Release = r.claimRef("release", in.Release)
+	case *cellv1.ClaimOp_Keep:
+		op.Keep = r.claimRef("keep", in.Keep)
+		if op.Keep.Attempt == "" {
+			r.problem("keep.attempt", "must not be empty")
+		}
 	case *cellv1.ClaimOp_Pin:
 		op.Pin = &shard.NewPin{
 			GroupUUID:   r.uuid("pin.group_uuid", in.Pin.GetGroupUuid()),
@@ -73,6 +78,7 @@ func (r *reader) newClaim(in *cellv1.NewClaim) *shard.NewClaim {
 		Allocations:   r.allocations("claim.allocations", in.GetAllocations()),
 		Moves:         in.GetMovesClaimId(),
 		MovesCell:     in.GetMovesCell(),
+		Attempt:       in.GetAttempt(),
 	}
 	if c.Moves == "" && c.MovesCell != "" {
 		r.problem("claim.moves_cell", "must be empty without moves_claim_id")
@@ -131,6 +137,7 @@ func (r *reader) claimRef(path string, in *cellv1.ClaimRef) *shard.ClaimRef {
 		ConsumerUUID: r.uuid(path+".consumer_uuid", in.GetConsumerUuid()),
 		PendingOnly:  in.GetPendingOnly(),
 		Retake:       in.GetRetake(),
+		Attempt:      in.GetAttempt(),
 	}
 }
 
@@ -174,7 +181,7 @@ func claimOf(cell string, c *shard.Claim) *cellgatev1.Claim {
 
 // originOf is what a claim keeps of its request.
 func originOf(c *shard.Claim) *cellv1.ClaimOrigin {
-	o := &cellv1.ClaimOrigin{Fingerprint: c.Fingerprint, Answer: c.Answer, InstanceIndex: c.InstanceIndex, MovesCell: c.MovesCell}
+	o := &cellv1.ClaimOrigin{Fingerprint: c.Fingerprint, Answer: c.Answer, InstanceIndex: c.InstanceIndex, MovesCell: c.MovesCell, Attempt: c.Attempt}
 	if c.Group != nil {
 		o.GroupPolicy = c.Group.Policy
 	}

@@ -21,8 +21,8 @@ const consumerA = "cccccccc-0000-4000-8000-000000000001"
 
 func TestOperationsAreReadWhole(t *testing.T) {
 	group := "dddddddd-0000-4000-8000-000000000001"
-	ref := &cellv1.ClaimRef{ClaimId: "k1", ConsumerUuid: strings.ToUpper(consumerA)}
-	wantRef := &shard.ClaimRef{ClaimID: "k1", ConsumerUUID: consumerA}
+	ref := &cellv1.ClaimRef{ClaimId: "k1", ConsumerUuid: strings.ToUpper(consumerA), Attempt: "t"}
+	wantRef := &shard.ClaimRef{ClaimID: "k1", ConsumerUUID: consumerA, Attempt: "t"}
 	cases := []struct {
 		in   *cellv1.ClaimOp
 		want shard.Op
@@ -31,17 +31,18 @@ func TestOperationsAreReadWhole(t *testing.T) {
 			ClaimId: "k1", ConsumerUuid: strings.ToUpper(consumerA), HostUuid: strings.ToUpper(hostA),
 			Allocations: []*cellgatev1.Allocation{{ProviderUuid: strings.ToUpper(hostA), ResourceClass: "VCPU", Amount: 2}},
 			Ttl:         durationpb.New(5 * time.Minute), ProjectId: "p", UserId: "u", RequestId: "r", Fingerprint: []byte{1},
-			DecisionId: "d", InstanceIndex: 3, Answer: []byte{2},
+			DecisionId: "d", InstanceIndex: 3, Answer: []byte{2}, Attempt: "t",
 			Group: &cellv1.ClaimGroup{Uuid: group, Policy: "anti-affinity", MaxServerPerHost: 2, Members: []string{strings.ToUpper(consumerA)}},
 		}}}, shard.Op{Claim: &shard.NewClaim{
 			ClaimID: "k1", ConsumerUUID: consumerA, HostUUID: hostA,
 			Allocations: []shard.Used{{ProviderUUID: hostA, ResourceClass: "VCPU", Amount: 2}},
 			TTL:         5 * time.Minute, ProjectID: "p", UserID: "u", RequestID: "r", Fingerprint: []byte{1},
-			DecisionID: "d", InstanceIndex: 3, Answer: []byte{2},
+			DecisionID: "d", InstanceIndex: 3, Answer: []byte{2}, Attempt: "t",
 			Group: &shard.Group{UUID: group, Policy: "anti-affinity", MaxPerHost: 2, Members: []string{consumerA}},
 		}}},
 		{&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}}, shard.Op{Confirm: wantRef}},
 		{&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}}, shard.Op{Release: wantRef}},
+		{&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Keep{Keep: ref}}, shard.Op{Keep: wantRef}},
 		{
 			&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Pin{Pin: &cellv1.GroupPin{GroupUuid: group, ServiceHost: "h", ClaimId: "k1", Ttl: durationpb.New(time.Second)}}},
 			shard.Op{Pin: &shard.NewPin{GroupUUID: group, ServiceHost: "h", ClaimID: "k1", TTL: time.Second}},
@@ -88,6 +89,10 @@ func TestBadOperationsNameTheirFields(t *testing.T) {
 			t.Errorf("%s: got %v", path, err)
 		}
 	}
+	var f *fault.Error
+	if _, err := opOf(&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Keep{Keep: &cellv1.ClaimRef{ClaimId: "k", ConsumerUuid: consumerA}}}); !errors.As(err, &f) || f.Fields[0].Path != "keep.attempt" {
+		t.Errorf("keep without an attempt: %v", err)
+	}
 	if _, err := opOf(&cellv1.ClaimOp{}); fault.KindOf(err) != fault.InvalidRequest {
 		t.Errorf("no operation: %v", err)
 	}
@@ -98,7 +103,7 @@ func TestClaimIsShownWhole(t *testing.T) {
 		ClaimID: "k1", ConsumerUUID: consumerA, State: shard.Pending, HostUUID: hostA, ServiceHost: "h",
 		Allocations: []shard.Used{{ProviderUUID: hostA, ResourceClass: "VCPU", Amount: 2}},
 		Group:       &shard.Group{UUID: hostB}, ProjectID: "p", UserID: "u", RequestID: "r", DecisionID: "d",
-		Fingerprint: []byte{1}, Answer: []byte{2}, InstanceIndex: 4, Adopted: true,
+		Fingerprint: []byte{1}, Answer: []byte{2}, InstanceIndex: 4, Adopted: true, Attempt: "t",
 		ExpiresAt: at(3), CreatedAt: at(1), UpdatedAt: at(2),
 	}
 	want := &cellgatev1.Claim{
@@ -114,7 +119,7 @@ func TestClaimIsShownWhole(t *testing.T) {
 	if got := claimOf("cell1", c); got.GetExpiresAt() != nil || got.GetState() != cellgatev1.ClaimState_CONFIRMED {
 		t.Errorf("confirmed: %v", got)
 	}
-	origin := &cellv1.ClaimOrigin{Fingerprint: []byte{1}, Answer: []byte{2}, InstanceIndex: 4}
+	origin := &cellv1.ClaimOrigin{Fingerprint: []byte{1}, Answer: []byte{2}, InstanceIndex: 4, Attempt: "t"}
 	if got := originOf(c); !proto.Equal(got, origin) {
 		t.Errorf("origin is %v", got)
 	}

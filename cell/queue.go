@@ -59,7 +59,7 @@ func (i item) settle(a answer) {
 // give back are done all the same.
 func (i item) abandoned() bool {
 	op := i.op()
-	return (op.Claim != nil || op.Pin != nil || op.Swap != nil) && i.job.ctx.Err() != nil
+	return (op.Claim != nil || op.Pin != nil || op.Swap != nil || op.Keep != nil) && i.job.ctx.Err() != nil
 }
 
 // queue is two bounded queues of jobs before the one lane: urgent ones (claims)

@@ -29,6 +29,8 @@ func opKind(op shard.Op) telemetry.Op {
 		return telemetry.OpSwap
 	case op.Transfer != nil:
 		return telemetry.OpTransfer
+	case op.Keep != nil:
+		return telemetry.OpKeep
 	}
 	return telemetry.OpOther
 }

@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -38,6 +40,7 @@ func (s *selecting) orders(m *merged, pending []int) []order {
 	for k, pick := range m.result.Picks {
 		index, cell := pending[k], m.cells[pick.Cell]
 		id := s.g.newID()
+		s.attempt = cmp.Or(s.attempt, id)
 		answer := s.destinationsOf(s.instances[index], s.g.cells[cell], pick, id)
 		// Marshalling fails only on invalid UTF-8, which came in as valid.
 		text, _ := proto.Marshal(answer)
@@ -57,6 +60,7 @@ func (s *selecting) orders(m *merged, pending []int) []order {
 				InstanceIndex: int32(index),
 				Group:         s.claimGroup(),
 				Answer:        text,
+				Attempt:       s.attempt,
 			},
 		})
 		s.markMove(out[len(out)-1].claim)
@@ -92,6 +96,7 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 		}
 	}
 	results := s.send(ctx, orders)
+	over := ctx.Err() != nil
 	doubtful := map[int][]*cellv1.ClaimRef{}
 	var unpin []string
 	var bad error
@@ -99,25 +104,30 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 		r := results[i]
 		switch {
 		case r.claim != nil:
-			s.places[o.index] = &place{cell: o.cell, answer: o.answer, claim: r.claim}
+			s.places[o.index] = &place{cell: o.cell, answer: o.answer, claim: r.claim, attempt: o.claim.GetAttempt()}
 			continue
 		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.InvalidRequest:
 			bad = fault.New(fault.Internal, "cell %s refused claim %s: %s", s.g.cells[o.cell].cfg.Name, o.claim.GetClaimId(), r.refusal.GetMessage())
 		case r.err != nil:
 			s.lose(ctx, o.cell, r.err)
 			if r.sent {
-				doubtful[o.cell] = append(doubtful[o.cell], &cellv1.ClaimRef{ClaimId: o.claim.GetClaimId(), ConsumerUuid: o.claim.GetConsumerUuid()})
+				doubtful[o.cell] = append(doubtful[o.cell], &cellv1.ClaimRef{
+					ClaimId: o.claim.GetClaimId(), ConsumerUuid: o.claim.GetConsumerUuid(), Attempt: o.claim.GetAttempt(),
+				})
+				if over {
+					continue // a repeat may keep it: its hold of the pin ends with it
+				}
 			}
 		}
 		unpin = append(unpin, o.claim.GetClaimId())
 	}
 	for cell, refs := range doubtful {
-		s.doubt(ctx, cell, refs)
+		s.doubt(ctx, cell, refs, over)
 	}
 	if s.g.hardAffinity(s.request) {
 		s.unpinLater(ctx, unpin)
 	}
-	if ctx.Err() != nil {
+	if over {
 		return ctx.Err()
 	}
 	return bad
@@ -143,14 +153,7 @@ func (s *selecting) send(ctx context.Context, orders []order) []made {
 			for k, i := range indices {
 				ops[k] = &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Claim{Claim: orders[i].claim}}
 			}
-			at, span := s.g.tel.Span(bounded, telemetry.SpanClaimCell)
-			span.Text(telemetry.AttrCell, s.g.cells[cell].cfg.Name)
-			span.Int(telemetry.AttrOps, len(ops))
-			outcomes, sent, err := s.g.cells[cell].operate(at, budget, ops)
-			span.End(err)
-			if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-				err = fault.Wrap(fault.CellUnavailable, err, "%s", s.g.cells[cell].tooSlow(budget))
-			}
+			outcomes, sent, err := s.batch(ctx, bounded, cell, budget, ops)
 			for k, i := range indices {
 				if k >= len(outcomes) {
 					results[i] = made{err: err, sent: k < sent}
@@ -162,6 +165,21 @@ func (s *selecting) send(ctx context.Context, orders []order) []made {
 	}
 	all.Wait()
 	return results
+}
+
+// batch does operations in one cell, as part of a step of the request ctx that ends
+// with bounded, after budget. See cell.operate.
+func (s *selecting) batch(ctx, bounded context.Context, cell int, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
+	c := s.g.cells[cell]
+	at, span := s.g.tel.Span(bounded, telemetry.SpanClaimCell)
+	span.Text(telemetry.AttrCell, c.cfg.Name)
+	span.Int(telemetry.AttrOps, len(ops))
+	outcomes, sent, err = c.operate(at, budget, ops)
+	span.End(err)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		err = fault.Wrap(fault.CellUnavailable, err, "%s", c.tooSlow(budget))
+	}
+	return outcomes, sent, err
 }
 
 func madeOf(o *cellv1.ClaimOutcome) made {

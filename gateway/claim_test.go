@@ -26,15 +26,7 @@ func (f *fakeCell) fill(host, instance int) *cellgatev1.Claim {
 	return out.GetClaim()
 }
 
-func claimsIn(req any) []*cellv1.NewClaim {
-	var out []*cellv1.NewClaim
-	for _, op := range req.(*cellv1.ClaimBatchRequest).GetOps() {
-		if c := op.GetClaim(); c != nil {
-			out = append(out, c)
-		}
-	}
-	return out
-}
+func claimsIn(req any) []*cellv1.NewClaim { return opsIn(req, (*cellv1.ClaimOp).GetClaim) }
 
 func TestLostRaceIsPlannedAgainAlone(t *testing.T) {
 	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1), testHost(3, 1)), newFakeCell(2, testHost(2, 1))}, nil)

@@ -99,6 +99,8 @@ func (s *selecting) startOver(ctx context.Context) (bool, error) {
 	if len(s.pending()) == len(s.places) {
 		s.decision = ""
 	}
+	// What is found of it after all is kept by another attempt than gave it back.
+	s.attempt = ""
 	s.restarts++
 	s.g.tel.Restarted()
 	s.request = s.asked

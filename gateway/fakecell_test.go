@@ -226,6 +226,12 @@ func (f *fakeCell) operate(op *cellv1.ClaimOp) *cellv1.ClaimOutcome {
 	case *cellv1.ClaimOp_Release:
 		f.ops = append(f.ops, "release "+op.Release.GetConsumerUuid())
 		return f.release(op.Release)
+	case *cellv1.ClaimOp_Keep:
+		f.ops = append(f.ops, "keep "+op.Keep.GetConsumerUuid())
+		if f.vague != "" {
+			return refuse(f.vague, "who knows")
+		}
+		return f.keep(op.Keep)
 	case *cellv1.ClaimOp_Pin:
 		p := f.pins[op.Pin.GetGroupUuid()]
 		if p == nil || len(p.holders) == 0 {
@@ -286,7 +292,7 @@ func (f *fakeCell) claim(n *cellv1.NewClaim) *cellv1.ClaimOutcome {
 	}
 	f.claims[n.GetClaimId()] = &fakeClaim{claim: c, origin: &cellv1.ClaimOrigin{
 		Fingerprint: n.GetFingerprint(), Answer: n.GetAnswer(), InstanceIndex: n.GetInstanceIndex(),
-		MovesCell: n.GetMovesCell(), GroupPolicy: n.GetGroup().GetPolicy(),
+		MovesCell: n.GetMovesCell(), GroupPolicy: n.GetGroup().GetPolicy(), Attempt: n.GetAttempt(),
 	}}
 	return &cellv1.ClaimOutcome{Claim: proto.CloneOf(c)}
 }
@@ -320,8 +326,11 @@ func (f *fakeCell) release(ref *cellv1.ClaimRef) *cellv1.ClaimOutcome {
 	if !isLive(c.claim) {
 		return &cellv1.ClaimOutcome{}
 	}
-	if ref.GetPendingOnly() && c.claim.GetState() == cellgatev1.ClaimState_CONFIRMED {
+	if (ref.GetPendingOnly() || ref.GetAttempt() != "") && c.claim.GetState() == cellgatev1.ClaimState_CONFIRMED {
 		return refuse(fault.AlreadyExists, "the claim is confirmed")
+	}
+	if ref.GetAttempt() != "" && ref.GetAttempt() != c.origin.GetAttempt() {
+		return refuse(fault.AlreadyExists, "another attempt has the claim")
 	}
 	c.claim.State = cellgatev1.ClaimState_RELEASED
 	f.give(c.claim)

@@ -119,6 +119,19 @@ func (f *fakeCell) confirm(ref *cellv1.ClaimRef) *cellv1.ClaimOutcome {
 	return &cellv1.ClaimOutcome{Claim: proto.CloneOf(c.claim), ClaimOrigin: c.origin}
 }
 
+func (f *fakeCell) keep(ref *cellv1.ClaimRef) *cellv1.ClaimOutcome {
+	c := f.claims[ref.GetClaimId()]
+	switch {
+	case c == nil || c.claim.GetConsumerUuid() != ref.GetConsumerUuid():
+		return refuse(fault.NotFound, "no such claim")
+	case !isLive(c.claim):
+		return refuse(fault.ClaimExpired, "the claim has ended")
+	}
+	c.origin = proto.CloneOf(c.origin)
+	c.origin.Attempt = ref.GetAttempt()
+	return &cellv1.ClaimOutcome{Claim: proto.CloneOf(c.claim), ClaimOrigin: c.origin}
+}
+
 func (f *fakeCell) swap(s *cellv1.SwapClaim) *cellv1.ClaimOutcome {
 	c := f.claims[s.GetClaimId()]
 	switch {

@@ -67,12 +67,12 @@ func spellAlike(texts []string) {
 	}
 }
 
-// keep takes over the claims that this very request made before. Any other
+// keep takes over the claims that this very request made before (keepAll). Any other
 // claim of its consumers is an error: of the request id when it was used for
 // another request, else of the consumer. A move notes its source instead.
 //
-// Of several claims of one consumer the one that stands is kept (better); the
-// others, when this request made them, are given back.
+// Of several claims of one consumer the one that stands is kept (compareHeld); the
+// others, when this request made them, are given back once it is.
 func (s *selecting) keep(ctx context.Context, claims []held) error {
 	if s.moves() {
 		var err error
@@ -84,17 +84,20 @@ func (s *selecting) keep(ctx context.Context, claims []held) error {
 	for i, id := range s.instances {
 		index[id.String()] = i
 	}
-	slices.SortStableFunc(claims, func(a, b held) int { return compareClaims(a.claim, b.claim) })
+	slices.SortStableFunc(claims, compareHeld)
+	first := make(map[int]bool, len(claims))
+	var own, more []keeping
 	for _, h := range claims {
 		index, ok := index[h.claim.GetConsumerUuid()]
 		if !ok {
 			return fault.New(fault.Internal, "cell %s names a claim of consumer %s, which was not asked for", s.g.cells[h.cell].cfg.Name, h.claim.GetConsumerUuid())
 		}
 		id := s.req.GetRequestId()
-		if s.places[index] != nil {
-			s.giveBack(ctx, h)
+		if first[index] || s.places[index] != nil {
+			more = append(more, keeping{held: h, index: index})
 			continue
 		}
+		first[index] = true
 		if id == "" || h.claim.GetRequestId() != id {
 			return s.inTheWay(h)
 		}
@@ -105,17 +108,22 @@ func (s *selecting) keep(ctx context.Context, claims []held) error {
 		if err := proto.Unmarshal(h.origin.GetAnswer(), answer); err != nil || answer.GetSelected() == nil {
 			return fault.Wrap(fault.Internal, err, "the stored answer of claim %s cannot be read", h.claim.GetClaimId())
 		}
-		s.places[index] = &place{cell: h.cell, answer: answer, claim: h.claim, kept: true}
-		if s.decision == "" {
-			s.decision = h.claim.GetDecisionId()
+		own = append(own, keeping{held: h, index: index, answer: answer})
+	}
+	if err := s.keepAll(ctx, own); err != nil {
+		return err
+	}
+	for _, k := range more {
+		if s.places[k.index] != nil {
+			s.giveBack(ctx, k.held)
 		}
 	}
 	return nil
 }
 
 // giveBack releases a second claim that this request made for an instance, in
-// the background; its lease ends anyway. A confirmed one is only reported: which
-// of two is right, no gateway knows.
+// the background, unless another attempt keeps it meanwhile; its lease ends anyway. A
+// confirmed one is only reported: which of two is right, no gateway knows.
 func (s *selecting) giveBack(ctx context.Context, h held) {
 	c := s.g.cells[h.cell]
 	if h.claim.GetState() == cellgatev1.ClaimState_CONFIRMED || h.claim.GetRequestId() != s.req.GetRequestId() {
@@ -123,9 +131,11 @@ func (s *selecting) giveBack(ctx context.Context, h held) {
 			"claim", h.claim.GetClaimId(), "cell", c.cfg.Name, "state", h.claim.GetState().String())
 		return
 	}
-	g, ref := s.g, &cellv1.ClaimRef{ClaimId: h.claim.GetClaimId(), ConsumerUuid: h.claim.GetConsumerUuid(), PendingOnly: true}
+	g, ref := s.g, &cellv1.ClaimRef{
+		ClaimId: h.claim.GetClaimId(), ConsumerUuid: h.claim.GetConsumerUuid(), PendingOnly: true, Attempt: h.origin.GetAttempt(),
+	}
 	g.background(ctx, func(ctx context.Context) {
 		// Logged there; the lease catches what is left.
-		_ = g.release(ctx, c, []*cellv1.ClaimRef{ref})
+		_, _ = g.release(ctx, c, []*cellv1.ClaimRef{ref})
 	})
 }

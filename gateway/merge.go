@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -112,7 +113,7 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 				m.answers[k] = p
 			}
 		}
-		m.held = append(m.held, elsewhere()...)
+		m.held = slices.DeleteFunc(append(m.held, elsewhere()...), s.hasEnded)
 		if s.news(m.held) {
 			return m, nil
 		}

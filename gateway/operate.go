@@ -92,7 +92,7 @@ func done(c *cell, o *cellv1.ClaimOutcome, claimID string) (*cellv1.ClaimOutcome
 }
 
 func claimIDOf(op *cellv1.ClaimOp) string {
-	return cmp.Or(op.GetConfirm().GetClaimId(), op.GetRelease().GetClaimId(), op.GetSwap().GetClaimId(), op.GetTransfer().GetClaimId())
+	return cmp.Or(op.GetConfirm().GetClaimId(), op.GetRelease().GetClaimId(), op.GetSwap().GetClaimId(), op.GetTransfer().GetClaimId(), op.GetKeep().GetClaimId())
 }
 
 // couldNot reports whether an error, or an operation's outcome, says that the

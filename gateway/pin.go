@@ -115,6 +115,21 @@ func (s *selecting) unpinLater(ctx context.Context, holders []string) {
 	g.background(ctx, func(ctx context.Context) { g.unpin(ctx, group, holders) })
 }
 
+// pinnedGroup gives the group that the request pins; "" when it pins none.
+func (s *selecting) pinnedGroup() string {
+	if !s.g.hardAffinity(s.request) {
+		return ""
+	}
+	return s.request.Group.UUID.String()
+}
+
+// unpinIn takes holds away, if there are any; group is "" when none was pinned.
+func (g *Gateway) unpinIn(ctx context.Context, group string, holders []string) {
+	if group != "" && len(holders) > 0 {
+		g.unpin(ctx, group, holders)
+	}
+}
+
 // unpin takes holds away; it logs when it cannot.
 func (g *Gateway) unpin(ctx context.Context, group string, holders []string) {
 	arbiter := g.arbiter(group)

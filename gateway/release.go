@@ -32,13 +32,21 @@ func (g *Gateway) background(ctx context.Context, task func(context.Context)) {
 	})
 }
 
-// doubt starts the release of a cell's claims whose outcome is unknown.
-func (s *selecting) doubt(ctx context.Context, cell int, refs []*cellv1.ClaimRef) {
+// doubt starts the release of a cell's claims whose outcome is unknown. unpin: their
+// holds of the group's pin end with them, not before, for a later call may keep one.
+func (s *selecting) doubt(ctx context.Context, cell int, refs []*cellv1.ClaimRef, unpin bool) {
 	released := make(chan error, 1)
 	s.g.cells[cell].tel.Doubted(len(refs))
 	s.doubts = append(s.doubts, doubt{cell: cell, released: released})
-	g := s.g
-	g.background(ctx, func(ctx context.Context) { released <- g.release(ctx, g.cells[cell], refs) })
+	g, group := s.g, ""
+	if unpin {
+		group = s.pinnedGroup()
+	}
+	g.background(ctx, func(ctx context.Context) {
+		gone, err := g.release(ctx, g.cells[cell], refs)
+		released <- err
+		g.unpinIn(ctx, group, gone)
+	})
 }
 
 // stillUnknown names the cells that may hold a claim of this request after all.
@@ -64,8 +72,10 @@ func (s *selecting) stillUnknown(ctx context.Context) []string {
 	return names
 }
 
-// release releases claims in one cell; when it cannot, that is logged in time.
-func (g *Gateway) release(ctx context.Context, c *cell, refs []*cellv1.ClaimRef) (err error) {
+// release releases claims in one cell; when it cannot, that is logged in time. It
+// gives those that are gone. One that another attempt has, or that is confirmed, is
+// no error: the attempt that releases has nothing left there.
+func (g *Gateway) release(ctx context.Context, c *cell, refs []*cellv1.ClaimRef) (gone []string, err error) {
 	ctx, span := g.tel.Span(ctx, telemetry.SpanRelease)
 	span.Text(telemetry.AttrCell, c.cfg.Name)
 	span.Int(telemetry.AttrOps, len(refs))
@@ -76,51 +86,57 @@ func (g *Gateway) release(ctx context.Context, c *cell, refs []*cellv1.ClaimRef)
 	}
 	var outcomes []*cellv1.ClaimOutcome
 	outcomes, _, err = c.operate(ctx, g.cfg.ClaimBudget, ops)
-	for _, o := range outcomes {
-		if r := o.GetRefusal(); r != nil && err == nil {
+	for i, o := range outcomes {
+		r := o.GetRefusal()
+		switch {
+		case r == nil:
+			gone = append(gone, refs[i].GetClaimId())
+		case refs[i].GetAttempt() != "" && fault.Kind(r.GetReason()) == fault.AlreadyExists:
+		case err == nil:
 			err = refusedBy(r.GetReason(), r.GetMessage())
 		}
 	}
 	if err != nil {
 		g.unreleased.add(c.cfg.Name, len(refs), err)
 	}
-	return err
+	return gone, err
 }
 
-// undo gives back what the request claimed. It outlives the request's context,
-// which only bounds how long the caller waits for it.
+// undo gives back what the request claimed, but for what a later call of it has kept
+// meanwhile and what is confirmed. It outlives the request's context, which only
+// bounds how long the caller waits for it.
 //
 // It fails when a cell did not take the release in time: what it holds then ends
 // with its lease.
 func (s *selecting) undo(ctx context.Context) error {
 	refs := map[int][]*cellv1.ClaimRef{}
-	var holders []string
 	for i, p := range s.places {
 		if p == nil || p.kept || p.claim == nil {
 			continue
 		}
-		refs[p.cell] = append(refs[p.cell], &cellv1.ClaimRef{ClaimId: p.claim.GetClaimId(), ConsumerUuid: s.instances[i].String()})
-		holders = append(holders, p.claim.GetClaimId())
+		refs[p.cell] = append(refs[p.cell], &cellv1.ClaimRef{
+			ClaimId: p.claim.GetClaimId(), ConsumerUuid: s.instances[i].String(), Attempt: p.attempt,
+		})
 	}
 	if len(refs) == 0 {
 		return nil
 	}
 	// The task may outlive the request, which s belongs to.
-	g, group := s.g, ""
-	if g.hardAffinity(s.request) {
-		group = s.request.Group.UUID.String()
-	}
+	g, group := s.g, s.pinnedGroup()
 	done := make(chan error, 1)
 	g.background(ctx, func(ctx context.Context) {
 		var all sync.WaitGroup
 		var lock sync.Mutex
 		var failed error
+		var gone []string
 		for cell, refs := range refs {
 			all.Go(func() {
 				// Logged there; the leases catch what is left.
-				if err := g.release(ctx, g.cells[cell], refs); err != nil {
-					lock.Lock()
-					defer lock.Unlock()
+				released, err := g.release(ctx, g.cells[cell], refs)
+				lock.Lock()
+				defer lock.Unlock()
+				gone = append(gone, released...)
+				if err != nil {
 					failed = fault.Wrap(fault.CellUnavailable, err, "claims of this request could not be given back in %s: %s",
 						g.cells[cell].cfg.Name, reasonOf(err)).With("cells", g.cells[cell].cfg.Name)
 				}
@@ -128,9 +144,7 @@ func (s *selecting) undo(ctx context.Context) error {
 		}
 		all.Wait()
 		defer func() { done <- failed }()
-		if group != "" {
-			g.unpin(ctx, group, holders)
-		}
+		g.unpinIn(ctx, group, gone)
 	})
 	select {
 	case err := <-done:

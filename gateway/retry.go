@@ -52,7 +52,7 @@ func repeatable(req any) bool {
 	}
 	for _, op := range b.GetOps() {
 		switch op.GetOp().(type) {
-		case *cellv1.ClaimOp_Confirm, *cellv1.ClaimOp_Release, *cellv1.ClaimOp_Unpin:
+		case *cellv1.ClaimOp_Confirm, *cellv1.ClaimOp_Release, *cellv1.ClaimOp_Unpin, *cellv1.ClaimOp_Keep:
 		default:
 			return false
 		}

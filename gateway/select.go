@@ -57,6 +57,11 @@ type selecting struct {
 	restarts int
 	// asked is the request as it was before a pin narrowed it.
 	asked *schedule.Request
+	// attempt names this run of the request (keep.go), later ones after earlier ones:
+	// the first claim_id that it mints, or an id of its own; empty before. gone are
+	// claims of earlier runs that have ended.
+	attempt string
+	gone    map[string]bool
 	// others: the cells left out were asked for claims the consumers hold.
 	others bool
 
@@ -74,6 +79,8 @@ type place struct {
 	claim *cellgatev1.Claim
 	// kept: made by an earlier call of the same request, so not ours to release.
 	kept bool
+	// attempt is the one that made it; empty when it was kept.
+	attempt string
 }
 
 // selectDestinations is the life of one request. Naively: rank all hosts, take
@@ -88,7 +95,7 @@ type place struct {
 //     already (flight.go).
 //  3. Route: leave out the cells that cannot hold it, whatever their load.
 //  4. Propose and merge: ask the others, in rounds. Claims that the consumers
-//     hold already are kept when they are this request's own, and left in place
+//     hold already are kept when they are this request's own (keep.go), and left in place
 //     when it is a move; else it ends here.
 //  5. Claim the picks, each in its cell; pin the group first when it has hard
 //     affinity. Instances that lost a race, or whose cell did not answer, go

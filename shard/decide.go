@@ -62,7 +62,7 @@ func (t *transaction) run(op *Op) Outcome {
 	set := 0
 	for _, is := range [...]bool{
 		op.PutHost != nil, op.Claim != nil, op.Confirm != nil, op.Release != nil,
-		op.Expire != nil, op.Pin != nil, op.Unpin != nil, op.Swap != nil, op.Transfer != nil,
+		op.Expire != nil, op.Pin != nil, op.Unpin != nil, op.Swap != nil, op.Transfer != nil, op.Keep != nil,
 	} {
 		if is {
 			set++
@@ -88,6 +88,8 @@ func (t *transaction) run(op *Op) Outcome {
 		return t.swap(op.Swap)
 	case op.Transfer != nil:
 		return t.transfer(op.Transfer)
+	case op.Keep != nil:
+		return t.keep(op.Keep)
 	default:
 		return t.unpin(op.Unpin)
 	}

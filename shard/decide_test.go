@@ -76,6 +76,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 		"swap  ", "swap NO_VALID_HOST ResourceFilter", "swap ALREADY_EXISTS ", "swap CLAIM_EXPIRED ",
 		"swap NO_VALID_HOST ServerGroupAntiAffinityFilter", "swap NO_VALID_HOST ServerGroupAffinityFilter",
 		"transfer  ", "transfer ALREADY_EXISTS ", "transfer CLAIM_EXPIRED ", "transfer NOT_FOUND ",
+		"release ALREADY_EXISTS ", "keep  ", "keep CLAIM_EXPIRED ", "keep NOT_FOUND ",
 		"a claim that moves", "confirmed a move",
 	} {
 		if seen[must] == 0 {

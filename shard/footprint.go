@@ -30,6 +30,8 @@ func FootprintOf(ops []Op) Footprint {
 			consumers.add(&f.Consumers, op.Confirm.ConsumerUUID)
 		case op.Release != nil:
 			claims.add(&f.Claims, op.Release.ClaimID)
+		case op.Keep != nil:
+			claims.add(&f.Claims, op.Keep.ClaimID)
 		case op.Expire != nil:
 			claims.add(&f.Claims, op.Expire.ClaimID)
 		case op.Swap != nil:

@@ -18,6 +18,11 @@ func genAllocations(host string) *rapid.Generator[[]Used] {
 	})
 }
 
+// genAttempt gives no attempt, or one of two.
+func genAttempt(t *rapid.T) string {
+	return rapid.SampledFrom([]string{"", "a", "a", "b"}).Draw(t, "attempt")
+}
+
 func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 	host := rapid.SampledFrom(small[:hosts])
 	consumer := rapid.Map(rapid.SampledFrom(small[:consumers]), func(s string) string { return "i" + s })
@@ -32,7 +37,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 		ref := &ClaimRef{ClaimID: id, ConsumerUUID: of}
 		switch rapid.SampledFrom([]string{
 			"claim", "claim", "claim", "claim", "claim", "claim", "expire", "expire", "confirm", "confirm", "release", "put", "pin", "unpin",
-			"swap", "swap", "transfer",
+			"swap", "swap", "transfer", "keep", "keep",
 		}).Draw(t, "op") {
 		case "put":
 			h := host.Draw(t, "host")
@@ -58,7 +63,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 			h := host.Draw(t, "host")
 			n := &NewClaim{
 				ClaimID: id, ConsumerUUID: of, HostUUID: h, TTL: time.Duration(rapid.IntRange(1, 30).Draw(t, "ttl")) * time.Second,
-				Allocations: genAllocations(h).Draw(t, "allocations"),
+				Allocations: genAllocations(h).Draw(t, "allocations"), Attempt: genAttempt(t),
 			}
 			if rapid.Bool().Draw(t, "group?") {
 				n.Group = &Group{
@@ -91,8 +96,11 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 			ref.Retake = rapid.Bool().Draw(t, "retake")
 			return Op{Confirm: ref}
 		case "release":
-			ref.PendingOnly = rapid.Bool().Draw(t, "pending only")
+			ref.PendingOnly, ref.Attempt = rapid.Bool().Draw(t, "pending only"), genAttempt(t)
 			return Op{Release: ref}
+		case "keep":
+			ref.Attempt = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "kept by")
+			return Op{Keep: ref}
 		case "expire":
 			return Op{Expire: ref}
 		case "pin":
@@ -136,6 +144,8 @@ func kindOf(op Op) string {
 		return "swap"
 	case op.Transfer != nil:
 		return "transfer"
+	case op.Keep != nil:
+		return "keep"
 	case op.Pin != nil:
 		return "pin"
 	}

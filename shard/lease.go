@@ -91,8 +91,9 @@ func (t *transaction) lost(c *Claim) string {
 	return ""
 }
 
-// release ends a claim. A claim_id that is not known becomes a tombstone, so
-// that the claim is refused when it comes late.
+// release ends a claim, unless it is kept from the reference (ClaimRef.Attempt,
+// ClaimRef.PendingOnly). A claim_id that is not known becomes a tombstone, so that
+// the claim is refused when it comes late.
 func (t *transaction) release(ref *ClaimRef) Outcome {
 	if r := ref.problem(); r != "" {
 		return refused(fault.InvalidRequest, "%s", r)
@@ -110,13 +111,41 @@ func (t *transaction) release(ref *ClaimRef) Outcome {
 		return refused(fault.InvalidRequest, "consumer_uuid: claim %s is of another consumer", c.ClaimID)
 	case c.State == Released:
 		return Outcome{Claim: c}
-	case c.State == Confirmed && ref.PendingOnly:
+	case c.State == Confirmed && (ref.PendingOnly || ref.Attempt != ""):
 		o := refused(fault.AlreadyExists, "claim %s is confirmed", c.ClaimID)
+		o.Claim = c
+		return o
+	case ref.Attempt != "" && ref.Attempt != c.Attempt:
+		o := refused(fault.AlreadyExists, "claim %s was kept by another attempt", c.ClaimID)
 		o.Claim = c
 		return o
 	}
 	// An EXPIRED one too: released, it cannot come back by a late confirm.
 	return Outcome{Claim: t.become(c, Released)}
+}
+
+// keep gives a live claim to another attempt: what the one before it gives back is
+// refused from then on.
+func (t *transaction) keep(ref *ClaimRef) Outcome {
+	if r := ref.problem(); r != "" {
+		return refused(fault.InvalidRequest, "%s", r)
+	}
+	if ref.Attempt == "" {
+		return refused(fault.InvalidRequest, "attempt: must not be empty")
+	}
+	c := t.view.Claims[ref.ClaimID]
+	switch {
+	case c == nil || c.ConsumerUUID != ref.ConsumerUUID:
+		return refused(fault.NotFound, "no claim %s of consumer %s", ref.ClaimID, ref.ConsumerUUID)
+	case !c.State.Live():
+		return ended(c, "has ended: "+string(c.State))
+	case c.Attempt == ref.Attempt:
+		return Outcome{Claim: c}
+	}
+	n := *c
+	n.Attempt, n.UpdatedAt = ref.Attempt, t.after(c)
+	t.putClaim(&n)
+	return Outcome{Claim: &n}
 }
 
 // expire ends a PENDING claim whose lease is over, and does nothing to any

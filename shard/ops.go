@@ -12,6 +12,9 @@ type Op struct {
 	Claim   *NewClaim
 	Confirm *ClaimRef
 	Release *ClaimRef
+	// Keep gives a live claim, CONFIRMED too, to an attempt; an ended one is refused,
+	// CLAIM_EXPIRED. A claim that has the attempt is answered as it is.
+	Keep *ClaimRef
 	// Expire ends a claim whose lease is over; it is a no-op when the claim is
 	// no longer PENDING or its lease is not over in store time.
 	Expire *ClaimRef
@@ -68,6 +71,9 @@ type NewClaim struct {
 	Answer        []byte
 	Moves         string
 	MovesCell     string
+	// Attempt is the run of the request that makes the claim. Sent again after another
+	// one kept it, the claim is answered as it is.
+	Attempt string
 }
 
 // Swap puts a PENDING or EXPIRED claim on a host, PENDING with a new lease,
@@ -111,6 +117,11 @@ type ClaimRef struct {
 	// instead of CONFIRMED, for RetakeTTL. All see it then, and it is confirmed by a
 	// Confirm that finds it PENDING.
 	Retake bool
+	// Attempt, with Keep: who has the claim from now on. With Release, unless empty:
+	// a claim that another attempt has, or that is CONFIRMED, is refused,
+	// ALREADY_EXISTS. The run of a request that gives up so leaves alone what a later
+	// one has answered with.
+	Attempt string
 }
 
 // NewPin pins an affinity group to a service host, or joins its pin.
@@ -130,7 +141,7 @@ type Unpin struct {
 // Outcome answers one operation. Refusal nil means done (or already done).
 type Outcome struct {
 	Refusal *Refusal
-	// Claim is the claim after Claim, Confirm, Release, Expire, Swap and Transfer; after an
+	// Claim is the claim after Claim, Confirm, Release, Keep, Expire, Swap and Transfer; after an
 	// ALREADY_EXISTS refusal the claim that is in the way.
 	Claim *Claim
 	// PinnedTo is the service host of the group's live pin, after Pin. When it

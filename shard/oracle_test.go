@@ -29,7 +29,7 @@ type answer struct {
 	conflicts      int
 	over           int
 	// Of the claim.
-	consumer, host, moves, from string
+	consumer, host, moves, from, attempt string
 }
 
 func answerOf(o Outcome) answer {
@@ -39,7 +39,7 @@ func answerOf(o Outcome) answer {
 	}
 	if o.Claim != nil {
 		claim := of(o.Claim)
-		a.claim, a.state, a.consumer, a.host, a.moves, a.from = claim.claim, claim.state, claim.consumer, claim.host, claim.moves, claim.from
+		a.claim, a.state, a.consumer, a.host, a.moves, a.from, a.attempt = claim.claim, claim.state, claim.consumer, claim.host, claim.moves, claim.from, claim.attempt
 	}
 	return a
 }
@@ -135,7 +135,7 @@ func (o *oracle) inUse(host, provider, class string) int64 {
 }
 
 func of(c *Claim) answer {
-	return answer{claim: c.ClaimID, state: c.State, consumer: c.ConsumerUUID, host: c.HostUUID, moves: c.Moves, from: c.TransferredFrom}
+	return answer{claim: c.ClaimID, state: c.State, consumer: c.ConsumerUUID, host: c.HostUUID, moves: c.Moves, from: c.TransferredFrom, attempt: c.Attempt}
 }
 
 func no(kind fault.Kind, c *Claim) answer {
@@ -177,12 +177,21 @@ func (o *oracle) step(now time.Time, op Op) answer {
 		if c.ConsumerUUID != op.Release.ConsumerUUID {
 			return answer{kind: fault.InvalidRequest}
 		}
-		if op.Release.PendingOnly && c.State == Confirmed {
-			a := of(c)
-			a.kind = fault.AlreadyExists
-			return a
+		guarded := op.Release.PendingOnly || op.Release.Attempt != ""
+		if guarded && c.State == Confirmed || c.State != Released && c.State != "" && op.Release.Attempt != "" && op.Release.Attempt != c.Attempt {
+			return no(fault.AlreadyExists, c)
 		}
 		c.State = Released
+		return of(c)
+	case op.Keep != nil:
+		c := o.find(op.Keep.ClaimID)
+		switch {
+		case c == nil || c.ConsumerUUID != op.Keep.ConsumerUUID:
+			return answer{kind: fault.NotFound}
+		case !c.State.Live():
+			return no(fault.ClaimExpired, c)
+		}
+		c.Attempt = op.Keep.Attempt
 		return of(c)
 	case op.Expire != nil:
 		c := o.find(op.Expire.ClaimID)
@@ -247,7 +256,7 @@ func (o *oracle) claim(now time.Time, n *NewClaim) answer {
 	}
 	c := &Claim{
 		ClaimID: n.ClaimID, ConsumerUUID: n.ConsumerUUID, HostUUID: n.HostUUID, State: Pending,
-		Allocations: n.Allocations, Group: n.Group, ExpiresAt: now.Add(n.TTL), Moves: n.Moves,
+		Allocations: n.Allocations, Group: n.Group, ExpiresAt: now.Add(n.TTL), Moves: n.Moves, Attempt: n.Attempt,
 	}
 	if r := o.refuses(c); r != nil {
 		return *r

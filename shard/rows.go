@@ -124,8 +124,8 @@ type Used struct {
 //	  +-------------> EXPIRED ---------------/
 //
 // Confirm with Retake makes an EXPIRED claim PENDING first. Swap makes a PENDING or
-// EXPIRED claim PENDING on another host. Transfer changes
-// the consumer of a live claim and nothing else.
+// EXPIRED claim PENDING on another host. Transfer changes the consumer of a live claim
+// and nothing else, Keep its attempt.
 type ClaimState string
 
 // The states. EXPIRED and RELEASED rows are tombstones: they hold nothing and
@@ -177,6 +177,9 @@ type Claim struct {
 	// MovesCell is the cell's name, for callers: the rules do not read it.
 	Moves     string
 	MovesCell string
+	// Attempt is the run of the request that has the claim: the one that made it, or
+	// the last one that kept it. Empty for a claim without.
+	Attempt string
 	// TransferredFrom is the claim's first consumer when Transfer gave it to
 	// another one; else empty.
 	TransferredFrom string

@@ -93,7 +93,7 @@ func (n *NewClaim) problem() string {
 	case n.Moves == "" && n.MovesCell != "":
 		return "moves_cell: must be empty without moves_claim_id"
 	}
-	if r := textProblem("moves_cell", n.MovesCell); r != "" {
+	if r := textProblem("moves_cell or attempt", n.MovesCell, n.Attempt); r != "" {
 		return r
 	}
 	return n.Group.problem()
@@ -155,7 +155,7 @@ func (r *ClaimRef) problem() string {
 	case !isID(r.ConsumerUUID):
 		return "consumer_uuid: " + idRule
 	}
-	return ""
+	return textProblem("attempt", r.Attempt)
 }
 
 func (n *NewPin) problem() string {

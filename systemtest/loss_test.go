@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -43,6 +44,8 @@ const (
 type network struct {
 	lose *call
 	way  way
+	// weather, unless nil, slows calls down and loses more replies.
+	weather *weather
 
 	mu   sync.Mutex
 	seen map[call]int // by call without n
@@ -94,6 +97,9 @@ func (n *network) loses(pair, method string) bool {
 // it answers is read as a status of the network's own.
 func (n *network) between(pair string) grpc.DialOption {
 	return grpc.WithChainUnaryInterceptor(func(ctx context.Context, full string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if n.weather != nil {
+			return n.weathered(ctx, path.Base(full)+kindsOf(req), func() error { return invoke(ctx, full, req, reply, cc, opts...) })
+		}
 		err := invoke(ctx, full, req, reply, cc, opts...)
 		if !n.loses(pair, path.Base(full)+kindsOf(req)) {
 			return err
@@ -104,6 +110,33 @@ func (n *network) between(pair string) grpc.DialOption {
 		}
 		return status.Error(codes.Unavailable, "the connection broke before the reply was there")
 	})
+}
+
+// weathered does a call in the weather. A caller that gives up on the way there
+// has done nothing; later, it is done all the same.
+func (n *network) weathered(ctx context.Context, kind string, do func() error) error {
+	call, reply, lost := n.weather.of(kind)
+	if err := wait(ctx, call); err != nil {
+		return err
+	}
+	err := do()
+	if late := wait(ctx, reply); late != nil {
+		return late
+	}
+	if lost {
+		return status.Error(codes.Unavailable, "the connection broke before the reply was there")
+	}
+	return err
+}
+
+// wait waits for d of the bubble's time, or until ctx ends.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
 }
 
 // kindsOf names the operations of a batch.
@@ -125,7 +158,21 @@ func kindsOf(req any) string {
 // store loses replies of a store. Its calls in the background come by the clock,
 // not by the scenario: only those that a scenario makes are counted.
 func (n *network) store(s shard.Store) shard.Store {
-	return &shardtest.Faulty{Store: s, After: func(_ context.Context, c shardtest.Call) error {
+	slow := func(ctx context.Context, c shardtest.Call) error {
+		if n.weather == nil || c.Name != "Apply" {
+			return nil
+		}
+		call, _, _ := n.weather.of("Apply")
+		return wait(ctx, call)
+	}
+	return &shardtest.Faulty{Store: s, Before: slow, After: func(ctx context.Context, c shardtest.Call) error {
+		if n.weather != nil && c.Name == "Apply" && slices.ContainsFunc(c.Ops, func(op shard.Op) bool { return op.PutHost == nil }) {
+			_, reply, lost := n.weather.of("Apply")
+			if err := wait(ctx, reply); err != nil || lost {
+				return shardtest.Unknown()
+			}
+			return nil
+		}
 		if c.Name != "Apply" && c.Name != "FindClaims" || !n.loses("cell-store", c.Name+storeKinds(c.Ops)) {
 			return nil
 		}
@@ -156,6 +203,8 @@ func storeKinds(ops []shard.Op) string {
 			kind = "swap"
 		case op.Transfer != nil:
 			kind = "transfer"
+		case op.Keep != nil:
+			kind = "keep"
 		}
 		if !slices.Contains(kinds, kind) {
 			kinds = append(kinds, kind)

@@ -88,12 +88,13 @@ const (
 	OpUnpin    Op = "unpin"
 	OpSwap     Op = "swap"
 	OpTransfer Op = "transfer"
+	OpKeep     Op = "keep"
 	OpOther    Op = "other"
 )
 
 // Ops lists them.
 func Ops() []Op {
-	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpOther}
+	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpKeep, OpOther}
 }
 
 // BreakerState is a breaker's state, in gobreaker's numbers.

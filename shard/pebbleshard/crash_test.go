@@ -257,7 +257,7 @@ func (r *randomOps) batch() []shard.Op {
 	for range 1 + r.rng.IntN(4) {
 		n := r.first + r.rng.IntN(r.made+1)
 		ref := shardtest.Ref(n)
-		switch r.rng.IntN(13) {
+		switch r.rng.IntN(14) {
 		case 0:
 			ops = append(ops, shard.Op{Confirm: ref})
 		case 1, 2:
@@ -280,6 +280,9 @@ func (r *randomOps) batch() []shard.Op {
 			other := shardtest.ConsumerID(n + 500_000)
 			ops = append(ops, shard.Op{Transfer: &shard.Transfer{ClaimID: ref.ClaimID, ConsumerUUID: ref.ConsumerUUID, ToConsumer: other}})
 		case 8:
+			ref.Attempt = "b"
+			ops = append(ops, shard.Op{Keep: ref})
+		case 9:
 			r.made++
 			c := shardtest.NewClaim(r.first+r.made, r.rng.IntN(4), 1)
 			c.ConsumerUUID, c.Moves = ref.ConsumerUUID, ref.ClaimID

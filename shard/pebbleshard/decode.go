@@ -98,7 +98,7 @@ func rowClaim(m *storagev1.Claim) (*shard.Claim, error) {
 		ProjectID: m.ProjectId, UserID: m.UserId,
 		RequestID: m.RequestId, Fingerprint: m.Fingerprint, DecisionID: m.DecisionId,
 		InstanceIndex: m.InstanceIndex, Answer: m.Answer, Adopted: m.Adopted,
-		Moves: m.Moves, MovesCell: m.MovesCell, TransferredFrom: m.TransferredFrom,
+		Moves: m.Moves, MovesCell: m.MovesCell, TransferredFrom: m.TransferredFrom, Attempt: m.Attempt,
 		ExpiresAt: instant(m.ExpiresAt), CreatedAt: instant(m.CreatedAt), UpdatedAt: instant(m.UpdatedAt),
 	}
 	for state, row := range stateRows {

@@ -121,7 +121,7 @@ func claimRow(c *shard.Claim) *storagev1.Claim {
 		ProjectId: c.ProjectID, UserId: c.UserID,
 		RequestId: c.RequestID, Fingerprint: c.Fingerprint, DecisionId: c.DecisionID,
 		InstanceIndex: c.InstanceIndex, Answer: c.Answer, Adopted: c.Adopted,
-		Moves: c.Moves, MovesCell: c.MovesCell, TransferredFrom: c.TransferredFrom,
+		Moves: c.Moves, MovesCell: c.MovesCell, TransferredFrom: c.TransferredFrom, Attempt: c.Attempt,
 		ExpiresAt: nanos(c.ExpiresAt), CreatedAt: nanos(c.CreatedAt), UpdatedAt: nanos(c.UpdatedAt),
 	}
 	if g := c.Group; g != nil {

@@ -19,12 +19,14 @@
 //	               Swap                  swap.go
 //	               Transfer              transfer.go
 //	               Confirm               confirm.go
-//	               Release               release.go
+//	               Release               release.go, attempts.go
+//	               Keep                  attempts.go
 //	               Expire                expire.go
 //	               Pin, Unpin            pins.go
 //	               PutHost               puthost.go
 //	I1, I2         any concurrency       concurrency.go, linearizable.go, moves.go
 //	I3             restarts, crashes     restart.go
+//	               attempts given up     attempts.go
 //	I4             leases                expire.go
 //	I9             groups and pins       groups.go, pins.go, confirm.go
 //

@@ -55,6 +55,7 @@ func topics() []topic {
 		{"transfer", transferClauses()},
 		{"confirm", confirmClauses()},
 		{"release", releaseClauses()},
+		{"attempts", attemptClauses()},
 		{"expire", expireClauses()},
 		{"groups", groupClauses()},
 		{"pins", pinClauses()},
@@ -206,6 +207,7 @@ func (s *suite) nothing(op any) shard.Outcome {
 type (
 	confirm shard.ClaimRef
 	release shard.ClaimRef
+	keep    shard.ClaimRef
 	expire  shard.ClaimRef
 )
 
@@ -219,6 +221,8 @@ func opOf(v any) shard.Op {
 		return shard.Op{Confirm: (*shard.ClaimRef)(&v)}
 	case release:
 		return shard.Op{Release: (*shard.ClaimRef)(&v)}
+	case keep:
+		return shard.Op{Keep: (*shard.ClaimRef)(&v)}
 	case expire:
 		return shard.Op{Expire: (*shard.ClaimRef)(&v)}
 	case *shard.NewPin:

@@ -2405,7 +2405,10 @@ type ClaimOrigin struct {
 	// The cell of the claim's moves_claim_id.
 	MovesCell string `protobuf:"bytes,4,opt,name=moves_cell,json=movesCell,proto3" json:"moves_cell,omitempty"`
 	// Of the claim's group; empty for none.
-	GroupPolicy   string `protobuf:"bytes,5,opt,name=group_policy,json=groupPolicy,proto3" json:"group_policy,omitempty"`
+	GroupPolicy string `protobuf:"bytes,5,opt,name=group_policy,json=groupPolicy,proto3" json:"group_policy,omitempty"`
+	// The attempt that has the claim: NewClaim's, or that of the last keep. Empty for a
+	// claim of an older gateway's.
+	Attempt       string `protobuf:"bytes,6,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2471,6 +2474,13 @@ func (x *ClaimOrigin) GetMovesCell() string {
 func (x *ClaimOrigin) GetGroupPolicy() string {
 	if x != nil {
 		return x.GroupPolicy
+	}
+	return ""
+}
+
+func (x *ClaimOrigin) GetAttempt() string {
+	if x != nil {
+		return x.Attempt
 	}
 	return ""
 }
@@ -2814,6 +2824,7 @@ type ClaimOp struct {
 	//	*ClaimOp_Unpin
 	//	*ClaimOp_Swap
 	//	*ClaimOp_Transfer
+	//	*ClaimOp_Keep
 	Op            isClaimOp_Op `protobuf_oneof:"op"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2919,6 +2930,15 @@ func (x *ClaimOp) GetTransfer() *TransferClaim {
 	return nil
 }
 
+func (x *ClaimOp) GetKeep() *ClaimRef {
+	if x != nil {
+		if x, ok := x.Op.(*ClaimOp_Keep); ok {
+			return x.Keep
+		}
+	}
+	return nil
+}
+
 type isClaimOp_Op interface {
 	isClaimOp_Op()
 }
@@ -2951,6 +2971,12 @@ type ClaimOp_Transfer struct {
 	Transfer *TransferClaim `protobuf:"bytes,7,opt,name=transfer,proto3,oneof"`
 }
 
+type ClaimOp_Keep struct {
+	// Gives a live claim to ref.attempt, which is required. A claim that has it already is
+	// answered as it is; one that ended is refused, CLAIM_EXPIRED.
+	Keep *ClaimRef `protobuf:"bytes,8,opt,name=keep,proto3,oneof"`
+}
+
 func (*ClaimOp_Claim) isClaimOp_Op() {}
 
 func (*ClaimOp_Confirm) isClaimOp_Op() {}
@@ -2964,6 +2990,8 @@ func (*ClaimOp_Unpin) isClaimOp_Op() {}
 func (*ClaimOp_Swap) isClaimOp_Op() {}
 
 func (*ClaimOp_Transfer) isClaimOp_Op() {}
+
+func (*ClaimOp_Keep) isClaimOp_Op() {}
 
 type NewClaim struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -2989,7 +3017,10 @@ type NewClaim struct {
 	// in the way as ever.
 	MovesClaimId string `protobuf:"bytes,14,opt,name=moves_claim_id,json=movesClaimId,proto3" json:"moves_claim_id,omitempty"`
 	// The cell of moves_claim_id, by name.
-	MovesCell     string `protobuf:"bytes,15,opt,name=moves_cell,json=movesCell,proto3" json:"moves_cell,omitempty"`
+	MovesCell string `protobuf:"bytes,15,opt,name=moves_cell,json=movesCell,proto3" json:"moves_cell,omitempty"`
+	// The attempt that makes the claim: one run of a request, which gives back what it
+	// made and nothing that another one kept.
+	Attempt       string `protobuf:"bytes,16,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3125,6 +3156,13 @@ func (x *NewClaim) GetMovesClaimId() string {
 func (x *NewClaim) GetMovesCell() string {
 	if x != nil {
 		return x.MovesCell
+	}
+	return ""
+}
+
+func (x *NewClaim) GetAttempt() string {
+	if x != nil {
+		return x.Attempt
 	}
 	return ""
 }
@@ -3356,7 +3394,11 @@ type ClaimRef struct {
 	// With confirm: an EXPIRED claim that still fits becomes PENDING again instead of
 	// CONFIRMED, for a short lease, so that every gateway sees it before it is
 	// confirmed.
-	Retake        bool `protobuf:"varint,4,opt,name=retake,proto3" json:"retake,omitempty"`
+	Retake bool `protobuf:"varint,4,opt,name=retake,proto3" json:"retake,omitempty"`
+	// With keep: who has the claim from now on. With release: the claim is released only
+	// while it is this attempt's and not confirmed, else refused, ALREADY_EXISTS; empty:
+	// whoever has it.
+	Attempt       string `protobuf:"bytes,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3417,6 +3459,13 @@ func (x *ClaimRef) GetRetake() bool {
 		return x.Retake
 	}
 	return false
+}
+
+func (x *ClaimRef) GetAttempt() string {
+	if x != nil {
+		return x.Attempt
+	}
+	return ""
 }
 
 // GroupPin binds a hard-affinity group to a service host while nobody else's
@@ -4793,14 +4842,15 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06filter\x18\x02 \x01(\tR\x06filter\x12\x12\n" +
 	"\x04host\x18\x03 \x01(\tR\x04host\x12\x14\n" +
 	"\x05class\x18\x04 \x01(\tR\x05class\x12\x18\n" +
-	"\amessage\x18\x05 \x01(\tR\amessage\"\xb0\x01\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"\xca\x01\n" +
 	"\vClaimOrigin\x12 \n" +
 	"\vfingerprint\x18\x01 \x01(\fR\vfingerprint\x12\x16\n" +
 	"\x06answer\x18\x02 \x01(\fR\x06answer\x12%\n" +
 	"\x0einstance_index\x18\x03 \x01(\x05R\rinstanceIndex\x12\x1d\n" +
 	"\n" +
 	"moves_cell\x18\x04 \x01(\tR\tmovesCell\x12!\n" +
-	"\fgroup_policy\x18\x05 \x01(\tR\vgroupPolicy\"h\n" +
+	"\fgroup_policy\x18\x05 \x01(\tR\vgroupPolicy\x12\x18\n" +
+	"\aattempt\x18\x06 \x01(\tR\aattempt\"h\n" +
 	"\x06Reject\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
@@ -4823,7 +4873,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"M\n" +
 	"\x11ClaimBatchRequest\x128\n" +
-	"\x03ops\x18\x01 \x03(\v2\x19.cellgate.cell.v1.ClaimOpB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80 R\x03ops\"\x92\x03\n" +
+	"\x03ops\x18\x01 \x03(\v2\x19.cellgate.cell.v1.ClaimOpB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80 R\x03ops\"\xc4\x03\n" +
 	"\aClaimOp\x122\n" +
 	"\x05claim\x18\x01 \x01(\v2\x1a.cellgate.cell.v1.NewClaimH\x00R\x05claim\x126\n" +
 	"\aconfirm\x18\x02 \x01(\v2\x1a.cellgate.cell.v1.ClaimRefH\x00R\aconfirm\x126\n" +
@@ -4831,8 +4881,9 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x03pin\x18\x04 \x01(\v2\x1a.cellgate.cell.v1.GroupPinH\x00R\x03pin\x124\n" +
 	"\x05unpin\x18\x05 \x01(\v2\x1c.cellgate.cell.v1.GroupUnpinH\x00R\x05unpin\x121\n" +
 	"\x04swap\x18\x06 \x01(\v2\x1b.cellgate.cell.v1.SwapClaimH\x00R\x04swap\x12=\n" +
-	"\btransfer\x18\a \x01(\v2\x1f.cellgate.cell.v1.TransferClaimH\x00R\btransferB\v\n" +
-	"\x02op\x12\x05\xbaH\x02\b\x01\"\xa4\x05\n" +
+	"\btransfer\x18\a \x01(\v2\x1f.cellgate.cell.v1.TransferClaimH\x00R\btransfer\x120\n" +
+	"\x04keep\x18\b \x01(\v2\x1a.cellgate.cell.v1.ClaimRefH\x00R\x04keepB\v\n" +
+	"\x02op\x12\x05\xbaH\x02\b\x01\"\xc7\x05\n" +
 	"\bNewClaim\x12$\n" +
 	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12-\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12%\n" +
@@ -4854,7 +4905,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\xbaH\az\x05\x18\x80\x80\x80\x02R\x06answer\x12-\n" +
 	"\x0emoves_claim_id\x18\x0e \x01(\tB\a\xbaH\x04r\x02\x18@R\fmovesClaimId\x12'\n" +
 	"\n" +
-	"moves_cell\x18\x0f \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\tmovesCell\"\xa8\x02\n" +
+	"moves_cell\x18\x0f \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\tmovesCell\x12!\n" +
+	"\aattempt\x18\x10 \x01(\tB\a\xbaH\x04r\x02\x18@R\aattempt\"\xa8\x02\n" +
 	"\tSwapClaim\x12$\n" +
 	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12-\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12%\n" +
@@ -4874,12 +4926,13 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06policy\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06policy\x12-\n" +
 	"\x13max_server_per_host\x18\x03 \x01(\x05R\x10maxServerPerHost\x12*\n" +
 	"\amembers\x18\x04 \x03(\tB\x10\xbaH\r\x92\x01\n" +
-	"\x10\x80\x80\x04\"\x04r\x02\x18$R\amembers\"\x9a\x01\n" +
+	"\x10\x80\x80\x04\"\x04r\x02\x18$R\amembers\"\xbd\x01\n" +
 	"\bClaimRef\x12$\n" +
 	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12-\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12!\n" +
 	"\fpending_only\x18\x03 \x01(\bR\vpendingOnly\x12\x16\n" +
-	"\x06retake\x18\x04 \x01(\bR\x06retake\"\xbd\x01\n" +
+	"\x06retake\x18\x04 \x01(\bR\x06retake\x12!\n" +
+	"\aattempt\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18@R\aattempt\"\xbd\x01\n" +
 	"\bGroupPin\x12'\n" +
 	"\n" +
 	"group_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tgroupUuid\x12-\n" +
@@ -5120,47 +5173,48 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	45, // 44: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
 	40, // 45: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
 	41, // 46: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	63, // 47: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	64, // 48: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	42, // 49: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	63, // 50: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	64, // 51: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	64, // 52: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	47, // 53: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	62, // 54: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	48, // 55: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	32, // 56: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	62, // 57: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	32, // 58: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	65, // 59: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	66, // 60: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	66, // 61: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	66, // 62: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	67, // 63: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	61, // 64: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	68, // 65: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	68, // 66: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	27, // 67: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	37, // 68: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	49, // 69: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	51, // 70: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	53, // 71: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	55, // 72: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	57, // 73: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	59, // 74: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	28, // 75: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	46, // 76: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	50, // 77: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	52, // 78: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	54, // 79: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	56, // 80: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	58, // 81: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	60, // 82: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	75, // [75:83] is the sub-list for method output_type
-	67, // [67:75] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	43, // 47: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
+	63, // 48: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	64, // 49: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	42, // 50: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	63, // 51: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	64, // 52: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	64, // 53: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	47, // 54: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	62, // 55: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	48, // 56: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	32, // 57: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	62, // 58: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	32, // 59: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	65, // 60: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	66, // 61: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	66, // 62: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	66, // 63: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	67, // 64: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	61, // 65: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	68, // 66: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	68, // 67: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	27, // 68: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	37, // 69: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	49, // 70: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	51, // 71: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	53, // 72: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	55, // 73: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	57, // 74: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	59, // 75: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	28, // 76: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	46, // 77: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	50, // 78: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	52, // 79: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	54, // 80: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	56, // 81: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	58, // 82: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	60, // 83: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	76, // [76:84] is the sub-list for method output_type
+	68, // [68:76] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -5176,6 +5230,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 		(*ClaimOp_Unpin)(nil),
 		(*ClaimOp_Swap)(nil),
 		(*ClaimOp_Transfer)(nil),
+		(*ClaimOp_Keep)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -724,6 +724,7 @@ type Claim struct {
 	Moves           string                 `protobuf:"bytes,19,opt,name=moves,proto3" json:"moves,omitempty"`
 	MovesCell       string                 `protobuf:"bytes,20,opt,name=moves_cell,json=movesCell,proto3" json:"moves_cell,omitempty"`
 	TransferredFrom string                 `protobuf:"bytes,21,opt,name=transferred_from,json=transferredFrom,proto3" json:"transferred_from,omitempty"`
+	Attempt         string                 `protobuf:"bytes,22,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -901,6 +902,13 @@ func (x *Claim) GetMovesCell() string {
 func (x *Claim) GetTransferredFrom() string {
 	if x != nil {
 		return x.TransferredFrom
+	}
+	return ""
+}
+
+func (x *Claim) GetAttempt() string {
+	if x != nil {
+		return x.Attempt
 	}
 	return ""
 }
@@ -1468,7 +1476,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x04Used\x12#\n" +
 	"\rprovider_uuid\x18\x01 \x01(\tR\fproviderUuid\x12%\n" +
 	"\x0eresource_class\x18\x02 \x01(\tR\rresourceClass\x12\x16\n" +
-	"\x06amount\x18\x03 \x01(\x03R\x06amount\"\xdd\x05\n" +
+	"\x06amount\x18\x03 \x01(\x03R\x06amount\"\xf7\x05\n" +
 	"\x05Claim\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tR\fconsumerUuid\x125\n" +
@@ -1498,7 +1506,8 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x05moves\x18\x13 \x01(\tR\x05moves\x12\x1d\n" +
 	"\n" +
 	"moves_cell\x18\x14 \x01(\tR\tmovesCell\x12)\n" +
-	"\x10transferred_from\x18\x15 \x01(\tR\x0ftransferredFrom\"o\n" +
+	"\x10transferred_from\x18\x15 \x01(\tR\x0ftransferredFrom\x12\x18\n" +
+	"\aattempt\x18\x16 \x01(\tR\aattempt\"o\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12 \n" +

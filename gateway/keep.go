@@ -1,0 +1,131 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"sync"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// An attempt is one run of a request. What it made it may give back, also long after
+// its caller has gone; so the next run of the same request takes a claim over
+// (ClaimOp.keep) before it answers with it, and what the run before gives back is
+// refused from then on. See docs/adr/0009.
+
+// keeping is a claim that the request made before, and the instance it is for.
+type keeping struct {
+	held
+	index  int
+	answer *cellgatev1.Destinations
+}
+
+// keepAll takes claims over, all cells at once, and gives those that live their
+// places. An instance whose claim has ended is planned anew; so is one whose cell
+// could not answer, which is lost for the request. A confirmed claim needs no asking:
+// no attempt gives it back.
+func (s *selecting) keepAll(ctx context.Context, claims []keeping) error {
+	byCell := map[int][]keeping{}
+	for _, k := range claims {
+		if k.claim.GetState() == cellgatev1.ClaimState_CONFIRMED {
+			s.settle(k, k.claim)
+			continue
+		}
+		byCell[k.cell] = append(byCell[k.cell], k)
+	}
+	if len(byCell) == 0 {
+		return nil
+	}
+	if s.attempt == "" {
+		s.attempt = s.g.newID()
+	}
+	at, step := s.g.tel.Stage(ctx, telemetry.StageClaim)
+	budget := share(at, s.g.cfg.ClaimBudget)
+	bounded, cancel := context.WithTimeout(at, budget)
+	defer cancel()
+	type reply struct {
+		outcomes []*cellv1.ClaimOutcome
+		err      error
+	}
+	replies := make([]reply, len(s.g.cells))
+	var all sync.WaitGroup
+	for cell, list := range byCell {
+		all.Go(func() {
+			ops := make([]*cellv1.ClaimOp, len(list))
+			for i, k := range list {
+				ops[i] = &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Keep{Keep: &cellv1.ClaimRef{
+					ClaimId: k.claim.GetClaimId(), ConsumerUuid: k.claim.GetConsumerUuid(), Attempt: s.attempt,
+				}}}
+			}
+			r := &replies[cell]
+			r.outcomes, _, r.err = s.batch(at, bounded, cell, budget, ops)
+		})
+	}
+	all.Wait()
+	step.End(nil)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	for cell, list := range byCell {
+		for i, k := range list {
+			if i >= len(replies[cell].outcomes) {
+				s.lose(ctx, cell, replies[cell].err)
+				continue
+			}
+			if err := s.kept(ctx, k, replies[cell].outcomes[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// kept takes the outcome of a keep.
+func (s *selecting) kept(ctx context.Context, k keeping, o *cellv1.ClaimOutcome) error {
+	r := o.GetRefusal()
+	if r == nil {
+		s.settle(k, o.GetClaim())
+		return nil
+	}
+	err := refusedBy(r.GetReason(), r.GetMessage())
+	switch kind := fault.KindOf(err); {
+	case couldNot(err):
+		s.lose(ctx, k.cell, err)
+		return nil
+	case kind == fault.ClaimExpired, kind == fault.NotFound:
+		if s.gone == nil {
+			s.gone = map[string]bool{}
+		}
+		s.gone[k.claim.GetClaimId()] = true
+		return nil
+	}
+	return fault.Wrap(fault.Internal, err, "cell %s did not keep claim %s", s.g.cells[k.cell].cfg.Name, k.claim.GetClaimId())
+}
+
+// settle gives an instance the place of an earlier claim.
+func (s *selecting) settle(k keeping, claim *cellgatev1.Claim) {
+	s.places[k.index] = &place{cell: k.cell, answer: k.answer, claim: claim, kept: true}
+	if s.decision == "" {
+		s.decision = claim.GetDecisionId()
+	}
+}
+
+// hasEnded reports whether a cell said of a claim that it has ended, whatever a
+// table shows that is a little late.
+func (s *selecting) hasEnded(h held) bool { return s.gone[h.claim.GetClaimId()] }
+
+// compareHeld orders two claims of one consumer, the one that stands first, as
+// compareClaims does; but of two pending ones that of the later attempt: it is the
+// one that was answered last, and a claim of an earlier attempt may have come late.
+func compareHeld(a, b held) int {
+	pending := func(h held) bool { return h.claim.GetState() == cellgatev1.ClaimState_PENDING }
+	if pending(a) && pending(b) && !pair(a.claim, b.claim) {
+		if n := cmp.Compare(b.origin.GetAttempt(), a.origin.GetAttempt()); n != 0 {
+			return n
+		}
+	}
+	return compareClaims(a.claim, b.claim)
+}

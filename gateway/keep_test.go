@@ -1,0 +1,309 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// opsIn gives the operations of a call of one kind.
+func opsIn[T any](req any, of func(*cellv1.ClaimOp) *T) []*T {
+	var out []*T
+	if b, ok := req.(*cellv1.ClaimBatchRequest); ok {
+		for _, op := range b.GetOps() {
+			if o := of(op); o != nil {
+				out = append(out, o)
+			}
+		}
+	}
+	return out
+}
+
+// slowLink is a link to the cells on which claims are answered late and releases
+// arrive late: they are made, and done, when the channel is closed.
+func (w *world) slowLink() (answered, released chan struct{}) {
+	answered, released = make(chan struct{}), make(chan struct{})
+	for _, c := range w.cells {
+		c.hook(func(_ context.Context, _ string, req any) error {
+			if len(opsIn(req, (*cellv1.ClaimOp).GetRelease)) > 0 {
+				<-released
+			}
+			return nil
+		}, func(_ string, req any) error {
+			if len(claimsIn(req)) > 0 {
+				<-answered
+			}
+			return nil
+		})
+	}
+	return answered, released
+}
+
+// givenUp sends a request, and gives up once its claims are made and before that is
+// heard. What the call gives back is on its way until late is called.
+func (w *world) givenUp(req *cellgatev1.SelectDestinationsRequest) (late func()) {
+	w.t.Helper()
+	answered, released := w.slowLink()
+	ctx, giveUp := context.WithCancel(w.t.Context())
+	first := w.chooseLater(ctx, req)
+	synctest.Wait()
+	giveUp()
+	if r := <-first; r.err == nil {
+		w.t.Fatal("the call that was given up was answered")
+	}
+	close(answered)
+	synctest.Wait()
+	return func() { close(released); synctest.Wait() }
+}
+
+// A caller gives up and repeats its request at once. What the repeat answers is not
+// ended by what the first call gives back late.
+func TestI3_RepeatsClaimsOutliveTheCallGivenUp(t *testing.T) {
+	for _, confirmed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := start(t, twoCells(), nil)
+			req := ask(1, 3)
+			req.RequestId = "r1"
+			late := w.givenUp(req)
+			var ids []string
+			for i, d := range w.choose(req).GetDestinations() {
+				ids = append(ids, d.GetSelected().GetClaimId())
+				if confirmed && i > 0 {
+					if err := w.confirm(d.GetSelected(), d.GetInstanceUuid()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			late()
+			var live []string
+			for _, c := range w.cells {
+				for _, claim := range c.live() {
+					live = append(live, claim.GetClaimId())
+				}
+			}
+			slices.Sort(ids)
+			slices.Sort(live)
+			if !slices.Equal(ids, live) {
+				t.Errorf("answered %v, live %v", ids, live)
+			}
+			if n := w.g.unreleased.cells; len(n) > 0 {
+				t.Errorf("counted as not released: %v", n)
+			}
+		})
+	}
+}
+
+// Nobody repeats it: what the call gives back ends its claims.
+func TestCallGivenUpLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, twoCells(), nil)
+		req := ask(1, 3)
+		req.RequestId = "r1"
+		w.givenUp(req)()
+		if n := w.liveClaims(); n != 0 {
+			t.Errorf("%d claims", n)
+		}
+	})
+}
+
+// The release comes between the repeat's look and its keep.
+func TestClaimThatEndsBeforeItIsKeptIsPlannedAnew(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1), testHost(2, 1))}, nil)
+	req := ask(1, 2)
+	req.RequestId = "r1"
+	first := w.choose(req)
+	gone := first.GetDestinations()[1].GetSelected().GetClaimId()
+	stale := proto.CloneOf(w.cells[0].claimOf(gone))
+	w.cells[0].hook(func(_ context.Context, _ string, req any) error {
+		for _, ref := range opsIn(req, (*cellv1.ClaimOp).GetKeep) {
+			if ref.GetClaimId() == gone {
+				w.cells[0].mu.Lock()
+				defer w.cells[0].mu.Unlock()
+				w.cells[0].release(&cellv1.ClaimRef{ClaimId: gone, ConsumerUuid: ref.GetConsumerUuid()})
+			}
+		}
+		return nil
+	}, nil)
+	again := w.choose(req)
+	for i, same := range []bool{true, false} {
+		if got := again.GetDestinations()[i].GetSelected().GetClaimId() == first.GetDestinations()[i].GetSelected().GetClaimId(); got != same {
+			t.Errorf("instance %d: same claim %v", i, got)
+		}
+	}
+	if n := w.liveClaims(); n != 2 {
+		t.Errorf("%d claims", n)
+	}
+	if s := (&selecting{gone: map[string]bool{gone: true}}); !s.hasEnded(held{claim: stale}) {
+		t.Error("a table that still shows the claim would show it for ever")
+	}
+}
+
+func (f *fakeCell) claimOf(id string) *cellgatev1.Claim {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.claims[id].claim
+}
+
+// A cell that does not say whether the claim is kept is lost for the request. The
+// claim there is left alone: an earlier answer may have named it.
+func TestCellThatCannotKeepIsLost(t *testing.T) {
+	for _, how := range []string{"no reply", "vague"} {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+		req := ask(1, 1)
+		req.RequestId = "r1"
+		first := w.choose(req).GetDestinations()[0].GetSelected()
+		in := w.cells[int(first.GetCell()[4]-'1')]
+		in.hook(func(_ context.Context, _ string, req any) error {
+			if len(opsIn(req, (*cellv1.ClaimOp).GetKeep)) == 0 {
+				return nil
+			}
+			if how == "vague" {
+				in.mu.Lock()
+				in.vague = fault.Overloaded
+				in.mu.Unlock()
+				return nil
+			}
+			return errors.New("down")
+		}, nil)
+		resp := w.choose(req)
+		if s := resp.GetDestinations()[0].GetSelected(); s.GetCell() == first.GetCell() || !resp.GetPartial() {
+			t.Errorf("%s: answered %s in %s, partial %v", how, s.GetClaimId(), s.GetCell(), resp.GetPartial())
+		}
+		if !strings.Contains(outcomes(resp.GetCells()), first.GetCell()+" UNAVAILABLE") {
+			t.Errorf("%s: %s", how, outcomes(resp.GetCells()))
+		}
+		if live := in.live(); len(live) != 1 || live[0].GetClaimId() != first.GetClaimId() {
+			t.Errorf("%s: left in %s: %v", how, in.name, live)
+		}
+	}
+}
+
+// One batch a cell; confirmed claims are not asked about; a first call asks nothing.
+func TestKeepsAreOneBatchACell(t *testing.T) {
+	w := start(t, twoCells(), nil)
+	req := ask(1, 4)
+	req.RequestId = "r1"
+	first := w.choose(req)
+	batches := make(chan int, 10)
+	for _, c := range w.cells {
+		if slices.ContainsFunc(c.did(), func(s string) bool { return strings.HasPrefix(s, "keep ") }) {
+			t.Errorf("%s did %v for a first call", c.name, c.did())
+		}
+		c.hook(nil, func(_ string, req any) error {
+			if n := len(opsIn(req, (*cellv1.ClaimOp).GetKeep)); n > 0 {
+				batches <- n
+			}
+			return nil
+		})
+	}
+	if d := first.GetDestinations()[0]; w.confirm(d.GetSelected(), d.GetInstanceUuid()) != nil {
+		t.Fatal("not confirmed")
+	}
+	w.choose(req)
+	close(batches)
+	var sizes []int
+	for n := range batches {
+		sizes = append(sizes, n)
+	}
+	slices.Sort(sizes)
+	if !slices.Equal(sizes, []int{1, 2}) {
+		t.Errorf("batches of %v", sizes)
+	}
+}
+
+// A kept claim keeps its hold of the group's pin; one that is given back loses it.
+func TestI9_PinOfAKeptClaimStays(t *testing.T) {
+	for _, repeat := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := start(t, twoCells(), nil)
+			req := askGroup(1, 2, "affinity")
+			req.RequestId = "r1"
+			late := w.givenUp(req)
+			want := 0
+			if repeat {
+				w.choose(req)
+				want = 2
+			}
+			late()
+			if n := w.arbiterOf().holders(testUUID(0xe, 1)); n != want {
+				t.Errorf("repeated %v: %d holders, want %d", repeat, n, want)
+			}
+		})
+	}
+}
+
+// A request that starts over gives back what it made; what another call has kept
+// meanwhile it finds, and keeps as another attempt than the one that gave it back.
+func TestStartingOverIsAnotherAttempt(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+	var made, end string
+	w.cells[0].hook(func(_ context.Context, _ string, req any) error {
+		for _, n := range claimsIn(req) {
+			made = n.GetAttempt()
+		}
+		for _, ref := range opsIn(req, (*cellv1.ClaimOp).GetRelease) {
+			w.cells[0].mu.Lock()
+			w.cells[0].keep(&cellv1.ClaimRef{ClaimId: ref.GetClaimId(), ConsumerUuid: ref.GetConsumerUuid(), Attempt: "another call's"})
+			w.cells[0].mu.Unlock()
+		}
+		for _, ref := range opsIn(req, (*cellv1.ClaimOp).GetKeep) {
+			end = ref.GetAttempt()
+		}
+		return nil
+	}, nil)
+	w.cells[1].hook(func(_ context.Context, method string, req any) error {
+		if len(claimsIn(req)) > 0 {
+			w.cells[1].fill(2, 1)
+		}
+		return nil
+	}, nil)
+	req := ask(1, 2)
+	req.RequestId = "r1"
+	req.GetRequestSpec().Flavor.Vcpus = 16
+	w.refused(req, fault.NoValidHost)
+	if len(w.cells[0].live()) != 1 {
+		t.Errorf("what the other call kept was released: %v", w.cells[0].did())
+	}
+	if made == "" || end == "" || made == end {
+		t.Errorf("made by attempt %q, kept by %q", made, end)
+	}
+}
+
+// Of two pending claims of one request, that of the later attempt was answered last.
+func TestTheLaterAttemptStands(t *testing.T) {
+	at := time.Unix(1000, 0)
+	claim := func(id, attempt string, made int, state cellgatev1.ClaimState) held {
+		return held{
+			claim:  &cellgatev1.Claim{ClaimId: id, State: state, CreatedAt: timestamppb.New(at.Add(time.Duration(made) * time.Second))},
+			origin: &cellv1.ClaimOrigin{Attempt: attempt},
+		}
+	}
+	const pending, confirmed = cellgatev1.ClaimState_PENDING, cellgatev1.ClaimState_CONFIRMED
+	for _, tt := range []struct {
+		name  string
+		a, b  held
+		first string
+	}{
+		{"came late", claim("x", "1", 9, pending), claim("y", "2", 5, pending), "y"},
+		{"one attempt", claim("x", "1", 9, pending), claim("y", "1", 5, pending), "x"},
+		{"confirmed", claim("x", "1", 1, confirmed), claim("y", "2", 5, pending), "x"},
+		{"of an older gateway", claim("x", "", 9, pending), claim("y", "2", 5, pending), "y"},
+	} {
+		for _, list := range [][]held{{tt.a, tt.b}, {tt.b, tt.a}} {
+			if got := slices.MinFunc(list, compareHeld).claim.GetClaimId(); got != tt.first {
+				t.Errorf("%s: %s stands", tt.name, got)
+			}
+		}
+	}
+}

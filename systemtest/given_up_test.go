@@ -1,0 +1,145 @@
+package systemtest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
+)
+
+// weather slows every call between the parts down by a random time, releases most,
+// and loses some replies. A caller whose time is short gives up at any point of it.
+type weather struct {
+	mu   sync.Mutex
+	rng  *rand.Rand
+	fair bool
+	lost int
+}
+
+const (
+	// slowest is how long a call, its reply, or a transaction takes at most;
+	// slowestRelease is a release's.
+	slowest        = 10 * time.Millisecond
+	slowestRelease = 300 * time.Millisecond
+	// oneIn is how many replies are lost.
+	oneIn = 40
+)
+
+// of says how late a call and its reply are, and whether the reply is lost.
+func (w *weather) of(kind string) (call, reply time.Duration, lost bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fair {
+		return 0, 0, false
+	}
+	most := slowest
+	if strings.Contains(kind, "release") {
+		most = slowestRelease
+	}
+	lost = w.rng.IntN(oneIn) == 0
+	if lost {
+		w.lost++
+	}
+	return time.Duration(w.rng.Int64N(int64(most))), time.Duration(w.rng.Int64N(int64(slowest))), lost
+}
+
+func (w *weather) clear() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fair = true
+}
+
+// TestI3_CallersThatGiveUpAndRepeatAtOnce: a caller's deadline ends at any point of
+// its request; it sends the same again at once, until it is answered. What it is
+// answered with stays, confirmed or not: nothing that the calls before it give back
+// late ends it. Nothing else stays beyond its lease.
+func TestI3_CallersThatGiveUpAndRepeatAtOnce(t *testing.T) {
+	if raced {
+		t.Skip("with the race detector Go 1.26's runtime crashes now and then (see TestLostReplies); `make test` runs this once more without it")
+	}
+	gaveUp, lost := 0, 0
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sky := &weather{rng: rand.New(rand.NewPCG(seed, 1))}
+				rng := rand.New(rand.NewPCG(seed, 2))
+				n := newNetwork()
+				n.weather = sky
+				w := start(t, n)
+				c := &conductor{world: w, answers: map[string]*cellgatev1.SelectDestinationsResponse{}}
+				r := request("build", 1, 2)
+				if seed%3 == 0 {
+					r.GetRequestSpec().InstanceGroup = &cellgatev1.InstanceGroup{Uuid: uuidOf(0x6, 1), Policy: "affinity"}
+				}
+				for range 1 + rng.IntN(3) {
+					ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+rng.IntN(80))*time.Millisecond)
+					if _, err := c.scheduler.SelectDestinations(ctx, r); err != nil {
+						gaveUp++
+					}
+					cancel()
+				}
+				acknowledged := c.selects(r)
+				confirm := seed%2 == 0
+				if confirm {
+					for i, s := range acknowledged {
+						c.confirms(uuidOf(0x1, 1+i), s)
+					}
+				}
+				sky.clear()
+				lost += sky.lost
+				// All that was on its way has come, and cells that were cut off are asked again.
+				time.Sleep(10 * time.Second)
+				w.stand(acknowledged, confirm)
+				for i, s := range c.selects(r) {
+					if was := acknowledged[i]; s.GetClaimId() != was.GetClaimId() {
+						t.Errorf("instance %d is answered %s in %s, was %s in %s", i, s.GetClaimId(), s.GetCell(), was.GetClaimId(), was.GetCell())
+					}
+				}
+				left := w.settle().claims
+				if confirm {
+					w.stand(acknowledged, true)
+				}
+				if want := map[bool]int{true: len(acknowledged)}[confirm]; len(left) != want {
+					t.Errorf("%d claims are left after their leases, want %d: %v", len(left), want, left)
+				}
+			})
+		})
+	}
+	t.Logf("%d calls were given up or failed, %d replies were lost", gaveUp, lost)
+	if gaveUp == 0 || lost == 0 {
+		t.Error("nothing went wrong: the test proves little")
+	}
+}
+
+// stand checks that claims are live where they were answered to be.
+func (w *world) stand(selected []*cellgatev1.Selection, confirmed bool) {
+	w.t.Helper()
+	for i, s := range selected {
+		var found *shard.Claim
+		for _, store := range w.stores {
+			p, err := store.FindClaims(context.Background(), shard.ClaimQuery{ClaimIDs: []string{s.GetClaimId()}, Ended: true})
+			must(w.t, err)
+			if len(p.Claims) > 0 && p.Claims[0].HostUUID != "" {
+				found = p.Claims[0]
+			}
+		}
+		want := shard.Pending
+		if confirmed {
+			want = shard.Confirmed
+		}
+		switch {
+		case found == nil:
+			w.t.Errorf("I3: instance %d was answered %s on %s in %s; there is no such claim", i, s.GetClaimId(), s.GetServiceHost(), s.GetCell())
+		case found.State != want || found.HostUUID != s.GetComputeNodeUuid():
+			w.t.Errorf("I3: instance %d was answered %s on %s in %s; it is %s on %s, want %s",
+				i, s.GetClaimId(), s.GetServiceHost(), s.GetCell(), found.State, found.ServiceHost, want)
+		}
+	}
+}
