@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -55,8 +57,8 @@ func twoExpired(w *world) [2]*cellgatev1.Selection {
 }
 
 // confirmBoth confirms two claims of one consumer at once, and demands that one at
-// most is CONFIRMED, and that its caller is the one who was told so.
-func (w *world) confirmBoth(two [2]*cellgatev1.Selection, started func()) {
+// most is CONFIRMED, and that its caller is the one who was told so. It counts them.
+func (w *world) confirmBoth(two [2]*cellgatev1.Selection, started func()) (confirmed int) {
 	w.t.Helper()
 	var all sync.WaitGroup
 	var errs [2]error
@@ -65,7 +67,6 @@ func (w *world) confirmBoth(two [2]*cellgatev1.Selection, started func()) {
 	}
 	started()
 	all.Wait()
-	confirmed := 0
 	for i, s := range two {
 		state := w.cells[i].stateOf(s.GetClaimId())
 		if state == cellgatev1.ClaimState_CONFIRMED {
@@ -78,35 +79,56 @@ func (w *world) confirmBoth(two [2]*cellgatev1.Selection, started func()) {
 	if confirmed > 1 {
 		w.t.Errorf("both are confirmed")
 	}
+	return confirmed
 }
 
-// Of two confirms at once one at most succeeds: of two claims that wait, of two that
+// Of two confirms at once exactly one succeeds, when no call takes longer than the
+// time in which one yields, and never both: of two claims that wait, of two that
 // expired, and of one each.
 func TestI2_ConfirmsAtOnce(t *testing.T) {
 	const pending, expired = cellgatev1.ClaimState_PENDING, cellgatev1.ClaimState_EXPIRED
 	for _, states := range [][2]cellgatev1.ClaimState{{pending, pending}, {expired, expired}, {expired, pending}} {
 		t.Run(strings.ToLower(states[0].String()+" and "+states[1].String()), func(t *testing.T) {
-			w := start(t, twoCells(), nil)
-			for range 30 {
-				two := twoExpired(w)
-				for i, state := range states {
-					if state == pending {
-						w.cells[i].revive(two[i].GetClaimId(), pending)
+			for seed := range uint64(40) {
+				synctest.Test(t, func(t *testing.T) {
+					w := start(t, twoCells(), nil)
+					two := twoExpired(w)
+					for i, state := range states {
+						if state == pending {
+							w.cells[i].revive(two[i].GetClaimId(), pending)
+						}
 					}
-				}
-				w.confirmBoth(two, func() {})
-				w.endAll()
+					// Every fourth time calls are slower than the one that yields waits, but not
+					// so slow that a cell is passed over.
+					slow := seed%4 == 3
+					w.slowedDown(seed, map[bool]time.Duration{false: yieldFor / 10, true: w.g.cfg.ProposeBudget / 2}[slow])
+					if n := w.confirmBoth(two, func() {}); n == 0 && !slow {
+						t.Errorf("seed %d: none is confirmed", seed)
+					}
+					time.Sleep(time.Second) // what nobody waits for any more ends
+				})
 			}
 		})
 	}
 }
 
-// endAll ends every live claim.
-func (w *world) endAll() {
-	for _, c := range w.cells {
-		for _, claim := range c.live() {
-			c.expire(claim.GetClaimId())
+// slowedDown makes every call to a cell about claims, and every reply, take a random
+// time up to most.
+func (w *world) slowedDown(seed uint64, most time.Duration) {
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(seed, 1))
+	wait := func(method string) {
+		if method == "GetSummary" {
+			return
 		}
+		mu.Lock()
+		d := time.Duration(random.Int64N(int64(most)))
+		mu.Unlock()
+		<-time.After(d)
+	}
+	for _, c := range w.cells {
+		c.hook(func(_ context.Context, method string, _ any) error { wait(method); return nil },
+			func(method string, _ any) error { wait(method); return nil })
 	}
 }
 
@@ -131,10 +153,12 @@ func TestI2_LateConfirmsThatSawNothing(t *testing.T) {
 				}
 			}, nil)
 		}
-		w.confirmBoth(two, func() {
+		if n := w.confirmBoth(two, func() {
 			synctest.Wait()
 			close(both)
-		})
+		}); n != 1 {
+			t.Errorf("%d are confirmed", n)
+		}
 	})
 }
 

@@ -1,9 +1,12 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -60,7 +63,7 @@ func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement 
 
 // compareClaims orders two claims of one consumer, the one that stands first: the
 // source of a move until the move is confirmed; else a confirmed one, else the one
-// made later.
+// made later. It is the same for whoever compares; two claims are never equal.
 func compareClaims(a, b *cellgatev1.Claim) int {
 	confirmed := cellgatev1.ClaimState_CONFIRMED
 	first := func(isA bool) int {
@@ -77,8 +80,12 @@ func compareClaims(a, b *cellgatev1.Claim) int {
 	case (a.GetState() == confirmed) != (b.GetState() == confirmed):
 		return first(a.GetState() == confirmed)
 	}
-	return b.GetCreatedAt().AsTime().Compare(a.GetCreatedAt().AsTime())
+	return cmp.Or(b.GetCreatedAt().AsTime().Compare(a.GetCreatedAt().AsTime()), cmp.Compare(b.GetClaimId(), a.GetClaimId()))
 }
+
+// yieldFor is how long a confirm leaves the way to that of a claim that stands before
+// its own: enough for the few calls that one makes.
+const yieldFor = 100 * time.Millisecond
 
 // soleClaim makes sure that a consumer has no claim besides the one that is
 // about to be confirmed, in the cells that answer in time; disabled ones too, for
@@ -89,68 +96,106 @@ func compareClaims(a, b *cellgatev1.Claim) int {
 // A claim that is confirmed already stays so, whatever else there is: another
 // confirmed one is logged, for which is right, only the hosts know.
 //
-// Two confirms at once, of two claims of one consumer, may release each other's;
-// both are then refused. They never both succeed.
-func (g *Gateway) soleClaim(ctx context.Context, consumer, claimID string) (found *cell, err error) {
+// Two confirms at once, of two claims of one consumer, never both succeed. Each would
+// release the other's claim; so the one whose claim does not stand (compareClaims)
+// waits a moment, and finds out whether the other one is being confirmed. One that is
+// slower than that may be crossed all the same: then both are refused.
+func (g *Gateway) soleClaim(ctx context.Context, consumer, claimID string) (*cell, error) {
+	v, err := g.viewFor(ctx, consumer, claimID)
+	if err == nil && v.yields() {
+		if err := pause(ctx, yieldFor); err != nil {
+			return nil, err
+		}
+		v, err = g.viewFor(ctx, consumer, claimID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v.found, g.releaseOthers(ctx, consumer, v)
+}
+
+// confirmView is what a confirm sees of its consumer.
+type confirmView struct {
+	// found is the cell that has the live claim to confirm, itself; nil when none that
+	// answered has it.
+	found  *cell
+	itself *cellgatev1.Claim
+	// others are pending and in the way.
+	others []reply[*cellgatev1.Claim]
+}
+
+// settled: the claim is confirmed already.
+func (v confirmView) settled() bool { return v.itself.GetState() == cellgatev1.ClaimState_CONFIRMED }
+
+// yields reports whether another claim stands before this one.
+func (v confirmView) yields() bool {
+	return v.found != nil && slices.ContainsFunc(v.others, func(o reply[*cellgatev1.Claim]) bool { return compareClaims(o.got, v.itself) < 0 })
+}
+
+// viewFor asks all cells what the consumer of a claim has; an error says why the claim
+// cannot be confirmed.
+func (g *Gateway) viewFor(ctx context.Context, consumer, claimID string) (v confirmView, err error) {
 	bounded, cancel := context.WithTimeout(ctx, g.cfg.ProposeBudget)
 	defer cancel()
-	var pending []reply[*cellgatev1.Claim]
-	var itself *cellgatev1.Claim
 	replies := g.findClaims(bounded, g.cells, consumer)
 	unanswered := false
 	for _, r := range replies {
 		unanswered = unanswered || r.err != nil
 		for _, c := range r.got {
 			if c.GetClaimId() == claimID {
-				found, itself = r.cell, c
+				v.found, v.itself = r.cell, c
 			}
 		}
 	}
-	settled := itself.GetState() == cellgatev1.ClaimState_CONFIRMED
 	for _, r := range replies {
 		for _, c := range r.got {
 			switch {
 			case c.GetClaimId() == claimID:
-			case itself != nil && beside(itself, c):
-			case c.GetState() == cellgatev1.ClaimState_CONFIRMED && itself == nil && unanswered:
+			case v.itself != nil && beside(v.itself, c):
+			case c.GetState() == cellgatev1.ClaimState_CONFIRMED && v.itself == nil && unanswered:
 				// The one to confirm may be in a cell that did not answer, and take over
 				// from this one.
-				return nil, notFound(replies, fmt.Sprintf("claim %s of consumer %s", claimID, consumer))
-			case c.GetState() == cellgatev1.ClaimState_CONFIRMED && settled:
-				g.twoConfirmed(ctx, itself, c)
+				return v, notFound(replies, fmt.Sprintf("claim %s of consumer %s", claimID, consumer))
+			case c.GetState() == cellgatev1.ClaimState_CONFIRMED && v.settled():
+				g.twoConfirmed(ctx, v.itself, c)
 			case c.GetState() == cellgatev1.ClaimState_CONFIRMED:
-				return nil, duplicate(consumer, c)
+				return v, duplicate(consumer, c)
 			default:
-				pending = append(pending, reply[*cellgatev1.Claim]{cell: r.cell, got: c})
+				v.others = append(v.others, reply[*cellgatev1.Claim]{cell: r.cell, got: c})
 			}
 		}
 	}
-	if found == nil && len(pending) > 0 && unanswered {
+	if v.found == nil && len(v.others) > 0 && unanswered {
 		// It may be alive in a cell that did not answer: nothing is released for it.
-		return nil, notFound(replies, fmt.Sprintf("claim %s of consumer %s", claimID, consumer))
+		return v, notFound(replies, fmt.Sprintf("claim %s of consumer %s", claimID, consumer))
 	}
-	if found == nil && len(pending) > 0 {
+	if v.found == nil && len(v.others) > 0 {
 		// Ended, and the consumer went on without it.
-		return nil, fault.New(fault.ClaimExpired, "claim %s has ended, and instance %s has claim %s in cell %s now",
-			claimID, consumer, pending[0].got.GetClaimId(), pending[0].cell.cfg.Name).
-			With("claim_id", pending[0].got.GetClaimId()).With("cell", pending[0].cell.cfg.Name)
+		return v, fault.New(fault.ClaimExpired, "claim %s has ended, and instance %s has claim %s in cell %s now",
+			claimID, consumer, v.others[0].got.GetClaimId(), v.others[0].cell.cfg.Name).
+			With("claim_id", v.others[0].got.GetClaimId()).With("cell", v.others[0].cell.cfg.Name)
 	}
-	for _, p := range pending {
+	return v, nil
+}
+
+// releaseOthers releases what is in a confirm's way.
+func (g *Gateway) releaseOthers(ctx context.Context, consumer string, v confirmView) error {
+	for _, p := range v.others {
 		ref := &cellv1.ClaimRef{ClaimId: p.got.GetClaimId(), ConsumerUuid: canonical(consumer), PendingOnly: true}
 		switch _, err := p.cell.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}}); {
-		case err != nil && settled:
+		case err != nil && v.settled():
 			// It ends with its lease, or was confirmed just now and is seen the next time.
 			g.log.WarnContext(ctx, "the other claim of a confirmed instance is not released", "instance", consumer,
 				"cell", p.cell.cfg.Name, "claim", p.got.GetClaimId(), "error", err)
 			continue
 		case fault.KindOf(err) == fault.AlreadyExists:
-			return nil, duplicate(consumer, p.got)
+			return duplicate(consumer, p.got)
 		case err != nil:
-			return nil, err
+			return err
 		}
 		g.log.InfoContext(ctx, "released the other claim of a confirmed instance", "cell", p.cell.cfg.Name, "claim", p.got.GetClaimId())
 	}
-	return found, nil
+	return nil
 }
 
 func duplicate(consumer string, c *cellgatev1.Claim) error {
