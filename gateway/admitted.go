@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 
@@ -17,17 +19,27 @@ var errNotAdmitted = errors.New("not admitted")
 
 // admitted is a connection to a replica whose cell is not available when it does
 // not admit this gateway: the credential of the gateway's own caller is not what is
-// wrong.
+// wrong. That it begins and that it ends is logged, once each.
 type admitted struct {
 	grpc.ClientConnInterface
-	cell *cell
+	cell    *cell
+	replica string
+	log     *slog.Logger
+	barred  atomic.Bool
 }
 
-func (a admitted) Invoke(ctx context.Context, method string, req, resp any, opts ...grpc.CallOption) error {
+func (a *admitted) Invoke(ctx context.Context, method string, req, resp any, opts ...grpc.CallOption) error {
 	err := a.ClientConnInterface.Invoke(ctx, method, req, resp, opts...)
 	switch fault.KindOf(err) {
 	case fault.Unauthenticated, fault.PermissionDenied:
+		if a.barred.CompareAndSwap(false, true) {
+			a.log.Warn("a cell does not admit this gateway: give gateway.cell_tls a certificate or a token with the role gateway that the cell's cell.tls knows",
+				"cell", a.cell.cfg.Name, "replica", a.replica, "err", err)
+		}
 		return fault.Wrap(fault.CellUnavailable, fmt.Errorf("%w: %w", errNotAdmitted, err), "cell %s does not admit this gateway", a.cell.cfg.Name)
+	}
+	if err == nil && a.barred.Load() && a.barred.CompareAndSwap(true, false) {
+		a.log.Info("a cell admits this gateway again", "cell", a.cell.cfg.Name, "replica", a.replica)
 	}
 	return err
 }

@@ -1,9 +1,13 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -31,3 +35,45 @@ func TestACellThatDoesNotAdmitTheGatewayIsUnavailable(t *testing.T) {
 		}
 	}
 }
+
+// While one replica does not admit the gateway everything goes by the other, also
+// claims; one line says what to do, and one that it is over.
+func TestAReplicaThatDoesNotAdmitTheGatewayIsPassedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		var mu sync.Mutex
+		w := twoReplicasLogged(t, nil, slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return text.Write(b)
+		}), nil)))
+		logged := func(says string) int {
+			mu.Lock()
+			defer mu.Unlock()
+			return strings.Count(text.String(), says)
+		}
+		w.cells[0].hook(func(context.Context, string, any) error {
+			return fault.New(fault.PermissionDenied, "the role agent may not call this")
+		}, nil)
+		for i := range 50 { // more than the budget of retries has
+			if resp, _, err := w.dry(t.Context()); err != nil || resp.GetPartial() {
+				t.Fatalf("request %d: %v, %v", i, resp, err)
+			}
+		}
+		w.choose(ask(1, 1))
+		const warning = `level=WARN msg="a cell does not admit this gateway: give gateway.cell_tls a certificate or a token with the role gateway that the cell's cell.tls knows" cell=cell1 replica=cell1`
+		if n := logged(warning); n != 1 {
+			t.Errorf("%d warnings, want one:\n%s", n, &text)
+		}
+		w.cells[0].hook(nil, nil)
+		w.choose(ask(2, 1))
+		if n := logged(`msg="a cell admits this gateway again" cell=cell1 replica=cell1`); n != 1 {
+			t.Errorf("%d times admitted again:\n%s", n, &text)
+		}
+	})
+}
+
+// writerFunc is a function that writes.
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -36,7 +37,7 @@ type replica struct {
 }
 
 func newReplica(c *cell, addr string, conn *grpc.ClientConn, g *Gateway) *replica {
-	r := &replica{cell: c, addr: addr, told: c.tel.Breaker(addr), conn: conn, client: cellv1.NewCellSchedulerClient(admitted{conn, c})}
+	r := &replica{cell: c, addr: addr, told: c.tel.Breaker(addr), conn: conn, client: cellv1.NewCellSchedulerClient(&admitted{ClientConnInterface: conn, cell: c, replica: addr, log: g.log})}
 	r.proposer = proposer{replica: r, life: g.life, tasks: &g.tasks, tel: g.tel, began: time.Now()}
 	r.breaker = newBreaker(g.cfg.Breaker, func(ch change) { g.breakerChanged(r, ch) })
 	return r
@@ -136,7 +137,8 @@ type attempt struct {
 //
 //   - the caller's end, and a deadline of its own that is shorter than the budget,
 //     are not the replica's;
-//   - a refusal is an answer;
+//   - a refusal is an answer, but that of a replica which does not admit this gateway:
+//     then the next one is asked;
 //   - what is left counts for the breaker, and goes to the next replica when the
 //     error table allows it, the call may be repeated, time is left and the retry
 //     budget has some left too.
@@ -181,7 +183,11 @@ func try[T any](ctx context.Context, c *cell, a attempt, once func(context.Conte
 		}
 		v := judge(err, t)
 		p.leave(v, err)
-		if late || v != failed || !a.again || !rpc.MayRepeat(fault.KindOf(err)) || from+1 >= len(c.replicas) || !c.retries.take() {
+		// A replica that does not admit this gateway did nothing with the call, and
+		// loads nobody by the next: that is no retry.
+		barred := errors.Is(err, errNotAdmitted)
+		again := barred || v == failed && a.again && rpc.MayRepeat(fault.KindOf(err))
+		if late || !again || from+1 >= len(c.replicas) || !barred && !c.retries.take() {
 			return none, err
 		}
 		failure, from = err, i+1

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,15 +16,21 @@ import (
 // twoReplicas is a world of one cell with two replicas, which both say they are it.
 func twoReplicas(t *testing.T, change func(*Config)) *world {
 	t.Helper()
+	return twoReplicasLogged(t, change, slog.New(slog.DiscardHandler))
+}
+
+// twoReplicasLogged is twoReplicas with the gateway's log.
+func twoReplicasLogged(t *testing.T, change func(*Config), log *slog.Logger) *world {
+	t.Helper()
 	first, second := newFakeCell(1, testHost(1, 9)), newFakeCell(1, testHost(1, 9))
 	second.name = "replica2"
-	w := start(t, []*fakeCell{first, second}, func(c *Config) {
+	w := startLogged(t, []*fakeCell{first, second}, func(c *Config) {
 		c.Cells = c.Cells[:1]
 		c.Cells[0].Replicas = []string{"cell1", "replica2"}
 		if change != nil {
 			change(c)
 		}
-	})
+	}, log)
 	second.mu.Lock()
 	second.name = "cell1"
 	second.mu.Unlock()

@@ -84,7 +84,9 @@ func (a *assembly) addCell(c config.Cell, l net.Listener, tls *security.Server) 
 	if c.Replica == "" {
 		c.Replica = c.Name
 	}
-	store, err := pebbleshard.Open(c.Data, shardOptions(c))
+	opts := shardOptions(c)
+	opts.Log = log
+	store, err := pebbleshard.Open(c.Data, opts)
 	if err != nil {
 		return nil, shardError(c, err)
 	}

@@ -2,7 +2,6 @@ package pebbleshard
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -42,21 +41,6 @@ func (s *Store) commit(b *pebble.Batch) (*commit, error) {
 	s.last = c
 	s.syncer.add(c)
 	return c, nil
-}
-
-// guarded gives Pebble's fatal commit error as an error. Pebble ends the process
-// at it; here it is a failed write like any other.
-func guarded(write func() error) (err error) {
-	defer func() {
-		switch p := recover().(type) {
-		case nil:
-		case fatal:
-			err = p
-		default:
-			panic(p)
-		}
-	}()
-	return write()
 }
 
 // durable waits until a commit, and so all before it, is on disk. The error of
@@ -169,26 +153,4 @@ func (y *syncer) failure() error {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	return y.err
-}
-
-// fatal is what Pebble cannot go on from.
-type fatal string
-
-func (f fatal) Error() string { return string(f) }
-
-// logger passes on what Pebble has to say to an operator. Fatalf must not
-// return.
-type logger struct{ store *Store }
-
-func (l logger) Infof(string, ...any) {}
-
-func (l logger) Errorf(format string, args ...any) {
-	l.store.opts.Log.Error("pebble: "+fmt.Sprintf(format, args...), "directory", l.store.dir.path)
-}
-
-func (l logger) Fatalf(format string, args ...any) {
-	f := fatal(fmt.Sprintf(format, args...))
-	l.store.syncer.fail(f)
-	l.store.opts.Log.Error("pebble cannot go on: "+string(f), "directory", l.store.dir.path)
-	panic(f)
 }

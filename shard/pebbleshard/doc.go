@@ -16,8 +16,9 @@
 //
 // A failed sync leaves the disk's state unknown: what was in flight ends as
 // OUTCOME_UNKNOWN, everything later as CELL_UNAVAILABLE, until the store is
-// opened again. When Pebble itself cannot go on (its manifest cannot be written)
-// the process ends: recovery is what it does at every start.
+// opened again. The same holds when Pebble itself cannot go on (its manifest cannot
+// be written) and when it meets a damaged file (DamagedError), on whichever
+// goroutine: the store never panics for it, and its owner ends the process.
 //
 // Decisions are written beside that without waiting for a sync, bodies compressed:
 // who decides on claims never waits for them, and their batches are whole or not

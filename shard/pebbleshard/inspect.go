@@ -3,7 +3,9 @@ package pebbleshard
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,8 +31,9 @@ type Inspection struct {
 
 // Inspect looks at a shard's directory next to a process that may have it open:
 // it writes nothing and takes no lock, not even for a moment. Its error is the one
-// that Open would give for a directory of something else, of another cell or
-// format; a holder is no error. Call it from a process that has not opened the
+// that Open would give for a directory that cannot be made, one of something else, of
+// another cell or format, and for rows that are damaged; a holder is no error, and
+// the rows of a shard that is held are not read. Call it from a process that has not opened the
 // shard itself.
 func Inspect(dir string, opts Options) (Inspection, error) {
 	var seen Inspection
@@ -55,9 +58,50 @@ func Inspect(dir string, opts Options) (Inspection, error) {
 	if seen.HeldBy, err = lockedBy(d.in(lockFile)); err != nil {
 		return seen, fmt.Errorf("data directory %s: %s cannot be looked at: %w", dir, lockFile, err)
 	}
-	seen.Newest, err = newest(dir)
-	return seen, err
+	if seen.Newest, err = newest(dir); err != nil || seen.HeldBy != 0 {
+		return seen, err
+	}
+	if err := d.verify(); err != nil {
+		// Files come and go once somebody opens the shard.
+		if seen.HeldBy, _ = lockedBy(d.in(lockFile)); seen.HeldBy == 0 {
+			return seen, err
+		}
+	}
+	return seen, nil
 }
+
+// verify reads every row of a shard that nobody has open, in memory: it writes
+// nothing and takes no lock. It gives the first damage that it meets.
+func (d *directory) verify() (err error) {
+	if _, err := d.fs.Stat(d.in(pebbleDir)); errors.Is(err, os.ErrNotExist) {
+		return nil // no row was written yet
+	}
+	e := &ends{log: slog.New(slog.DiscardHandler), dir: d.path}
+	defer func() {
+		if err != nil {
+			err = e.orDamage(fmt.Errorf("data directory %s has rows that cannot be read: %w; bring back a copy of the directory, or give a new one and lose its claims", d.path, err))
+		}
+	}()
+	opts := pebbleOptions(e)
+	opts.FS, opts.ReadOnly = unlocked{d.fs}, true
+	db, err := openGuarded(d.in(pebbleDir), opts)
+	if err != nil {
+		return err
+	}
+	it, err := db.NewIter(nil)
+	if err == nil {
+		for ok := it.First(); ok && err == nil; ok = it.Next() {
+			_, err = it.ValueAndErr()
+		}
+		err = errors.Join(err, it.Error(), it.Close())
+	}
+	return errors.Join(err, db.Close())
+}
+
+// unlocked is a file system whose locks hold nothing.
+type unlocked struct{ vfs.FS }
+
+func (unlocked) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
 // lockedBy gives the process that has locked a file as Pebble locks it; 0 for
 // none.

@@ -68,15 +68,15 @@ func open(fs vfs.FS, path string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		opts: opts, dir: dir, rows: newCache(), lanes: map[uint64]*laneState{},
+		opts: opts, dir: dir, ends: ends{log: opts.Log, dir: dir.path}, rows: newCache(), lanes: map[uint64]*laneState{},
 		clock: clock{machine: opts.Clock},
 	}
 	if s.db, err = openPebble(s); err != nil {
-		err = fmt.Errorf("data directory %s: its rows cannot be opened: %w; bring back a copy of the directory, or give a new one and lose its claims", dir.path, err)
+		err = s.ends.orDamage(fmt.Errorf("data directory %s: its rows cannot be opened: %w; bring back a copy of the directory, or give a new one and lose its claims", dir.path, err))
 		return nil, errors.Join(err, dir.release())
 	}
 	if err := s.load(); err != nil {
-		err = fmt.Errorf("data directory %s has rows that cannot be read: %w; bring back a copy of the directory, or give a new one and lose its claims", dir.path, err)
+		err = s.ends.orDamage(fmt.Errorf("data directory %s has rows that cannot be read: %w; bring back a copy of the directory, or give a new one and lose its claims", dir.path, err))
 		return nil, errors.Join(err, s.db.Close(), dir.release())
 	}
 	s.syncer.start()
@@ -84,9 +84,16 @@ func open(fs vfs.FS, path string, opts Options) (*Store, error) {
 }
 
 func openPebble(s *Store) (db *pebble.DB, err error) {
+	opts := pebbleOptions(&s.ends)
+	opts.FS = s.dir.fs
+	return openGuarded(s.dir.in(pebbleDir), opts)
+}
+
+// pebbleOptions are those of every opening.
+func pebbleOptions(e *ends) *pebble.Options {
 	opts := &pebble.Options{
-		FS:                 s.dir.fs,
-		Logger:             logger{s},
+		Logger:             logger{e},
+		EventListener:      listener(e),
 		FormatMajorVersion: pebbleFormat,
 		MemTableSize:       memTable,
 	}
@@ -94,12 +101,16 @@ func openPebble(s *Store) (db *pebble.DB, err error) {
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
-	defer func() {
-		if f, ok := recover().(fatal); ok {
-			err = f
-		}
-	}()
-	return pebble.Open(s.dir.in(pebbleDir), opts)
+	return opts
+}
+
+// openGuarded opens Pebble; what it cannot go on from is an error.
+func openGuarded(path string, opts *pebble.Options) (db *pebble.DB, err error) {
+	err = guarded(func() error {
+		db, err = pebble.Open(path, opts)
+		return err
+	})
+	return db, err
 }
 
 // load reads every row but tombstones and the journal.

@@ -47,6 +47,7 @@ type Store struct {
 	// using is held for reading while Pebble is read outside of mu, and by Close.
 	using     sync.RWMutex
 	syncer    syncer
+	ends      ends
 	decisions decisions
 }
 
@@ -91,10 +92,14 @@ func (s *Store) usable() error {
 	return s.broken()
 }
 
-// broken says that a sync failed.
+// broken says that a sync failed, or that Pebble cannot go on.
 func (s *Store) broken() error {
-	if err := s.syncer.failure(); err != nil {
+	err := s.syncer.failure()
+	switch {
+	case err != nil:
 		return fault.Wrap(fault.CellUnavailable, errors.Join(shard.ErrBroken, err), "the shard of cell %s failed to write and must be opened again", s.opts.Cell)
+	case s.ends.why() != nil:
+		return fault.Wrap(fault.CellUnavailable, errors.Join(shard.ErrBroken, s.ends.why()), "the shard of cell %s cannot go on and must be opened again", s.opts.Cell)
 	}
 	return nil
 }
@@ -119,6 +124,10 @@ func (s *Store) Close() error {
 	failure := s.broken()
 	s.using.Lock()
 	defer s.using.Unlock()
+	if s.ends.gone() {
+		// Closing Pebble would wait for the goroutine that ended.
+		return errors.Join(failure, s.dir.release())
+	}
 	err := s.db.Close()
 	if rerr := s.dir.release(); err == nil {
 		err = rerr

@@ -1,0 +1,206 @@
+package pebbleshard
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+	"cellgate/shard/shardtest"
+)
+
+// tabled makes a shard whose rows are in tables, with a decision whose body, which
+// Open does not read, is random, and gives its directory and that body.
+func tabled(t *testing.T) (dir string, body []byte) {
+	t.Helper()
+	dir, body = t.TempDir(), make([]byte, 64<<10) // has a block of the table to itself
+	_, _ = rand.Read(body)                        // it never fails
+	s := openDir(t, dir)
+	l, err := s.OpenLane(t.Context(), "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Apply(t.Context(), []shard.Op{{PutHost: shardtest.NewHost(1, 8)}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.PutDecisions(t.Context(), []shard.Decision{{ID: "a.0", At: time.Now(), Body: bytes.Repeat(body[:32<<10], 3)}, {ID: "a.1", At: time.Now(), Body: body}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.db.Flush(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return dir, body
+}
+
+func openDir(t *testing.T, dir string) *Store {
+	t.Helper()
+	opts := testOptions
+	opts.Log = slog.New(slog.DiscardHandler)
+	s, err := Open(dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// spoil changes a byte of the first table that holds some bytes, where they are, and
+// gives its path.
+func spoil(t *testing.T, dir string, holds []byte) string {
+	t.Helper()
+	tables, err := filepath.Glob(filepath.Join(dir, pebbleDir, "*.sst"))
+	if err != nil || len(tables) == 0 {
+		t.Fatalf("tables: %v %v", tables, err)
+	}
+	for _, path := range tables {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := bytes.Index(text, holds); i >= 0 {
+			text[i] ^= 0xff
+			if err := os.WriteFile(path, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}
+	}
+	t.Fatalf("no table has %x", holds)
+	return ""
+}
+
+// isDamage demands an error that names a damaged file and says what to do.
+func isDamage(t *testing.T, what string, err error, file string) {
+	t.Helper()
+	var d *DamagedError
+	if !errors.As(err, &d) || filepath.Base(d.File) != filepath.Base(file) || !strings.Contains(err.Error(), "bring back a copy of the directory") {
+		t.Errorf("%s: %v, want the damage of %s", what, err, file)
+	}
+}
+
+// A damaged table ends the store by an error of its next operation, whoever met it.
+func TestADamagedTableEndsTheStoreByAnError(t *testing.T) {
+	for name, meet := range map[string]func(context.Context, *Store){
+		// Pebble tries again and again.
+		"a compaction": func(ctx context.Context, s *Store) { _ = s.db.Compact(ctx, []byte{0}, []byte{0xff}, false) },
+		"a reader":     func(ctx context.Context, s *Store) { _, _ = s.FindDecisions(ctx, shard.DecisionQuery{ID: "a.1"}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, body := tabled(t)
+			file := spoil(t, dir, body[:64])
+			s := openDir(t, dir)
+			ctx, cancel := context.WithCancel(t.Context())
+			var met sync.WaitGroup
+			met.Go(func() { meet(ctx, s) })
+			_, err := s.Now(t.Context())
+			for err == nil {
+				runtime.Gosched()
+				_, err = s.Now(t.Context())
+			}
+			cancel()
+			met.Wait()
+			isDamage(t, "Now", err, file)
+			if fault.KindOf(err) != fault.CellUnavailable || !errors.Is(err, shard.ErrBroken) {
+				t.Errorf("Now: %v, want %s and %v", err, fault.CellUnavailable, shard.ErrBroken)
+			}
+			if err := s.Close(); err == nil {
+				t.Error("Close said nothing")
+			}
+		})
+	}
+}
+
+// Damage of what Open reads is its error; Inspect finds all of it beforehand, writes
+// nothing, and leaves a shard that is held alone.
+func TestDamageIsFoundBeforeAndAtOpen(t *testing.T) {
+	dir, body := tabled(t)
+	if seen, err := Inspect(dir, testOptions); err != nil || !seen.Exists {
+		t.Fatalf("a whole shard: %+v, %v", seen, err)
+	}
+	before := namesIn(t, dir)
+	file := spoil(t, dir, body[:64])
+	_, err := Inspect(dir, testOptions)
+	isDamage(t, "Inspect", err, file)
+	if after := namesIn(t, dir); after != before {
+		t.Errorf("Inspect changed files: %s, then %s", before, after)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(text)*9/10; i += 50 { // every block, but not what says where they are
+		text[i] ^= 0xff
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(dir, testOptions)
+	isDamage(t, "Open", err, file)
+
+	dir, _ = tabled(t)
+	manifests, err := filepath.Glob(filepath.Join(dir, pebbleDir, "MANIFEST-*"))
+	if err != nil || len(manifests) == 0 {
+		t.Fatalf("manifests: %v %v", manifests, err)
+	}
+	for _, m := range manifests {
+		if err := os.Truncate(m, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Inspect(dir, testOptions); err == nil || !strings.Contains(err.Error(), "rows that cannot be read") {
+		t.Errorf("an empty MANIFEST: %v", err)
+	}
+}
+
+// Where no directory can be made, Inspect and Check say so as Open does.
+func TestADirectoryThatCannotBeMadeIsTold(t *testing.T) {
+	top := t.TempDir()
+	file, link := filepath.Join(top, "file"), filepath.Join(top, "link")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink(filepath.Join(top, "nowhere"), link)); err != nil {
+		t.Fatal(err)
+	}
+	for dir, says := range map[string]string{
+		filepath.Join(file, "a", "b"):                file + " is a file",
+		filepath.Join(link, "a"):                     link + " is a symbolic link to nothing",
+		filepath.Join(top, strings.Repeat("x", 300)): "file name too long",
+	} {
+		_, err := Inspect(dir, testOptions)
+		for what, err := range map[string]error{"Inspect": err, "Check": Check(dir, testOptions)} {
+			if err == nil || !strings.Contains(err.Error(), "data directory "+dir+" cannot be made: ") || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s of %.80s: %v, want %q", what, dir, err, says)
+			}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(top, "nowhere")); err == nil {
+		t.Error("something was made")
+	}
+	for _, dir := range []string{filepath.Join(top, "new"), filepath.Join(top, "new", "deep")} {
+		if err := Check(dir, testOptions); err != nil {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
+
+func namesIn(t *testing.T, dir string) string {
+	t.Helper()
+	var all []string
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			all = append(all, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(all, " ")
+}
