@@ -63,6 +63,7 @@ func newDoctorOf(t terminal, section string, examine func(*doctor, config.Config
 		c, err := load()
 		if d.configuration(section, err) {
 			examine(d, c)
+			d.traces(c.Telemetry)
 		}
 		d.machine(section)
 		return d.tell(cmd.OutOrStdout(), asJSON)

@@ -30,7 +30,7 @@ func (d *doctor) shard(c config.Cell) {
 	seen, err := pebbleshard.Inspect(c.Data, shardOptions(c))
 	switch {
 	case err != nil:
-		d.add(check, unhealthy, err.Error(), "see what it says")
+		d.add(check, unhealthy, err.Error(), "do what it says; nothing of it was changed")
 	case !seen.Exists:
 		d.ok(check, "is not there yet; it will be made")
 	default:

@@ -44,7 +44,7 @@ func (d *doctor) port(check, addr string, files config.ServerTLS) {
 		_ = l.Close() // it was never served
 		d.ok(check, "is free")
 	case errors.Is(err, syscall.EADDRINUSE):
-		d.inUse(check, addr, files.Cert != "")
+		d.inUse(check, addr, files)
 	case errors.Is(err, syscall.EACCES):
 		d.add(check, unhealthy, "this user may not listen there", "give a port above 1023")
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
@@ -56,7 +56,8 @@ func (d *doctor) port(check, addr string, files config.ServerTLS) {
 
 // inUse says who serves a port. Certificates are not verified: nothing is
 // trusted to it, and nothing secret is shown to it.
-func (d *doctor) inUse(check, addr string, encrypted bool) {
+func (d *doctor) inUse(check, addr string, files config.ServerTLS) {
+	encrypted := files.Cert != ""
 	ctx, cancel := context.WithTimeout(d.ctx, askWithin)
 	defer cancel()
 	unverified := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // see above
@@ -76,7 +77,27 @@ func (d *doctor) inUse(check, addr string, encrypted bool) {
 		d.ok(check, "is served by %s: fine when that is this one, running", who)
 		return
 	}
+	if encrypted && shows(ctx, addr, files, unverified) {
+		d.ok(check, "is served with %s, to callers with a certificate only: fine when that is this one, running", files.Cert)
+		return
+	}
 	d.add(check, unhealthy, "is in use by something that does not answer as a cellgate would", "stop what uses it, or give another address")
+}
+
+// shows reports whether the server at an address shows the certificate of files:
+// one that answers only to those who have a certificate too says no more.
+func shows(ctx context.Context, addr string, files config.ServerTLS, unverified *tls.Config) bool {
+	own, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil {
+		return false // told with the files
+	}
+	conn, err := (&tls.Dialer{Config: unverified}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close() }()
+	secure, ok := conn.(*tls.Conn)
+	return ok && len(secure.ConnectionState().PeerCertificates) > 0 && secure.ConnectionState().PeerCertificates[0].Equal(own.Leaf)
 }
 
 // servedBy names the cellgate that serves gRPC on a connection; "" when none does.

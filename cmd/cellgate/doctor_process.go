@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"google.golang.org/grpc"
 
+	"cellgate/agent"
 	"cellgate/internal/config"
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
@@ -23,6 +25,7 @@ func (d *doctor) gateway(c config.Config) {
 	if err != nil {
 		return // told with the files
 	}
+	d.identity(nil)
 	for _, cell := range g.Cells {
 		for _, address := range cell.Replicas {
 			d.peer(fmt.Sprintf("cell %s at %s", cell.Name, address), dial, address, cell)
@@ -51,6 +54,12 @@ func (d *doctor) agent(c config.Config) {
 	if err != nil {
 		return // told with the files
 	}
+	d.identity(func(i int) (string, bool) {
+		if i >= c.Agent.Hosts {
+			return "", false
+		}
+		return agent.Simulate(c.Agent.Seed, c.Agent.Cell, i).GetServiceHost(), true
+	})
 	for _, address := range c.Agent.Replicas {
 		d.reports(fmt.Sprintf("cell %s at %s", c.Agent.Cell, address), dial, address, c.Agent.Cell)
 	}
@@ -64,6 +73,40 @@ func dialer(c config.ClientTLS) (dialFunc, error) {
 		return nil, err
 	}
 	return func(target string) (*grpc.ClientConn, error) { return rpc.Dial(target, s.Options()...) }, nil
+}
+
+// identity examines who the client's certificate is for: the process's role and,
+// for an agent, the service hosts that it reports, which host gives by index. What a
+// token is for, only those who know it can say.
+func (d *doctor) identity(host func(i int) (string, bool)) {
+	check := d.clientAt + ".cert"
+	s, err := security.NewClient(security.ClientConfig(d.client), slog.New(slog.DiscardHandler))
+	if err != nil || d.client.TokenFile != "" {
+		return // told with the files, or the token counts
+	}
+	id, err := s.Certificate()
+	switch {
+	case err != nil || id == nil:
+		return // told with the files
+	case id.Role != d.role:
+		d.add(check, unhealthy, fmt.Sprintf("%s is of the role %s, not %s", d.client.Cert, id.Role, d.role), fmt.Sprintf("give one with the URI cellgate://%s/NAME", d.role))
+		return
+	}
+	if host != nil {
+		foreign, first, n := 0, "", 0
+		for name, more := host(0); more; name, more = host(n) {
+			if n++; !id.SpeaksFor(name) {
+				first = cmp.Or(first, name)
+				foreign++
+			}
+		}
+		if foreign > 0 {
+			d.add(check, unhealthy, fmt.Sprintf("%s is of the agent of %s, not of %s (and %d more of %d hosts)", d.client.Cert, strings.Join(id.Hosts, ", "), first, foreign-1, n),
+				"give one with a URI cellgate://agent/SERVICE_HOST for each host; a * may end it")
+			return
+		}
+	}
+	d.ok(check, "is of the role %s", id.Role)
 }
 
 // files examines certificates, keys and tokens as the process would read them.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -10,7 +12,13 @@ import (
 	"testing"
 	"time"
 
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"cellgate/internal/rpc"
+	"cellgate/internal/security"
 	"cellgate/internal/security/testca"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
 // diagnoses runs a doctor and gives its rows by check.
@@ -66,6 +74,7 @@ func TestDoctorOfACellThatIsNotThereYet(t *testing.T) {
 // The doctor of a running system sees who holds what, and disturbs nothing.
 func TestDoctorNextToARunningSystem(t *testing.T) {
 	s := startSystem(t, 2, 2, nil)
+	s.awaitServing()
 	cell := append([]string{"cell"}, s.cells[0].args[1:]...)
 	data, door := s.cells[0].args[8], s.cells[0].args[6]
 	before := contentsOf(t, data)
@@ -107,6 +116,160 @@ func TestDoctorNextToARunningSystem(t *testing.T) {
 	cell[2] = "cell9"
 	rows = diagnoses(t, exitRefused, cell...)
 	must(t, rows, "shard "+data, unhealthy, `is of cell "cell1"`)
+}
+
+// awaitServing waits until the health services say what /readyz said before, and
+// every host is up.
+func (s *realSystem) awaitServing() {
+	s.t.Helper()
+	doors := map[string]string{s.api: cellgatev1.Scheduler_ServiceDesc.ServiceName}
+	for _, c := range s.cells {
+		doors[c.args[6]] = cellv1.CellScheduler_ServiceDesc.ServiceName
+	}
+	for addr, service := range doors {
+		conn, err := rpc.Dial(addr)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.await(60*time.Second, addr+" is serving", func(ctx context.Context) (bool, string) {
+			state, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: service})
+			return state.GetStatus() == healthpb.HealthCheckResponse_SERVING, fmt.Sprint(state.GetStatus(), err)
+		})
+		if err := conn.Close(); err != nil {
+			s.t.Error(err)
+		}
+	}
+	s.await(60*time.Second, "every host is up", func(ctx context.Context) (bool, string) {
+		list, err := cellgatev1.NewCellsClient(s.conn).ListCells(ctx, &cellgatev1.ListCellsRequest{})
+		n := 0
+		for _, c := range list.GetCells() {
+			n += int(c.GetHostsUp())
+		}
+		return n == s.hosts, fmt.Sprintf("%d of %d hosts, %v", n, s.hosts, err)
+	})
+}
+
+// A caller whose certificate or token is of another role, or for other hosts, is told
+// so, and a process with TLS is known next to itself.
+func TestDoctorKnowsWhoseCredentialsTheseAre(t *testing.T) {
+	s := newSecured(t)
+	long, longKey := s.ca.Write(s.dir, "long", testca.Leaf{Server: true, To: time.Now().AddDate(1, 0, 0)})
+	serve := []string{"--tls-cert", long, "--tls-key", longKey, "--tls-client-ca", s.caFile, "--tls-client-cert-optional", "--tls-tokens", s.path("tokens.yaml")}
+	data := t.TempDir()
+	p := launch(t, true, append(append(cellArgs(data), "--metrics", "127.0.0.1:0"), serve...)...)
+	web := p.await(`msg="metrics are served" metrics=(\S+)`)[1]
+	at := p.await(`msg="cell starts".* grpc=(\S+)`)[1]
+	p.await(`msg="cell is ready"`)
+	p.follow()
+	// The cell itself, which asks everybody for a certificate in this configuration.
+	alone := []string{"cell", "--name", "cell1", "--uuid", "c0000000-0000-4000-8000-000000000001", "--grpc", at, "--metrics", web, "--data", data}
+	rows := diagnoses(t, exitDone, append(alone, serve...)...)
+	must(t, rows, "cell.grpc "+at, found, "served by")
+	must(t, rows, "cell.metrics "+web, found, "served by a cellgate whose /healthz says ok")
+
+	check := "cell cell1 at " + at
+	agent := func(status int, more ...string) map[string]diagnosis {
+		t.Helper()
+		return diagnoses(t, status, append([]string{"agent", "--cell", "cell1", "--replica", at, "--hosts", "2", "--tls-ca", s.caFile}, more...)...)
+	}
+	token := func(role security.Role) string {
+		return testca.Put(s.dir, "token-"+string(role), []byte(s.tokens[role]))
+	}
+	cert := func(name, uri string) []string {
+		c, k := s.ca.Write(s.dir, name, testca.Leaf{URIs: []string{uri}, To: time.Now().AddDate(1, 0, 0)})
+		return []string{"--tls-cert", c, "--tls-key", k}
+	}
+	rows = agent(exitRefused, "--tls-token-file", token(security.Reader))
+	must(t, rows, check, unhealthy, "does not admit this agent")
+	rows = agent(exitDone, "--tls-token-file", token(security.Agent))
+	must(t, rows, check, found, "takes reports of this cell's hosts")
+	rows = agent(exitRefused, cert("other", "cellgate://agent/cell2-*")...)
+	must(t, rows, "agent.tls.cert", unhealthy, "is of the agent of cell2-*, not of cell1-r01-h001 (and 1 more of 2 hosts)")
+	rows = agent(exitRefused, cert("reader", "cellgate://reader/x")...)
+	must(t, rows, "agent.tls.cert", unhealthy, "is of the role reader, not agent")
+	rows = agent(exitDone, cert("own", "cellgate://agent/cell1-*")...)
+	must(t, rows, "agent.tls.cert", found, "is of the role agent")
+
+	strict := launch(t, true, append(cellArgs(t.TempDir()), "--tls-cert", long, "--tls-key", longKey, "--tls-client-ca", s.caFile)...)
+	door := strict.await(`msg="cell starts".* grpc=(\S+)`)[1]
+	strict.follow()
+	rows = diagnoses(t, exitDone, append(append([]string{"cell"}, cellArgs(t.TempDir())[1:]...), "--grpc", door, "--tls-cert", long, "--tls-key", longKey, "--tls-client-ca", s.caFile)...)
+	must(t, rows, "cell.grpc "+door, found, "is served with "+long)
+}
+
+// Traces that go nowhere are told: a file that cannot be written fails, a collector
+// that is not there is a warning.
+func TestDoctorFollowsTheTraces(t *testing.T) {
+	dir := t.TempDir()
+	file, collector := testca.Put(dir, "file", nil), deadAddress(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	args := append([]string{"cell"}, cellArgs(filepath.Join(dir, "data"))[1:]...)
+	for _, c := range []struct {
+		kind, at, status, words string
+		exit                    int
+	}{
+		{"file", filepath.Join(file, "spans"), unhealthy, "traces cannot be written there: ", exitRefused},
+		{"file", filepath.Join(dir, "none", "spans"), unhealthy, "no such file or directory", exitRefused},
+		{"file", dir, unhealthy, "is a directory", exitRefused},
+		{"file", filepath.Join(dir, "spans"), found, "can be written", exitDone},
+		{"file", file, found, "can be written", exitDone},
+		{"otlp", "http://" + collector, warned, "is not reached", exitDone},
+		{"otlp", "http://" + l.Addr().String(), found, "takes connections", exitDone},
+	} {
+		key := map[string]string{"file": "file", "otlp": "endpoint"}[c.kind]
+		rows := diagnoses(t, c.exit, append(args, "--traces", c.kind, "--traces-"+key, c.at)...)
+		must(t, rows, "telemetry."+key+" "+c.at, c.status, c.words)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "spans")); err == nil {
+		t.Error("the doctor made the file")
+	}
+}
+
+// A shard with a damaged table or an empty MANIFEST, and a directory that cannot be
+// made, fail.
+func TestDoctorReadsTheShard(t *testing.T) {
+	data := t.TempDir()
+	args := append([]string{"cell"}, cellArgs(data)[1:]...)
+	for range 2 { // the second start writes what the first left to a table
+		p := launch(t, true, cellArgs(data)...)
+		p.await(`msg="cell is ready"`)
+		p.follow()
+		p.stop()
+	}
+	rows := diagnoses(t, exitDone, args...)
+	must(t, rows, "shard "+data, found, "is of cell cell1")
+	tables, err := filepath.Glob(filepath.Join(data, "pebble", "*.sst"))
+	if err != nil || len(tables) == 0 {
+		t.Fatalf("tables: %v, %v", tables, err)
+	}
+	text := []byte(readFile(t, tables[0]))
+	for i := range text {
+		text[i] ^= 0xff
+	}
+	testca.Put(filepath.Dir(tables[0]), filepath.Base(tables[0]), text)
+	rows = diagnoses(t, exitRefused, args...)
+	must(t, rows, "shard "+data, unhealthy, filepath.Base(tables[0]))
+	fails(t, cellArgs(data), "data directory "+data, filepath.Base(tables[0]), "bring back a copy of the directory")
+
+	manifests, err := filepath.Glob(filepath.Join(data, "pebble", "MANIFEST-*"))
+	if err != nil || len(manifests) == 0 {
+		t.Fatalf("manifests: %v, %v", manifests, err)
+	}
+	for _, m := range manifests {
+		if err := os.Truncate(m, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows = diagnoses(t, exitRefused, args...)
+	must(t, rows, "shard "+data, unhealthy, "rows that cannot be read")
+
+	file := testca.Put(t.TempDir(), "file", nil)
+	rows = diagnoses(t, exitRefused, append([]string{"cell"}, cellArgs(filepath.Join(file, "below"))[1:]...)...)
+	must(t, rows, "shard "+filepath.Join(file, "below"), unhealthy, "cannot be made: "+file+" is a file")
 }
 
 func TestDoctorTellsAllProblemsAtOnce(t *testing.T) {

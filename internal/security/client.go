@@ -71,6 +71,15 @@ func (c *Client) pollers() []poller {
 	return all
 }
 
+// Certificate gives who the client's certificate says it is; nil without one.
+func (c *Client) Certificate() (*Identity, error) {
+	pair := c.pair.get()
+	if pair == nil {
+		return nil, nil
+	}
+	return certificateIdentity(pair.Leaf)
+}
+
 // Run reads the files again while they change, until ctx ends.
 func (c *Client) Run(ctx context.Context) error { return pollAll(ctx, c.log, c.pollers()) }
 

@@ -45,6 +45,10 @@ func Inspect(dir string, opts Options) (Inspection, error) {
 		return seen, makeable(vfs.Default, dir)
 	}
 	seen.Exists = true
+	const may = 0x2 | 0x1 // to write in a directory and to go through it
+	if err := syscall.Access(dir, may); err != nil {
+		return seen, fmt.Errorf("data directory %s cannot be written: %w; give one that this user may write to", dir, err)
+	}
 	d := &directory{fs: vfs.Default, path: dir}
 	if err := d.checkFiles(); err != nil {
 		return seen, err
