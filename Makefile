@@ -31,6 +31,20 @@ test: needs $(TOOLS)/.stamp ## Run all tests with the race detector; what did no
 	$(TOOLS)/gotestsum --format pkgname -- -race -count=1 -timeout 10m ./...
 	$(TOOLS)/gotestsum --format pkgname -- -count=1 -timeout 10m ./systemtest
 
+FUZZ_TIME ?= 3s
+
+# go test fuzzes one target at a time; the binary is built once a package.
+.PHONY: fuzz
+fuzz: ## Fuzz what reads extra specs, JSON and requests: each target for FUZZ_TIME (3s).
+	@mkdir -p .cellgate/fuzz
+	@for p in schedule schedule/nova; do \
+		go test -c -fuzz . -o $(BIN)/fuzz.test ./$$p; cd $$p; \
+		for t in $$($(BIN)/fuzz.test -test.list '^Fuzz'); do \
+			echo "$$p $$t"; \
+			$(BIN)/fuzz.test -test.run '^$$' -test.fuzz "^$$t$$" -test.fuzztime $(FUZZ_TIME) -test.fuzzcachedir $(CURDIR)/.cellgate/fuzz | tail -n 20; \
+		done; cd $(CURDIR); \
+	done
+
 .PHONY: test-long
 test-long: needs $(TOOLS)/.stamp ## Run the property and crash tests with many more seeds (about 30 minutes).
 	CELLGATE_LONG=1 $(TOOLS)/gotestsum --format pkgname -- -race -count=1 -timeout 90m ./...
@@ -42,8 +56,9 @@ chaos: ## Kill -9 a cell, the gateway or everything, 20 times in the middle of 2
 	CELLGATE_LONG=1 CELLGATE_CHAOS_TABLE=$(CURDIR)/.cellgate/chaos.txt go test -count=1 -timeout 60m -v -run 'KilledAtRandomMoments' ./cmd/cellgate
 
 .PHONY: test-nova
-test-nova: needs needs-nova $(TOOLS)/.stamp ## Run the conductor's door in real Nova, with eventlet and with threads; installs Nova (Debian; 70 MB, 90 s).
+test-nova: needs needs-nova $(TOOLS)/.stamp ## Run the conductor's door in real Nova, and ask Nova anew what the core decides; installs Nova (Debian; 70 MB, 90 s).
 	CELLGATE_LONG=1 $(TOOLS)/gotestsum --format testname -- -count=1 -timeout 15m ./deploy/nova/...
+	CELLGATE_LONG=1 $(TOOLS)/gotestsum --format testname -- -count=1 -timeout 15m -run AgainstNova ./schedule/nova
 
 # Debian 12 has Nova Zed and Placement 8.
 .PHONY: needs-nova

@@ -64,9 +64,11 @@ func (e *Edit) write(at number, r *row) {
 	for i := range h.Aggregates {
 		a := &h.Aggregates[i]
 		l.aggregates = mark(l.aggregates, t.names.aggregates.intern(a.UUID, owner), bit)
+		if _, zoned := a.Metadata[availabilityZone]; zoned {
+			l.zoned |= bit // Even by an empty name, as in Nova.
+		}
 		for _, zone := range ZonesOf(a.Metadata) {
 			l.zones = mark(l.zones, t.names.zones.intern(zone, owner), bit)
-			l.zoned |= bit
 			if r.zone == "" || zone < r.zone {
 				r.zone = zone
 			}

@@ -3,7 +3,6 @@ package schedule
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -61,13 +60,6 @@ func (f *Facts) statTexts() {
 	}
 }
 
-// metric is a MonitorMetric. Some have no value of their own, only one a NUMA
-// node.
-type metric struct {
-	there, hasValue bool
-	value           float64
-}
-
 // ParseFacts reads the texts. It does not fail: what cannot be read stands in
 // Failed.
 func ParseFacts(t FactTexts) *Facts {
@@ -82,7 +74,7 @@ func ParseFacts(t FactTexts) *Facts {
 	f.readMetrics()
 	f.readHardware()
 	// An address that is none fails only who asks for one: see CIDRFilter.
-	f.ip, _ = netip.ParseAddr(t.HostIP)
+	f.ip, _ = readHostAddress(t.HostIP)
 	return f
 }
 
@@ -94,6 +86,17 @@ func (f *Facts) fail(field, format string, args ...any) {
 		f.Failed = map[string]string{}
 	}
 	f.Failed[field] = fmt.Sprintf(format, args...)
+}
+
+// firstFailed is the field that Nova reads first of those it cannot read.
+func (f *Facts) firstFailed() string {
+	order := []string{"host_ip", "supported_instances", "pci_stats", "numa_topology", "stats", "metrics"}
+	for _, field := range order {
+		if _, failed := f.Failed[field]; failed {
+			return field
+		}
+	}
+	return ""
 }
 
 // readSupported reads [[architecture, hypervisor, mode], …] and canonicalises the
@@ -158,72 +161,21 @@ func (f *Facts) readStats() {
 	}
 }
 
-// metricNames are all there are (nova/objects/fields.py, MonitorMetricType): first
-// those that are stored as fractions.
-var metricNames = [metricCount]string{
-	"cpu.user.percent", "cpu.kernel.percent", "cpu.idle.percent", "cpu.iowait.percent", "cpu.percent",
-	"cpu.frequency", "cpu.user.time", "cpu.kernel.time", "cpu.idle.time", "cpu.iowait.time",
-	"numa.membw.max", "numa.membw.current",
-}
-
-const (
-	metricCount  = 12
-	percentCount = 5
-)
-
-// metricIndex is where a metric stands; below 0 when there is none of the name.
-func metricIndex(name string) int { return slices.Index(metricNames[:], name) }
-
-// readMetrics reads what monitors measured: values are integers, percentages are
-// multiplied by 100 and cut (nova/objects/monitor_metric.py, from_json).
-func (f *Facts) readMetrics() {
-	if f.Metrics == "" {
-		return
-	}
-	v, err := parseJSON(f.Metrics)
-	if err != nil {
-		f.fail("metrics", "JSONDecodeError: %v", err)
-		return
-	}
-	for i := range v.list {
-		e := &v.list[i]
-		if e.kind != object {
-			f.fail("metrics", "TypeError: each must be an object")
-			return
+// Counter gives a counter of the stats as Nova reads it, int(stats.get(key, 0)),
+// or the exception that this is there.
+func (f *Facts) Counter(key string) (n int64, exception string) {
+	switch v, ok := f.stats.v[key]; {
+	case !ok:
+		return 0, ""
+	case v.kind == absent:
+		return 0, "TypeError: int() argument must be a string, a bytes-like object or a real number, not 'NoneType'"
+	default:
+		// Every other value has been made a text.
+		if n, ok = parseInt(v.s); !ok {
+			return 0, "ValueError: " + key + ": " + notAnInt(v.s).message
 		}
-		name := e.dict.get("name")
-		at := metricIndex(name.s)
-		if name.kind != text || at < 0 {
-			f.fail("metrics", "ValueError: Field value %s is invalid", name.repr(nil))
-			return
-		}
-		// Of several of a name the last counts.
-		f.metrics[at] = metric{there: true}
-		if x := e.dict.get("value"); x.kind != absent {
-			n, ok := metricValue(at, &x)
-			if !ok {
-				f.fail("metrics", "ValueError: %s has no number as value", name.s)
-				return
-			}
-			f.metrics[at].value, f.metrics[at].hasValue = n, true
-		}
+		return n, ""
 	}
-}
-
-func metricValue(at int, v *value) (float64, bool) {
-	n, ok := v.number()
-	if v.kind == text {
-		var i int64
-		i, ok = parseInt(v.s)
-		n = float64(i)
-	}
-	if ok && at < percentCount {
-		n *= 100
-	}
-	if !ok || !(n > -1<<63 && n < 1<<63) {
-		return 0, false
-	}
-	return float64(int64(n)), true
 }
 
 // platform is what hosts of one make share: filters that read nothing else are

@@ -70,6 +70,9 @@ func (f *Facts) attribute(name string) (value, bool) {
 	}
 	switch name {
 	case "host_ip":
+		if told.HostIP != "" && f.ip.IsValid() {
+			return value{kind: address, s: f.ip.String()}, true
+		}
 		return when(told.HostIP != "", textValue(told.HostIP)), true
 	case "hypervisor_type":
 		return when(told.HypervisorType != "", textValue(told.HypervisorType)), true

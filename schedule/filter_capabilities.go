@@ -79,6 +79,9 @@ func (r *row) capability(path []string) value {
 	if v.kind == absent {
 		v, _ = r.stat(path[0])
 	}
+	if len(path) > 1 && path[0] == "service" {
+		return value{} // A dictionary to JsonFilter alone.
+	}
 	for i, key := range path[1:] {
 		if v.kind == text {
 			if i == 0 && path[0] == "cpu_info" {

@@ -3,7 +3,6 @@ package schedule
 import (
 	"math/bits"
 	"net/netip"
-	"strconv"
 	"strings"
 )
 
@@ -29,7 +28,7 @@ func (s *scan) cidrFilter() {
 		if f == nil || f.Unfilled || !f.ip.IsValid() {
 			return false, &pyError{"AddrFormatError", "failed to detect a valid IP address from None"}
 		}
-		return network.Contains(f.ip.Unmap()) || network.Contains(f.ip), nil
+		return network.Contains(f.ip), nil
 	})
 }
 
@@ -49,6 +48,9 @@ func readNetwork(near, cidr []string) (netip.Prefix, *pyError) {
 	}
 	n := ip.BitLen()
 	if has {
+		if _, number := parseInt(length); !number && strings.Contains(length, "/") {
+			return netip.Prefix{}, valueError("IPAddress() does not support netmasks or subnet prefixes! See documentation for details.")
+		}
 		if n, ok = readLength(length, ip.BitLen()); !ok {
 			return netip.Prefix{}, bad
 		}
@@ -60,9 +62,11 @@ func readNetwork(near, cidr []string) (netip.Prefix, *pyError) {
 	return network, nil
 }
 
+// readAddress reads an address of a network. One of IPv4 may have spaces and
+// zeros before its numbers.
 func readAddress(s string) (netip.Addr, bool) {
 	if ip, err := netip.ParseAddr(s); err == nil {
-		return ip.WithZone(""), ip.Zone() == ""
+		return ip, ip.Zone() == ""
 	}
 	parts := strings.Split(s, ".")
 	if len(parts) > 4 {
@@ -70,8 +74,8 @@ func readAddress(s string) (netip.Addr, bool) {
 	}
 	var b [4]byte
 	for i, p := range parts {
-		n, err := strconv.ParseUint(p, 10, 8)
-		if err != nil {
+		n, ok := parseInt(p)
+		if !ok || n < 0 || n > 255 {
 			return netip.Addr{}, false
 		}
 		b[i] = byte(n)

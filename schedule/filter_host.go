@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"maps"
 	"math/bits"
 	"slices"
 	"strings"
@@ -53,9 +52,9 @@ func (s *scan) unreadRows(c *chunk) {
 		return
 	}
 	host := c.rows.v[bits.TrailingZeros64(s.unreadable)].host
-	fields := slices.Sorted(maps.Keys(host.Facts.Failed))
-	class, message, _ := strings.Cut(host.Facts.Failed[fields[0]], ": ")
+	field := host.Facts.firstFailed()
+	class, message, _ := strings.Cut(host.Facts.Failed[field], ": ")
 	s.exceptions = slices.Insert(s.exceptions, 0, Raised{
-		Stage: StageHostStates, Host: host.ServiceHost, Class: class, Message: fields[0] + ": " + message,
+		Stage: StageHostStates, Host: host.ServiceHost, Class: class, Message: field + ": " + message,
 	})
 }

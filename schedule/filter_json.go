@@ -210,7 +210,7 @@ func ordered(op string, a, b *value) (bool, *pyError) {
 		return false, nil
 	case numbers && number:
 		return holds(op, x < y, x == y), nil
-	case a.kind == text && b.kind == text:
+	case a.kind == text && b.kind == text, a.kind == address && b.kind == address: // The host's own, which is the same.
 		return holds(op, a.s < b.s, a.s == b.s), nil
 	case a.kind == list && b.kind == list:
 		for i := range min(len(a.list), len(b.list)) {

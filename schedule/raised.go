@@ -50,6 +50,11 @@ func notAFloat(s string) *pyError {
 	return valueError("could not convert string to float: " + string(appendQuoted(nil, s)))
 }
 
+// notAnInt is what int(s) raises.
+func notAnInt(s string) *pyError {
+	return valueError("invalid literal for int() with base 10: " + string(appendQuoted(nil, s)))
+}
+
 // unweighable counts the hosts of m for which a weigher raises in Nova, and keeps
 // the first exception. Here such a host weighs as the weigher says.
 func (s *scan) unweighable(c *chunk, m uint64) {
@@ -64,7 +69,7 @@ func (s *scan) unweighable(c *chunk, m uint64) {
 		}
 		for ; of != 0; of &= of - 1 {
 			r := c.rows.v[bits.TrailingZeros64(of)]
-			err := w.raises(s, r)
+			err := w.raises(s, w, r)
 			if err == nil {
 				continue
 			}
@@ -78,7 +83,7 @@ func (s *scan) unweighable(c *chunk, m uint64) {
 }
 
 // noRatio: a compute that has not reported has no allocation ratio.
-func (s *scan) noRatio(*row) *pyError {
+func (s *scan) noRatio(*weigher, *row) *pyError {
 	return &pyError{"TypeError", "unsupported operand type(s) for *: 'int' and 'NoneType'"}
 }
 

@@ -1,13 +1,13 @@
 package schedule
 
 import (
-	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // value is a value as Nova's filters see it in Python: what JSON text holds, or
@@ -32,8 +32,9 @@ const (
 	float
 	text
 	list
-	object // a dictionary
-	opaque // an object of Nova's own that only is there
+	object  // a dictionary
+	address // of IP; s is its text
+	opaque  // an object of Nova's own that only is there
 )
 
 // dict keeps the order of its keys, as Python's does.
@@ -61,75 +62,6 @@ func (d *dict) set(key string, v value) {
 		d.keys = append(d.keys, key)
 	}
 	d.v[key] = v
-}
-
-// parseJSON reads a JSON text. The error is one line.
-func parseJSON(s string) (value, error) {
-	d := json.NewDecoder(strings.NewReader(s))
-	d.UseNumber()
-	v, err := readJSON(d)
-	if err != nil {
-		return value{}, err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return value{}, errors.New("more follows the first JSON value")
-	}
-	return v, nil
-}
-
-func readJSON(d *json.Decoder) (value, error) {
-	t, err := d.Token()
-	if err != nil {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		return value{}, err
-	}
-	switch t := t.(type) {
-	case bool:
-		return boolValue(t), nil
-	case string:
-		return textValue(t), nil
-	case json.Number:
-		return numberValue(t.String()), nil
-	case json.Delim:
-		if t == '[' {
-			return readList(d)
-		}
-		return readDict(d)
-	}
-	return value{}, nil
-}
-
-func readList(d *json.Decoder) (value, error) {
-	v := value{kind: list}
-	for d.More() {
-		e, err := readJSON(d)
-		if err != nil {
-			return value{}, err
-		}
-		v.list = append(v.list, e)
-	}
-	_, err := d.Token()
-	return v, err
-}
-
-func readDict(d *json.Decoder) (value, error) {
-	v := value{kind: object, dict: &dict{v: map[string]value{}}}
-	for d.More() {
-		k, err := d.Token()
-		if err != nil {
-			return value{}, err
-		}
-		e, err := readJSON(d)
-		if err != nil {
-			return value{}, err
-		}
-		key, _ := k.(string) // The decoder lets nothing else be a key.
-		v.dict.set(key, e)
-	}
-	_, err := d.Token()
-	return v, err
 }
 
 // numberValue reads a JSON number: an integer when it has neither point nor
@@ -172,6 +104,8 @@ func (v *value) truth() bool {
 		return len(v.list) > 0
 	case object:
 		return len(v.dict.keys) > 0
+	case address:
+		return v.s != "0.0.0.0" && v.s != "::"
 	}
 	return true
 }
@@ -192,7 +126,7 @@ func (v *value) equal(o *value) bool {
 	switch v.kind {
 	case absent:
 		return true
-	case text:
+	case text, address:
 		return v.s == o.s
 	case list:
 		if len(v.list) != len(o.list) {
@@ -236,13 +170,15 @@ func (v *value) typeName() string {
 		return "list"
 	case object:
 		return "dict"
+	case address:
+		return "IPAddress"
 	}
 	return "object"
 }
 
 // String is Python's str(v).
 func (v *value) String() string {
-	if v.kind == text {
+	if v.kind == text || v.kind == address {
 		return v.s
 	}
 	return string(v.repr(nil))
@@ -266,6 +202,8 @@ func (v *value) repr(b []byte) []byte {
 		return append(b, floatText(v.f)...)
 	case text:
 		return appendQuoted(b, v.s)
+	case address:
+		return fmt.Appendf(b, "IPAddress('%s')", v.s)
 	case list:
 		b = append(b, '[')
 		for i := range v.list {
@@ -341,7 +279,7 @@ func appendQuoted(b []byte, s string) []byte {
 // parseFloat is Python's float(s): any space around, underscores between digits,
 // inf and nan in words; no hexadecimal.
 func parseFloat(s string) (float64, bool) {
-	s = strings.TrimFunc(s, space)
+	s = plainDigits(strings.TrimFunc(s, space))
 	digits := false
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
@@ -386,7 +324,7 @@ func wordFloat(s string) (float64, bool) {
 
 // parseInt is Python's int(s); beyond int64 it is the nearest one.
 func parseInt(s string) (int64, bool) {
-	s = strings.TrimFunc(s, space)
+	s = plainDigits(strings.TrimFunc(s, space))
 	for i := range len(s) {
 		if s[i] == '_' && (i == 0 || i == len(s)-1 || !digit(s[i-1]) || !digit(s[i+1])) {
 			return 0, false
@@ -394,6 +332,34 @@ func parseInt(s string) (int64, bool) {
 	}
 	n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
 	return n, err == nil || errors.Is(err, strconv.ErrRange)
+}
+
+// parseBigInt is parseInt of an integer of any length, as the nearest float64.
+func parseBigInt(s string) (float64, bool) {
+	if n, ok := parseInt(s); ok && n != math.MaxInt64 && n != math.MinInt64 {
+		return float64(n), true
+	} else if !ok {
+		return 0, false
+	}
+	return parseFloat(s)
+}
+
+// plainDigits writes the decimal digits of any script as 0 to 9, as Python reads
+// them.
+func plainDigits(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf || !unicode.Is(unicode.Nd, r) {
+			return r
+		}
+		zero := r // Scripts have their ten digits in a row.
+		for unicode.Is(unicode.Nd, zero-1) {
+			zero--
+		}
+		return '0' + (r-zero)%10
+	}, s)
 }
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }

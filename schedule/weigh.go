@@ -24,7 +24,7 @@ type weigher struct {
 	stored int
 	fill   func(at int, c *chunk) *column
 	name   string
-	raises func(*scan, *row) *pyError
+	raises func(*scan, *weigher, *row) *pyError
 	// raisesUnfilled and raised: see unweighable.
 	raisesUnfilled bool
 	raised         int
@@ -45,7 +45,7 @@ type weigherKind struct {
 	stored      int // a column; below 0: fill
 	fill        func(*scan, *weigher) func(int, *chunk) *column
 	// raises is what Nova raises for some hosts, when it can.
-	raises func(*scan, *row) *pyError
+	raises func(*scan, *weigher, *row) *pyError
 	// raisesUnfilled: only for hosts whose compute has not reported.
 	raisesUnfilled bool
 }

@@ -26,14 +26,19 @@ func (s *scan) metrics(w *weigher) func(int, *chunk) *column {
 	}
 }
 
+// multiplierOf is a weigher's multiplier for a host.
+func (s *scan) multiplierOf(w *weigher, r *row) float64 {
+	if s.varied {
+		return s.classes[s.classOf(r.set)].multipliers[w.index]
+	}
+	return w.multiplier
+}
+
 // measured is a host's raw weight. A host that lacks a metric which counts weighs
 // as the option for it says, whether metrics are required or not: see
 // unmeasured.
 func (s *scan) measured(r *row, w *weigher, at []int) float64 {
-	multiplier := w.multiplier
-	if s.varied {
-		multiplier = s.classes[s.classOf(r.set)].multipliers[w.index]
-	}
+	multiplier := s.multiplierOf(w, r)
 	sum := 0.0
 	for i, set := range s.options.MetricsSetting {
 		if m := r.metric(at[i]); m != nil && m.hasValue {
@@ -45,10 +50,14 @@ func (s *scan) measured(r *row, w *weigher, at []int) float64 {
 	return sum
 }
 
-// unmeasured is what Nova raises for a host when all metrics are required.
-func (s *scan) unmeasured(r *row) *pyError {
+// unmeasured is what Nova raises for a host: for the first metric that it lacks,
+// when all are required, or that has no value of its own.
+func (s *scan) unmeasured(w *weigher, r *row) *pyError {
+	multiplier := s.multiplierOf(w, r)
 	for _, set := range s.options.MetricsSetting {
 		switch m := r.metric(metricIndex(set.Name)); {
+		case m == nil && !s.options.MetricsRequired && set.Ratio*multiplier != 0:
+			return nil // It weighs as unavailable; the rest is not looked at.
 		case m == nil && s.options.MetricsRequired:
 			return &pyError{
 				"ComputeHostMetricNotFound",

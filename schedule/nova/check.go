@@ -104,6 +104,11 @@ func (f *findings) group(path string, g *Group) *schedule.Group {
 	if g == nil {
 		return nil
 	}
+	if f.resolved && (g.Policy == "" || g.Policy == "legacy") {
+		// Groups from before policies; no filter or weigher of Nova reads them.
+		f.ignore(path)
+		return nil
+	}
 	out := &schedule.Group{Policy: schedule.Policy(g.Policy)}
 	if g.UUID == "" {
 		f.invalid(path+".uuid", "is required")

@@ -72,9 +72,9 @@ type goldenConfig struct {
 		CPURatio         float64  `json:"cpu_allocation_ratio"`
 		RAMRatio         float64  `json:"ram_allocation_ratio"`
 		DiskRatio        float64  `json:"disk_allocation_ratio"`
-		InitialCPURatio  float64  `json:"initial_cpu_allocation_ratio"`
-		InitialRAMRatio  float64  `json:"initial_ram_allocation_ratio"`
-		InitialDiskRatio float64  `json:"initial_disk_allocation_ratio"`
+		InitialCPURatio  *float64 `json:"initial_cpu_allocation_ratio"`
+		InitialRAMRatio  *float64 `json:"initial_ram_allocation_ratio"`
+		InitialDiskRatio *float64 `json:"initial_disk_allocation_ratio"`
 	} `json:"DEFAULT"`
 	// numbers has every option of [filter_scheduler] that is a number.
 	numbers map[string]float64
@@ -143,13 +143,20 @@ func (c *goldenConfig) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// bundledGolden are the cases that come with the source.
+const bundledGolden = "testdata/nova-filters.jsonl.gz"
+
 // loadGolden reads the bundled cases, or those of CELLGATE_GOLDEN.
 func loadGolden(t *testing.T) []*goldenCase {
 	t.Helper()
-	name := os.Getenv("CELLGATE_GOLDEN")
-	if name == "" {
-		name = "testdata/nova-filters.jsonl.gz"
+	if name := os.Getenv("CELLGATE_GOLDEN"); name != "" {
+		return loadCases(t, name)
 	}
+	return loadCases(t, bundledGolden)
+}
+
+func loadCases(t *testing.T, name string) []*goldenCase {
+	t.Helper()
 	b, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
@@ -224,9 +231,9 @@ func (c *goldenCase) hosts() ([]goldenHost, error) {
 	d := &c.Config.Default
 	o := RowOptions{
 		ServiceDownTime:     time.Duration(value(d.ServiceDownTime, 60) * float64(time.Second)),
-		CPUAllocationRatio:  first(d.CPURatio, d.InitialCPURatio, initialCPURatio),
-		RAMAllocationRatio:  first(d.RAMRatio, d.InitialRAMRatio, initialRAMRatio),
-		DiskAllocationRatio: first(d.DiskRatio, d.InitialDiskRatio, 1),
+		CPUAllocationRatio:  first(d.CPURatio, value(d.InitialCPURatio, initialCPURatio)),
+		RAMAllocationRatio:  first(d.RAMRatio, value(d.InitialRAMRatio, initialRAMRatio)),
+		DiskAllocationRatio: first(d.DiskRatio, value(d.InitialDiskRatio, 1)),
 	}
 	var out []goldenHost
 	for i := range c.ComputeNodes {

@@ -16,9 +16,20 @@ const splits = 12
 // random and demands that the plan over them picks what Nova picked from all
 // hosts. Cases without a sequence are a sequence of one.
 func TestI5_GoldenSequences(t *testing.T) {
+	all := replayCases(t, loadGolden(t), splits)
+	if bundled() && (all.of("sequences").cases < 50*splits || all.of("single picks").cases < 480*splits) {
+		t.Errorf("only %d sequences and %d single picks were compared",
+			all.of("sequences").cases/splits, all.of("single picks").cases/splits)
+	}
+}
+
+// replayCases plans every case over so many splits, and fails where the picks are
+// not Nova's.
+func replayCases(t *testing.T, cases []*goldenCase, splits uint64) scores {
+	t.Helper()
 	all := scores{}
 	oneRound, plans := 0, 0
-	for n, c := range loadGolden(t) {
+	for n, c := range cases {
 		if c.Expected.Error != nil {
 			continue
 		}
@@ -31,7 +42,7 @@ func TestI5_GoldenSequences(t *testing.T) {
 			all.of(name+": "+reason).notYet++
 			continue
 		}
-		for seed := range uint64(splits) {
+		for seed := range splits {
 			p.rnd, p.seed = rand.New(rand.NewPCG(uint64(n), seed)), seed
 			err := p.run()
 			all.count(t, name, fmt.Sprintf("%s, split %d", c.ID, seed), true, err)
@@ -41,10 +52,7 @@ func TestI5_GoldenSequences(t *testing.T) {
 	}
 	all.settle(t)
 	t.Logf("plans: %d, first pick in one round: %d", plans, oneRound)
-	if bundled() && (all.of("sequences").cases < 50*splits || all.of("single picks").cases < 480*splits) {
-		t.Errorf("only %d sequences and %d single picks were compared",
-			all.of("sequences").cases/splits, all.of("single picks").cases/splits)
-	}
+	return all
 }
 
 // replay makes a case ready; reason says what is missing to plan it.

@@ -53,6 +53,8 @@ func (s scores) count(t *testing.T, name, id string, says bool, err error) {
 	if x.first == "" {
 		x.first = id + ": " + err.Error()
 	}
+	// One line each, for who runs a file of their own.
+	t.Logf("%s: %s: %v", name, id, err)
 }
 
 func (s scores) String() string {
@@ -70,8 +72,7 @@ func (s scores) String() string {
 	return b.String()
 }
 
-// settle fails for every disagreement, and when a bundled file has a thing that
-// was compared nowhere.
+// settle fails for every disagreement.
 func (s scores) settle(t *testing.T) {
 	t.Helper()
 	t.Logf("%d things compared:%v", len(s), s)
@@ -80,7 +81,14 @@ func (s scores) settle(t *testing.T) {
 		if x.agree < x.cases {
 			t.Errorf("%s: %d of %d disagree; the first is %s", name, x.cases-x.agree, x.cases, x.first)
 		}
-		if bundled() && x.cases == 0 && x.notYet == 0 {
+	}
+}
+
+// complete fails when a thing was compared nowhere.
+func (s scores) complete(t *testing.T) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		if x := s[name]; x.cases == 0 && x.notYet == 0 {
 			t.Errorf("%s: no case", name)
 		}
 	}
@@ -90,20 +98,23 @@ func (s scores) settle(t *testing.T) {
 // enabled filters together, weights, order and raw weights, the picks of
 // sequences, and errors. CELLGATE_GOLDEN names another file.
 func TestGolden(t *testing.T) {
-	all := goldenScores(t)
+	all := goldenScores(t, loadGolden(t))
 	all.settle(t)
-	if bundled() && all.of("(cases)").cases != 600 {
-		t.Errorf("%d cases, 600 are bundled", all.of("(cases)").cases)
+	if bundled() {
+		all.complete(t)
+		if n := all.of("(cases)").cases; n != 600 {
+			t.Errorf("%d cases, 600 are bundled", n)
+		}
 	}
 }
 
-func goldenScores(t *testing.T) scores {
+func goldenScores(t *testing.T, cases []*goldenCase) scores {
 	t.Helper()
 	all := scores{}
 	for _, f := range filtersAlone {
 		all.of(f)
 	}
-	for _, c := range loadGolden(t) {
+	for _, c := range cases {
 		g := goldenRun{T: t, c: c, all: all}
 		all.count(t, "(cases)", c.ID, true, g.run())
 		if g.partly {
@@ -136,7 +147,11 @@ func (g *goldenRun) run() error {
 		return fmt.Errorf("translation: %w", err)
 	}
 	if e := g.c.Expected.Error; e != nil && e.Stage == schedule.StageHostStates {
-		return g.note("(host states raise)", true, g.raises(e, g.c.rules([]string{schedule.HostFilter}, nil)))
+		err := g.raises(e, g.c.rules([]string{schedule.HostFilter}, nil))
+		if err != nil && g.failsAs(e.Class) {
+			err = nil // Nova reads the rows of several hosts in no order.
+		}
+		return g.note("(host states raise)", true, err)
 	}
 	if got := keys(g.hosts); !slices.Equal(got, g.c.Expected.Hosts) {
 		err = fmt.Errorf("hosts %v, want %v", got, g.c.Expected.Hosts)
@@ -148,6 +163,18 @@ func (g *goldenRun) run() error {
 		}
 	}
 	return bad
+}
+
+// failsAs reports whether reading some host's row raises the exception.
+func (g *goldenRun) failsAs(class string) bool {
+	return slices.ContainsFunc(g.hosts, func(h goldenHost) bool {
+		for _, exception := range h.Facts.Failed {
+			if strings.HasPrefix(exception, class+": ") {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 func (g *goldenRun) note(name string, says bool, err error) error {

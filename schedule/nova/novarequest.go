@@ -56,9 +56,15 @@ var placingHints = []string{"same_host", "different_host", "build_near_host_ip",
 // types of ImageMetaProps. Names it does not know do not count in Nova.
 func (f *findings) properties(s *Spec) []schedule.Property {
 	var out []schedule.Property
+	if adapter, ok := s.ImageProperties["vmware_adaptertype"]; ok {
+		out = adapterProperties(adapter, s.ImageProperties)
+	}
 	for _, key := range sortedKeys(s.ImageProperties) {
 		value, name := s.ImageProperties[key], key
 		if current, ok := legacyProperties[key]; ok {
+			if _, both := s.ImageProperties[current]; both {
+				continue // The current name counts.
+			}
 			name = current
 		}
 		kind, ok := propertyKinds[name]
@@ -83,6 +89,23 @@ func (f *findings) properties(s *Spec) []schedule.Property {
 		}
 		out = append(out, p)
 	}
+	return out
+}
+
+// adapterProperties is what the old name vmware_adaptertype stands for, unless the
+// current names say otherwise.
+func adapterProperties(adapter string, given map[string]string) (out []schedule.Property) {
+	add := func(name, text string) {
+		if _, ok := given[name]; !ok {
+			out = append(out, schedule.Property{Name: name, Text: text, Zero: text == ""})
+		}
+	}
+	if adapter == "ide" {
+		add("hw_disk_bus", "ide")
+		return out
+	}
+	add("hw_disk_bus", "scsi")
+	add("hw_scsi_model", adapter)
 	return out
 }
 

@@ -1,6 +1,7 @@
 package nova
 
 import (
+	"slices"
 	"testing"
 
 	"cellgate/schedule"
@@ -55,5 +56,47 @@ func TestNovaRequest(t *testing.T) {
 	}
 	if got, want := dump(got), dump(want); got != want {
 		t.Errorf("Nova's part\n got %s\nwant %s", got, want)
+	}
+}
+
+// Image properties of Glance count by the names that Nova has for them now; a name
+// that Nova does not know is not there.
+func TestImagePropertiesByTheirOldNames(t *testing.T) {
+	s := Spec{Path: "request_spec", Flavor: Flavor{Name: "m1", VCPUs: 1, MemoryMB: 512}}
+	s.ImageProperties = map[string]string{
+		"architecture": "i686", "hw_architecture": "amd64", "vmware_adaptertype": "lsiLogic", "bdm_v2": "yes", "mine": "x",
+		"hypervisor_version_requires": ">=6.0",
+	}
+	r, _, err := Compile(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, p := range r.Nova.Image.Properties {
+		got[p.Name] += p.Text
+	}
+	want := map[string]string{
+		"hw_architecture": "x86_64", "hw_disk_bus": "scsi", "hw_scsi_model": "lsiLogic", "img_bdm_v2": "True",
+		"img_hv_requested_version": ">=6.0",
+	}
+	if dump(got) != dump(want) {
+		t.Errorf("got %s, want %s", dump(got), dump(want))
+	}
+}
+
+// A group from before policies decides nothing, and the answer says so.
+func TestGroupsWithoutAPolicy(t *testing.T) {
+	for _, policy := range []any{nil, "legacy"} {
+		m := primitive(t)
+		put(m, "/instance_group", object1("InstanceGroup", "1.11", map[string]any{
+			"uuid": "1a000000-0000-4000-8000-000000000002", "policy": policy, "members": []any{}, "hosts": []any{},
+		}))
+		tr, err := FromPrimitive(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tr.Request.Group != nil || !slices.Contains(tr.Ignored, "nova_request_spec.instance_group") {
+			t.Errorf("policy %v: group %v, ignored %v", policy, tr.Request.Group, tr.Ignored)
+		}
 	}
 }

@@ -157,9 +157,12 @@ func (s *Spec) image(spec *object) {
 		for _, k := range sortedKeys(props.data) {
 			if v := props.get(k); v != nil && k != "traits_required" {
 				s.ImageProperties[k] = propertyText(v)
-				p := schedule.Property{Name: k}
-				p.Text, p.Zero = pythonText(v)
-				s.Typed = append(s.Typed, p)
+				// As in Nova, a name that ImageMetaProps lacks is not there.
+				if _, known := propertyKinds[k]; known {
+					p := schedule.Property{Name: k}
+					p.Text, p.Zero = pythonText(v)
+					s.Typed = append(s.Typed, p)
+				}
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package nova
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -95,6 +94,7 @@ func HostFromRows(n *ComputeNode, s *Service, in []schedule.Aggregate, now time.
 	}
 	if n.FreeDiskGB == nil {
 		h.Facts.Unfilled = true
+		delete(h.Facts.Failed, "metrics") // Nova does not read them.
 		return h, nil
 	}
 	h.View = n.view(o, h.Facts)
@@ -154,8 +154,14 @@ func (n *ComputeNode) view(o RowOptions, f *schedule.Facts) schedule.View {
 		FreeDiskMB:        free * 1024,
 		HypervisorVersion: n.HypervisorVersion,
 	}
-	if err := readStats(&v, n.Stats); err != nil && f.Failed["stats"] == "" {
-		fail(f, "stats", "ValueError: "+err.Error())
+	for _, c := range []struct {
+		key string
+		to  *int64
+	}{{"num_instances", &v.NumInstances}, {"io_workload", &v.NumIOOps}, {"failed_builds", &v.FailedBuilds}} {
+		var exception string
+		if *c.to, exception = f.Counter(c.key); exception != "" && f.Failed["stats"] == "" {
+			fail(f, "stats", exception)
+		}
 	}
 	var err error
 	if v.PCIFree, err = pciFree(n.PCIStats); err != nil {
@@ -170,40 +176,6 @@ func ratio(own *float64, option float64) float64 {
 		return *own
 	}
 	return option
-}
-
-// readStats reads the counters out of the stats column: a JSON object whose values
-// are numbers or their text.
-func readStats(v *schedule.View, text *string) error {
-	if text == nil || *text == "" {
-		return nil
-	}
-	var stats map[string]any
-	if err := json.Unmarshal([]byte(*text), &stats); err != nil {
-		return err
-	}
-	for key, to := range map[string]*int64{
-		"num_instances": &v.NumInstances,
-		"io_workload":   &v.NumIOOps,
-		"failed_builds": &v.FailedBuilds,
-	} {
-		switch x := stats[key].(type) {
-		case nil:
-		case string:
-			n, err := strconv.ParseInt(x, 10, 64)
-			if err != nil {
-				return fmt.Errorf("%s: %q is no integer", key, x)
-			}
-			*to = n
-		default:
-			n, problem := integer(x)
-			if problem != "" {
-				return fmt.Errorf("%s: %s", key, problem)
-			}
-			*to = n
-		}
-	}
-	return nil
 }
 
 // pciFree adds up the free devices of the pools: a PciDevicePoolList primitive,

@@ -1,0 +1,259 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// maxJSONDepth bounds how deep lists and objects stand in each other.
+const maxJSONDepth = 500
+
+// parseJSON reads a JSON text as Python's json.loads does, which takes more than
+// the standard: NaN, Infinity and -Infinity are numbers. Half a surrogate pair
+// becomes U+FFFD. The error is one line.
+func parseJSON(s string) (value, error) {
+	p := jsonReader{s: s}
+	v, err := p.value(0)
+	if err != nil {
+		return value{}, err
+	}
+	if p.skip(); p.at < len(s) {
+		return value{}, p.fail("more follows the first value")
+	}
+	return v, nil
+}
+
+type jsonReader struct {
+	s  string
+	at int
+}
+
+func (p *jsonReader) fail(what string) error { return fmt.Errorf("%s at byte %d", what, p.at) }
+
+func (p *jsonReader) skip() {
+	for p.at < len(p.s) && strings.IndexByte(" \t\n\r", p.s[p.at]) >= 0 {
+		p.at++
+	}
+}
+
+// next is the next byte that is no space; 0 at the end.
+func (p *jsonReader) next() byte {
+	if p.skip(); p.at < len(p.s) {
+		return p.s[p.at]
+	}
+	return 0
+}
+
+func (p *jsonReader) word(w string) bool {
+	if strings.HasPrefix(p.s[p.at:], w) {
+		p.at += len(w)
+		return true
+	}
+	return false
+}
+
+var errJSONDepth = errors.New("nested too deep")
+
+func (p *jsonReader) value(depth int) (value, error) {
+	if depth > maxJSONDepth {
+		return value{}, errJSONDepth
+	}
+	switch c := p.next(); {
+	case c == '"':
+		s, err := p.text()
+		return textValue(s), err
+	case c == '[':
+		return p.list(depth)
+	case c == '{':
+		return p.object(depth)
+	case p.word("null"):
+		return value{}, nil
+	case p.word("true"):
+		return boolValue(true), nil
+	case p.word("false"):
+		return boolValue(false), nil
+	case p.word("NaN"):
+		return floatValue(math.NaN()), nil
+	case p.word("Infinity"):
+		return floatValue(math.Inf(1)), nil
+	case p.word("-Infinity"):
+		return floatValue(math.Inf(-1)), nil
+	}
+	return p.number()
+}
+
+func (p *jsonReader) list(depth int) (value, error) {
+	v := value{kind: list}
+	p.at++
+	if p.next() == ']' {
+		p.at++
+		return v, nil
+	}
+	for {
+		e, err := p.value(depth + 1)
+		if err != nil {
+			return value{}, err
+		}
+		v.list = append(v.list, e)
+		switch p.next() {
+		case ',':
+			p.at++
+		case ']':
+			p.at++
+			return v, nil
+		default:
+			return value{}, p.fail("no comma")
+		}
+	}
+}
+
+func (p *jsonReader) object(depth int) (value, error) {
+	v := value{kind: object, dict: &dict{v: map[string]value{}}}
+	p.at++
+	if p.next() == '}' {
+		p.at++
+		return v, nil
+	}
+	for {
+		if p.next() != '"' {
+			return value{}, p.fail("no key")
+		}
+		key, err := p.text()
+		if err != nil {
+			return value{}, err
+		}
+		if p.next() != ':' {
+			return value{}, p.fail("no colon")
+		}
+		p.at++
+		e, err := p.value(depth + 1)
+		if err != nil {
+			return value{}, err
+		}
+		v.dict.set(key, e)
+		switch p.next() {
+		case ',':
+			p.at++
+		case '}':
+			p.at++
+			return v, nil
+		default:
+			return value{}, p.fail("no comma")
+		}
+	}
+}
+
+// number reads -?(0|[1-9][0-9]*)(.[0-9]+)?([eE][-+]?[0-9]+)?, an integer when it
+// has neither point nor exponent.
+func (p *jsonReader) number() (value, error) {
+	from := p.at
+	digits := func() (n int) {
+		for p.at < len(p.s) && digit(p.s[p.at]) {
+			p.at++
+			n++
+		}
+		return n
+	}
+	p.word("-")
+	if !p.word("0") && digits() == 0 {
+		p.at = from
+		return value{}, p.fail("no value")
+	}
+	end := p.at
+	if p.word(".") {
+		if digits() == 0 {
+			p.at = end // As in Python: the number ends before.
+		} else {
+			end = p.at
+		}
+	}
+	if p.at == end && (p.word("e") || p.word("E")) {
+		if !p.word("-") {
+			p.word("+")
+		}
+		if digits() == 0 {
+			p.at = end
+		}
+	}
+	return numberValue(p.s[from:p.at]), nil
+}
+
+// text reads what stands between quotes.
+func (p *jsonReader) text() (string, error) {
+	p.at++
+	from := p.at
+	for p.at < len(p.s) && p.s[p.at] >= ' ' && p.s[p.at] != '"' && p.s[p.at] != '\\' {
+		p.at++
+	}
+	if p.at < len(p.s) && p.s[p.at] == '"' {
+		p.at++
+		return p.s[from : p.at-1], nil // Most have no escape.
+	}
+	b := []byte(p.s[from:p.at])
+	for p.at < len(p.s) {
+		c := p.s[p.at]
+		p.at++
+		switch {
+		case c == '"':
+			return string(b), nil
+		case c < ' ':
+			p.at--
+			return "", p.fail("a control character in a text")
+		case c != '\\':
+			b = append(b, c)
+			continue
+		}
+		r, ok := p.escape()
+		if !ok {
+			return "", p.fail("no such escape")
+		}
+		b = utf8.AppendRune(b, r)
+	}
+	return "", p.fail("a text without end")
+}
+
+// escape reads what follows a backslash.
+func (p *jsonReader) escape() (rune, bool) {
+	if p.at >= len(p.s) {
+		return 0, false
+	}
+	c := p.s[p.at]
+	p.at++
+	if i := strings.IndexByte(`"\/bfnrt`, c); i >= 0 {
+		return rune("\"\\/\b\f\n\r\t"[i]), true
+	}
+	if c != 'u' {
+		return 0, false
+	}
+	r, ok := p.hex()
+	if !ok || !utf16.IsSurrogate(r) || !strings.HasPrefix(p.s[p.at:], `\u`) {
+		return r, ok
+	}
+	after := p.at
+	p.at += 2
+	low, ok := p.hex()
+	if both := utf16.DecodeRune(r, low); ok && both != utf8.RuneError {
+		return both, true
+	}
+	p.at = after
+	return r, true
+}
+
+func (p *jsonReader) hex() (rune, bool) {
+	if p.at+4 > len(p.s) {
+		return 0, false
+	}
+	for _, c := range []byte(p.s[p.at : p.at+4]) {
+		if strings.IndexByte("0123456789abcdefABCDEF", c) < 0 {
+			return 0, false
+		}
+	}
+	n, _ := strconv.ParseUint(p.s[p.at:p.at+4], 16, 16) // Four digits.
+	p.at += 4
+	return rune(n), true
+}

@@ -1,0 +1,104 @@
+package schedule
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+)
+
+// What Python's json.loads takes and refuses.
+func TestJSONAsPythonReadsIt(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{`null`, "None"},
+		{` [1, 2.0 , "x"] `, "[1, 2.0, 'x']"},
+		{`{"a": NaN, "b": [Infinity, -Infinity]}`, "{'a': nan, 'b': [inf, -inf]}"},
+		{`{"a": 1, "b": 2, "a": 3}`, "{'a': 3, 'b': 2}"},
+		{`-0`, "0"},
+		{`-0.0`, "-0.0"},
+		{`1E3`, "1000.0"},
+		{`1e400`, "inf"},
+		{`123456789012345678901234567890`, "123456789012345678901234567890"},
+		{`"\u00e9\ud83d\ude00\"\/"`, "é😀\"/"},
+		{`"\ud83d x"`, "\ufffd x"},
+		{`"\ud83d\u0041"`, "\ufffdA"},
+		{`""`, ""},
+		{`[[], {}]`, "[[], {}]"},
+	} {
+		v, err := parseJSON(c.text)
+		if err != nil || v.String() != c.want {
+			t.Errorf("%s: %q %v, want %q", c.text, v.String(), err, c.want)
+		}
+	}
+	for _, bad := range []string{
+		"", " ", "x", "[", "[1,]", `{"a": 1,}`, `{"a" 1}`, `{a: 1}`, "{'a': 1}", "01", "1.", ".5", "+1", "- 1", "1e", "[1 2]", `"`, `"\x"`,
+		`"\u12"`, "\"\t\"", "nan", "tru", "[] []", "\ufeff1", strings.Repeat("[", 100000), "{", `{"a"`, `{"a":`, `"\`, "-",
+	} {
+		if v, err := parseJSON(bad); err == nil {
+			t.Errorf("%.20q is read as %s", bad, v.String())
+		}
+	}
+}
+
+// FuzzJSON holds that what the standard's decoder takes is read to the same values,
+// and that what is refused by it but read here has one of Python's own words.
+func FuzzJSON(f *testing.F) {
+	for _, s := range []string{`{"a": [1, 2.5e3, "x\n", null, true]}`, `[NaN]`, `"\ud83d\ude00"`, `-0.0`, `{"a":1,"a":2}`, `[`, `1.`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := parseJSON(s)
+		d := json.NewDecoder(strings.NewReader(s))
+		d.UseNumber()
+		var want any
+		standard := json.Valid([]byte(s)) && d.Decode(&want) == nil
+		switch {
+		case standard && err != nil && err != errJSONDepth:
+			t.Errorf("%q: %v", s, err)
+		case !standard && err == nil && !strings.Contains(s, "NaN") && !strings.Contains(s, "Infinity"):
+			t.Errorf("%q is read as %s", s, got.String())
+		case standard && err == nil && !sameJSON(&got, want):
+			t.Errorf("%q: %s, want %v", s, got.String(), want)
+		}
+	})
+}
+
+func sameJSON(v *value, want any) bool {
+	switch w := want.(type) {
+	case nil:
+		return v.kind == absent
+	case bool:
+		return v.kind == boolean && (v.i != 0) == w
+	case string:
+		// The decoder replaces bytes that are no UTF-8.
+		return v.kind == text && strings.ToValidUTF8(v.s, "\ufffd") == strings.ToValidUTF8(w, "\ufffd") ||
+			v.kind == text && strings.Contains(w, "\ufffd")
+	case json.Number:
+		n, ok := v.number()
+		f, _ := w.Float64() // Beyond range: infinite, as here.
+		return ok && (n == f || math.Abs(n-f) <= math.Abs(f)*1e-15)
+	case []any:
+		if v.kind != list || len(v.list) != len(w) {
+			return false
+		}
+		for i := range w {
+			if !sameJSON(&v.list[i], w[i]) {
+				return false
+			}
+		}
+		return true
+	case map[string]any:
+		if v.kind != object {
+			return false
+		}
+		for k, x := range w {
+			if got, ok := v.dict.v[k]; ok && !sameJSON(&got, x) {
+				return false
+			} else if !ok && !strings.Contains(k, "\ufffd") {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}

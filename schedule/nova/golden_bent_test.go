@@ -1,0 +1,86 @@
+package nova
+
+import (
+	"bytes"
+	"compress/gzip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// bentGolden are cases that testdata/bend_cases.py drew and testdata/nova_answers.py
+// had Nova 26.2.2 answer: odd texts, numbers, names and rows, which the bundled
+// cases have few of. CELLGATE_BEND=N writes N anew where Nova is installed.
+const bentGolden = "testdata/nova-bent.jsonl.gz"
+
+func TestGoldenBent(t *testing.T) {
+	if n, err := strconv.Atoi(os.Getenv("CELLGATE_BEND")); err == nil {
+		b := askBent(t, n, 1)
+		if err := os.WriteFile(bentGolden, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compareBent(t, bentGolden, 500)
+}
+
+// New cases every time, answered by the Nova that is installed.
+func TestGoldenAgainstNova(t *testing.T) {
+	n, seed := 40, time.Now().UnixNano()%1_000_000
+	if os.Getenv("CELLGATE_LONG") != "" {
+		n = 1500
+	}
+	name := filepath.Join(t.TempDir(), "bent.jsonl.gz")
+	if err := os.WriteFile(name, askBent(t, n, seed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	compareBent(t, name, n*3/4)
+	if t.Failed() {
+		t.Logf("seed %d", seed)
+	}
+}
+
+func compareBent(t *testing.T, name string, least int) {
+	t.Helper()
+	cases := loadCases(t, name)
+	if len(cases) < least {
+		t.Errorf("%d cases, at least %d are to be there", len(cases), least)
+	}
+	goldenScores(t, cases).settle(t)
+	replayCases(t, cases, 1)
+}
+
+// askBent draws cases and has Nova answer them; what Nova takes for no request is
+// left out. It skips the test where there is no Nova.
+func askBent(t *testing.T, n int, seed int64) []byte {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: Nova takes seconds to start")
+	}
+	const python = "/usr/bin/python3"
+	if out, err := exec.CommandContext(t.Context(), python, "-c", "import nova.scheduler.utils").CombinedOutput(); err != nil {
+		t.Skipf("Nova cannot be asked (apt install python3-nova): %v: %.200s", err, out)
+	}
+	run := func(stdin []byte, args ...string) []byte {
+		cmd := exec.CommandContext(t.Context(), python, args...)
+		var stderr bytes.Buffer
+		cmd.Stdin, cmd.Stderr = bytes.NewReader(stdin), &stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%v: %v: %.2000s", args, err, stderr.String())
+		}
+		return out
+	}
+	cases := run(nil, "testdata/bend_cases.py", bundledGolden, strconv.Itoa(n), strconv.FormatInt(seed, 10))
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(run(cases, "-W", "ignore", "testdata/nova_answers.py")); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
