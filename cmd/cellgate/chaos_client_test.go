@@ -36,6 +36,11 @@ type chaosCount struct {
 	Cut       int64 `json:"cut"`
 	Confirmed int64 `json:"confirmed"`
 	Released  int64 `json:"released"`
+	// GivenUp calls ran out of a deadline of milliseconds; Beside were sent while the
+	// same request ran, and Differed had another answer than that one.
+	GivenUp  int64 `json:"given_up"`
+	Beside   int64 `json:"beside"`
+	Differed int64 `json:"differed"`
 }
 
 type chaosClient struct {
@@ -43,7 +48,7 @@ type chaosClient struct {
 	log   *noteLog
 	gate  gate
 	count struct {
-		inFlight, sent, acknowledged, refused, unanswered, cut, confirmed, released atomic.Int64
+		inFlight, sent, acknowledged, refused, unanswered, cut, confirmed, released, givenUp, beside, differed atomic.Int64
 	}
 }
 
@@ -148,6 +153,7 @@ func (c *chaosClient) counted() chaosCount {
 	return chaosCount{
 		InFlight: n.inFlight.Load(), Sent: n.sent.Load(), Acknowledged: n.acknowledged.Load(), Refused: n.refused.Load(),
 		Unanswered: n.unanswered.Load(), Cut: n.cut.Load(), Confirmed: n.confirmed.Load(), Released: n.released.Load(),
+		GivenUp: n.givenUp.Load(), Beside: n.beside.Load(), Differed: n.differed.Load(),
 	}
 }
 
@@ -194,8 +200,10 @@ func (w *chaosWorker) run() {
 }
 
 // call does one call; the client's in-flight count includes it.
-func (w *chaosWorker) call(do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), w.Within)
+func (w *chaosWorker) call(do func(context.Context) error) error { return w.callWithin(w.Within, do) }
+
+func (w *chaosWorker) callWithin(within time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	w.count.inFlight.Add(1)
 	defer w.count.inFlight.Add(-1)
@@ -234,13 +242,14 @@ func (w *chaosWorker) rest(d time.Duration) bool {
 func (w *chaosWorker) ask(id string, req chaosRequest) []noteClaim {
 	// A later attempt may be answered with what the first one claimed.
 	sent := time.Now()
+	// A hurried call that is answered is one whose answer the caller did not wait for.
+	for _, within := range req.hurried {
+		if _, err := w.sends(within, req); err != nil {
+			w.count.givenUp.Add(1)
+		}
+	}
 	for {
-		var resp *cellgatev1.SelectDestinationsResponse
-		w.count.sent.Add(1)
-		err := w.call(func(ctx context.Context) (err error) {
-			resp, err = w.scheduler.SelectDestinations(ctx, req.SelectDestinationsRequest)
-			return err
-		})
+		resp, err := w.sendsBeside(req)
 		switch kind := fault.KindOf(err); {
 		case err == nil:
 			n := acknowledged(id, sent, resp)
@@ -262,6 +271,40 @@ func (w *chaosWorker) ask(id string, req chaosRequest) []noteClaim {
 			return nil
 		}
 	}
+}
+
+// sends does one call of a request.
+func (w *chaosWorker) sends(within time.Duration, req chaosRequest) (resp *cellgatev1.SelectDestinationsResponse, err error) {
+	w.count.sent.Add(1)
+	err = w.callWithin(within, func(ctx context.Context) (err error) {
+		resp, err = w.scheduler.SelectDestinations(ctx, req.SelectDestinationsRequest)
+		return err
+	})
+	return resp, err
+}
+
+// sendsBeside does a call of a request, and others of the same at once if it is to.
+// They are answered alike; but when a cell is not there for all of them they may not
+// be, and then a last call finds which claims stand.
+func (w *chaosWorker) sendsBeside(req chaosRequest) (*cellgatev1.SelectDestinationsResponse, error) {
+	others := make([]*cellgatev1.SelectDestinationsResponse, req.beside)
+	var all sync.WaitGroup
+	for i := range others {
+		all.Go(func() {
+			w.count.beside.Add(1)
+			// Of an error the first call hears too, or it is answered.
+			others[i], _ = w.sends(w.Within, req)
+		})
+	}
+	resp, err := w.sends(w.Within, req)
+	all.Wait()
+	for _, other := range others {
+		if err == nil && other != nil && essence(other) != essence(resp) {
+			w.count.differed.Add(1)
+			return w.sends(w.Within, req)
+		}
+	}
+	return resp, err
 }
 
 // passing: an error of a system parts of which are not there. A claim may exist.

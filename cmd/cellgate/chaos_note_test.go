@@ -50,6 +50,9 @@ type noteClaim struct {
 	Claim    string `json:"claim"`
 	Cell     string `json:"cell"`
 	Host     string `json:"host"`
+	// Expires is the end of its lease by the answer, in store time; zero for a claim
+	// that had none.
+	Expires time.Time `json:"expires,omitzero"`
 }
 
 // noteLog appends notes durably; notes that come while the file is synced go

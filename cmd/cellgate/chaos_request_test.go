@@ -34,6 +34,11 @@ type chaosRequest struct {
 	confirm, release bool
 	// insist: the client asks again until there is an answer.
 	insist bool
+	// hurried are deadlines of calls that come first, one after the other at once, and
+	// are given up when they pass.
+	hurried []time.Duration
+	// beside is how many more calls of the request are sent at the same time.
+	beside int
 }
 
 // chaosRequests starts the ids of all requests of the client.
@@ -63,6 +68,14 @@ func (l chaosLoad) request(id string) chaosRequest {
 		r.release = true
 	case n < 75:
 		r.ttl = l.Short
+	}
+	switch n := dice.IntN(100); {
+	case n < 25:
+		for range 1 + dice.IntN(3) {
+			r.hurried = append(r.hurried, time.Duration(1+dice.IntN(50))*time.Millisecond)
+		}
+	case n < 40:
+		r.beside = 1 + dice.IntN(2)
 	}
 	r.SelectDestinationsRequest = &cellgatev1.SelectDestinationsRequest{
 		RequestId: id, ReturnAlternates: dice.IntN(4) == 0, ClaimTtl: durationpb.New(r.ttl),
@@ -101,7 +114,11 @@ func acknowledged(id string, sent time.Time, resp *cellgatev1.SelectDestinations
 	n := note{Kind: noteAcknowledged, Request: id, Sent: sent, Essence: essence(resp)}
 	for _, d := range resp.GetDestinations() {
 		s := d.GetSelected()
-		n.Claims = append(n.Claims, noteClaim{Consumer: d.GetInstanceUuid(), Claim: s.GetClaimId(), Cell: s.GetCell(), Host: s.GetServiceHost()})
+		c := noteClaim{Consumer: d.GetInstanceUuid(), Claim: s.GetClaimId(), Cell: s.GetCell(), Host: s.GetServiceHost()}
+		if s.GetClaimExpiresAt() != nil {
+			c.Expires = s.GetClaimExpiresAt().AsTime()
+		}
+		n.Claims = append(n.Claims, c)
 	}
 	return n
 }

@@ -76,7 +76,7 @@ func TestI3_I4_I8_KilledAtRandomMoments(t *testing.T) {
 	p.load.Addr, p.load.Log = s.api, filepath.Join(t.TempDir(), "acknowledged.jsonl")
 	load := startLoad(t, p.load)
 	run := &chaosRun{plan: p, realSystem: s, client: load, told: newPromises(p.load), dice: dice}
-	rows := newTable(&run.table, "ROUND", "KILLED", "AFTER", "IN FLIGHT", "ACKNOWLEDGED", "CONFIRMED", "REFUSED", "NO ANSWER", "DUE", "FOUND", "REPEATED", "EQUAL", "LEFTOVER", "READY IN", "TIME")
+	rows := newTable(&run.table, "ROUND", "KILLED", "AFTER", "IN FLIGHT", "ACKNOWLEDGED", "CONFIRMED", "REFUSED", "NO ANSWER", "GIVEN UP", "BESIDE", "DIFFERED", "DUE", "FOUND", "REPEATED", "EQUAL", "LEFTOVER", "READY IN", "TIME")
 	for n := range p.rounds {
 		run.round(n, rows)
 		if t.Failed() {
@@ -147,6 +147,7 @@ func (r *chaosRun) round(n int, rows *table) {
 	}
 	r.awaitReady(60 * time.Second)
 	ready := time.Since(killed)
+	r.told.scanning = time.Now()
 	hold(r.t.Context(), 300*time.Millisecond) // some load on what came back
 	count := r.client.tell("pause")
 	paused := time.Now()
@@ -181,11 +182,14 @@ func (r *chaosRun) round(n int, rows *table) {
 	if repeated != equal {
 		r.t.Errorf("round %d: %d of %d repeated requests had another answer", n+1, repeated-equal, repeated)
 	}
+	if count.GivenUp == r.before.GivenUp || count.Beside == r.before.Beside {
+		r.t.Errorf("round %d: no call was given up, or none sent twice: %+v", n+1, count)
+	}
 	if v.Due == 0 || repeated == 0 {
 		r.t.Errorf("round %d: %d claims to find and %d requests to repeat: nothing was tested", n+1, v.Due, repeated)
 	}
 	b := r.before
-	rows.row(n+1, what, after.Round(10*time.Millisecond), inFlight, count.Acknowledged-b.Acknowledged, count.Confirmed-b.Confirmed, count.Refused-b.Refused, count.Unanswered-b.Unanswered,
+	rows.row(n+1, what, after.Round(10*time.Millisecond), inFlight, count.Acknowledged-b.Acknowledged, count.Confirmed-b.Confirmed, count.Refused-b.Refused, count.Unanswered-b.Unanswered, count.GivenUp-b.GivenUp, count.Beside-b.Beside, count.Differed-b.Differed,
 		v.Due+settled.Due, v.Found+settled.Found, repeated, equal, settled.Leftover, ready.Round(10*time.Millisecond), time.Since(began).Round(100*time.Millisecond))
 	r.before = count
 }

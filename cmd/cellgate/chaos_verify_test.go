@@ -30,6 +30,8 @@ type promises struct {
 	// instance was placed anew after its lease.
 	answers map[string]note
 	odd     []string
+	// scanning is since when every cell ends leases.
+	scanning time.Time
 }
 
 func newPromises(l chaosLoad) *promises {
@@ -83,7 +85,16 @@ func (c *promise) due(at time.Time) bool {
 	if c.released || c.releasing {
 		return false
 	}
-	return c.confirmed || at.Before(c.sent.Add(c.ttl-leaseEarly))
+	return c.confirmed || at.Before(c.leased().Add(-leaseEarly))
+}
+
+// leased is the end of the claim's lease: as it was answered, else counted from when
+// the request was sent.
+func (c *promise) leased() time.Time {
+	if c.Expires.IsZero() {
+		return c.sent.Add(c.ttl)
+	}
+	return c.Expires
 }
 
 // stays: a claim without a lease, or perhaps without one.
@@ -109,7 +120,7 @@ func (p *promises) compare(live map[string]*cellgatev1.Claim, at, listed time.Ti
 	for _, id := range sortedKeys(p.claims) {
 		c, l := p.claims[id], live[id]
 		what := fmt.Sprintf("claim %s (request %s, instance %s, %s on %s)", id, c.request, c.Consumer, c.Cell, c.Host)
-		if !c.ended.IsZero() && (c.confirmed || c.ended.Before(c.sent.Add(c.ttl-leaseEarly))) {
+		if !c.ended.IsZero() && (c.confirmed || c.ended.Before(c.leased().Add(-leaseEarly))) {
 			v.bad("%s: a confirm was told that it had ended %v after it was asked for; its lease is %v", what, c.ended.Sub(c.sent), c.ttl)
 		}
 		due := c.due(listed) && c.ended.IsZero()
@@ -140,6 +151,15 @@ func (p *promises) compare(live map[string]*cellgatev1.Claim, at, listed time.Ti
 	return v
 }
 
+// overdue reports whether a claim's lease should have been ended by a time.
+func (p *promises) overdue(l *cellgatev1.Claim, at time.Time) bool {
+	over := l.GetExpiresAt().AsTime()
+	if over.Before(p.scanning) {
+		over = p.scanning
+	}
+	return at.After(over.Add(leaseLate))
+}
+
 // strangers looks at live claims nobody was told of, and at instances with two.
 func (p *promises) strangers(v *finding, live map[string]*cellgatev1.Claim, at time.Time, settled bool) {
 	of := map[string][]string{}
@@ -163,6 +183,9 @@ func (p *promises) strangers(v *finding, live map[string]*cellgatev1.Claim, at t
 		switch {
 		case l.GetState() != cellgatev1.ClaimState_PENDING:
 			v.bad("%s is %s", what, l.GetState())
+			v.Leftover++
+		case p.overdue(l, at):
+			v.bad("%s is still there at %v; its lease was to end at %v", what, at, l.GetExpiresAt().AsTime())
 			v.Leftover++
 		case settled:
 			v.bad("%s is still there; its lease is to end at %v", what, l.GetExpiresAt().AsTime())
