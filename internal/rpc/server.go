@@ -36,6 +36,14 @@ const (
 	aged    = 10 * time.Minute
 )
 
+// Windows of flow control. They are fixed: gRPC would otherwise find them out by a
+// ping with every answer, which costs as much as a small call itself. What a stream
+// may hold that nobody reads yet is streamWindow.
+const (
+	streamWindow = 512 << 10
+	connWindow   = 2 << 20
+)
+
 // Guarded makes a server ask check about every call before its request is
 // validated: an error refuses the call. On a stream it is asked again, with again
 // set, for every message that comes.
@@ -69,6 +77,8 @@ func NewServer(log *slog.Logger, extra ...grpc.ServerOption) *grpc.Server {
 		grpc.MaxRecvMsgSize(hardLimit),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connWindow),
 		grpc.ConnectionTimeout(handshakeWithin),
 		grpc.ChainUnaryInterceptor(serveUnary(log, guard)),
 		grpc.ChainStreamInterceptor(serveStream(log, guard)),
