@@ -17,18 +17,19 @@ import (
 )
 
 const (
-	// maxBatches is how many ProposeBatch calls to one cell run at once: one
-	// that is slow does not hold up the next. Each more makes the batches
-	// smaller, and the fixed cost of a call is that of several queries.
+	// maxBatches is how many ProposeBatch calls to one replica run at once: one
+	// that takes longer than patience does not hold up the next. Each more makes
+	// the batches smaller, and the fixed cost of a call is that of several queries.
 	maxBatches = 2
+	patience   = 5 * time.Millisecond
 	// maxBatchQueries and maxBatchBytes bound one call.
 	maxBatchQueries = 256
 	maxBatchBytes   = rpc.MaxMessageBytes / 2
 )
 
-// proposer sends queries to one replica. Queries that arrive while maxBatches
-// calls are under way wait and then go as one call: an idle replica is asked at
-// once, a busy one in batches as large as its backlog.
+// proposer sends queries to one replica. Queries that arrive while a call is under
+// way wait and then go as one call: an idle replica is asked at once, a busy one in
+// batches as large as its backlog. Who waits for a slow call goes beside it.
 type proposer struct {
 	replica *replica
 	// life bounds all calls; tasks owns the goroutines that send.
@@ -43,6 +44,8 @@ type proposer struct {
 	mu      sync.Mutex
 	queue   []*asking
 	senders int
+	// slow counts the calls under way that take longer than patience.
+	slow int
 }
 
 // asking is one query on its way.
@@ -94,14 +97,8 @@ func (p *proposer) propose(ctx, closed context.Context, q *cellv1.Query) (*cellv
 	_, a.wait = p.tel.Span(ctx, telemetry.SpanBatchWait)
 	p.mu.Lock()
 	p.queue = append(p.queue, a)
-	start := p.senders < maxBatches
-	if start {
-		p.senders++
-	}
+	p.start()
 	p.mu.Unlock()
-	if start {
-		p.tasks.Go(p.send)
-	}
 	var got proposed
 	select {
 	case got = <-a.done:
@@ -114,6 +111,15 @@ func (p *proposer) propose(ctx, closed context.Context, q *cellv1.Query) (*cellv
 		got.err = errBusy
 	}
 	return got.proposal, got.err
+}
+
+// start starts a sender when something waits that no sender will take soon. It
+// needs mu.
+func (p *proposer) start() {
+	if len(p.queue) > 0 && p.senders < min(max(1, 1+p.slow), maxBatches) {
+		p.senders++
+		p.tasks.Go(p.send)
+	}
 }
 
 // send sends batches until nothing waits.
@@ -135,7 +141,7 @@ func (p *proposer) take() []*asking {
 	var batch []*asking
 	size, n := 0, 0
 	for _, a := range p.queue {
-		bytes := proto.Size(a.query)
+		bytes := sizeOf(a.query)
 		if len(batch) == maxBatchQueries || (len(batch) > 0 && size+bytes > maxBatchBytes) {
 			break
 		}
@@ -152,6 +158,16 @@ func (p *proposer) take() []*asking {
 		p.senders--
 	}
 	return batch
+}
+
+// sizeOf is about how many bytes a query takes on the wire, and not less.
+func sizeOf(q *cellv1.Query) int {
+	const fixed, item, id = 512, 64, 40
+	size := fixed + len(q.GetPlacement()) + item*len(q.GetKnown().GetBounds()) + 2*id*len(q.GetTakes()) + id*len(q.GetConsumerUuids())
+	for _, h := range q.GetKnown().GetGroupHosts() {
+		size += item + len(h)
+	}
+	return size
 }
 
 // call does one call, which may take as long as the most patient of its queries
@@ -180,7 +196,11 @@ func (p *proposer) call(batch []*asking) {
 	ctx, cancel := context.WithDeadline(p.life, until)
 	defer cancel()
 	defer context.AfterFunc(batch[0].closed, cancel)()
+	notice := time.AfterFunc(patience, p.slows)
 	resp, err := p.replica.client.ProposeBatch(ctx, req)
+	if !notice.Stop() {
+		p.quickens()
+	}
 	p.replica.cell.tel.Called(ctx, req, time.Since(began), err)
 	if err == nil {
 		p.answered.Store(int64(time.Since(p.began)))
@@ -196,6 +216,20 @@ func (p *proposer) call(batch []*asking) {
 		}
 		a.done <- proposed{proposal: resp.GetProposals()[i]}
 	}
+}
+
+// slows is told of a call that takes long, quickens of its end.
+func (p *proposer) slows() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.slow++
+	p.start()
+}
+
+func (p *proposer) quickens() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.slow--
 }
 
 // fieldFirst is a message that begins with the path of a field.

@@ -232,7 +232,8 @@ func TestOverloaded(t *testing.T) {
 	w.choose(ask(2, 1))
 }
 
-// What queues while the calls to a cell are busy goes as one.
+// What queues while a call to a cell is under way goes as one when it ends, or when
+// it takes long; beyond maxBatches it waits.
 func TestQueuedQueriesGoAsOneBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 9))}, func(c *Config) { c.ProposeBudget = time.Minute })
@@ -247,27 +248,43 @@ func TestQueuedQueriesGoAsOneBatch(t *testing.T) {
 			}
 			return nil
 		}, nil)
-		const requests = maxBatches + 20
-		errs := make(chan error, requests)
-		for i := range requests {
-			go func() {
-				req := ask(i, 1)
-				req.DryRun = true
-				_, err := w.scheduler.SelectDestinations(context.Background(), req)
-				errs <- err
-			}()
-			synctest.Wait()
+		sent := 0
+		errs := make(chan error, 100)
+		queue := func(n int) {
+			for range n {
+				sent++
+				go func() {
+					req := ask(sent, 1)
+					req.DryRun = true
+					_, err := w.scheduler.SelectDestinations(context.Background(), req)
+					errs <- err
+				}()
+				synctest.Wait()
+			}
 		}
+		called := func(want ...int) {
+			t.Helper()
+			synctest.Wait()
+			w.cells[0].mu.Lock()
+			defer w.cells[0].mu.Unlock()
+			if !slices.Equal(sizes, want) {
+				t.Errorf("batches of %v, want %v", sizes, want)
+			}
+		}
+		queue(4)
+		called(1)
+		time.Sleep(patience)
+		called(1, 3)
+		queue(20)
+		time.Sleep(10 * patience)
+		called(1, 3)
 		close(gate)
-		for range requests {
+		for range sent {
 			if err := <-errs; err != nil {
 				t.Error(err)
 			}
 		}
-		want := append(slices.Repeat([]int{1}, maxBatches), 20)
-		if len(sizes) != len(want) || sizes[len(sizes)-1] != 20 {
-			t.Errorf("batches of %v, want %v", sizes, want)
-		}
+		called(1, 3, 20)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -32,17 +33,19 @@ func BenchmarkSelections(b *testing.B) {
 	conns := benchSystem(b, benchSize("CELLGATE_BENCH_CELLS", 10), benchSize("CELLGATE_BENCH_HOSTS", 1000))
 	for _, callers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
-			var began, ended syscall.Rusage
+			var began, ended used
 			result := bench.Run(context.Background(), conns, bench.Load{
 				Callers: callers, Warmup: time.Second, Duration: time.Duration(b.N) * time.Second, CallWithin: 30 * time.Second,
 				Shape: bench.Mix, Release: bench.ReleaseEnd, Seed: 1,
-				Begin: func() { usage(b, &began) }, End: func() { usage(b, &ended) },
+				Begin: func() { began = usage(b) }, End: func() { ended = usage(b) },
 			})
 			for text, n := range result.Errors {
 				b.Errorf("%d times: %s", n, text)
 			}
-			cpu := ended.Utime.Nano() + ended.Stime.Nano() - began.Utime.Nano() - began.Stime.Nano()
-			b.ReportMetric(float64(cpu)/1e3/float64(max(result.Selections, 1)), "cpu-us/selection")
+			n := float64(max(result.Selections, 1))
+			b.ReportMetric(float64((ended.cpu-began.cpu).Microseconds())/n, "cpu-us/selection")
+			b.ReportMetric(float64(ended.objects-began.objects)/n, "allocs/selection")
+			b.ReportMetric(float64(ended.bytes-began.bytes)/1024/n, "KiB/selection")
 			b.ReportMetric(result.SelectionsPerSecond, "selections/s")
 			b.ReportMetric(0, "ns/op")
 		})
@@ -56,10 +59,18 @@ func benchSize(env string, otherwise int) int {
 	return otherwise
 }
 
-func usage(b *testing.B, into *syscall.Rusage) {
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, into); err != nil {
-		b.Error(err)
-	}
+// used is what the process has used since it began.
+type used struct {
+	cpu            time.Duration
+	objects, bytes uint64
+}
+
+func usage(b *testing.B) used {
+	var u syscall.Rusage
+	check(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return used{cpu: time.Duration(u.Utime.Nano() + u.Stime.Nano()), objects: m.Mallocs, bytes: m.TotalAlloc}
 }
 
 // benchSystem runs cells with their hosts registered, and a gateway; it gives two
