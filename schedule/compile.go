@@ -11,6 +11,12 @@ type scan struct {
 	nova    *NovaRequest
 	options *Options
 	checks  []check
+	// counts, when set, takes how many hosts of the chunk at hand each check
+	// rejects.
+	counts []uint8
+	// beyond: some check or weigher reads more than the chunk at hand and what a
+	// ground has.
+	beyond bool
 	// unreadable is for a check to say which hosts it could not judge.
 	unreadable uint64
 	exceptions []Raised

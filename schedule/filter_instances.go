@@ -13,6 +13,7 @@ const (
 func (s *scan) differentHostFilter() {
 	if named := s.nova.hint("different_host"); len(named) > 0 && !onlyEmpty(named) {
 		on := s.before.withInstances(named)
+		s.beyond = true
 		s.check(DifferentHostFilter, "", func(at int, _ *chunk, _ uint64) uint64 { return ^on.in(at) })
 	}
 }
@@ -20,6 +21,7 @@ func (s *scan) differentHostFilter() {
 func (s *scan) sameHostFilter() {
 	if named := s.nova.hint("same_host"); len(named) > 0 && !onlyEmpty(named) {
 		on := s.before.withInstances(named)
+		s.beyond = true
 		s.check(SameHostFilter, "", func(at int, _ *chunk, _ uint64) uint64 { return on.in(at) })
 	}
 }

@@ -118,6 +118,7 @@ func (s *scan) retryFilter() {
 // instance whose flavor is not known counts as one of another.
 func (s *scan) typeAffinityFilter() {
 	want := s.nova.Flavor.ID
+	s.beyond = true
 	s.perHost(TypeAffinityFilter, func(r *row) (bool, *pyError) {
 		for _, id := range r.consumers {
 			if p, _ := s.t.consumers.get(id); p.told == nil || p.told.flavor == "" || p.told.flavor != want {

@@ -95,7 +95,11 @@ func (s *scan) filter(at int, c *chunk) uint64 {
 		}
 		k := &s.checks[i]
 		kept := m & k.pass(at, c, m)
-		k.rejected += bits.OnesCount64(m &^ kept)
+		gone := bits.OnesCount64(m &^ kept)
+		k.rejected += gone
+		if s.counts != nil {
+			s.counts[i] = uint8(gone)
+		}
 		if s.unreadable != 0 {
 			k.unread(c, m&^kept&s.unreadable)
 			s.unreadable = 0
@@ -125,7 +129,16 @@ const Unreadable = "unreadable"
 // rejects gives the checks that rejected a host, in order; what counts under
 // one filter and detail is joined.
 func (s *scan) rejects() []Reject {
-	var list []Reject
+	rejecting := 0
+	for i := range s.checks {
+		if k := &s.checks[i]; k.rejected+k.unreadable > 0 {
+			rejecting++
+		}
+	}
+	if rejecting == 0 {
+		return nil
+	}
+	list := make([]Reject, 0, rejecting+1)
 	add := func(filter, detail, example string, hosts int) {
 		if hosts == 0 {
 			return

@@ -50,12 +50,12 @@ func (q *Query) check() error {
 	}
 	weighers := q.Rules.weighers()
 	for i, w := range weighers {
-		field := fmt.Sprintf("Rules.Weighers[%d].Multiplier", i)
+		field := func() string { return fmt.Sprintf("Rules.Weighers[%d].Multiplier", i) }
 		if math.IsNaN(w.Multiplier) || math.Abs(w.Multiplier) > maxMultiplier {
-			return bad(field, "is %v, must be a number of at most %v", w.Multiplier, maxMultiplier)
+			return bad(field(), "is %v, must be a number of at most %v", w.Multiplier, maxMultiplier)
 		}
 		if weigherNotNegative(w.Name) && w.Multiplier < 0 {
-			return bad(field, "is %v, must not be negative for %s", w.Multiplier, w.Name)
+			return bad(field(), "is %v, must not be negative for %s", w.Multiplier, w.Name)
 		}
 	}
 	if q.Known == nil || len(q.Known.Bounds) == 0 {

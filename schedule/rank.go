@@ -115,6 +115,17 @@ func (s *scan) rankClass(at int, c *chunk, m uint64, k int) {
 // estimate keeps the hosts whose estimate is not below least.
 func (s *scan) estimate(same, least float64, m uint64) uint64 {
 	var est [chunkSize]float64
+	s.sum(&est)
+	for i := range est {
+		if est[i]+same < least {
+			m &^= 1 << i
+		}
+	}
+	return m
+}
+
+// sum adds up the terms by host.
+func (s *scan) sum(est *[chunkSize]float64) {
 	terms := s.terms
 	for ; len(terms) >= 2; terms = terms[2:] {
 		a, b, v, w := terms[0].slope, terms[1].slope, terms[0].v, terms[1].v
@@ -128,12 +139,6 @@ func (s *scan) estimate(same, least float64, m uint64) uint64 {
 			est[i] += a * v[i]
 		}
 	}
-	for i := range est {
-		if est[i]+same < least {
-			m &^= 1 << i
-		}
-	}
-	return m
 }
 
 // offer weighs the hosts of m, of one class, exactly.

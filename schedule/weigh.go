@@ -153,11 +153,17 @@ func (s *scan) widen(at int, c *chunk, m uint64) {
 		}
 	}
 	s.unweighable(c, m)
-	if s.varied {
-		for i := range c.sets.all() {
-			if p := &c.sets.v[i]; p.mask&m != 0 {
-				s.classes[s.classOf(p.of)].passed = true
-			}
+	s.classesOf(c, m)
+}
+
+// classesOf notes the classes of multipliers of hosts that passed.
+func (s *scan) classesOf(c *chunk, m uint64) {
+	if !s.varied {
+		return
+	}
+	for i := range c.sets.all() {
+		if p := &c.sets.v[i]; p.mask&m != 0 {
+			s.classes[s.classOf(p.of)].passed = true
 		}
 	}
 }

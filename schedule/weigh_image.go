@@ -14,6 +14,7 @@ func (s *scan) imageProperties(*weigher) func(int, *chunk) *column {
 	if image == nil || len(image.Properties) == 0 {
 		return func(int, *chunk) *column { return col }
 	}
+	s.beyond = true
 	factors := map[string]float64{}
 	for _, p := range image.Properties {
 		factors[p.Name] = 1

@@ -1,0 +1,352 @@
+package schedule
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// Standing answers queries that share a request and rules, each exactly as
+// Table.Propose does, and keeps what it found out from one to the next. Tables
+// share the chunks that stayed the same, so what it found out about those holds:
+// filters and bounds cost what changed since the last query, whatever table that
+// was about, and ranking looks only into chunks whose best could be among the
+// best.
+//
+// What a host's answer depends on beyond its chunk and the names of the table
+// (where other instances are, a group's members) cannot be told by that; such
+// queries, and those with takes, are answered by Table.Propose.
+//
+// It is used by one goroutine at a time.
+type Standing struct {
+	request *Request
+	rules   *Rules
+	// never: the request is one of those that Table.Propose answers. skip is for
+	// how many queries nothing is kept: some hosts cannot be judged.
+	never bool
+	skip  int
+
+	// scan was compiled on ground; nil when nothing is kept.
+	scan   *scan
+	ground ground
+	// By chunk: what it was, and which of its hosts passed.
+	chunks []*chunk
+	masks  []uint64
+	passed int
+	// rejected has, chunk by chunk, how many hosts each check rejected.
+	rejected []uint8
+	// own has, weigher by weigher, the bounds of each chunk's hosts that passed.
+	own []Bounds
+	// by are the bounds that ceilings are under; single: nothing is weighed.
+	by     []Bounds
+	single bool
+	// ceilings has what a chunk's hosts weigh at most; NaN: not known.
+	ceilings []float64
+	ahead    []int
+}
+
+// skipped is for how many queries a Standing that could not keep what it found
+// does not try to.
+const skipped = 64
+
+// NewStanding keeps the answers about a request and rules, which must not change.
+func NewStanding(r *Request, rules *Rules) *Standing { return &Standing{request: r, rules: rules} }
+
+// ground is what checks and weighers were made from, beyond the query: equal
+// grounds give equal ones.
+type ground struct {
+	names    catalog
+	services pmap[name, slotSet]
+	nodes    pmap[name, slotSet]
+}
+
+func (t *Table) ground() ground { return ground{t.names, t.services, t.nodes} }
+
+// Bytes is about how much memory it keeps on a table of so many hosts.
+func (k *Standing) Bytes(hosts int) int {
+	const compiled, perChunk = 16 << 10, 8 + 8 + 8 + 8
+	chunks := (hosts + chunkSize - 1) / chunkSize
+	checks := len(k.rules.filters()) + len(k.request.Resources) + len(k.request.Required)
+	return compiled + chunks*(perChunk+checks+16*len(k.rules.weighers()))
+}
+
+// Propose answers a query as t does. One of another request is answered too.
+func (k *Standing) Propose(t *Table, q *Query) (*Proposal, error) {
+	if k.never || q.Request != k.request || q.Rules != k.rules || len(q.Takes) > 0 {
+		return t.Propose(q)
+	}
+	if k.skip > 0 {
+		k.skip--
+		return t.Propose(q)
+	}
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	if kept, err := k.follow(t, q); err != nil {
+		return nil, err
+	} else if !kept {
+		k.scan, k.skip = nil, skipped
+		return t.Propose(q)
+	}
+	s := k.scan
+	s.q = q
+	p := &Proposal{Hosts: t.n, Passed: k.passed, Rejects: s.rejects(), Bounds: s.bounds()}
+	if q.Known != nil && len(q.Known.Bounds) > 0 {
+		k.rank(q.Known.Bounds, q.Known.Passed == 1)
+	} else {
+		k.rank(p.Bounds, k.passed <= 1)
+	}
+	p.Candidates = s.candidates()
+	if s.varied {
+		k.markClasses()
+		p.Multipliers = s.multipliers()
+	}
+	return p, nil
+}
+
+// follow brings what is kept from the table of the last query to this one; false
+// when it cannot be kept.
+func (k *Standing) follow(t *Table, q *Query) (bool, error) {
+	if k.scan == nil || k.ground != t.ground() || len(k.chunks) != len(t.chunks) {
+		if err := k.begin(t, q); err != nil || k.never {
+			return false, err
+		}
+	}
+	s := k.scan
+	s.t, s.before, s.q = t, t, q
+	stale := uint64(0) // weighers whose bounds may have been those of what changed
+	for i, c := range t.chunks {
+		if k.chunks[i] == c {
+			continue
+		}
+		stale |= k.renew(i, c)
+		if len(s.exceptions)+len(s.warned) > 0 {
+			return false, nil
+		}
+	}
+	for ; stale != 0; stale &= stale - 1 {
+		at := bits.TrailingZeros64(stale)
+		own := NoBounds()
+		for _, b := range k.ownOf(at) {
+			own.Min, own.Max = min(own.Min, b.Min), max(own.Max, b.Max)
+		}
+		s.weighers[at].own = own
+	}
+	return true, nil
+}
+
+// begin compiles the query, with nothing found out yet.
+func (k *Standing) begin(t *Table, q *Query) error {
+	s, err := t.compile(q, t)
+	if err != nil {
+		return err
+	}
+	// A word has a bit for each weigher.
+	k.never = s.beyond || s.options.StrictNova || q.Request.Group != nil || len(s.weighers) > 64
+	if k.never {
+		return nil
+	}
+	n := len(t.chunks)
+	k.scan, k.ground = s, t.ground()
+	k.chunks, k.masks, k.passed = make([]*chunk, n), make([]uint64, n), 0
+	k.rejected = make([]uint8, n*len(s.checks))
+	k.own = make([]Bounds, n*len(s.weighers))
+	k.ceilings = make([]float64, n)
+	for i := range k.own {
+		k.own[i] = NoBounds()
+	}
+	k.by = nil
+	return nil
+}
+
+func (k *Standing) ownOf(weigher int) []Bounds {
+	n := len(k.chunks)
+	return k.own[weigher*n : (weigher+1)*n]
+}
+
+// renew finds out about a chunk anew. It gives the weighers whose bounds over all
+// chunks have to be made anew.
+func (k *Standing) renew(at int, c *chunk) (stale uint64) {
+	s := k.scan
+	counts := k.rejected[at*len(s.checks) : (at+1)*len(s.checks)]
+	for i, n := range counts {
+		s.checks[i].rejected -= int(n)
+	}
+	clear(counts)
+	s.counts = counts
+	m := s.filter(at, c)
+	s.counts = nil
+	k.passed += bits.OnesCount64(m) - bits.OnesCount64(k.masks[at])
+	if m != 0 {
+		s.unweighable(c, m)
+		s.classesOf(c, m)
+	}
+	for i := range s.weighers {
+		w, kept := &s.weighers[i], &k.ownOf(i)[at]
+		was := *kept
+		*kept = w.spanOf(at, c, m)
+		switch {
+		case was.Min <= w.own.Min && kept.Min > was.Min, was.Max >= w.own.Max && kept.Max < was.Max:
+			stale |= 1 << i
+		default:
+			w.own.Min, w.own.Max = min(w.own.Min, kept.Min), max(w.own.Max, kept.Max)
+		}
+	}
+	k.chunks[at], k.masks[at], k.ceilings[at] = c, m, math.NaN()
+	return stale
+}
+
+// spanOf gives the bounds of a chunk's hosts m.
+func (w *weigher) spanOf(at int, c *chunk, m uint64) Bounds {
+	b := NoBounds()
+	if m == 0 {
+		return b
+	}
+	col := w.in(at, c)
+	if m == c.valid || col.lo == col.hi {
+		return Bounds{Min: col.lo, Max: col.hi}
+	}
+	for ; m != 0; m &= m - 1 {
+		x := col.v[bits.TrailingZeros64(m)]
+		if x < b.Min {
+			b.Min = x
+		}
+		if x > b.Max {
+			b.Max = x
+		}
+	}
+	return b
+}
+
+// rank finds the best under bounds: first in the chunk that could have the best of
+// all, so that few others are worth a look.
+func (k *Standing) rank(bounds []Bounds, single bool) {
+	s := k.scan
+	if k.by == nil || single != k.single || !slices.Equal(bounds, k.by) {
+		s.active = s.active[:0]
+		for i := range s.classes {
+			s.classes[i].active = nil
+		}
+		s.rankBy(bounds, single)
+		k.by, k.single = slices.Clone(bounds), single
+		for i := range k.ceilings {
+			k.ceilings[i] = math.NaN()
+		}
+	}
+	s.best = topK{limit: s.q.Limit, v: s.best.v[:0]}
+	if s.varied {
+		for i, m := range k.masks {
+			if m != 0 {
+				s.rank(i, k.chunks[i], m)
+			}
+		}
+		return
+	}
+	ahead := k.foremost()
+	for _, i := range ahead {
+		k.rankChunk(i)
+	}
+	for i, m := range k.masks {
+		// What is not known (NaN) is not less.
+		if m == 0 || s.best.full() && k.ceilings[i] < s.best.v[0].weight || slices.Contains(ahead, i) {
+			continue
+		}
+		k.rankChunk(i)
+	}
+}
+
+// mostAhead is of how many chunks the best are looked at first.
+const mostAhead = 16
+
+// foremost gives the chunks with the highest ceilings, as many as hosts are wanted
+// and at most mostAhead.
+func (k *Standing) foremost() []int {
+	s, wanted := k.scan, min(k.scan.q.Limit, mostAhead)
+	ahead := k.ahead[:0]
+	for i, m := range k.masks {
+		if m == 0 {
+			continue
+		}
+		if math.IsNaN(k.ceilings[i]) {
+			k.ceilings[i] = s.ceiling(i, k.chunks[i])
+		}
+		at := len(ahead)
+		for at > 0 && k.ceilings[i] > k.ceilings[ahead[at-1]] {
+			at--
+		}
+		switch {
+		case at == wanted:
+			continue
+		case len(ahead) == wanted:
+			ahead = ahead[:wanted-1]
+		}
+		ahead = slices.Insert(ahead, at, i)
+	}
+	k.ahead = ahead
+	return ahead
+}
+
+// rankChunk is rankClass, and lowers the chunk's ceiling to what its hosts that
+// passed weigh.
+func (k *Standing) rankChunk(at int) {
+	s, c, m := k.scan, k.chunks[at], k.masks[at]
+	same, size := 0.0, 0.0
+	s.terms = s.terms[:0]
+	of := s.prepare(0)
+	for k, i := range s.active {
+		s.columns[k] = s.weighers[i].in(at, c)
+		col, slope, intercept := s.columns[k], of.active[k].slope, of.active[k].intercept
+		same += intercept
+		lo, hi := slope*col.lo, slope*col.hi
+		size += max(math.Abs(lo), math.Abs(hi)) + math.Abs(intercept)
+		if lo == hi {
+			same += lo
+			continue
+		}
+		s.terms = append(s.terms, term{slope, &col.v})
+	}
+	var est [chunkSize]float64
+	s.sum(&est)
+	most, least := math.Inf(-1), math.Inf(-1)
+	if s.best.full() {
+		least = s.best.v[0].weight - size*slack - tiny
+	}
+	left := m
+	for ; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros64(m)
+		x := est[i] + same
+		if !(x <= most) {
+			most = x
+		}
+		if x < least {
+			left &^= 1 << i
+		}
+	}
+	k.ceilings[at] = most + 2*size*slack + tiny
+	s.offer(at, c, left, 0)
+}
+
+// ceiling is no less than the weight of any of a chunk's hosts, as rankClass has
+// it; NaN when there is no bound.
+func (s *scan) ceiling(at int, c *chunk) float64 {
+	most, size := 0.0, 0.0
+	of := s.prepare(0)
+	for k, i := range s.active {
+		col, slope, intercept := s.weighers[i].in(at, c), of.active[k].slope, of.active[k].intercept
+		lo, hi := slope*col.lo, slope*col.hi
+		most += intercept + max(lo, hi)
+		size += max(math.Abs(lo), math.Abs(hi)) + math.Abs(intercept)
+	}
+	return most + 2*size*slack + tiny
+}
+
+// markClasses says anew which classes of multipliers passed.
+func (k *Standing) markClasses() {
+	s := k.scan
+	for i := range s.classes {
+		s.classes[i].passed = false
+	}
+	for i, m := range k.masks {
+		s.classesOf(k.chunks[i], m)
+	}
+}
