@@ -85,7 +85,7 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 // propose answers one query. The claims are the newest, whatever the version:
 // they say what a request has already.
 func (c *Cell) propose(table *schedule.Table, name string, in *cellv1.Query) (*cellv1.Proposal, error) {
-	q, consumers, err := c.shapes.queryOf(in)
+	q, asked, consumers, err := c.shapes.queryOf(in)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (c *Cell) propose(table *schedule.Table, name string, in *cellv1.Query) (*c
 			return nil, err
 		}
 	}
-	found, err := table.Propose(q)
+	found, err := c.shapes.memories.propose(asked, table, q)
 	if err != nil {
 		return nil, fault.New(fault.InvalidRequest, "%v", err)
 	}

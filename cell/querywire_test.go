@@ -148,7 +148,7 @@ func TestQueryComesBackFromTheWire(t *testing.T) {
 		if err := proto.Unmarshal(raw, &in); err != nil {
 			t.Fatal(err)
 		}
-		got, gotConsumers, err := newShapes().queryOf(&in)
+		got, _, gotConsumers, err := newShapes().queryOf(&in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func TestQueryNamesItsBadFields(t *testing.T) {
 		Takes:         []*cellv1.Take{{HostUuid: hostA, InstanceUuid: "z"}},
 		ConsumerUuids: []string{hostA, ""},
 	}
-	_, _, err := newShapes().queryOf(in)
+	_, _, _, err := newShapes().queryOf(in)
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Kind != fault.InvalidRequest {
 		t.Fatalf("got %v", err)
@@ -192,7 +192,7 @@ func TestQueryNamesItsBadFields(t *testing.T) {
 	if !slices.Equal(paths, want) {
 		t.Errorf("named %v\nwant  %v", paths, want)
 	}
-	if _, _, err := newShapes().queryOf(&cellv1.Query{Limit: 1}); fault.KindOf(err) != fault.InvalidRequest {
+	if _, _, _, err := newShapes().queryOf(&cellv1.Query{Limit: 1}); fault.KindOf(err) != fault.InvalidRequest {
 		t.Errorf("without a placement: %v", err)
 	}
 }

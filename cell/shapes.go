@@ -18,10 +18,12 @@ const (
 	maxShapeBytes = 16 << 10
 )
 
-// shape is what a placement says, read and checked. It is never changed.
+// shape is what a placement says, read and checked: request and rules are never
+// changed.
 type shape struct {
 	request *schedule.Request
 	rules   *schedule.Rules
+	memory  memory
 }
 
 // shapes keeps what was made of the placements seen last, by their bytes: the
@@ -31,9 +33,12 @@ type shape struct {
 type shapes struct {
 	mu         sync.Mutex
 	young, old map[string]*shape
+	memories   memories
 }
 
-func newShapes() *shapes { return &shapes{young: map[string]*shape{}} }
+func newShapes() *shapes {
+	return &shapes{young: map[string]*shape{}, memories: memories{most: maxMemory}}
+}
 
 // read gives the shape of a serialized placement. What is wrong with it is noted
 // in r, and a shape with problems is not kept.
@@ -81,9 +86,9 @@ func (s *shapes) put(placement string, made *shape) {
 	s.young[placement] = made
 }
 
-// queryOf reads a query, and the consumers it asks about as canonical text. What
-// the table checks itself (names of filters and weighers) is left to it.
-func (s *shapes) queryOf(in *cellv1.Query) (*schedule.Query, []string, error) {
+// queryOf reads a query, its shape, and the consumers it asks about as canonical
+// text. What the table checks itself (names of filters and weighers) is left to it.
+func (s *shapes) queryOf(in *cellv1.Query) (*schedule.Query, *shape, []string, error) {
 	var r reader
 	q := &schedule.Query{Seed: in.GetSeed(), Limit: int(in.GetLimit())}
 	if q.Limit < 1 {
@@ -106,7 +111,7 @@ func (s *shapes) queryOf(in *cellv1.Query) (*schedule.Query, []string, error) {
 		consumers[i] = r.uuid(itemPath("consumer_uuids", i, ""), text)
 	}
 	if err := fault.InvalidFields(r.bad); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return q, consumers, nil
+	return q, asked, consumers, nil
 }

@@ -56,11 +56,11 @@ func TestLargeAndBadPlacementsAreNotKept(t *testing.T) {
 		t.Errorf("a large placement lost hosts: %d", len(got.request.IgnoreHosts))
 	}
 	for range 2 {
-		_, _, err := s.queryOf(&cellv1.Query{Limit: 1, Placement: serialized(&cellv1.Placement{Resources: []*cellv1.Amount{{ResourceClass: "VCPU", Amount: -1}}})})
+		_, _, _, err := s.queryOf(&cellv1.Query{Limit: 1, Placement: serialized(&cellv1.Placement{Resources: []*cellv1.Amount{{ResourceClass: "VCPU", Amount: -1}}})})
 		if fault.KindOf(err) != fault.InvalidRequest {
 			t.Errorf("a bad placement: %v", err)
 		}
-		if _, _, err = s.queryOf(&cellv1.Query{Limit: 1, Placement: []byte{0xff}}); fault.KindOf(err) != fault.InvalidRequest {
+		if _, _, _, err = s.queryOf(&cellv1.Query{Limit: 1, Placement: []byte{0xff}}); fault.KindOf(err) != fault.InvalidRequest {
 			t.Errorf("no placement at all: %v", err)
 		}
 	}

@@ -52,6 +52,9 @@ const skipped = 64
 // NewStanding keeps the answers about a request and rules, which must not change.
 func NewStanding(r *Request, rules *Rules) *Standing { return &Standing{request: r, rules: rules} }
 
+// Keeps reports whether a Standing could keep anything of a request at all.
+func Keeps(r *Request, rules *Rules) bool { return r.Group == nil && !rules.options().StrictNova }
+
 // ground is what checks and weighers were made from, beyond the query: equal
 // grounds give equal ones.
 type ground struct {
@@ -142,7 +145,7 @@ func (k *Standing) begin(t *Table, q *Query) error {
 		return err
 	}
 	// A word has a bit for each weigher.
-	k.never = s.beyond || s.options.StrictNova || q.Request.Group != nil || len(s.weighers) > 64
+	k.never = s.beyond || !Keeps(q.Request, q.Rules) || len(s.weighers) > 64
 	if k.never {
 		return nil
 	}
