@@ -45,6 +45,7 @@ var rules = []rule{
 	{folder: "internal/security", may: []string{"internal/fault", "internal/rpc"}, why: "who may call what is data about names; it knows no service"},
 	{folder: "internal/config", may: []string{"internal/fault", "internal/spell"}, why: "configuration is plain data"},
 	{folder: "internal/pgtest", why: "a database for tests knows nothing of who uses it"},
+	{folder: "internal/pgproxy", why: "a proxy for tests knows the wire, not who speaks"},
 	{folder: "internal/novaconf", may: []string{"internal/spell"}, stdOnly: true, why: "what Nova's files say is told apart from what cellgate does by it"},
 	{folder: "internal/spell", stdOnly: true, why: "names are names"},
 	{folder: "internal/health", stdOnly: true, why: "saying how one is knows nothing of what one does"},

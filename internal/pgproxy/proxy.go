@@ -1,0 +1,152 @@
+package pgproxy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+)
+
+// Proxy listens on a loopback port.
+type Proxy struct {
+	server   string
+	listener net.Listener
+	plan     atomic.Pointer[Plan]
+	on       atomic.Bool
+	serving  sync.WaitGroup
+	closing  chan struct{}
+
+	mu     sync.Mutex
+	closed bool
+	conns  int
+	open   map[net.Conn]struct{}
+	counts map[string]int64
+}
+
+// New starts a proxy in front of a server, host:port, that need not be there yet. It
+// is on, and has no plan.
+func New(server string) (*Proxy, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{
+		server: server, listener: l, closing: make(chan struct{}),
+		open: map[net.Conn]struct{}{}, counts: map[string]int64{},
+	}
+	p.on.Store(true)
+	p.serving.Go(p.accept)
+	return p, nil
+}
+
+// Addr is where it listens.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// URL is a URL of the server, by way of the proxy.
+func (p *Proxy) URL(direct string) (string, error) {
+	u, err := url.Parse(direct)
+	if err != nil {
+		return "", fmt.Errorf("not a URL of a database: %w", err)
+	}
+	u.Host = p.Addr()
+	return u.String(), nil
+}
+
+// SetPlan replaces the plan; nil has no faults.
+func (p *Proxy) SetPlan(plan Plan) {
+	if plan == nil {
+		p.plan.Store(nil)
+		return
+	}
+	p.plan.Store(&plan)
+}
+
+// On makes the plan count, or not. Statements are numbered either way.
+func (p *Proxy) On(on bool) { p.on.Store(on) }
+
+// Counts are the faults that happened, by name.
+func (p *Proxy) Counts() map[string]int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.counts)
+}
+
+// CutAll ends every connection there is, on both sides.
+func (p *Proxy) CutAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.open {
+		_ = c.Close() // its goroutines see it
+	}
+}
+
+// Close ends everything, and returns when all of it has ended.
+func (p *Proxy) Close() error {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil
+	}
+	p.closed = true
+	p.mu.Unlock()
+	close(p.closing)
+	err := p.listener.Close()
+	p.CutAll()
+	p.serving.Wait()
+	return err
+}
+
+func (p *Proxy) fate(s Statement) Fault {
+	if plan := p.plan.Load(); plan != nil && p.on.Load() {
+		return (*plan)(s)
+	}
+	return Fault{}
+}
+
+func (p *Proxy) count(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.counts[name]++
+}
+
+// track has a connection closed with the proxy; it is false when that is over.
+func (p *Proxy) track(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		_ = c.Close()
+		return false
+	}
+	p.open[c] = struct{}{}
+	return true
+}
+
+// end closes a connection.
+func (p *Proxy) end(c net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, c)
+	_ = c.Close() // the other goroutine of it may have been first
+}
+
+func (p *Proxy) accept() {
+	for {
+		c, err := p.listener.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			continue // the client went away again
+		}
+		p.mu.Lock()
+		p.conns++
+		n := p.conns
+		p.mu.Unlock()
+		if p.track(c) {
+			p.serving.Go(func() { p.serve(c, n) })
+		}
+	}
+}
