@@ -31,6 +31,7 @@ var rules = []rule{
 	{folder: "schedule/nova", may: []string{"schedule", "internal/fault"}, stdOnly: true, why: "Nova's forms become the core's, nothing else"},
 	{folder: "shard", may: []string{"internal/fault"}, stdOnly: true, why: "the contract of a store names no backend"},
 	{folder: "shard/shardtest", may: []string{"shard", "internal/fault"}, why: "the conformance suite sees the contract only"},
+	{folder: "shard/rowcodec", may: []string{"shard", "proto/cellgate/storage"}, why: "bytes of rows know no backend"},
 	{folder: "shard/pebbleshard", may: []string{"shard", "internal/fault", "proto/cellgate/storage"}, why: "a backend keeps rows and decides nothing"},
 	{folder: "shard/sqlshard", may: []string{"shard", "internal/fault", "proto/cellgate/storage"}, why: "a backend keeps rows and decides nothing"},
 	{folder: "cell", may: []string{"schedule", "shard", "internal", "proto"}, why: "a cell is the shell around the core; it never sees a gateway or a backend"},

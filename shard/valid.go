@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -31,6 +32,9 @@ func textProblem(path string, texts ...string) string {
 	for _, s := range texts {
 		if !utf8.ValidString(s) {
 			return path + ": is not UTF-8"
+		}
+		if strings.IndexByte(s, 0) >= 0 {
+			return path + ": has a NUL"
 		}
 	}
 	return ""

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cellgate/shard"
+	"cellgate/shard/rowcodec"
 	"cellgate/shard/shardtest"
 )
 
@@ -188,7 +189,7 @@ func checkIndexes(t *testing.T, s *Store) {
 	t.Helper()
 	want := map[string]bool{}
 	err := s.each(tombstoneKey, func(b []byte) error {
-		c, err := decodeClaim(b)
+		c, err := rowcodec.Claim(b)
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"cellgate/internal/fault"
 	storagev1 "cellgate/proto/cellgate/storage/v1"
 	"cellgate/shard"
+	"cellgate/shard/rowcodec"
 )
 
 // decisions is who writes decisions, one at a time. They do not wait for the
@@ -35,7 +36,7 @@ func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision) error {
 	}
 	bodies := make([][]byte, len(ds))
 	for i := range ds {
-		bodies[i] = packBody(ds[i].Body)
+		bodies[i] = rowcodec.Pack(ds[i].Body)
 	}
 	return s.writeDecisions(ctx, func(b *pebble.Batch) (int, error) {
 		added := 0
@@ -94,7 +95,7 @@ func (s *Store) writeDecisions(ctx context.Context, fill func(b *pebble.Batch) (
 
 func setDecision(b *pebble.Batch, d *shard.Decision, body []byte) error {
 	row, err := proto.Marshal(&storagev1.Decision{
-		At: nanos(d.At), InstanceUuids: d.InstanceUUIDs, ProjectId: d.ProjectID, RequestId: d.RequestID, Refusal: d.Refusal,
+		At: rowcodec.Nanos(d.At), InstanceUuids: d.InstanceUUIDs, ProjectId: d.ProjectID, RequestId: d.RequestID, Refusal: d.Refusal,
 	})
 	if err == nil {
 		err = b.Set(nameKey(decisionKey, d.ID), row, nil)
@@ -168,7 +169,7 @@ func decodeDecision(id string, row []byte) (*shard.Decision, error) {
 		return nil, err
 	}
 	return &shard.Decision{
-		ID: id, At: instant(m.At), InstanceUUIDs: m.InstanceUuids, ProjectID: m.ProjectId, RequestID: m.RequestId, Refusal: m.Refusal,
+		ID: id, At: rowcodec.Instant(m.At), InstanceUUIDs: m.InstanceUuids, ProjectID: m.ProjectId, RequestID: m.RequestId, Refusal: m.Refusal,
 	}, nil
 }
 

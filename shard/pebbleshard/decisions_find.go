@@ -8,6 +8,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/shard"
+	"cellgate/shard/rowcodec"
 )
 
 const defaultDecisions = 100
@@ -112,7 +113,7 @@ func (p *decisionPage) take(d *shard.Decision) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	d.Body, err = unpackBody(packed)
+	d.Body, err = rowcodec.Unpack(packed)
 	if err = errors.Join(err, closer.Close()); err != nil {
 		return false, err
 	}

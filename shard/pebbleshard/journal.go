@@ -10,6 +10,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/shard"
+	"cellgate/shard/rowcodec"
 )
 
 // Tail gives entries of all lanes by their time, so that no lane waits for
@@ -137,7 +138,7 @@ func (l *reading) read() error {
 		return err
 	}
 	l.head = shard.Entry{Lane: l.lane, Seq: l.next}
-	l.head.At, l.head.Changes, err = decodeEntry(b)
+	l.head.At, l.head.Changes, err = rowcodec.Entry(b)
 	return err
 }
 
@@ -200,7 +201,7 @@ func (s *Store) trimLane(life uint64, before time.Time) (bool, error) {
 		b, err := it.ValueAndErr()
 		var at time.Time
 		if err == nil {
-			at, err = decodeAt(b)
+			at, err = rowcodec.Time(b)
 		}
 		if err != nil {
 			return false, unreadable(errors.Join(err, it.Close()))

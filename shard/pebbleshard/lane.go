@@ -11,6 +11,7 @@ import (
 	"cellgate/internal/fault"
 	storagev1 "cellgate/proto/cellgate/storage/v1"
 	"cellgate/shard"
+	"cellgate/shard/rowcodec"
 )
 
 // lane is one life of one replica.
@@ -157,13 +158,13 @@ func writeEntry(b *pebble.Batch, l *laneState, e shard.Entry, ended map[string]t
 	if err := setLane(b, l); err != nil {
 		return err
 	}
-	journal := appendAt(nil, e.At)
+	journal := rowcodec.AppendTime(nil, e.At)
 	for _, ch := range e.Changes {
-		field, row, err := encodeChange(ch)
+		field, row, err := rowcodec.Row(ch)
 		if err != nil {
 			return err
 		}
-		journal = appendChange(journal, field, row)
+		journal = rowcodec.AppendRow(journal, field, row)
 		if err := setRow(b, ch, row, ended); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 
 	storagev1 "cellgate/proto/cellgate/storage/v1"
 	"cellgate/shard"
+	"cellgate/shard/rowcodec"
 )
 
 // pebbleFormat is Pebble's own version of its files; a newer one is a new
@@ -129,28 +130,28 @@ func (s *Store) load() error {
 	return errors.Join(
 		s.countDecisions(),
 		s.each(hostKey, func(b []byte) error {
-			h, err := decodeHost(b)
+			h, err := rowcodec.Host(b)
 			if err == nil {
 				s.rows.put(shard.Change{Host: h})
 			}
 			return err
 		}),
 		s.each(usageKey, func(b []byte) error {
-			u, err := decodeUsage(b)
+			u, err := rowcodec.Usage(b)
 			if err == nil {
 				s.rows.put(shard.Change{Usage: u})
 			}
 			return err
 		}),
 		s.each(claimKey, func(b []byte) error {
-			c, err := decodeClaim(b)
+			c, err := rowcodec.Claim(b)
 			if err != nil {
 				return err
 			}
 			return s.rows.load(c)
 		}),
 		s.each(pinKey, func(b []byte) error {
-			p, err := decodePin(b)
+			p, err := rowcodec.Pin(b)
 			if err == nil {
 				s.rows.put(shard.Change{Pin: p})
 			}

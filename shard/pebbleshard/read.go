@@ -11,6 +11,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/shard"
+	"cellgate/shard/rowcodec"
 )
 
 // Load visits hosts, usages, claims and pins, each by id.
@@ -200,7 +201,7 @@ func readClaim(r pebble.Reader, id string, ended bool) (*shard.Claim, error) {
 		if err != nil {
 			return nil, unreadable(err)
 		}
-		c, err := decodeClaim(b)
+		c, err := rowcodec.Claim(b)
 		if err = errors.Join(err, closer.Close()); err != nil {
 			return nil, unreadable(err)
 		}
@@ -259,7 +260,7 @@ func scanClaims(ctx context.Context, r pebble.Reader, q shard.ClaimQuery, take f
 		var b []byte
 		var c *shard.Claim
 		if b, err = next.ValueAndErr(); err == nil {
-			c, err = decodeClaim(b)
+			c, err = rowcodec.Claim(b)
 		}
 		if err != nil || !take(c) {
 			break

@@ -7,6 +7,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/shard"
+	"cellgate/shard/rowcodec"
 )
 
 // view reads the rows of a footprint. The caller holds s.mu.
@@ -111,7 +112,7 @@ func (s *Store) tombstone(id string) (*shard.Claim, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.CellUnavailable, err, "the shard cannot read claim %s", id)
 	}
-	c, err := decodeClaim(b)
+	c, err := rowcodec.Claim(b)
 	if err != nil {
 		err = fault.Wrap(fault.Internal, err, "the row of ended claim %s is not readable", id)
 	}

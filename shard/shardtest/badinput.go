@@ -38,6 +38,7 @@ func badInputClauses() []clause {
 				"moves_claim_id ":                 func(c *shard.NewClaim) { c.Moves = c.ClaimID },
 				"moves_cell":                      func(c *shard.NewClaim) { c.MovesCell = "cell9" },
 				"project_id, user_id, request_id": func(c *shard.NewClaim) { c.RequestID = "\xff" },
+				"project_id, user_id":             func(c *shard.NewClaim) { c.UserID = "a\x00b" },
 			} {
 				c := NewClaim(1, 1, 1)
 				spoil(c)
@@ -69,6 +70,7 @@ func badInputClauses() []clause {
 				"host.uuid":                                       func(p *shard.PutHost) { p.Host.UUID = "" },
 				"host.service_host":                               func(p *shard.PutHost) { p.Host.ServiceHost = "" },
 				"host.service_host ":                              func(p *shard.PutHost) { p.Host.ServiceHost = "\xc3\x28" },
+				"host.facts":                                      func(p *shard.PutHost) { p.Host.Facts = &shard.Facts{Stats: "\x00"} },
 				"host.providers":                                  func(p *shard.PutHost) { p.Host.Providers = nil },
 				"host.providers[0].uuid":                          func(p *shard.PutHost) { p.Host.Providers[0].UUID = HostID(2) },
 				"host.providers[0].parent_uuid":                   func(p *shard.PutHost) { p.Host.Providers[0].ParentUUID = HostID(2) },

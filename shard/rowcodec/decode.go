@@ -1,4 +1,4 @@
-package pebbleshard
+package rowcodec
 
 import (
 	"fmt"
@@ -11,14 +11,16 @@ import (
 	"cellgate/shard"
 )
 
-func instant(n int64) time.Time {
+// Instant is the other way of Nanos.
+func Instant(n int64) time.Time {
 	if n == 0 {
 		return time.Time{}
 	}
 	return time.Unix(0, n).UTC()
 }
 
-func decodeHost(b []byte) (*shard.Host, error) {
+// Host reads a host from its bytes.
+func Host(b []byte) (*shard.Host, error) {
 	m := &storagev1.Host{}
 	if err := proto.Unmarshal(b, m); err != nil {
 		return nil, err
@@ -57,7 +59,8 @@ func rowHost(m *storagev1.Host) *shard.Host {
 	return h
 }
 
-func decodeUsage(b []byte) (*shard.Usage, error) {
+// Usage reads a usage from its bytes.
+func Usage(b []byte) (*shard.Usage, error) {
 	m := &storagev1.Usage{}
 	if err := proto.Unmarshal(b, m); err != nil {
 		return nil, err
@@ -83,7 +86,8 @@ func rowsUsed(rows []*storagev1.Used) []shard.Used {
 	return us
 }
 
-func decodeClaim(b []byte) (*shard.Claim, error) {
+// Claim reads a claim from its bytes.
+func Claim(b []byte) (*shard.Claim, error) {
 	m := &storagev1.Claim{}
 	if err := proto.Unmarshal(b, m); err != nil {
 		return nil, err
@@ -99,7 +103,7 @@ func rowClaim(m *storagev1.Claim) (*shard.Claim, error) {
 		RequestID: m.RequestId, Fingerprint: m.Fingerprint, DecisionID: m.DecisionId,
 		InstanceIndex: m.InstanceIndex, Answer: m.Answer, Adopted: m.Adopted,
 		Moves: m.Moves, MovesCell: m.MovesCell, TransferredFrom: m.TransferredFrom, Attempt: m.Attempt,
-		ExpiresAt: instant(m.ExpiresAt), CreatedAt: instant(m.CreatedAt), UpdatedAt: instant(m.UpdatedAt),
+		ExpiresAt: Instant(m.ExpiresAt), CreatedAt: Instant(m.CreatedAt), UpdatedAt: Instant(m.UpdatedAt),
 	}
 	for state, row := range stateRows {
 		if row == m.State {
@@ -115,7 +119,8 @@ func rowClaim(m *storagev1.Claim) (*shard.Claim, error) {
 	return c, nil
 }
 
-func decodePin(b []byte) (*shard.Pin, error) {
+// Pin reads a pin from its bytes.
+func Pin(b []byte) (*shard.Pin, error) {
 	m := &storagev1.Pin{}
 	if err := proto.Unmarshal(b, m); err != nil {
 		return nil, err
@@ -126,13 +131,13 @@ func decodePin(b []byte) (*shard.Pin, error) {
 func rowPin(m *storagev1.Pin) *shard.Pin {
 	p := &shard.Pin{GroupUUID: m.GroupUuid, ServiceHost: m.ServiceHost}
 	for _, h := range m.Holders {
-		p.Holders = append(p.Holders, shard.Holder{ClaimID: h.ClaimId, ExpiresAt: instant(h.ExpiresAt)})
+		p.Holders = append(p.Holders, shard.Holder{ClaimID: h.ClaimId, ExpiresAt: Instant(h.ExpiresAt)})
 	}
 	return p
 }
 
-// decodeAt reads only when an entry was made; it stands first.
-func decodeAt(b []byte) (time.Time, error) {
+// Time reads only when an entry was made; it stands first.
+func Time(b []byte) (time.Time, error) {
 	field, kind, n := protowire.ConsumeTag(b)
 	if n < 0 || field != entryAt || kind != protowire.VarintType {
 		return time.Time{}, fmt.Errorf("a journal entry that does not begin with its time")
@@ -141,10 +146,11 @@ func decodeAt(b []byte) (time.Time, error) {
 	if m < 0 {
 		return time.Time{}, protowire.ParseError(m)
 	}
-	return instant(int64(at)), nil
+	return Instant(int64(at)), nil
 }
 
-func decodeEntry(b []byte) (at time.Time, changes []shard.Change, err error) {
+// Entry reads a journal entry.
+func Entry(b []byte) (at time.Time, changes []shard.Change, err error) {
 	m := &storagev1.Entry{}
 	if err := proto.Unmarshal(b, m); err != nil {
 		return time.Time{}, nil, err
@@ -166,5 +172,5 @@ func decodeEntry(b []byte) (at time.Time, changes []shard.Change, err error) {
 			return time.Time{}, nil, fmt.Errorf("a change of an unknown row: %v", c)
 		}
 	}
-	return instant(m.At), changes, nil
+	return Instant(m.At), changes, nil
 }

@@ -1,4 +1,4 @@
-package pebbleshard
+package rowcodec
 
 import (
 	"time"
@@ -20,22 +20,23 @@ const (
 	changePin    protowire.Number = 4
 )
 
-// appendChange adds an encoded row to an encoded storagev1.Entry, so that a row
+// AppendRow adds an encoded row to an encoded storagev1.Entry, so that a row
 // is encoded once for its key and its journal entry.
-func appendChange(entry []byte, field protowire.Number, row []byte) []byte {
+func AppendRow(entry []byte, field protowire.Number, row []byte) []byte {
 	entry = protowire.AppendTag(entry, entryChanges, protowire.BytesType)
 	entry = protowire.AppendVarint(entry, uint64(protowire.SizeTag(field)+protowire.SizeBytes(len(row))))
 	entry = protowire.AppendTag(entry, field, protowire.BytesType)
 	return protowire.AppendBytes(entry, row)
 }
 
-func appendAt(entry []byte, at time.Time) []byte {
+// AppendTime adds when an entry was made; it stands first.
+func AppendTime(entry []byte, at time.Time) []byte {
 	entry = protowire.AppendTag(entry, entryAt, protowire.VarintType)
 	return protowire.AppendVarint(entry, uint64(at.UnixNano()))
 }
 
-// encodeChange gives a change's row and its field in storagev1.Change.
-func encodeChange(c shard.Change) (protowire.Number, []byte, error) {
+// Row gives a change's row and its field in storagev1.Change.
+func Row(c shard.Change) (protowire.Number, []byte, error) {
 	var field protowire.Number
 	var m proto.Message
 	switch {
@@ -52,7 +53,8 @@ func encodeChange(c shard.Change) (protowire.Number, []byte, error) {
 	return field, b, err
 }
 
-func nanos(t time.Time) int64 {
+// Nanos is a time as rows have it: nanoseconds since 1970 UTC, 0 for none.
+func Nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
@@ -122,7 +124,7 @@ func claimRow(c *shard.Claim) *storagev1.Claim {
 		RequestId: c.RequestID, Fingerprint: c.Fingerprint, DecisionId: c.DecisionID,
 		InstanceIndex: c.InstanceIndex, Answer: c.Answer, Adopted: c.Adopted,
 		Moves: c.Moves, MovesCell: c.MovesCell, TransferredFrom: c.TransferredFrom, Attempt: c.Attempt,
-		ExpiresAt: nanos(c.ExpiresAt), CreatedAt: nanos(c.CreatedAt), UpdatedAt: nanos(c.UpdatedAt),
+		ExpiresAt: Nanos(c.ExpiresAt), CreatedAt: Nanos(c.CreatedAt), UpdatedAt: Nanos(c.UpdatedAt),
 	}
 	if g := c.Group; g != nil {
 		m.Group = &storagev1.Group{Uuid: g.UUID, Policy: g.Policy, MaxPerHost: g.MaxPerHost, Members: g.Members}
@@ -133,7 +135,7 @@ func claimRow(c *shard.Claim) *storagev1.Claim {
 func pinRow(p *shard.Pin) *storagev1.Pin {
 	m := &storagev1.Pin{GroupUuid: p.GroupUUID, ServiceHost: p.ServiceHost}
 	for _, h := range p.Holders {
-		m.Holders = append(m.Holders, &storagev1.Holder{ClaimId: h.ClaimID, ExpiresAt: nanos(h.ExpiresAt)})
+		m.Holders = append(m.Holders, &storagev1.Holder{ClaimId: h.ClaimID, ExpiresAt: Nanos(h.ExpiresAt)})
 	}
 	return m
 }

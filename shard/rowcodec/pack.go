@@ -1,19 +1,20 @@
-package pebbleshard
+package rowcodec
 
 import (
 	"fmt"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
-
-	"cellgate/shard"
 )
 
-// How a body is packed: its first byte.
+// How bytes are packed: the first one.
 const (
-	bodyPlain = 0
-	bodyZstd  = 1
+	plain      = 0
+	compressed = 1
 )
+
+// maxUnpacked bounds what damaged bytes can make of themselves.
+const maxUnpacked = 1 << 30
 
 // packer and unpacker are made at the first use; they start no goroutines and are
 // safe for concurrent use.
@@ -27,7 +28,7 @@ var (
 		return e
 	})
 	unpacker = sync.OnceValue(func() *zstd.Decoder {
-		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxMemory(shard.MaxDecisionBody))
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxMemory(maxUnpacked))
 		if err != nil {
 			panic(err)
 		}
@@ -35,24 +36,25 @@ var (
 	})
 )
 
-// packBody compresses a body where that makes it less.
-func packBody(body []byte) []byte {
-	packed := packer().EncodeAll(body, append(make([]byte, 0, 1+len(body)/2), bodyZstd))
+// Pack compresses bytes where that makes them less.
+func Pack(body []byte) []byte {
+	packed := packer().EncodeAll(body, append(make([]byte, 0, 1+len(body)/2), compressed))
 	if len(packed) < 1+len(body) {
 		return packed
 	}
-	return append([]byte{bodyPlain}, body...)
+	return append([]byte{plain}, body...)
 }
 
-func unpackBody(packed []byte) ([]byte, error) {
+// Unpack is the other way of Pack.
+func Unpack(packed []byte) ([]byte, error) {
 	if len(packed) == 0 {
-		return nil, fmt.Errorf("a decision's body is empty")
+		return nil, fmt.Errorf("packed bytes are empty")
 	}
 	switch packed[0] {
-	case bodyPlain:
+	case plain:
 		return append([]byte(nil), packed[1:]...), nil
-	case bodyZstd:
+	case compressed:
 		return unpacker().DecodeAll(packed[1:], nil)
 	}
-	return nil, fmt.Errorf("a decision's body is packed in way %d", packed[0])
+	return nil, fmt.Errorf("bytes are packed in way %d", packed[0])
 }

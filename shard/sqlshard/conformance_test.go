@@ -1,0 +1,107 @@
+package sqlshard
+
+import (
+	"context"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"cellgate/internal/pgtest"
+	"cellgate/shard/shardtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(pgtest.Stop)) }
+
+// TestConformance runs the suite on PostgreSQL, at each level of isolation: what is
+// locked must be enough at the weakest, and must not be in the way at the strongest.
+func TestConformance(t *testing.T) {
+	for _, isolation := range []string{"read committed", "repeatable read", "serializable"} {
+		t.Run(strings.ReplaceAll(isolation, " ", "-"), func(t *testing.T) {
+			if isolation != "read committed" && os.Getenv("CELLGATE_LONG") == "" {
+				t.Skipf("NOT RUN: the conformance suite at %s (CELLGATE_LONG=1 runs it)", isolation)
+			}
+			srv := pgtest.Start(t)
+			shardtest.Run(t, shardtest.Backend{Name: "PostgreSQL, " + isolation, Open: func(t *testing.T) *shardtest.Instance {
+				opts := testOptions(newDatabase(t))
+				opts.Isolation = isolation
+				return instance(t, opts, &testClock{}, func(t *testing.T) { srv.Crash(t) })
+			}})
+		})
+	}
+}
+
+// cockroachURL is where TestConformanceOnCockroachDB finds a server; its user must be
+// able to make databases.
+const cockroachURL = "CELLGATE_TEST_COCKROACH_URL"
+
+func TestConformanceOnCockroachDB(t *testing.T) {
+	url := os.Getenv(cockroachURL)
+	if url == "" {
+		t.Skipf("NOT RUN: the conformance suite on CockroachDB, since %s is not set", cockroachURL)
+	}
+	shardtest.Run(t, shardtest.Backend{Name: "CockroachDB", Open: func(t *testing.T) *shardtest.Instance {
+		return instance(t, testOptions(cockroachDatabase(t, url)), &testClock{}, nil)
+	}})
+}
+
+// testOptions open the shard of a database that may be empty.
+func testOptions(url string) Options {
+	return Options{Cell: "cell1", CellUUID: "c1", URL: url, Migrate: true}
+}
+
+// testClock is how far a test has moved the server's clock.
+type testClock struct {
+	mu   sync.Mutex
+	skew time.Duration
+}
+
+func (c *testClock) read() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.skew
+}
+
+func (c *testClock) move(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.skew += d
+}
+
+func openAt(t testing.TB, opts Options) *Store {
+	t.Helper()
+	s, err := Open(context.Background(), opts)
+	if err != nil {
+		t.Fatalf("opening the shard: %v", err)
+	}
+	return s
+}
+
+func instance(t *testing.T, opts Options, clock *testClock, crash func(*testing.T)) *shardtest.Instance {
+	t.Helper()
+	opts.skew = clock.read
+	s := openAt(t, opts)
+	i := &shardtest.Instance{
+		Store:   s,
+		Advance: clock.move,
+		Rewind:  func(d time.Duration) { clock.move(-d) },
+		Reopen: func(t *testing.T) *shardtest.Instance {
+			t.Helper()
+			if err := s.Close(); err != nil {
+				t.Fatalf("closing: %v", err)
+			}
+			return instance(t, opts, clock, crash)
+		},
+	}
+	if crash != nil {
+		i.Crash = func(t *testing.T) *shardtest.Instance {
+			t.Helper()
+			crash(t)
+			return instance(t, opts, clock, crash)
+		}
+	}
+	return i
+}

@@ -1,0 +1,221 @@
+package sqlshard
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"cellgate/shard"
+	"cellgate/shard/rowcodec"
+)
+
+const (
+	putDecisions = `INSERT INTO decisions (decision_key, at, project_id, request_id, refusal, instance_uuids, body)
+SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[]), unnest($7::bytea[])
+ON CONFLICT (decision_key) DO UPDATE SET at = excluded.at, project_id = excluded.project_id, request_id = excluded.request_id,
+refusal = excluded.refusal, instance_uuids = excluded.instance_uuids, body = excluded.body`
+	putNames = `INSERT INTO decision_names (name, decision_key)
+SELECT unnest($1::text[]), unnest($2::text[]) ON CONFLICT (name, decision_key) DO NOTHING`
+	deleteNames     = `DELETE FROM decision_names WHERE (name, decision_key) IN (SELECT unnest($1::text[]), unnest($2::text[]))`
+	deleteDecisions = `DELETE FROM decisions WHERE decision_key = ANY($1::text[])`
+
+	decisionColumns = `decision_key, at, project_id, request_id, refusal, instance_uuids`
+	readDecisions   = `SELECT ` + decisionColumns + ` FROM decisions WHERE decision_key = ANY($1::text[]) ORDER BY decision_key`
+	lockDecisions   = readDecisions + ` FOR UPDATE`
+	countDecisions  = `SELECT count(*) FROM decisions`
+	oldDecisions    = `SELECT ` + decisionColumns + ` FROM decisions
+WHERE decision_key > $1::text AND decision_key < $2::text ORDER BY decision_key LIMIT $3::int8`
+)
+
+// The fields that decisions are found by.
+const (
+	byInstance = "i"
+	byProject  = "p"
+	byRequest  = "r"
+)
+
+// named is what decision_names has of a value in a field. Different values may share
+// one: who reads checks.
+func named(field, value string) string {
+	sum := sha256.Sum256([]byte(value))
+	return field + hex.EncodeToString(sum[:8])
+}
+
+func namesOf(d *shard.Decision) []string {
+	var names []string
+	for _, id := range d.InstanceUUIDs {
+		names = append(names, named(byInstance, id))
+	}
+	if d.ProjectID != "" {
+		names = append(names, named(byProject, d.ProjectID))
+	}
+	if d.RequestID != "" {
+		names = append(names, named(byRequest, d.RequestID))
+	}
+	return names
+}
+
+// PutDecisions writes all of them in one transaction. One that another process writes
+// at the same time is replaced by either.
+func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision) error {
+	if err := shard.CheckDecisions(ds); err != nil {
+		return err
+	}
+	// Of doubles the last one counts.
+	last := make(map[string]*shard.Decision, len(ds))
+	for i := range ds {
+		last[ds[i].ID] = &ds[i]
+	}
+	rows := make([]*shard.Decision, 0, len(last))
+	for _, d := range last {
+		rows = append(rows, d)
+	}
+	if len(rows) == 0 {
+		return ctx.Err()
+	}
+	slices.SortFunc(rows, func(a, b *shard.Decision) int { return cmp.Compare(keyOf(a.ID), keyOf(b.ID)) })
+	keys := column(rows, func(d *shard.Decision) string { return keyOf(d.ID) })
+	bodies := column(rows, func(d *shard.Decision) []byte { return rowcodec.Pack(d.Body) })
+	return s.once(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		old, err := decisionsOf(ctx, c, lockDecisions, keys)
+		if err != nil {
+			return err
+		}
+		if err := unname(ctx, c, old); err != nil {
+			return err
+		}
+		if _, err := c.Exec(ctx, putDecisions, keys,
+			column(rows, func(d *shard.Decision) int64 { return rowcodec.Nanos(d.At) }),
+			column(rows, func(d *shard.Decision) string { return d.ProjectID }),
+			column(rows, func(d *shard.Decision) string { return d.RequestID }),
+			column(rows, func(d *shard.Decision) string { return d.Refusal }),
+			column(rows, func(d *shard.Decision) string { return listText(d.InstanceUUIDs) }),
+			bodies); err != nil {
+			return err
+		}
+		return eachName(ctx, c, putNames, rows)
+	})
+}
+
+// once runs a transaction that may be run again after it was done.
+func (s *Store) once(ctx context.Context, do func(ctx context.Context, c *pgx.Conn) error) error {
+	return s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		_, err := c.Exec(ctx, s.server.begin(s.opts.Isolation))
+		if err == nil {
+			err = do(ctx, c.Conn())
+		}
+		if err == nil {
+			_, err = c.Exec(ctx, "COMMIT")
+		}
+		if rerr := s.rollback(c.Conn()); err == nil {
+			err = rerr
+		}
+		return err
+	})
+}
+
+// eachName runs a statement with the names of decisions and their keys.
+func eachName(ctx context.Context, c *pgx.Conn, sql string, ds []*shard.Decision) error {
+	type row struct{ name, key string }
+	var rows []row
+	for _, d := range ds {
+		for _, n := range namesOf(d) {
+			rows = append(rows, row{n, keyOf(d.ID)})
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	slices.SortFunc(rows, func(a, b row) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.key, b.key)) })
+	rows = slices.Compact(rows)
+	_, err := c.Exec(ctx, sql, column(rows, func(r row) string { return r.name }), column(rows, func(r row) string { return r.key }))
+	return err
+}
+
+func unname(ctx context.Context, c *pgx.Conn, ds []*shard.Decision) error {
+	return eachName(ctx, c, deleteNames, ds)
+}
+
+// decisionsOf reads decisions without their bodies.
+func decisionsOf(ctx context.Context, c *pgx.Conn, sql string, args ...any) ([]*shard.Decision, error) {
+	rows, err := c.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return scanDecisions(rows)
+}
+
+func scanDecisions(rows pgx.Rows) ([]*shard.Decision, error) {
+	var list []*shard.Decision
+	var d shard.Decision
+	var key, instances string
+	var at int64
+	_, err := pgx.ForEachRow(rows, []any{&key, &at, &d.ProjectID, &d.RequestID, &d.Refusal, &instances}, func() error {
+		one := d
+		one.ID, one.At = idOf(key), rowcodec.Instant(at)
+		var err error
+		one.InstanceUUIDs, err = textList(instances)
+		list = append(list, &one)
+		return err
+	})
+	return list, err
+}
+
+// TrimDecisions drops the oldest ones in steps.
+func (s *Store) TrimDecisions(ctx context.Context, before time.Time, keep int) error {
+	for n := trimStep; n == trimStep; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := s.once(ctx, func(ctx context.Context, c *pgx.Conn) (err error) {
+			n, err = trimDecisions(ctx, c, before, keep)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trimDecisions drops at most trimStep decisions: those over, and those of before a
+// time.
+func trimDecisions(ctx context.Context, c *pgx.Conn, before time.Time, keep int) (int, error) {
+	var there int
+	if err := c.QueryRow(ctx, countDecisions).Scan(&there); err != nil {
+		return 0, err
+	}
+	var oldest []*shard.Decision
+	b := &pgx.Batch{}
+	for slot := range slots {
+		b.Queue(oldDecisions, slotName(slot), slotName(slot+1), trimStep)
+	}
+	err := eachAnswer(c.SendBatch(ctx, b), slots, func(rows pgx.Rows) error {
+		list, err := scanDecisions(rows)
+		oldest = append(oldest, list...)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	slices.SortFunc(oldest, func(a, b *shard.Decision) int { return cmp.Compare(a.ID, b.ID) })
+	n := 0
+	for n < min(trimStep, len(oldest)) && (n < there-keep || oldest[n].At.Before(before)) {
+		n++
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	keys := column(oldest[:n], func(d *shard.Decision) string { return keyOf(d.ID) })
+	slices.Sort(keys)
+	if err := unname(ctx, c, oldest[:n]); err != nil {
+		return 0, err
+	}
+	_, err = c.Exec(ctx, deleteDecisions, keys)
+	return n, err
+}

@@ -1,0 +1,109 @@
+package sqlshard
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// server is what a database runs on. All differences between the two are here.
+type server int
+
+const (
+	postgres server = iota
+	cockroach
+)
+
+func (s server) String() string {
+	if s == cockroach {
+		return "CockroachDB"
+	}
+	return "PostgreSQL"
+}
+
+// detect asks a server what it is.
+func detect(ctx context.Context, c *pgx.Conn) (server, string, error) {
+	var version string
+	if err := c.QueryRow(ctx, "SELECT version()").Scan(&version); err != nil {
+		return 0, "", err
+	}
+	if strings.Contains(version, "CockroachDB") {
+		return cockroach, version, nil
+	}
+	if !strings.HasPrefix(version, "PostgreSQL") {
+		return 0, version, fmt.Errorf("the server is %q: neither CockroachDB nor PostgreSQL", version)
+	}
+	return postgres, version, nil
+}
+
+// keyType is the type of text that sorts by its bytes. PostgreSQL sorts by the
+// database's locale unless told; CockroachDB's plain strings always sort so, and of
+// the 20.2 line it has no COLLATE "C".
+func (s server) keyType() string {
+	if s == cockroach {
+		return "text"
+	}
+	return `text COLLATE "C"`
+}
+
+// begin starts a transaction that locks what it depends on. CockroachDB always
+// checks serializability; newer ones have weaker levels, so it is said.
+func (s server) begin(isolation string) string {
+	if s == cockroach {
+		return "BEGIN ISOLATION LEVEL SERIALIZABLE"
+	}
+	return "BEGIN ISOLATION LEVEL " + isolation
+}
+
+// beginSnapshot starts a transaction that reads as of one moment.
+func (s server) beginSnapshot() string {
+	if s == cockroach {
+		return "BEGIN ISOLATION LEVEL SERIALIZABLE, READ ONLY"
+	}
+	return "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+}
+
+// session is said on each new connection. statement_timeout is a number of
+// milliseconds: CockroachDB has it without units too. PostgreSQL keeps the locks of
+// a client that stands still; CockroachDB lets others push its transaction aside
+// when it stops sending heartbeats, and the 20.2 line does not have the setting.
+func (s server) session(o Options) string {
+	set := fmt.Sprintf("SET statement_timeout = %d", o.StatementTimeout.Milliseconds())
+	if s == postgres {
+		set += fmt.Sprintf("; SET idle_in_transaction_session_timeout = %d", o.IdleTimeout.Milliseconds())
+	}
+	return set
+}
+
+// patient lets a transaction that reads everything stand still between statements;
+// "" for nothing to say. CockroachDB of the 20.2 line has no SET LOCAL, and needs none.
+func (s server) patient() string {
+	if s == cockroach {
+		return ""
+	}
+	return "SET LOCAL idle_in_transaction_session_timeout = 0"
+}
+
+// ddlInTransaction: CockroachDB's schema changes run as jobs after the commit, and
+// can fail there.
+func (s server) ddlInTransaction() bool { return s == postgres }
+
+// createDatabase makes a database. PostgreSQL copies template1 unless told, which
+// somebody may be connected to.
+func (s server) createDatabase(name string) string {
+	quoted := pgx.Identifier{name}.Sanitize()
+	if s == cockroach {
+		return "CREATE DATABASE IF NOT EXISTS " + quoted
+	}
+	return "CREATE DATABASE " + quoted + " TEMPLATE template0 ENCODING 'UTF8'"
+}
+
+// system is a database that is always there.
+func (s server) system() string {
+	if s == cockroach {
+		return "defaultdb"
+	}
+	return "postgres"
+}

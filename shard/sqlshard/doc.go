@@ -1,0 +1,33 @@
+// Package sqlshard is the shard on CockroachDB or PostgreSQL: a Store on one
+// database, that several replicas have open.
+//
+// Every Apply is one transaction of two trips to the server:
+//
+//	BEGIN; lock and read rows(Footprint(ops))       one trip
+//	shard.Decide
+//	write the rows, the journal entry and the lane's position; COMMIT    one trip
+//
+// What a transaction locks makes it serializable on either server, at every
+// isolation level: each set of rows that a decision depends on has one row that
+// stands for it, which is locked before the set is read, or inserted when it is
+// not there.
+//
+//	host_usages    a host, what is used of it, and the claims on it
+//	consumers      which live claims a consumer has
+//	server_groups  which live claims a group has
+//	pins           a pin
+//	lanes          a lane's position, and whether a newer life has fenced it
+//
+// Locks are taken in one order, so transactions wait for each other instead of
+// failing. CockroachDB checks serializability as well, and PostgreSQL can
+// (Options.Isolation); docs/adr/0010 has why it does not by default.
+//
+// The fate of a commit that was not heard of is looked up: the lane's row, which
+// the lost transaction holds until it ends, says which entry is the last.
+//
+// What differs between the servers is in dialect.go. Every transaction that may be
+// repeated runs in Store.retry, the one retry loop; faults.go says which errors mean
+// what.
+//
+// Rows given to Apply belong to the store: do not change them afterwards.
+package sqlshard

@@ -1,0 +1,147 @@
+package sqlshard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/cockroach-go/v2/crdb"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"cellgate/internal/fault"
+)
+
+// SQLSTATEs by name.
+const (
+	serializationFailure  = "40001"
+	completionUnknown     = "40003"
+	deadlockDetected      = "40P01"
+	uniqueViolation       = "23505"
+	queryCanceled         = "57014"
+	adminShutdown         = "57P01"
+	crashShutdown         = "57P02"
+	cannotConnectNow      = "57P03"
+	idleInTransaction     = "25P03"
+	tooManyConnections    = "53300"
+	undefinedTable        = "42P01"
+	invalidCatalogName    = "3D000"
+	duplicateDatabase     = "42P04"
+	connectionClass       = "08"
+	authorizationClass    = "28"
+	integrityClass        = "23"
+	transactionClass      = "40"
+	resourcesClass        = "53"
+	cockroachRestartClass = "CR000"
+)
+
+// trouble is what an error of the server or of the way to it means.
+type trouble int
+
+const (
+	// broken: nothing is known to help. It is shown, and not tried again.
+	broken trouble = iota
+	// race: another transaction was faster; the same one again sees what it did.
+	race
+	// lost: the connection, or the server behind it, is gone or not ready.
+	lost
+	// slow: the server ended a statement that took too long.
+	slow
+	// full: the server has no room for another connection.
+	full
+)
+
+func state(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code
+	}
+	return ""
+}
+
+// meaning tells errors of statements and connections apart. It does not tell
+// whether a commit was done: see commitFailed.
+func meaning(err error) trouble {
+	if why := restart(""); errors.As(err, &why) {
+		return race
+	}
+	code := state(err)
+	switch code {
+	case "":
+		return lost // no word from the server: the connection broke, or was never made
+	case serializationFailure, deadlockDetected, uniqueViolation, completionUnknown, cockroachRestartClass:
+		return race
+	case adminShutdown, crashShutdown, cannotConnectNow, idleInTransaction:
+		return lost
+	case queryCanceled:
+		return slow
+	case tooManyConnections:
+		return full
+	}
+	if code[:2] == connectionClass {
+		return lost
+	}
+	return broken
+}
+
+// commitRefused reports whether the server said that a commit was not done. Any
+// other error of a commit leaves that open.
+func commitRefused(err error) bool {
+	code := state(err)
+	return code != "" && code != completionUnknown && (code[:2] == transactionClass || code[:2] == integrityClass)
+}
+
+// restart says why a transaction has to run again.
+type restart string
+
+func (r restart) Error() string { return string(r) }
+
+// retryable has an error repeated by crdb.ExecuteCtx, which knows what to repeat by
+// its SQLSTATE.
+type retryable struct{ error }
+
+func (retryable) SQLState() string { return serializationFailure }
+
+func (r retryable) Unwrap() error { return r.error }
+
+// typed gives what callers see of an error: a *fault.Error, or the end of their
+// context. Nothing was written.
+func (s *Store) typed(ctx context.Context, err error) error {
+	var known *fault.Error
+	var many *crdb.MaxRetriesExceededError
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &known):
+		return known
+	case s.isClosed():
+		return fault.New(fault.CellUnavailable, "the shard of cell %s is closed", s.opts.Cell)
+	case errors.As(err, &many) && meaning(err) == race:
+		return fault.Wrap(fault.Contended, err, "the shard of cell %s lost every race for its rows", s.opts.Cell)
+	}
+	switch meaning(err) {
+	case race:
+		return fault.Wrap(fault.Contended, err, "the shard of cell %s lost a race for its rows", s.opts.Cell)
+	case slow:
+		return fault.Wrap(fault.CellUnavailable, err, "the database of cell %s took longer than %v", s.opts.Cell, s.opts.StatementTimeout)
+	case full:
+		return fault.Wrap(fault.CellUnavailable, err, "the database of cell %s has no connection left", s.opts.Cell)
+	case lost:
+		return fault.Wrap(fault.CellUnavailable, err, "the database of cell %s cannot be reached", s.opts.Cell)
+	}
+	return fault.Wrap(fault.CellUnavailable, err, "the database of cell %s failed", s.opts.Cell)
+}
+
+// poolEmpty says that every connection of ours is in use.
+func (s *Store) poolEmpty(cause error) error {
+	e := fault.Wrap(fault.Overloaded, cause, "all %d connections to the database of cell %s were in use for %v", s.pool.Config().MaxConns, s.opts.Cell, s.opts.AcquireTimeout)
+	e.RetryAfter = time.Second
+	return e
+}
+
+// damaged says that rows are not as this program writes them.
+func damaged(format string, args ...any) error {
+	return fault.New(fault.Internal, "%s", fmt.Sprintf(format, args...))
+}

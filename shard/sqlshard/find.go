@@ -1,0 +1,156 @@
+package sqlshard
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"cellgate/shard"
+)
+
+const defaultPage = 1000
+
+const (
+	findByKey      = `SELECT ` + claimColumns + ` FROM claims c WHERE c.claim_key = ANY($1::text[])`
+	findByConsumer = `SELECT ` + claimColumns + ` FROM claims c WHERE c.consumer_uuid = ANY($1::text[])`
+	findByHost     = `SELECT ` + claimColumns + ` FROM claims c WHERE c.host_uuid = $1::text`
+
+	// findKeys reads one slot, in order.
+	findKeys = `SELECT claim_key FROM claims
+WHERE claim_key > $1::text AND claim_key < $2::text
+AND ($3::bool OR state IN ('PENDING', 'CONFIRMED')) AND ($4::text = '' OR project_id = $4::text)
+ORDER BY claim_key LIMIT $5::int8`
+
+	dueLeases = `SELECT expires_at, claim_key, consumer_uuid FROM leases
+WHERE slot = $1::text AND expires_at <= $2::int8 ORDER BY expires_at, claim_key LIMIT $3::int8`
+)
+
+// FindClaims looks claims up by what the query names: claims, consumers or a host.
+// Without any it goes through all slots at once.
+func (s *Store) FindClaims(ctx context.Context, q shard.ClaimQuery) (page shard.ClaimPage, err error) {
+	if q.Limit <= 0 {
+		q.Limit = defaultPage
+	}
+	if !keepable(q.HostUUID + q.ProjectID + q.After) {
+		return page, ctx.Err()
+	}
+	err = s.snapshot(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		page = shard.ClaimPage{}
+		var list []*shard.Claim
+		var err error
+		switch {
+		case len(q.ClaimIDs) > 0:
+			list, err = claimsOf(ctx, c, findByKey, keepableOf(keysOf(q.ClaimIDs)))
+		case len(q.ConsumerUUIDs) > 0:
+			list, err = claimsOf(ctx, c, findByConsumer, keepableOf(q.ConsumerUUIDs))
+		case q.HostUUID != "":
+			list, err = claimsOf(ctx, c, findByHost, q.HostUUID)
+		default:
+			var keys []string
+			if keys, err = pageOfKeys(ctx, c, q); err == nil && len(keys) > 0 {
+				list, err = claimsOf(ctx, c, findByKey, keys)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		list = slices.DeleteFunc(list, func(c *shard.Claim) bool { return !matches(&q, c) })
+		slices.SortFunc(list, func(a, b *shard.Claim) int { return cmp.Compare(a.ClaimID, b.ClaimID) })
+		page.More = len(list) > q.Limit
+		page.Claims = list[:min(q.Limit, len(list))]
+		return nil
+	})
+	return page, err
+}
+
+// keepableOf gives those of a list that can be in a database.
+func keepableOf(list []string) []string { return slices.DeleteFunc(slices.Clone(list), unkeepable) }
+
+func matches(q *shard.ClaimQuery, c *shard.Claim) bool {
+	return c.ClaimID > q.After &&
+		(len(q.ClaimIDs) == 0 || slices.Contains(q.ClaimIDs, c.ClaimID)) &&
+		(len(q.ConsumerUUIDs) == 0 || slices.Contains(q.ConsumerUUIDs, c.ConsumerUUID)) &&
+		(q.HostUUID == "" || c.HostUUID == q.HostUUID) &&
+		(q.ProjectID == "" || c.ProjectID == q.ProjectID) &&
+		(q.Ended || c.State.Live())
+}
+
+// pageOfKeys gives the keys of a page and one more, if there is one, from the heads
+// of all slots.
+func pageOfKeys(ctx context.Context, c *pgx.Conn, q shard.ClaimQuery) ([]string, error) {
+	b := &pgx.Batch{}
+	for slot := range slots {
+		b.Queue(findKeys, slotName(slot)+q.After, slotName(slot+1), q.Ended, q.ProjectID, q.Limit+1)
+	}
+	var keys []string
+	err := eachAnswer(c.SendBatch(ctx, b), slots, func(rows pgx.Rows) error {
+		list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		keys = append(keys, list...)
+		return err
+	})
+	slices.SortFunc(keys, func(a, b string) int { return cmp.Compare(idOf(a), idOf(b)) })
+	return keys[:min(q.Limit+1, len(keys))], err
+}
+
+// eachAnswer reads n answers of a batch.
+func eachAnswer(r pgx.BatchResults, n int, scan func(pgx.Rows) error) (err error) {
+	defer func() {
+		if cerr := r.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	for range n {
+		rows, err := r.Query()
+		if err == nil {
+			err = scan(rows)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Due reads the heads of all slots.
+func (s *Store) Due(ctx context.Context, limit int) ([]shard.ClaimRef, error) {
+	now, err := s.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	type lease struct {
+		end int64
+		ref shard.ClaimRef
+	}
+	var all []lease
+	err = s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		all = nil
+		b := &pgx.Batch{}
+		for slot := range slots {
+			b.Queue(dueLeases, slotName(slot), now.UnixNano(), limit)
+		}
+		return eachAnswer(c.SendBatch(ctx, b), slots, func(rows pgx.Rows) error {
+			var l lease
+			var key string
+			_, err := pgx.ForEachRow(rows, []any{&l.end, &key, &l.ref.ConsumerUUID}, func() error {
+				l.ref.ClaimID = idOf(key)
+				all = append(all, l)
+				return nil
+			})
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b lease) int {
+		return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.ref.ClaimID, b.ref.ClaimID))
+	})
+	refs := make([]shard.ClaimRef, min(limit, len(all)))
+	for i := range refs {
+		refs[i] = all[i].ref
+	}
+	return refs, nil
+}

@@ -1,0 +1,345 @@
+package sqlshard
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+	"cellgate/shard/rowcodec"
+)
+
+// laneRow is a lane's position: it has the entries (floor, last].
+type laneRow struct {
+	id          shard.LaneID
+	floor, last uint64
+}
+
+func lanesOf(ctx context.Context, c *pgx.Conn) ([]laneRow, error) {
+	var all []laneRow
+	rows, err := c.Query(ctx, readLanes)
+	if err != nil {
+		return nil, err
+	}
+	var replica string
+	var life, floor, last int64
+	_, err = pgx.ForEachRow(rows, []any{&replica, &life, &floor, &last}, func() error {
+		all = append(all, laneRow{shard.LaneID{Replica: replica, Life: uint64(life)}, uint64(floor), uint64(last)})
+		return nil
+	})
+	return all, err
+}
+
+// Tail reads the lanes' positions, which are written with their entries, and then the
+// entries up to them. It gives entries of all lanes by their time, so that no lane
+// waits for another's backlog.
+func (s *Store) Tail(ctx context.Context, from shard.Cursor, limit int) (entries []shard.Entry, at shard.Cursor, err error) {
+	err = s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		lanes, err := lanesOf(ctx, c.Conn())
+		if err != nil {
+			return err
+		}
+		open, err := behind(lanes, from)
+		if err != nil {
+			return err
+		}
+		entries, err = readAfter(ctx, c.Conn(), open, limit)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	at = shard.Cursor{}
+	maps.Copy(at, from)
+	for _, e := range entries {
+		at[e.Lane] = e.Seq
+	}
+	return entries, at, nil
+}
+
+// stretch are the entries of a lane to be read: (from, to].
+type stretch struct {
+	lane     shard.LaneID
+	from, to uint64
+}
+
+// behind lists what there is after a cursor.
+func behind(lanes []laneRow, from shard.Cursor) ([]stretch, error) {
+	known := map[shard.LaneID]uint64{}
+	for _, l := range lanes {
+		known[l.id] = l.last
+	}
+	for id, seq := range from {
+		if last, ok := known[id]; !ok || seq > last {
+			return nil, fault.New(fault.Gone, "the cursor names entry %d of lane %s/%d, which this journal does not have", seq, id.Replica, id.Life)
+		}
+	}
+	var open []stretch
+	for _, l := range lanes {
+		seq := from[l.id]
+		if seq < l.floor {
+			return nil, trimmed(l.id, l.floor, seq)
+		}
+		if seq < l.last {
+			open = append(open, stretch{l.id, seq, l.last})
+		}
+	}
+	return open, nil
+}
+
+func trimmed(id shard.LaneID, floor, seq uint64) error {
+	return fault.New(fault.Gone, "the journal of lane %s/%d begins after entry %d, the cursor is at %d", id.Replica, id.Life, floor, seq)
+}
+
+// readAfter reads at most limit entries, the oldest of all lanes, in one trip. An
+// entry that is not there was trimmed since the positions were read.
+func readAfter(ctx context.Context, c *pgx.Conn, open []stretch, limit int) ([]shard.Entry, error) {
+	if len(open) == 0 || limit <= 0 {
+		return nil, nil
+	}
+	b := &pgx.Batch{}
+	for _, o := range open {
+		b.Queue(readEntries, o.lane.Replica, int64(o.lane.Life), int64(o.from), int64(o.to), int64(limit))
+	}
+	var found []packedEntry
+	r := c.SendBatch(ctx, b)
+	err := func() error {
+		for _, o := range open {
+			rows, err := r.Query()
+			if err != nil {
+				return err
+			}
+			next := o.from
+			var seq, at int64
+			var body []byte
+			_, err = pgx.ForEachRow(rows, []any{&seq, &at, &body}, func() error {
+				if next++; uint64(seq) != next {
+					return trimmed(o.lane, uint64(seq)-1, o.from)
+				}
+				found = append(found, packedEntry{o.lane, next, at, body})
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			if next == o.from {
+				return trimmed(o.lane, o.to, o.from)
+			}
+		}
+		return nil
+	}()
+	if cerr := r.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return nil, err
+	}
+	// Within a lane times ascend, so the order by time keeps each lane's own.
+	slices.SortStableFunc(found, func(a, b packedEntry) int { return int(min(1, max(-1, a.at-b.at))) })
+	return unpackEntries(found[:min(limit, len(found))])
+}
+
+// packedEntry is a row of the journal.
+type packedEntry struct {
+	lane shard.LaneID
+	seq  uint64
+	at   int64
+	body []byte
+}
+
+func unpackEntries(packed []packedEntry) ([]shard.Entry, error) {
+	entries := make([]shard.Entry, len(packed))
+	for i, p := range packed {
+		body, err := rowcodec.Unpack(p.body)
+		e := shard.Entry{Lane: p.lane, Seq: p.seq}
+		if err == nil {
+			e.At, e.Changes, err = rowcodec.Entry(body)
+		}
+		if err != nil {
+			return nil, damaged("entry %d of lane %s/%d cannot be read: %v", p.seq, p.lane.Replica, p.lane.Life, err)
+		}
+		entries[i] = e
+	}
+	return entries, nil
+}
+
+// Trim drops entries and tombstones of before a time, in steps that each commit by
+// themselves: when its context ends, what it dropped stays dropped.
+func (s *Store) Trim(ctx context.Context, before time.Time) error {
+	var lanes []laneRow
+	var now time.Time
+	err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) (err error) {
+		if lanes, err = lanesOf(ctx, c.Conn()); err != nil {
+			return err
+		}
+		var server time.Time
+		if err := c.QueryRow(ctx, serverTime).Scan(&server); err != nil {
+			return err
+		}
+		now, err = s.clock.read(ctx, s, c.Conn(), server)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, l := range lanes {
+		if err := s.steps(ctx, func(ctx context.Context, c *pgx.Conn) (int, error) {
+			return trimLane(ctx, c, &l, before)
+		}); err != nil {
+			return err
+		}
+	}
+	if young := now.Add(-shard.TombstoneTTL); before.After(young) {
+		before = young
+	}
+	if before.UnixNano() <= 0 {
+		return nil
+	}
+	for slot := range slots {
+		if err := s.steps(ctx, func(ctx context.Context, c *pgx.Conn) (int, error) {
+			return trimTombstones(ctx, c, slotName(slot), before)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trimStep bounds what one transaction of a trim drops.
+const trimStep = 1000
+
+// steps runs transactions that drop rows until one drops less than it might.
+func (s *Store) steps(ctx context.Context, step func(ctx context.Context, c *pgx.Conn) (int, error)) error {
+	for n := trimStep; n == trimStep; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) (err error) {
+			if _, err = c.Exec(ctx, s.server.begin(s.opts.Isolation)); err == nil {
+				n, err = step(ctx, c.Conn())
+			}
+			if err == nil {
+				// A commit that is not heard of was done or not: the next step sees.
+				_, err = c.Exec(ctx, "COMMIT")
+			}
+			if rerr := s.rollback(c.Conn()); err == nil {
+				err = rerr
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	lockFloor  = `SELECT floor, last FROM lanes WHERE replica = $1::text AND life = $2::int8 FOR UPDATE`
+	oldEntries = `SELECT seq, at FROM journal
+WHERE replica = $1::text AND life = $2::int8 AND seq > $3::int8 ORDER BY seq LIMIT 1000`
+	deleteEntries = `DELETE FROM journal WHERE replica = $1::text AND life = $2::int8 AND seq > $3::int8 AND seq <= $4::int8`
+	putFloor      = `UPDATE lanes SET floor = $3::int8 WHERE replica = $1::text AND life = $2::int8`
+)
+
+// trimLane drops a step of a lane's oldest entries. The lane waits meanwhile.
+func trimLane(ctx context.Context, c *pgx.Conn, l *laneRow, before time.Time) (int, error) {
+	var floor, last int64
+	replica, life := l.id.Replica, int64(l.id.Life)
+	if err := c.QueryRow(ctx, lockFloor, replica, life).Scan(&floor, &last); err != nil {
+		return 0, err
+	}
+	if floor == last {
+		return 0, nil
+	}
+	rows, err := c.Query(ctx, oldEntries, replica, life, floor)
+	if err != nil {
+		return 0, err
+	}
+	to, done := floor, false
+	var seq, at int64
+	_, err = pgx.ForEachRow(rows, []any{&seq, &at}, func() error {
+		if done = done || at >= before.UnixNano(); !done {
+			to = seq
+		}
+		return nil
+	})
+	if err != nil || to == floor {
+		return 0, err
+	}
+	if _, err := c.Exec(ctx, deleteEntries, replica, life, floor, to); err != nil {
+		return 0, err
+	}
+	_, err = c.Exec(ctx, putFloor, replica, life, to)
+	return int(to - floor), err
+}
+
+const (
+	oldTombstones = `SELECT claim_key FROM tombstones
+WHERE slot = $1::text AND ended_at < $2::int8 ORDER BY ended_at, claim_key LIMIT 1000`
+	hostsOfClaims  = `SELECT DISTINCT host_uuid FROM claims WHERE claim_key = ANY($1::text[]) AND host_uuid <> '' ORDER BY host_uuid`
+	endedClaims    = `SELECT claim_key, consumer_uuid FROM claims WHERE claim_key = ANY($1::text[]) AND state IN ('EXPIRED', 'RELEASED')`
+	dropTombstones = `DELETE FROM tombstones WHERE slot = $1::text AND ended_at < $2::int8 AND claim_key = ANY($3::text[])`
+	dropClaims     = `DELETE FROM claims WHERE claim_key = ANY($1::text[])`
+	dropConsumers  = `DELETE FROM consumers WHERE consumer_uuid = ANY($1::text[])
+AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.consumer_uuid = consumers.consumer_uuid)`
+)
+
+// trimTombstones drops a step of a slot's ended claims, and the consumers that had
+// no others. It locks their hosts as lanes do, so that none of them comes back
+// meanwhile; a consumer's row that goes while a claim is made is made again.
+func trimTombstones(ctx context.Context, c *pgx.Conn, slot string, before time.Time) (int, error) {
+	old, err := texts(ctx, c, oldTombstones, slot, before.UnixNano())
+	if err != nil || len(old) == 0 {
+		return 0, err
+	}
+	hosts, err := texts(ctx, c, hostsOfClaims, old)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := c.Exec(ctx, lockHosts, hosts); err != nil {
+		return 0, err
+	}
+	rows, err := c.Query(ctx, endedClaims, old)
+	if err != nil {
+		return 0, err
+	}
+	var keys, consumers []string
+	var key, consumer string
+	_, err = pgx.ForEachRow(rows, []any{&key, &consumer}, func() error {
+		keys, consumers = append(keys, key), append(consumers, consumer)
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	slices.Sort(consumers)
+	for _, q := range []struct {
+		sql  string
+		args []any
+	}{
+		{dropClaims, []any{keys}},
+		{deleteAllocations, []any{keys}},
+		{dropTombstones, []any{slot, before.UnixNano(), keys}},
+		{dropConsumers, []any{slices.Compact(consumers)}},
+	} {
+		if _, err := c.Exec(ctx, q.sql, q.args...); err != nil {
+			return 0, err
+		}
+	}
+	return len(old), nil
+}
+
+// texts reads one column.
+func texts(ctx context.Context, c *pgx.Conn, sql string, args ...any) ([]string, error) {
+	rows, err := c.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}

@@ -1,0 +1,223 @@
+package sqlshard
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// lane is one life of one replica.
+type lane struct {
+	store *Store
+	id    shard.LaneID
+	// turn is held by the Apply under way, and guards the rest.
+	turn chan struct{}
+	last uint64
+	// doubt is the entry whose commit was not heard of; 0 for none.
+	doubt uint64
+}
+
+// OpenLane starts a lane, and fences the earlier lives of its replica: what such a
+// one has under way ends first, and what it tries later is refused.
+func (s *Store) OpenLane(ctx context.Context, replica string) (shard.Lane, error) {
+	if replica == "" {
+		return nil, fault.Invalid("replica", "must not be empty")
+	}
+	id := shard.LaneID{Replica: replica}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	err := s.retry(ctx, func(ctx context.Context) error {
+		c, err := s.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer c.Release()
+		life, err := s.newLife(ctx, c.Conn(), replica)
+		id.Life = life
+		return errors.Join(err, s.rollback(c.Conn()))
+	})
+	if err != nil {
+		return nil, s.typed(ctx, err)
+	}
+	return &lane{store: s, id: id, turn: make(chan struct{}, 1)}, nil
+}
+
+// newLife writes a lane's row. When it is not heard whether the commit was done, a
+// life that nobody lives may be left.
+func (s *Store) newLife(ctx context.Context, c *pgx.Conn, replica string) (uint64, error) {
+	if _, err := c.Exec(ctx, s.server.begin(s.opts.Isolation)); err != nil {
+		return 0, err
+	}
+	if _, err := c.Exec(ctx, fenceLanes, replica); err != nil {
+		return 0, err
+	}
+	var life int64
+	if err := c.QueryRow(ctx, lastLife, replica).Scan(&life); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return 0, err
+	}
+	var server time.Time
+	if err := c.QueryRow(ctx, serverTime).Scan(&server); err != nil {
+		return 0, err
+	}
+	if _, err := c.Exec(ctx, insertLane, replica, life+1, server.UnixNano()); err != nil {
+		return 0, err
+	}
+	_, err := c.Exec(ctx, "COMMIT")
+	return uint64(life + 1), err
+}
+
+func (l *lane) ID() shard.LaneID { return l.id }
+
+// Apply runs one transaction, as often as it takes.
+func (l *lane) Apply(ctx context.Context, ops []shard.Op) (shard.Applied, error) {
+	s := l.store
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return shard.Applied{}, ctx.Err()
+	}
+	if err := ctx.Err(); err != nil {
+		return shard.Applied{}, err
+	}
+	if s.isClosed() {
+		return shard.Applied{}, s.typed(ctx, fault.New(fault.CellUnavailable, "the shard of cell %s is closed", s.opts.Cell))
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	if err := l.settle(ctx); err != nil {
+		return shard.Applied{}, s.typed(ctx, err)
+	}
+	n := s.namesOf(ops)
+	var applied shard.Applied
+	err := s.retry(ctx, func(ctx context.Context) error {
+		// The commit before this try may have been lost, and found not done.
+		a, err := l.try(ctx, ops, n)
+		applied = a
+		return err
+	})
+	if err == nil {
+		return applied, nil
+	}
+	if l.doubt != 0 {
+		return shard.Applied{}, fault.Wrap(fault.OutcomeUnknown, err, "the database of cell %s did not say whether it committed", s.opts.Cell)
+	}
+	return shard.Applied{}, s.typed(ctx, err)
+}
+
+// try runs the transaction once. When it is not heard whether its commit was done,
+// that is looked up before it returns; l.doubt says that it could not be.
+func (l *lane) try(ctx context.Context, ops []shard.Op, n *names) (shard.Applied, error) {
+	applied, unheard, err := l.transact(ctx, ops, n)
+	if !unheard {
+		return applied, err
+	}
+	l.store.count.unknown.Add(1)
+	l.doubt = applied.Entry.Seq
+	if lerr := l.settle(ctx); lerr != nil {
+		return shard.Applied{}, fault.Wrap(fault.OutcomeUnknown, errors.Join(err, lerr), "the database of cell %s did not say whether it committed", l.store.opts.Cell)
+	}
+	if l.last == applied.Entry.Seq {
+		return applied, nil
+	}
+	return shard.Applied{}, restart("a commit was lost with its connection, and not done")
+}
+
+// transact is the transaction. unheard: the commit was sent, and whether it was done
+// is not known; applied is then what it would have been.
+func (l *lane) transact(ctx context.Context, ops []shard.Op, n *names) (applied shard.Applied, unheard bool, err error) {
+	s := l.store
+	c, err := s.acquire(ctx)
+	if err != nil {
+		return applied, false, err
+	}
+	defer c.Release()
+	defer func() {
+		// A failed rollback loses nothing: the pool throws the connection away.
+		_ = s.rollback(c.Conn())
+	}()
+	p, err := l.look(ctx, c.Conn(), n)
+	if err != nil {
+		return applied, false, err
+	}
+	if p.last != l.last {
+		return applied, false, damaged("lane %s/%d is at entry %d in its shard, and at %d here: the database was put back to an earlier state; start the replica again", l.id.Replica, l.id.Life, p.last, l.last)
+	}
+	if err := s.unlocked(p, n); err != nil {
+		return applied, false, err
+	}
+	now, reserve := s.clock.tick(p.server.Add(s.opts.skew()))
+	d := shard.Decide(now, p.view(), ops)
+	if err := s.strayed(p, n, d.Changes); err != nil {
+		return applied, false, err
+	}
+	applied.Outcomes = d.Outcomes
+	if len(d.Changes) == 0 {
+		_, err := c.Exec(ctx, "COMMIT")
+		return applied, false, err
+	}
+	applied.Entry = shard.Entry{Lane: l.id, Seq: p.last + 1, At: now, Changes: d.Changes}
+	w := &writes{store: s, names: n, before: p}
+	if err := w.entry(applied.Entry); err != nil {
+		return shard.Applied{}, false, fault.Wrap(fault.Internal, err, "a batch cannot be written")
+	}
+	if reserve {
+		w.queue(reserveTime, now.Add(reserveAhead).UnixNano())
+	}
+	if unheard, err = w.commit(ctx, c.Conn()); err != nil {
+		if !unheard {
+			applied = shard.Applied{}
+		}
+		return applied, unheard, err
+	}
+	l.last = applied.Entry.Seq
+	if reserve {
+		s.clock.covered(now.Add(reserveAhead))
+	}
+	l.done(applied.Entry)
+	return applied, false, nil
+}
+
+// done notes what a transaction wrote.
+func (l *lane) done(e shard.Entry) {
+	for _, ch := range e.Changes {
+		if ch.Host != nil {
+			l.store.hosts.put(ch.Host)
+		}
+	}
+	l.store.homes.note(e.Changes)
+}
+
+// settle finds out what became of the entry whose commit was not heard of.
+func (l *lane) settle(ctx context.Context) error {
+	if l.doubt == 0 {
+		return nil
+	}
+	s := l.store
+	return s.retry(ctx, func(ctx context.Context) error {
+		c, err := s.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer c.Release()
+		var last int64
+		var fenced bool
+		if err := c.QueryRow(ctx, touchLane, l.id.Replica, int64(l.id.Life)).Scan(&last, &fenced); err != nil {
+			if errors.Is(err, pgx.ErrNoRows) {
+				return l.check(false, false, 0, &l.last)
+			}
+			return err
+		}
+		if uint64(last) != l.last && uint64(last) != l.doubt {
+			return damaged("lane %s/%d is at entry %d in its shard, and was at %d or %d", l.id.Replica, l.id.Life, last, l.last, l.doubt)
+		}
+		s.count.resolved.Add(1)
+		l.last, l.doubt = uint64(last), 0
+		return nil
+	})
+}

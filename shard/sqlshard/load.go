@@ -1,0 +1,190 @@
+package sqlshard
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// loadPage is how many hosts, or claims, one statement of Load reads.
+const loadPage = 500
+
+const (
+	pageHosts      = `SELECT host_uuid FROM hosts WHERE host_uuid > $1::text ORDER BY host_uuid LIMIT $2::int8`
+	pageHostUsages = `SELECT host_uuid, generation, pending, confirmed FROM host_usages
+WHERE host_uuid > $1::text ORDER BY host_uuid LIMIT $2::int8`
+	pageClaims = `SELECT ` + claimColumns + ` FROM claims c
+WHERE c.claim_key > $1::text` + isLive + ` ORDER BY c.claim_key LIMIT $2::int8`
+	allPins = `SELECT group_uuid, service_host, holders FROM pins ORDER BY group_uuid`
+)
+
+// Load reads page by page as of one moment. The visitor runs between the pages, with
+// the transaction open.
+func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (at shard.Cursor, err error) {
+	var refused error
+	begun := false
+	err = s.snapshot(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		if begun {
+			return fault.New(fault.CellUnavailable, "the database of cell %s broke off a load", s.opts.Cell)
+		}
+		if p := s.server.patient(); p != "" {
+			if _, err := c.Exec(ctx, p); err != nil {
+				return err
+			}
+		}
+		lanes, err := lanesOf(ctx, c)
+		if err != nil {
+			return err
+		}
+		at = shard.Cursor{}
+		for _, l := range lanes {
+			if l.last > 0 {
+				at[l.id] = l.last
+			}
+		}
+		l := &loading{store: s, conn: c, visit: func(ch shard.Change) error {
+			begun = true
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			refused = visit(ch)
+			return refused
+		}}
+		for _, part := range []func(context.Context) error{l.hosts, l.usages, l.claims, l.pins} {
+			if err := part(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if refused != nil {
+		return nil, refused
+	}
+	if err != nil {
+		return nil, err
+	}
+	return at, nil
+}
+
+// loading is a Load under way.
+type loading struct {
+	store *Store
+	conn  *pgx.Conn
+	visit func(shard.Change) error
+}
+
+func (l *loading) hosts(ctx context.Context) error {
+	after := ""
+	for {
+		uuids, err := texts(ctx, l.conn, pageHosts, after, loadPage)
+		if err != nil || len(uuids) == 0 {
+			return err
+		}
+		hosts, err := l.store.loadHosts(ctx, l.conn, uuids)
+		if err != nil {
+			return err
+		}
+		for _, h := range hosts {
+			if err := l.visit(shard.Change{Host: h}); err != nil {
+				return err
+			}
+		}
+		after = uuids[len(uuids)-1]
+	}
+}
+
+func (l *loading) usages(ctx context.Context) error {
+	after := ""
+	for {
+		rows, err := l.conn.Query(ctx, pageHostUsages, after, loadPage)
+		if err != nil {
+			return err
+		}
+		var page []*shard.Usage
+		byHost := map[string]*shard.Usage{}
+		var u shard.Usage
+		var uuids []string
+		if _, err := pgx.ForEachRow(rows, []any{&u.HostUUID, &u.Generation, &u.Pending, &u.Confirmed}, func() error {
+			one := u
+			page, byHost[u.HostUUID], uuids = append(page, &one), &one, append(uuids, u.HostUUID)
+			return nil
+		}); err != nil || len(page) == 0 {
+			return err
+		}
+		if rows, err = l.conn.Query(ctx, readUsages, uuids); err == nil {
+			err = scanUsages(rows, byHost)
+		}
+		if err != nil {
+			return err
+		}
+		for _, u := range page {
+			if u.Generation == 0 {
+				continue // no claim was ever made
+			}
+			if err := l.visit(shard.Change{Usage: u}); err != nil {
+				return err
+			}
+		}
+		after = uuids[len(uuids)-1]
+	}
+}
+
+func (l *loading) claims(ctx context.Context) error {
+	after := ""
+	for {
+		page, err := claimsOf(ctx, l.conn, pageClaims, after, loadPage)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, c := range page {
+			if err := l.visit(shard.Change{Claim: c}); err != nil {
+				return err
+			}
+		}
+		after = keyOf(page[len(page)-1].ClaimID)
+	}
+}
+
+func (l *loading) pins(ctx context.Context) error {
+	rows, err := l.conn.Query(ctx, allPins)
+	if err != nil {
+		return err
+	}
+	var pins []*shard.Pin
+	if err := scanPins(rows, func(p *shard.Pin) error { pins = append(pins, p); return nil }); err != nil {
+		return err
+	}
+	for _, p := range pins {
+		if err := l.visit(shard.Change{Pin: p}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// claimsOf reads claims whole, in two trips.
+func claimsOf(ctx context.Context, c *pgx.Conn, sql string, args ...any) ([]*shard.Claim, error) {
+	rows, err := c.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	var list []*shard.Claim
+	var keys []string
+	byKey := map[string]*shard.Claim{}
+	if err := scanClaims(rows, func(c *shard.Claim) {
+		key := keyOf(c.ClaimID)
+		list, keys, byKey[key] = append(list, c), append(keys, key), c
+	}); err != nil || len(list) == 0 {
+		return nil, err
+	}
+	if rows, err = c.Query(ctx, readAllocations, keys); err != nil {
+		return nil, err
+	}
+	err = scanAllocations(rows, func(key string, u shard.Used) {
+		byKey[key].Allocations = append(byKey[key].Allocations, u)
+	})
+	return list, err
+}

@@ -1,0 +1,70 @@
+package sqlshard
+
+import "cellgate/shard"
+
+// unlocked looks for what the operations depend on that is not named: the host of a
+// claim that they name, and the group of one that may come back to life. The
+// transaction runs again with their names, so that it takes its locks in order.
+func (s *Store) unlocked(p *picture, n *names) error {
+	var hosts, consumers, groups []string
+	for _, key := range n.claims {
+		c := p.claims[idOf(key)]
+		if c == nil {
+			continue
+		}
+		if c.HostUUID != "" && !has(n.hosts, c.HostUUID) {
+			hosts = append(hosts, c.HostUUID)
+		}
+		always, named := n.guarded[c.ClaimID]
+		if !named || !always && c.State != shard.Expired || !c.Group.Hard() {
+			continue
+		}
+		if !has(n.groups, c.Group.UUID) {
+			groups = append(groups, c.Group.UUID)
+		}
+		for _, m := range append([]string{c.Instance()}, c.Group.Members...) {
+			n.fill[m] = true
+			if !has(n.consumers, m) {
+				consumers = append(consumers, m)
+			}
+		}
+	}
+	for id := range p.generations {
+		if p.usages[id] == nil {
+			return restart("a host appeared after its row was looked for")
+		}
+	}
+	return s.again(n, hosts, consumers, groups)
+}
+
+// strayed looks for rows that are about to change and that nothing stands for: the
+// claim that a confirmed one moves may be on a host that is not named.
+func (s *Store) strayed(p *picture, n *names, changes []shard.Change) error {
+	var hosts []string
+	locked := func(host string) {
+		if host != "" && !has(n.hosts, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	for _, ch := range changes {
+		switch {
+		case ch.Usage != nil:
+			locked(ch.Usage.HostUUID)
+		case ch.Claim != nil:
+			locked(ch.Claim.HostUUID)
+			if old := p.claims[ch.Claim.ClaimID]; old != nil {
+				locked(old.HostUUID)
+			}
+		}
+	}
+	return s.again(n, hosts, nil, nil)
+}
+
+// again asks for another try, with more names, if there are any.
+func (s *Store) again(n *names, hosts, consumers, groups []string) error {
+	if len(hosts)+len(consumers)+len(groups) == 0 || !n.widen(hosts, consumers, groups) {
+		return nil
+	}
+	s.count.locked.Add(1)
+	return restart("the operations need more locks than they name")
+}

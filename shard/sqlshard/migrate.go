@@ -1,0 +1,302 @@
+package sqlshard
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// migration is one step of the schema. There is no way back: a program refuses a
+// schema that it does not know.
+type migration struct {
+	version    int
+	name       string
+	statements []string
+	// sum tells a step that was changed after it was released.
+	sum string
+}
+
+// migrations reads the embedded steps: NNNN_name.sql, numbered from 1 without gaps.
+func migrations() ([]migration, error) {
+	names, err := fs.Glob(migrationFiles, "migrations/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	var all []migration
+	for i, file := range names {
+		text, err := migrationFiles.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		number, name, _ := strings.Cut(strings.TrimSuffix(path.Base(file), ".sql"), "_")
+		version, err := strconv.Atoi(number)
+		if err != nil || version != i+1 {
+			return nil, fmt.Errorf("migration %s is the %d. one", file, i+1)
+		}
+		sum := sha256.Sum256(text)
+		all = append(all, migration{version: version, name: name, statements: statements(string(text)), sum: hex.EncodeToString(sum[:8])})
+	}
+	return all, nil
+}
+
+// statements splits a file at the semicolons that end a line, and drops comments.
+func statements(text string) []string {
+	var all []string
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(strings.TrimSpace(line), "--") {
+			continue
+		}
+		b.WriteString(line)
+		if strings.HasSuffix(strings.TrimSpace(line), ";") {
+			all = append(all, strings.TrimSuffix(strings.TrimSpace(b.String()), ";"))
+			b.Reset()
+		}
+	}
+	return all
+}
+
+// Applied is a step that a database has.
+type Applied struct {
+	Version int
+	Name    string
+	At      time.Time
+}
+
+// Status is where a database's schema is.
+type Status struct {
+	// Server is what it runs on, by its own words.
+	Server string
+	// Applied are the steps it has; Pending the names of those it lacks.
+	Applied []Applied
+	Pending []string
+}
+
+// The table that says which steps a database has. Version 0 is no step: who
+// migrates locks it.
+const createVersions = `CREATE TABLE IF NOT EXISTS schema_version (
+  version int8 PRIMARY KEY,
+  name text NOT NULL,
+  sum text NOT NULL,
+  applied_at timestamptz NOT NULL
+)`
+
+const (
+	addVersion   = `INSERT INTO schema_version (version, name, sum, applied_at) VALUES ($1, $2, $3, now()) ON CONFLICT (version) DO NOTHING`
+	lockVersions = `SELECT version FROM schema_version WHERE version = 0 FOR UPDATE`
+	readVersions = `SELECT version, name, sum, applied_at FROM schema_version WHERE version > 0 ORDER BY version`
+)
+
+// Migrate brings a database's schema up to date and gives the names of the steps it
+// took. Several processes may at once: one does it, the others wait.
+func Migrate(ctx context.Context, opts Options) (done []string, err error) {
+	s, err := bare(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.migrate(ctx)
+}
+
+// ReadStatus says where a database's schema is, and changes nothing.
+func ReadStatus(ctx context.Context, opts Options) (st Status, err error) {
+	s, err := bare(ctx, opts)
+	if err != nil {
+		return Status{}, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	c, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	defer c.Release()
+	st.Server = s.version
+	st.Applied, st.Pending, err = compare(ctx, c.Conn())
+	return st, err
+}
+
+// bare connects without looking at the schema.
+func bare(ctx context.Context, opts Options) (*Store, error) {
+	opts, err := opts.complete()
+	if err != nil {
+		return nil, err
+	}
+	config, demanded, err := parseURL(opts.URL)
+	if err != nil {
+		return nil, err
+	}
+	if opts.Create {
+		if err := createDatabase(ctx, opts, config); err != nil {
+			return nil, err
+		}
+	}
+	s := &Store{opts: opts}
+	if err := s.connect(ctx, config, demanded); err != nil {
+		return nil, fmt.Errorf("the shard %s: %w", Redacted(opts.URL), err)
+	}
+	return s, nil
+}
+
+// compare tells what a database has and lacks. It fails when the two cannot be of
+// one history.
+func compare(ctx context.Context, c *pgx.Conn) (have []Applied, lack []string, err error) {
+	all, err := migrations()
+	if err != nil {
+		return nil, nil, err
+	}
+	sums := map[int]string{}
+	rows, err := c.Query(ctx, readVersions)
+	if err == nil {
+		var a Applied
+		var sum string
+		_, err = pgx.ForEachRow(rows, []any{&a.Version, &a.Name, &sum, &a.At}, func() error {
+			have = append(have, a)
+			sums[a.Version] = sum
+			return nil
+		})
+	}
+	if err != nil && state(err) != undefinedTable {
+		return nil, nil, err
+	}
+	for i, a := range have {
+		if a.Version != i+1 {
+			return nil, nil, fmt.Errorf("its schema has step %d where %d belongs", a.Version, i+1)
+		}
+		if i >= len(all) {
+			return nil, nil, fmt.Errorf("its schema is of step %d (%s), and this program knows %d: it was made by a newer cellgate, which must be used", have[len(have)-1].Version, have[len(have)-1].Name, len(all))
+		}
+		if sums[a.Version] != all[i].sum {
+			return nil, nil, fmt.Errorf("its schema step %d (%s) is another than this program's", a.Version, a.Name)
+		}
+	}
+	for _, m := range all[len(have):] {
+		lack = append(lack, fmt.Sprintf("%04d_%s", m.version, m.name))
+	}
+	return have, lack, nil
+}
+
+// checkSchema fails when the schema is not this program's.
+func (s *Store) checkSchema(ctx context.Context, c *pgx.Conn) error {
+	have, lack, err := compare(ctx, c)
+	if err != nil {
+		return err
+	}
+	if len(lack) > 0 {
+		return fmt.Errorf("its schema is of step %d and lacks %s: run cellgate migrate up", len(have), strings.Join(lack, ", "))
+	}
+	return nil
+}
+
+// migrate takes the steps that are missing, while it holds the lock that one process
+// at a time has.
+func (s *Store) migrate(ctx context.Context) (done []string, err error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	if err := s.versionTable(ctx); err != nil {
+		return nil, err
+	}
+	// Neither connection is the pool's: these may take as long as they need.
+	guard, err := s.alone(ctx, &err)
+	if err != nil {
+		return nil, err
+	}
+	defer guard.close()
+	worker, err := s.alone(ctx, &err)
+	if err != nil {
+		return nil, err
+	}
+	defer worker.close()
+	if _, err := guard.Exec(ctx, "BEGIN"); err != nil {
+		return nil, err
+	}
+	if _, err := guard.Exec(ctx, lockVersions); err != nil {
+		return nil, err
+	}
+	have, _, err := compare(ctx, worker.Conn)
+	if err != nil {
+		return nil, err
+	}
+	all, err := migrations()
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range all[len(have):] {
+		if err := s.step(ctx, worker.Conn, m); err != nil {
+			return done, fmt.Errorf("schema step %04d_%s: %w", m.version, m.name, err)
+		}
+		done = append(done, fmt.Sprintf("%04d_%s", m.version, m.name))
+	}
+	return done, nil
+}
+
+// connection is one that is not the pool's; close puts its error where the errors
+// of its user go.
+type connection struct {
+	*pgx.Conn
+	err *error
+}
+
+func (s *Store) alone(ctx context.Context, err *error) (connection, error) {
+	c, cerr := connectOnce(ctx, s.opts, s.pool.Config().ConnConfig)
+	return connection{c, err}, cerr
+}
+
+func (c connection) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), defaultConnectTimeout)
+	defer cancel()
+	*c.err = errors.Join(*c.err, c.Close(ctx))
+}
+
+// versionTable makes the table of steps, with the row to lock. On PostgreSQL the
+// makers of one table at the same time may fail each other; then it is there.
+func (s *Store) versionTable(ctx context.Context) error {
+	return s.retry(ctx, func(ctx context.Context) error {
+		c, err := s.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer c.Release()
+		if _, err := c.Exec(ctx, createVersions); err != nil {
+			return err
+		}
+		_, err = c.Exec(ctx, addVersion, 0, "lock", "")
+		return err
+	})
+}
+
+// step takes one step and records it: in one transaction where that can be, and
+// else statement by statement, each of which may be there already.
+func (s *Store) step(ctx context.Context, c *pgx.Conn, m migration) (err error) {
+	if s.server.ddlInTransaction() {
+		if _, err := c.Exec(ctx, "BEGIN"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.rollback(c)) }()
+	}
+	for _, sql := range m.statements {
+		sql = strings.ReplaceAll(sql, "{{key}}", s.server.keyType())
+		if _, err := c.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return fmt.Errorf("%w, in: %s", err, sql)
+		}
+	}
+	if _, err := c.Exec(ctx, addVersion, m.version, m.name, m.sum); err != nil {
+		return err
+	}
+	if s.server.ddlInTransaction() {
+		_, err = c.Exec(ctx, "COMMIT")
+	}
+	return err
+}

@@ -1,0 +1,247 @@
+-- The rows of a shard. A statement ends with ";" at the end of a line. Each must be
+-- able to run again: CockroachDB commits them one by one.
+--
+-- {{key}} is text that sorts by bytes. Times are nanoseconds since 1970 UTC of store
+-- time, 0 for none; lists that are read and written whole are JSON texts. There are
+-- no foreign keys: only lanes write, and shard.Decide is the rule of what they write.
+
+-- Which cell the shard is of; one row.
+CREATE TABLE IF NOT EXISTS cell (
+  id int8 PRIMARY KEY,
+  name text NOT NULL,
+  cell_uuid text NOT NULL
+);
+
+-- Store time was never given out beyond reserved; one row.
+CREATE TABLE IF NOT EXISTS clock (
+  id int8 PRIMARY KEY,
+  reserved int8 NOT NULL
+);
+
+-- A lane is one life of one replica. It has the journal entries (floor, last].
+-- A newer life of the replica fences the older ones.
+CREATE TABLE IF NOT EXISTS lanes (
+  replica {{key}} NOT NULL,
+  life int8 NOT NULL,
+  floor int8 NOT NULL,
+  last int8 NOT NULL,
+  fenced bool NOT NULL,
+  opened_at int8 NOT NULL,
+  PRIMARY KEY (replica, life)
+);
+
+-- A transaction's rows as they were after it: storage.v1.Entry, packed.
+CREATE TABLE IF NOT EXISTS journal (
+  replica {{key}} NOT NULL,
+  life int8 NOT NULL,
+  seq int8 NOT NULL,
+  at int8 NOT NULL,
+  entry bytea NOT NULL,
+  PRIMARY KEY (replica, life, seq)
+);
+
+-- A host as its agent registered it.
+CREATE TABLE IF NOT EXISTS hosts (
+  host_uuid {{key}} PRIMARY KEY,
+  generation int8 NOT NULL,
+  service_host text NOT NULL,
+  node_name text NOT NULL,
+  disabled bool NOT NULL,
+  disabled_reason text NOT NULL,
+  io_workload int8 NOT NULL,
+  failed_builds int8 NOT NULL,
+  hypervisor_type text NOT NULL,
+  hypervisor_version int8 NOT NULL,
+  host_ip text NOT NULL,
+  agent_version int8 NOT NULL,
+  boot_id text NOT NULL,
+  state_version int8 NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS host_facts (
+  host_uuid {{key}} PRIMARY KEY,
+  cpu_info text NOT NULL,
+  supported_instances text NOT NULL,
+  stats text NOT NULL,
+  metrics text NOT NULL,
+  numa_topology text NOT NULL,
+  pci_stats text NOT NULL
+);
+
+-- A host's tree of resource providers, the root first.
+CREATE TABLE IF NOT EXISTS providers (
+  host_uuid {{key}} NOT NULL,
+  ordinal int8 NOT NULL,
+  provider_uuid {{key}} NOT NULL,
+  parent_uuid {{key}} NOT NULL,
+  name text NOT NULL,
+  PRIMARY KEY (host_uuid, ordinal)
+);
+
+CREATE TABLE IF NOT EXISTS inventories (
+  host_uuid {{key}} NOT NULL,
+  provider_uuid {{key}} NOT NULL,
+  resource_class {{key}} NOT NULL,
+  ordinal int8 NOT NULL,
+  total int8 NOT NULL,
+  reserved int8 NOT NULL,
+  min_unit int8 NOT NULL,
+  max_unit int8 NOT NULL,
+  step_size int8 NOT NULL,
+  allocation_ratio float8 NOT NULL,
+  PRIMARY KEY (host_uuid, provider_uuid, resource_class)
+);
+
+CREATE TABLE IF NOT EXISTS provider_traits (
+  host_uuid {{key}} NOT NULL,
+  provider_uuid {{key}} NOT NULL,
+  ordinal int8 NOT NULL,
+  trait text NOT NULL,
+  PRIMARY KEY (host_uuid, provider_uuid, ordinal)
+);
+
+CREATE TABLE IF NOT EXISTS host_aggregates (
+  host_uuid {{key}} NOT NULL,
+  ordinal int8 NOT NULL,
+  aggregate_uuid text NOT NULL,
+  name text NOT NULL,
+  metadata text NOT NULL,
+  PRIMARY KEY (host_uuid, ordinal)
+);
+
+-- What live claims take from a host, and the row that whoever changes the host or
+-- its claims locks. Generation 0: no claim was ever made.
+CREATE TABLE IF NOT EXISTS host_usages (
+  host_uuid {{key}} PRIMARY KEY,
+  generation int8 NOT NULL,
+  pending int8 NOT NULL,
+  confirmed int8 NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS usages (
+  host_uuid {{key}} NOT NULL,
+  provider_uuid {{key}} NOT NULL,
+  resource_class {{key}} NOT NULL,
+  used int8 NOT NULL,
+  PRIMARY KEY (host_uuid, provider_uuid, resource_class)
+);
+
+-- The row that whoever makes a claim of a consumer live locks.
+CREATE TABLE IF NOT EXISTS consumers (
+  consumer_uuid {{key}} PRIMARY KEY,
+  project_id text NOT NULL,
+  user_id text NOT NULL,
+  consumer_type text NOT NULL,
+  generation int8 NOT NULL
+);
+
+-- claim_key is a slot, one digit, and the claim_id: claim_ids ascend with time, and
+-- slots spread them over the ranges of CockroachDB. An empty group_uuid: no group.
+CREATE TABLE IF NOT EXISTS claims (
+  claim_key {{key}} PRIMARY KEY,
+  consumer_uuid {{key}} NOT NULL,
+  state text NOT NULL,
+  host_uuid {{key}} NOT NULL,
+  service_host text NOT NULL,
+  project_id text NOT NULL,
+  user_id text NOT NULL,
+  request_id text NOT NULL,
+  fingerprint bytea NOT NULL,
+  decision_id text NOT NULL,
+  instance_index int8 NOT NULL,
+  answer bytea NOT NULL,
+  group_uuid {{key}} NOT NULL,
+  group_policy text NOT NULL,
+  group_max_per_host int8 NOT NULL,
+  group_members text NOT NULL,
+  moves text NOT NULL,
+  moves_cell text NOT NULL,
+  transferred_from {{key}} NOT NULL,
+  adopted bool NOT NULL,
+  expires_at int8 NOT NULL,
+  created_at int8 NOT NULL,
+  updated_at int8 NOT NULL
+);
+
+-- Read by every claim (is there one of its consumer?) and by FindClaims.
+CREATE INDEX IF NOT EXISTS claims_by_consumer ON claims (consumer_uuid);
+
+-- Read by a host's report (which claims are on it?) and by FindClaims.
+CREATE INDEX IF NOT EXISTS claims_by_host ON claims (host_uuid);
+
+CREATE TABLE IF NOT EXISTS allocations (
+  claim_key {{key}} NOT NULL,
+  ordinal int8 NOT NULL,
+  provider_uuid {{key}} NOT NULL,
+  resource_class {{key}} NOT NULL,
+  amount int8 NOT NULL,
+  PRIMARY KEY (claim_key, ordinal)
+);
+
+-- The tables from here to tombstones are indexes of some claims only: CockroachDB
+-- of the 20.2 line has no partial ones.
+--
+-- The live claims in server groups, and the row that whoever adds one to a hard
+-- group locks.
+CREATE TABLE IF NOT EXISTS server_groups (
+  group_uuid {{key}} PRIMARY KEY,
+  policy text NOT NULL,
+  generation int8 NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS group_members (
+  group_uuid {{key}} NOT NULL,
+  claim_key {{key}} NOT NULL,
+  PRIMARY KEY (group_uuid, claim_key)
+);
+
+-- The live claims that were transferred, by their first consumer.
+CREATE TABLE IF NOT EXISTS transfers (
+  first_consumer {{key}} NOT NULL,
+  claim_key {{key}} NOT NULL,
+  PRIMARY KEY (first_consumer, claim_key)
+);
+
+-- The PENDING claims by the end of their lease; read by Due.
+CREATE TABLE IF NOT EXISTS leases (
+  slot {{key}} NOT NULL,
+  expires_at int8 NOT NULL,
+  claim_key {{key}} NOT NULL,
+  consumer_uuid {{key}} NOT NULL,
+  PRIMARY KEY (slot, expires_at, claim_key)
+);
+
+-- The ended claims by their end; read by Trim.
+CREATE TABLE IF NOT EXISTS tombstones (
+  slot {{key}} NOT NULL,
+  ended_at int8 NOT NULL,
+  claim_key {{key}} NOT NULL,
+  consumer_uuid {{key}} NOT NULL,
+  PRIMARY KEY (slot, ended_at, claim_key)
+);
+
+-- Affinity groups bound to a host; holders are {"claim_id", "expires_at"}.
+CREATE TABLE IF NOT EXISTS pins (
+  group_uuid {{key}} PRIMARY KEY,
+  service_host text NOT NULL,
+  holders text NOT NULL
+);
+
+-- decision_key is a slot and the decision's id, as claim_key.
+CREATE TABLE IF NOT EXISTS decisions (
+  decision_key {{key}} PRIMARY KEY,
+  at int8 NOT NULL,
+  project_id text NOT NULL,
+  request_id text NOT NULL,
+  refusal text NOT NULL,
+  instance_uuids text NOT NULL,
+  body bytea NOT NULL
+);
+
+-- Decisions by an instance (i), a project (p) or a request (r): the letter and a hash
+-- of the name, which can be long. Who reads checks the row.
+CREATE TABLE IF NOT EXISTS decision_names (
+  name {{key}} NOT NULL,
+  decision_key {{key}} NOT NULL,
+  PRIMARY KEY (name, decision_key)
+);

@@ -1,0 +1,91 @@
+package sqlshard
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"cellgate/shard"
+)
+
+// names are what a transaction locks and reads: the footprint of its operations, and
+// what an earlier try found that it has to lock as well. Lists are sorted and have
+// each name once.
+type names struct {
+	hosts, hostClaims, consumers, groups, pins []string
+	// claims are keys.
+	claims []string
+	// guarded are the claims, by id, that can come back to life or go to another
+	// host, so that their group must be read.
+	guarded map[string]bool
+	// fill are the consumers whose row is made when it is not there.
+	fill map[string]bool
+}
+
+// namesOf gives the names of a batch.
+func (s *Store) namesOf(ops []shard.Op) *names {
+	f := shard.FootprintOf(ops)
+	n := &names{
+		hosts: f.Hosts, hostClaims: f.HostClaims, consumers: f.Consumers, groups: f.Groups, pins: f.Pins,
+		claims: keysOf(f.Claims), guarded: map[string]bool{}, fill: map[string]bool{},
+	}
+	for _, id := range f.Claims {
+		if h := s.homes.of(id); h != "" {
+			n.hosts = append(n.hosts, h)
+		}
+	}
+	expires := map[string]bool{}
+	for _, op := range ops {
+		switch {
+		case op.Expire != nil:
+			expires[op.Expire.ClaimID] = true
+		case op.Swap != nil:
+			n.guarded[op.Swap.ClaimID] = true
+		case op.Confirm != nil && expires[op.Confirm.ClaimID]:
+			n.guarded[op.Confirm.ClaimID] = true
+		case op.Claim != nil && op.Claim.Group.Hard():
+			for _, m := range op.Claim.Group.Members {
+				if keepable(m) {
+					n.fill[m] = true
+				}
+			}
+		}
+	}
+	for _, id := range f.Confirms {
+		if !n.guarded[id] {
+			n.guarded[id] = false // only if it is EXPIRED
+		}
+	}
+	n.tidy()
+	return n
+}
+
+// keepable reports whether a text can be in a database. A name that cannot names
+// nothing, and its operation is refused.
+func keepable(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
+
+func unkeepable(s string) bool { return !keepable(s) }
+
+func (n *names) tidy() {
+	n.claims = slices.DeleteFunc(n.claims, unkeepable)
+	for _, l := range []*[]string{&n.hosts, &n.hostClaims, &n.consumers, &n.groups, &n.pins} {
+		*l = slices.DeleteFunc(*l, unkeepable)
+		slices.Sort(*l)
+		*l = slices.Compact(*l)
+	}
+}
+
+// widen adds what a try was found to depend on, and reports whether that is more.
+func (n *names) widen(hosts, consumers, groups []string) bool {
+	before := len(n.hosts) + len(n.consumers) + len(n.groups)
+	n.hosts = append(n.hosts, hosts...)
+	n.consumers = append(n.consumers, consumers...)
+	n.groups = append(n.groups, groups...)
+	n.tidy()
+	return len(n.hosts)+len(n.consumers)+len(n.groups) > before
+}
+
+func has(sorted []string, name string) bool {
+	_, ok := slices.BinarySearch(sorted, name)
+	return ok
+}

@@ -1,0 +1,152 @@
+package sqlshard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Open connects to a shard's database, checks that it is this cell's and of this
+// program's schema, and makes what Options say it may. Its errors are for who starts
+// the process: they have no kind. The context bounds the opening only.
+func Open(ctx context.Context, opts Options) (*Store, error) {
+	opts, err := opts.complete()
+	if err != nil {
+		return nil, err
+	}
+	config, demanded, err := parseURL(opts.URL)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{opts: opts}
+	if opts.Create {
+		if err := createDatabase(ctx, opts, config); err != nil {
+			return nil, fmt.Errorf("the database of %s cannot be made: %w", Redacted(opts.URL), err)
+		}
+	}
+	if err := s.connect(ctx, config, demanded); err != nil {
+		return nil, fmt.Errorf("the shard %s: %w", Redacted(opts.URL), err)
+	}
+	if err := s.prepare(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("the shard %s: %w", Redacted(opts.URL), err), s.Close())
+	}
+	return s, nil
+}
+
+// connect asks the server what it is, and makes the pool.
+func (s *Store) connect(ctx context.Context, config *pgxpool.Config, demanded *server) error {
+	s.opts.connecting(config.ConnConfig)
+	c, err := connectOnce(ctx, s.opts, config.ConnConfig)
+	if err != nil {
+		return err
+	}
+	s.server, s.version, err = detect(ctx, c)
+	if err = errors.Join(err, c.Close(ctx)); err != nil {
+		return err
+	}
+	if demanded != nil && *demanded != s.server {
+		return fmt.Errorf("its URL says %v, and the server is %s", *demanded, s.version)
+	}
+	config.BeforeConnect = s.opts.withPassword
+	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, s.server.session(s.opts), pgx.QueryExecModeSimpleProtocol)
+		return err
+	}
+	switch {
+	case s.opts.MaxConns > 0:
+		config.MaxConns = s.opts.MaxConns
+	case !namesParameter(s.opts.URL, "pool_max_conns"):
+		config.MaxConns = defaultConns
+	}
+	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
+	s.pool, err = pgxpool.NewWithConfig(s.life, config)
+	return err
+}
+
+// connectOnce makes a connection that is not the pool's.
+func connectOnce(ctx context.Context, opts Options, config *pgx.ConnConfig) (*pgx.Conn, error) {
+	one := config.Copy()
+	opts.connecting(one)
+	if err := opts.withPassword(ctx, one); err != nil {
+		return nil, err
+	}
+	return pgx.ConnectConfig(ctx, one)
+}
+
+// createDatabase makes the database that a URL names, if it is not there. Another
+// replica may make it at the same time.
+func createDatabase(ctx context.Context, opts Options, config *pgxpool.Config) (err error) {
+	c, err := connectOnce(ctx, opts, config.ConnConfig)
+	if err == nil {
+		return c.Close(ctx)
+	}
+	if state(err) != invalidCatalogName {
+		return err
+	}
+	// Both servers' own databases are tried: which one it is is not known yet.
+	for _, s := range []server{postgres, cockroach} {
+		system := config.ConnConfig.Copy()
+		system.Database = s.system()
+		if c, err = connectOnce(ctx, opts, system); err == nil || state(err) != invalidCatalogName {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close(ctx)) }()
+	kind, _, err := detect(ctx, c)
+	if err != nil {
+		return err
+	}
+	_, err = c.Exec(ctx, kind.createDatabase(config.ConnConfig.Database))
+	if code := state(err); code == duplicateDatabase || code == uniqueViolation {
+		return nil
+	}
+	return err
+}
+
+// prepare checks the schema and the identity, and reads what the store keeps.
+func (s *Store) prepare(ctx context.Context) error {
+	if s.opts.Migrate {
+		if _, err := s.migrate(ctx); err != nil {
+			return err
+		}
+	}
+	c, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Release()
+	if err := s.checkSchema(ctx, c.Conn()); err != nil {
+		return err
+	}
+	if err := s.identify(ctx, c.Conn()); err != nil {
+		return err
+	}
+	var reserved int64
+	err = c.QueryRow(ctx, reservedTime).Scan(&reserved)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	s.clock.start(reserved)
+	return nil
+}
+
+// identify records whose the shard is, or checks it.
+func (s *Store) identify(ctx context.Context, c *pgx.Conn) error {
+	if _, err := c.Exec(ctx, nameCell, s.opts.Cell, s.opts.CellUUID); err != nil {
+		return err
+	}
+	var name, uuid string
+	if err := c.QueryRow(ctx, readCell).Scan(&name, &uuid); err != nil {
+		return err
+	}
+	if name != s.opts.Cell || uuid != s.opts.CellUUID {
+		return fmt.Errorf("it is of cell %s (uuid %q), not of cell %s (uuid %q); give the cell its own database", name, uuid, s.opts.Cell, s.opts.CellUUID)
+	}
+	return nil
+}

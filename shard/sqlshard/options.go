@@ -1,0 +1,150 @@
+package sqlshard
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Options say which shard to open.
+type Options struct {
+	// Cell and CellUUID are recorded in a new shard and checked in an old one.
+	Cell     string
+	CellUUID string
+	// URL is the database's: postgres://user@host:port/name?sslmode=verify-full&
+	// sslrootcert=/path. All of libpq's connection parameters count. The scheme
+	// cockroach says that the server must be CockroachDB; postgres takes either.
+	URL string
+	// PasswordFile has the password, when it is in neither the URL nor ~/.pgpass. It
+	// is read for each new connection, so it may change.
+	PasswordFile string
+	// Create makes the database when it is not there; Migrate brings its tables up
+	// to date. Without Migrate, a database that is behind is not opened.
+	Create  bool
+	Migrate bool
+	// MaxConns bounds the connections; 0 means pool_max_conns of the URL, or
+	// defaultConns. An Apply holds one, and so does every reader.
+	MaxConns int32
+	// ConnectTimeout bounds the making of a connection, AcquireTimeout the wait for
+	// a free one, StatementTimeout a statement. IdleTimeout is how long PostgreSQL
+	// keeps the locks of a process that stands still in the middle of a transaction.
+	ConnectTimeout   time.Duration
+	AcquireTimeout   time.Duration
+	StatementTimeout time.Duration
+	IdleTimeout      time.Duration
+	// Isolation is PostgreSQL's level for transactions that write: "read committed"
+	// (the default), "repeatable read" or "serializable". All are correct; see ADR 10.
+	Isolation string
+	// Log takes what happens to connections; nil means slog.Default().
+	Log *slog.Logger
+
+	// skew is added to the server's time, by tests.
+	skew func() time.Duration
+}
+
+// Defaults of Options.
+const (
+	defaultConns            = 8
+	defaultConnectTimeout   = 5 * time.Second
+	defaultAcquireTimeout   = 2 * time.Second
+	defaultStatementTimeout = 10 * time.Second
+	defaultIdleTimeout      = 2 * time.Second
+)
+
+func (o Options) complete() (Options, error) {
+	if o.Cell == "" || strings.ContainsAny(o.Cell+o.CellUUID, "\r\n\x00") {
+		return o, fmt.Errorf("the name of a shard's cell is %q (uuid %q), must be one line and not empty", o.Cell, o.CellUUID)
+	}
+	for d, standard := range map[*time.Duration]time.Duration{
+		&o.ConnectTimeout: defaultConnectTimeout, &o.AcquireTimeout: defaultAcquireTimeout,
+		&o.StatementTimeout: defaultStatementTimeout, &o.IdleTimeout: defaultIdleTimeout,
+	} {
+		if *d <= 0 {
+			*d = standard
+		}
+	}
+	switch o.Isolation {
+	case "":
+		o.Isolation = "read committed"
+	case "read committed", "repeatable read", "serializable":
+	default:
+		return o, fmt.Errorf("isolation is %q, must be read committed, repeatable read or serializable", o.Isolation)
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.skew == nil {
+		o.skew = func() time.Duration { return 0 }
+	}
+	return o, nil
+}
+
+// parseURL reads a shard's URL. The server is what the scheme demands, if it does.
+// The error does not have the password.
+func parseURL(text string) (config *pgxpool.Config, demanded *server, err error) {
+	scheme, rest, ok := strings.Cut(text, "://")
+	switch {
+	case ok && (scheme == "postgres" || scheme == "postgresql"):
+	case ok && (scheme == "cockroach" || scheme == "cockroachdb"):
+		demanded = new(cockroach)
+	default:
+		return nil, nil, fmt.Errorf("a shard's URL begins with postgres:// or cockroach://")
+	}
+	config, err = pgxpool.ParseConfig("postgres://" + rest)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the shard's URL %s cannot be read: %w", Redacted(text), err)
+	}
+	if config.ConnConfig.Database == "" {
+		return nil, nil, fmt.Errorf("the shard's URL %s names no database", Redacted(text))
+	}
+	return config, demanded, nil
+}
+
+// Redacted is a URL without its password, for people.
+func Redacted(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "(not a URL)"
+	}
+	if q := u.Query(); q.Has("password") {
+		q.Set("password", "xxxxx")
+		u.RawQuery = q.Encode()
+	}
+	return u.Redacted()
+}
+
+// connecting completes the configuration of connections with the options.
+func (o Options) connecting(config *pgx.ConnConfig) {
+	if _, said := config.RuntimeParams["application_name"]; !said {
+		config.RuntimeParams["application_name"] = "cellgate " + o.Cell
+	}
+	if config.ConnectTimeout == 0 || config.ConnectTimeout > o.ConnectTimeout {
+		config.ConnectTimeout = o.ConnectTimeout
+	}
+}
+
+// withPassword reads the password file.
+func (o Options) withPassword(_ context.Context, config *pgx.ConnConfig) error {
+	if o.PasswordFile == "" {
+		return nil
+	}
+	b, err := os.ReadFile(o.PasswordFile)
+	if err != nil {
+		return fmt.Errorf("the password of the shard's database: %w", err)
+	}
+	config.Password = strings.TrimRight(string(b), "\r\n")
+	return nil
+}
+
+// namesParameter reports whether a URL sets a parameter.
+func namesParameter(text, name string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Query().Has(name)
+}

@@ -1,0 +1,81 @@
+package sqlshard
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cockroachdb/cockroach-go/v2/crdb"
+
+	"cellgate/internal/fault"
+)
+
+const (
+	// maxTries bounds how often a transaction that loses races is tried.
+	maxTries = 40
+	// maxLost bounds how often one is tried whose connection breaks.
+	maxLost = 4
+)
+
+// retry runs a whole transaction again while it loses races, and a few times when
+// its connection breaks before it could commit. It is the one retry loop: cockroach-go
+// counts the tries and knows CockroachDB's errors; pauses, and what PostgreSQL's
+// errors mean, are ours.
+func (s *Store) retry(ctx context.Context, once func(ctx context.Context) error) error {
+	tries, losses := 0, 0
+	return crdb.ExecuteCtx(crdb.WithMaxRetries(ctx, maxTries), func(ctx context.Context, _ ...any) error {
+		if tries++; tries > 1 {
+			if err := pause(ctx, tries); err != nil {
+				return err
+			}
+		}
+		err := once(ctx)
+		if err == nil || ctx.Err() != nil {
+			return final{err}.orNil()
+		}
+		if known := (*fault.Error)(nil); errors.As(err, &known) {
+			return final{err}
+		}
+		switch meaning(err) {
+		case race:
+			s.count.races.Add(1)
+			return retryable{err}
+		case lost:
+			// Its neighbours in the pool are most likely as dead.
+			s.count.lost.Add(1)
+			s.pool.Reset()
+			if losses++; losses < maxLost {
+				return retryable{err}
+			}
+		}
+		return final{err}
+	})
+}
+
+// final hides an error's SQLSTATE: it is not to be repeated.
+type final struct{ error }
+
+func (f final) orNil() error {
+	if f.error == nil {
+		return nil
+	}
+	return f
+}
+
+func (final) SQLState() string { return "" }
+
+func (f final) Unwrap() error { return f.error }
+
+// pause waits before try n, 2 and up: about a millisecond at first, at most 100.
+func pause(ctx context.Context, n int) error {
+	most := min(100*time.Millisecond, time.Millisecond<<min(n-2, 10))
+	t := time.NewTimer(most/2 + rand.N(most))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

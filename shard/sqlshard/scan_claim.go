@@ -1,0 +1,86 @@
+package sqlshard
+
+import (
+	"encoding/json"
+
+	"github.com/jackc/pgx/v5"
+
+	"cellgate/shard"
+	"cellgate/shard/rowcodec"
+)
+
+// scanClaims reads rows of claimColumns. Their allocations are elsewhere.
+func scanClaims(rows pgx.Rows, take func(*shard.Claim)) error {
+	var r struct {
+		key, state, members       string
+		claim                     shard.Claim
+		group                     shard.Group
+		expires, created, updated int64
+	}
+	c, g := &r.claim, &r.group
+	_, err := pgx.ForEachRow(rows, []any{
+		&r.key, &c.ConsumerUUID, &r.state, &c.HostUUID, &c.ServiceHost, &c.ProjectID, &c.UserID,
+		&c.RequestID, &c.Fingerprint, &c.DecisionID, &c.InstanceIndex, &c.Answer,
+		&g.UUID, &g.Policy, &g.MaxPerHost, &r.members,
+		&c.Moves, &c.MovesCell, &c.TransferredFrom, &c.Adopted, &r.expires, &r.created, &r.updated,
+	}, func() error {
+		one := r.claim
+		one.ClaimID, one.State = idOf(r.key), shard.ClaimState(r.state)
+		one.ExpiresAt, one.CreatedAt, one.UpdatedAt = rowcodec.Instant(r.expires), rowcodec.Instant(r.created), rowcodec.Instant(r.updated)
+		if g.UUID != "" {
+			group := *g
+			var err error
+			if group.Members, err = textList(r.members); err != nil {
+				return err
+			}
+			one.Group = &group
+		}
+		take(&one)
+		return nil
+	})
+	return err
+}
+
+// scanAllocations reads rows of readAllocations.
+func scanAllocations(rows pgx.Rows, take func(key string, u shard.Used)) error {
+	var key string
+	var u shard.Used
+	_, err := pgx.ForEachRow(rows, []any{&key, &u.ProviderUUID, &u.ResourceClass, &u.Amount}, func() error {
+		take(key, u)
+		return nil
+	})
+	return err
+}
+
+// holderRow is a pin's holder in its column.
+type holderRow struct {
+	ClaimID   string `json:"claim_id"`
+	ExpiresAt int64  `json:"expires_at"`
+}
+
+func holdersText(p *shard.Pin) string {
+	rows := make([]holderRow, len(p.Holders))
+	for i, h := range p.Holders {
+		rows[i] = holderRow{h.ClaimID, rowcodec.Nanos(h.ExpiresAt)}
+	}
+	b, _ := json.Marshal(rows) // texts and numbers do not fail
+	return string(b)
+}
+
+// scanPins reads rows of lockPins.
+func scanPins(rows pgx.Rows, take func(*shard.Pin) error) error {
+	var p shard.Pin
+	var text string
+	_, err := pgx.ForEachRow(rows, []any{&p.GroupUUID, &p.ServiceHost, &text}, func() error {
+		one := p
+		var holders []holderRow
+		if err := json.Unmarshal([]byte(text), &holders); err != nil {
+			return damaged("the holders of pin %s cannot be read: %v", p.GroupUUID, err)
+		}
+		for _, h := range holders {
+			one.Holders = append(one.Holders, shard.Holder{ClaimID: h.ClaimID, ExpiresAt: rowcodec.Instant(h.ExpiresAt)})
+		}
+		return take(&one)
+	})
+	return err
+}

@@ -1,0 +1,180 @@
+package sqlshard
+
+import (
+	"slices"
+
+	"cellgate/shard"
+	"cellgate/shard/rowcodec"
+)
+
+// claimRows writes claims, their allocations, and the tables that list some of them.
+func (w *writes) claimRows(claims []*shard.Claim) {
+	if len(claims) == 0 {
+		return
+	}
+	var made, changed []*shard.Claim
+	var held []amount
+	var cleared []string
+	for _, c := range claims {
+		old := w.before.claims[c.ClaimID]
+		key := keyOf(c.ClaimID)
+		switch {
+		case old == nil:
+			made = append(made, c)
+		case slices.Equal(old.Allocations, c.Allocations):
+			changed = append(changed, c)
+			continue
+		default:
+			changed = append(changed, c)
+			cleared = append(cleared, key)
+		}
+		for i, a := range c.Allocations {
+			held = append(held, amount{key, int64(i), a})
+		}
+	}
+	w.claimTable(insertClaims, made)
+	w.claimTable(putClaims, changed)
+	if len(cleared) > 0 {
+		w.queue(deleteAllocations, cleared)
+	}
+	if len(held) > 0 {
+		w.queue(insertAllocations,
+			column(held, func(a amount) string { return a.key }),
+			column(held, func(a amount) int64 { return a.ordinal }),
+			column(held, func(a amount) string { return a.ProviderUUID }),
+			column(held, func(a amount) string { return a.ResourceClass }),
+			column(held, func(a amount) int64 { return a.Amount }))
+	}
+	w.lists(claims)
+}
+
+// amount is a row of allocations.
+type amount struct {
+	key     string
+	ordinal int64
+	shard.Used
+}
+
+func (w *writes) claimTable(sql string, rows []*shard.Claim) {
+	if len(rows) == 0 {
+		return
+	}
+	group := func(value func(*shard.Group) string) []string {
+		return column(rows, func(c *shard.Claim) string {
+			if c.Group == nil {
+				return ""
+			}
+			return value(c.Group)
+		})
+	}
+	w.queue(sql,
+		column(rows, func(c *shard.Claim) string { return keyOf(c.ClaimID) }),
+		column(rows, func(c *shard.Claim) string { return c.ConsumerUUID }),
+		column(rows, func(c *shard.Claim) string { return string(c.State) }),
+		column(rows, func(c *shard.Claim) string { return c.HostUUID }),
+		column(rows, func(c *shard.Claim) string { return c.ServiceHost }),
+		column(rows, func(c *shard.Claim) string { return c.ProjectID }),
+		column(rows, func(c *shard.Claim) string { return c.UserID }),
+		column(rows, func(c *shard.Claim) string { return c.RequestID }),
+		column(rows, func(c *shard.Claim) []byte { return notNull(c.Fingerprint) }),
+		column(rows, func(c *shard.Claim) string { return c.DecisionID }),
+		column(rows, func(c *shard.Claim) int64 { return int64(c.InstanceIndex) }),
+		column(rows, func(c *shard.Claim) []byte { return notNull(c.Answer) }),
+		group(func(g *shard.Group) string { return g.UUID }),
+		group(func(g *shard.Group) string { return g.Policy }),
+		column(rows, func(c *shard.Claim) int64 {
+			if c.Group == nil {
+				return 0
+			}
+			return int64(c.Group.MaxPerHost)
+		}),
+		group(func(g *shard.Group) string { return listText(g.Members) }),
+		column(rows, func(c *shard.Claim) string { return c.Moves }),
+		column(rows, func(c *shard.Claim) string { return c.MovesCell }),
+		column(rows, func(c *shard.Claim) string { return c.TransferredFrom }),
+		column(rows, func(c *shard.Claim) bool { return c.Adopted }),
+		column(rows, func(c *shard.Claim) int64 { return rowcodec.Nanos(c.ExpiresAt) }),
+		column(rows, func(c *shard.Claim) int64 { return rowcodec.Nanos(c.CreatedAt) }),
+		column(rows, func(c *shard.Claim) int64 { return rowcodec.Nanos(c.UpdatedAt) }))
+}
+
+func notNull(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// listed is a row of one of the tables that list some of the claims.
+type listed struct {
+	// name is a slot, a group or a consumer.
+	name     string
+	at       int64
+	key      string
+	consumer string
+}
+
+// lists brings the tables that list PENDING, ended, grouped and transferred claims in
+// line with the claims.
+func (w *writes) lists(claims []*shard.Claim) {
+	for _, t := range []struct {
+		insert, remove string
+		// row is the claim's row in the table; ok false for none.
+		row func(c *shard.Claim, key string) (r listed, ok bool)
+		// timed tables have rows of a slot, a time, the claim and its consumer; the
+		// others of a name and the claim.
+		timed bool
+	}{
+		{insertLeases, deleteLeases, func(c *shard.Claim, key string) (listed, bool) {
+			return listed{slotOf(key), rowcodec.Nanos(c.ExpiresAt), key, c.ConsumerUUID}, c.State == shard.Pending
+		}, true},
+		{insertTombstones, deleteTombstones, func(c *shard.Claim, key string) (listed, bool) {
+			return listed{slotOf(key), rowcodec.Nanos(c.UpdatedAt), key, c.ConsumerUUID}, !c.State.Live()
+		}, true},
+		{insertMembers, deleteMembers, func(c *shard.Claim, key string) (listed, bool) {
+			if c.Group == nil {
+				return listed{}, false
+			}
+			return listed{name: c.Group.UUID, key: key}, c.State.Live()
+		}, false},
+		{insertTransfers, deleteTransfers, func(c *shard.Claim, key string) (listed, bool) {
+			return listed{name: c.TransferredFrom, key: key}, c.TransferredFrom != "" && c.State.Live()
+		}, false},
+	} {
+		var add, drop []listed
+		for _, c := range claims {
+			key := keyOf(c.ClaimID)
+			now, is := t.row(c, key)
+			var then listed
+			was := false
+			if old := w.before.claims[c.ClaimID]; old != nil {
+				then, was = t.row(old, key)
+			}
+			if was && is && then == now {
+				continue
+			}
+			if was {
+				drop = append(drop, then)
+			}
+			if is {
+				add = append(add, now)
+			}
+		}
+		name := func(l listed) string { return l.name }
+		at := func(l listed) int64 { return l.at }
+		key := func(l listed) string { return l.key }
+		consumer := func(l listed) string { return l.consumer }
+		switch {
+		case len(drop) > 0 && t.timed:
+			w.queue(t.remove, column(drop, name), column(drop, at), column(drop, key))
+		case len(drop) > 0:
+			w.queue(t.remove, column(drop, name), column(drop, key))
+		}
+		switch {
+		case len(add) > 0 && t.timed:
+			w.queue(t.insert, column(add, name), column(add, at), column(add, key), column(add, consumer))
+		case len(add) > 0:
+			w.queue(t.insert, column(add, name), column(add, key))
+		}
+	}
+}
