@@ -142,6 +142,18 @@ func (s *Server) initialise() error {
 		}
 		args = append(args, "--auth=scram-sha-256", "--pwfile="+pw)
 	}
+	for from, to := range map[string]string{s.opts.CertFile: "cert.pem", s.opts.KeyFile: "key.pem"} {
+		if from == "" {
+			continue
+		}
+		b, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(s.dir, to), b, 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if err := giveAway(s.dir); err != nil {
 		return err
 	}
@@ -162,17 +174,16 @@ func (s *Server) configuration() string {
 		"fsync":                   onOff(s.opts.Durable),
 		"full_page_writes":        onOff(s.opts.Durable),
 		"ssl":                     onOff(s.opts.CertFile != ""),
-		"ssl_cert_file":           s.opts.CertFile,
-		"ssl_key_file":            s.opts.KeyFile,
+	}
+	if s.opts.CertFile != "" {
+		lines["ssl_cert_file"], lines["ssl_key_file"] = filepath.Join(s.dir, "cert.pem"), filepath.Join(s.dir, "key.pem")
 	}
 	for k, v := range s.opts.Settings {
 		lines[k] = v
 	}
 	var b strings.Builder
 	for k, v := range lines {
-		if v != "" || k == "unix_socket_directories" {
-			fmt.Fprintf(&b, "%s = '%s'\n", k, strings.ReplaceAll(v, "'", "''"))
-		}
+		fmt.Fprintf(&b, "%s = '%s'\n", k, strings.ReplaceAll(v, "'", "''"))
 	}
 	return b.String()
 }

@@ -27,6 +27,8 @@ const (
 	undefinedTable        = "42P01"
 	invalidCatalogName    = "3D000"
 	duplicateDatabase     = "42P04"
+	duplicateObject       = "42710"
+	duplicateTable        = "42P07"
 	connectionClass       = "08"
 	authorizationClass    = "28"
 	integrityClass        = "23"
@@ -112,12 +114,12 @@ func (s *Store) typed(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case s.isClosed():
+		return fault.New(fault.CellUnavailable, "the shard of cell %s is closed", s.opts.Cell)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &known):
 		return known
-	case s.isClosed():
-		return fault.New(fault.CellUnavailable, "the shard of cell %s is closed", s.opts.Cell)
 	case errors.As(err, &many) && meaning(err) == race:
 		return fault.Wrap(fault.Contended, err, "the shard of cell %s lost every race for its rows", s.opts.Cell)
 	}

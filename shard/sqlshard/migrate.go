@@ -270,6 +270,9 @@ func (s *Store) versionTable(ctx context.Context) error {
 		}
 		defer c.Release()
 		if _, err := c.Exec(ctx, createVersions); err != nil {
+			if code := state(err); code == duplicateObject || code == duplicateTable {
+				return restart("another process makes the table of schema versions")
+			}
 			return err
 		}
 		_, err = c.Exec(ctx, addVersion, 0, "lock", "")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -47,6 +48,8 @@ type Options struct {
 
 	// skew is added to the server's time, by tests.
 	skew func() time.Duration
+	// dial makes connections, in tests that cut them.
+	dial pgconn.DialFunc
 }
 
 // Defaults of Options.
@@ -124,6 +127,9 @@ func Redacted(text string) string {
 func (o Options) connecting(config *pgx.ConnConfig) {
 	if _, said := config.RuntimeParams["application_name"]; !said {
 		config.RuntimeParams["application_name"] = "cellgate " + o.Cell
+	}
+	if o.dial != nil {
+		config.DialFunc = o.dial
 	}
 	if config.ConnectTimeout == 0 || config.ConnectTimeout > o.ConnectTimeout {
 		config.ConnectTimeout = o.ConnectTimeout

@@ -1,0 +1,323 @@
+package sqlshard
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/pgtest"
+	"cellgate/shard"
+	"cellgate/shard/shardtest"
+)
+
+// stand is a store with a lane and a host.
+type stand struct {
+	*testing.T
+	*Store
+	lane shard.Lane
+}
+
+func newStand(t *testing.T, opts Options) *stand {
+	t.Helper()
+	s := &stand{T: t, Store: openAt(t, opts)}
+	t.Cleanup(func() { mustClose(t, s.Store) })
+	var err error
+	if s.lane, err = s.OpenLane(t.Context(), "r"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.apply(shard.Op{PutHost: shardtest.NewHost(1, 1000)}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *stand) apply(ops ...shard.Op) error {
+	a, err := s.lane.Apply(s.T.Context(), ops)
+	for _, o := range a.Outcomes {
+		if o.Refusal != nil {
+			s.T.Errorf("refused: %+v", o.Refusal)
+		}
+	}
+	return err
+}
+
+func (s *stand) claim(n int) error { return s.apply(shard.Op{Claim: shardtest.NewClaim(n, 1, 1)}) }
+
+// live counts the live claims, which must be those of the journal and of the usage.
+func (s *stand) live() int {
+	s.T.Helper()
+	rows, _, err := shardtest.LoadRows(s.T.Context(), s.Store)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	told, _, err := shardtest.Replay(s.T.Context(), s.Store, nil)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	for _, d := range append(rows.Diff(told), rows.Check()...) {
+		s.T.Error(d)
+	}
+	return len(rows.Claims)
+}
+
+// A newer life of a replica ends the older one: what that tries is refused.
+func TestANewerLifeFencesTheOlder(t *testing.T) {
+	opts := testOptions(newDatabase(t))
+	old := newStand(t, opts)
+	young := newStand(t, opts)
+	if err := old.claim(1); fault.KindOf(err) != fault.CellUnavailable {
+		t.Errorf("Apply of the older life: %v", err)
+	}
+	if err := young.claim(2); err != nil {
+		t.Errorf("Apply of the newer life: %v", err)
+	}
+	if n := young.live(); n != 1 {
+		t.Errorf("%d claims are live", n)
+	}
+}
+
+// A database that was put back to an earlier state is told from one that was not.
+func TestALaneThatIsNotWhereItWasStops(t *testing.T) {
+	s := newStand(t, testOptions(newDatabase(t)))
+	exec(t, s.opts.URL, "UPDATE lanes SET last = 0")
+	if err := s.claim(1); fault.KindOf(err) != fault.Internal {
+		t.Errorf("Apply: %v", err)
+	}
+}
+
+// Every connection in use, for longer than somebody waits for one.
+func TestAnEmptyPoolIsOverload(t *testing.T) {
+	opts := testOptions(newDatabase(t))
+	opts.MaxConns, opts.AcquireTimeout = 2, 50*time.Millisecond
+	s := newStand(t, opts)
+	_, err := s.Load(t.Context(), func(shard.Change) error {
+		_, err := s.Load(t.Context(), func(shard.Change) error {
+			_, err := s.Now(t.Context())
+			return err
+		})
+		return err
+	})
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Kind != fault.Overloaded || f.RetryAfter == 0 {
+		t.Errorf("a third connection of two: %v", err)
+	}
+	if _, err := s.Now(t.Context()); err != nil {
+		t.Errorf("with free connections: %v", err)
+	}
+}
+
+// A transaction that waits for a row longer than a statement may take ends, with
+// nothing written.
+func TestASlowStatementEnds(t *testing.T) {
+	opts := testOptions(newDatabase(t))
+	opts.StatementTimeout = 100 * time.Millisecond
+	s := newStand(t, opts)
+	c, err := pgx.Connect(t.Context(), opts.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(context.Background()) }()
+	tx, err := c.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT * FROM host_usages FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	err = s.claim(1)
+	if fault.KindOf(err) != fault.CellUnavailable || !strings.Contains(err.Error(), "longer than 100ms") {
+		t.Errorf("Apply: %v", err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.claim(2); err != nil {
+		t.Errorf("Apply afterwards: %v", err)
+	}
+	if n := s.live(); n != 1 {
+		t.Errorf("%d claims are live", n)
+	}
+}
+
+// A process that stands still in a transaction keeps its locks only so long.
+func TestAReplicaThatStandsStillLosesItsLocks(t *testing.T) {
+	opts := testOptions(newDatabase(t))
+	opts.IdleTimeout = 100 * time.Millisecond
+	still, other := newStand(t, opts), newStand(t, testOptions(opts.URL))
+	c, err := still.acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Release()
+	if _, err := c.Exec(t.Context(), "BEGIN"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Exec(t.Context(), lockHosts, []string{shardtest.HostID(1)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.claim(1); err != nil {
+		t.Errorf("Apply of another replica: %v", err)
+	}
+	if _, err := c.Exec(t.Context(), "COMMIT"); meaning(err) != lost {
+		t.Errorf("the one that stood still goes on: %v", err)
+	}
+}
+
+// A server that is restarted, or killed, is found again; one that is not there is an
+// error at once, and nothing is lost.
+func TestServersThatGoAndComeBack(t *testing.T) {
+	srv := pgtest.New(t, pgtest.Options{})
+	opts := testOptions(srv.NewDatabase(t))
+	s := newStand(t, opts)
+	for i, again := range []func(testing.TB){srv.Restart, srv.Crash} {
+		again(t)
+		if err := s.claim(i); err != nil {
+			t.Errorf("Apply after restart %d: %v", i, err)
+		}
+	}
+	srv.Kill(t)
+	for what, err := range map[string]error{
+		"Apply": s.claim(10),
+		"Now":   func() error { _, err := s.Now(t.Context()); return err }(),
+	} {
+		if fault.KindOf(err) != fault.CellUnavailable {
+			t.Errorf("%s without a server: %v", what, err)
+		}
+	}
+	srv.Run(t)
+	if err := s.claim(11); err != nil {
+		t.Errorf("Apply with the server: %v", err)
+	}
+	if n := s.live(); n != 3 {
+		t.Errorf("%d claims are live, want 3", n)
+	}
+}
+
+// cutter makes connections that can be cut at a write.
+type cutter struct {
+	net.Dialer
+	mu sync.Mutex
+	// at is the write at which the next cut is, 0 for none. deliver: the server gets
+	// it, and its answer is lost; else it does not.
+	at      int
+	deliver bool
+	cuts    atomic.Int64
+}
+
+func (c *cutter) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := c.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &cutConn{Conn: conn, cutter: c}, nil
+}
+
+type cutConn struct {
+	net.Conn
+	cutter *cutter
+	deaf   atomic.Bool
+}
+
+func (c *cutConn) Write(b []byte) (int, error) {
+	c.cutter.mu.Lock()
+	defer c.cutter.mu.Unlock()
+	if c.cutter.at == 0 {
+		return c.Conn.Write(b)
+	}
+	if c.cutter.at--; c.cutter.at > 0 {
+		return c.Conn.Write(b)
+	}
+	c.cutter.cuts.Add(1)
+	if c.cutter.deliver {
+		c.deaf.Store(true)
+		return c.Conn.Write(b)
+	}
+	return len(b), c.Close()
+}
+
+// Read of a connection that was cut waits for the answer, so that the server has done
+// what it was told, and loses it.
+func (c *cutConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.deaf.Load() {
+		_ = c.Close()
+		return 0, errors.New("a fault of the test: cut")
+	}
+	return n, err
+}
+
+// A commit that was not heard of is looked up, whether it was done or not: the caller
+// gets the answer, and the claim is there once.
+func TestUnheardCommitsAreLookedUp(t *testing.T) {
+	for _, deliver := range []bool{true, false} {
+		c := &cutter{deliver: deliver}
+		opts := testOptions(newDatabase(t))
+		opts.dial = c.dial
+		s := newStand(t, opts)
+		for n := range 3 {
+			// The statements are prepared then: trips are writes.
+			if err := s.claim(n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.mu.Lock()
+		c.at = 2
+		c.mu.Unlock()
+		if err := s.claim(3); err != nil {
+			t.Errorf("delivered %v: Apply: %v", deliver, err)
+		}
+		if got := s.Counts(); c.cuts.Load() != 1 || got.Unknown != 1 || got.Resolved != 1 {
+			t.Errorf("delivered %v: cut %d times, counted %+v", deliver, c.cuts.Load(), got)
+		}
+		if err := s.claim(4); err != nil {
+			t.Errorf("delivered %v: Apply afterwards: %v", deliver, err)
+		}
+		if n := s.live(); n != 5 {
+			t.Errorf("delivered %v: %d claims are live, want 5", deliver, n)
+		}
+	}
+}
+
+// A commit that cannot be looked up, since the server is gone, is an unknown outcome;
+// the lane looks it up before it goes on.
+func TestAnUnknownCommitIsLookedUpBeforeTheLaneGoesOn(t *testing.T) {
+	srv := pgtest.New(t, pgtest.Options{})
+	c := &cutter{deliver: true}
+	opts := testOptions(srv.NewDatabase(t))
+	opts.dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if c.cuts.Load() == 1 {
+			return nil, errors.New("a fault of the test: no way to the server")
+		}
+		return c.dial(ctx, network, addr)
+	}
+	s := newStand(t, opts)
+	for n := range 3 {
+		if err := s.claim(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.mu.Lock()
+	c.at = 2
+	c.mu.Unlock()
+	if err := s.claim(3); fault.KindOf(err) != fault.OutcomeUnknown {
+		t.Fatalf("Apply: %v, want %s", err, fault.OutcomeUnknown)
+	}
+	if err := s.claim(4); fault.KindOf(err) != fault.CellUnavailable {
+		t.Fatalf("Apply before it is known: %v, want %s", err, fault.CellUnavailable)
+	}
+	c.cuts.Store(2)
+	if err := s.claim(5); err != nil {
+		t.Errorf("Apply afterwards: %v", err)
+	}
+	if n := s.live(); n != 5 {
+		t.Errorf("%d claims are live, want 5: the unknown one was done", n)
+	}
+}

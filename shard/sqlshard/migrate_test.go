@@ -1,0 +1,129 @@
+package sqlshard
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"cellgate/internal/pgtest"
+)
+
+func exec(t testing.TB, url string, statements ...string) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(context.Background()) }()
+	for _, sql := range statements {
+		if _, err := c.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+}
+
+// Eight replicas start on a server that has no database yet: one makes it and its
+// tables, and all can use it.
+func TestReplicasMayStartTogether(t *testing.T) {
+	srv := pgtest.Start(t)
+	const name = "made_by_eight"
+	t.Cleanup(func() { srv.Exec(t, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
+	opts := testOptions(srv.URL(name))
+	opts.Create = true
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			s, err := Open(t.Context(), opts)
+			if err != nil {
+				t.Errorf("Open: %v", err)
+				return
+			}
+			defer mustClose(t, s)
+			if _, err := s.OpenLane(t.Context(), "r"); err != nil {
+				t.Errorf("OpenLane: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	all, err := migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := ReadStatus(t.Context(), opts)
+	if err != nil || len(st.Applied) != len(all) || len(st.Pending) != 0 {
+		t.Errorf("the status is %+v, %v; want %d steps", st, err, len(all))
+	}
+	s := openAt(t, opts)
+	defer mustClose(t, s)
+	l, err := s.OpenLane(t.Context(), "r")
+	if err != nil || l.ID().Life != 9 {
+		t.Errorf("the ninth life is %v, %v", l, err)
+	}
+}
+
+func TestASchemaThatIsBehindIsNotOpened(t *testing.T) {
+	opts := testOptions(pgtest.Start(t).NewDatabase(t))
+	opts.Migrate = false
+	st, err := ReadStatus(t.Context(), opts)
+	if err != nil || len(st.Applied) != 0 || len(st.Pending) == 0 || !strings.HasPrefix(st.Server, "PostgreSQL") {
+		t.Errorf("the status of an empty database is %+v, %v", st, err)
+	}
+	if s, err := Open(t.Context(), opts); err == nil || !strings.Contains(err.Error(), "cellgate migrate up") {
+		t.Errorf("Open: %v, %v", s, err)
+	}
+	done, err := Migrate(t.Context(), opts)
+	if err != nil || len(done) != len(st.Pending) {
+		t.Errorf("Migrate took %v, %v; pending were %v", done, err, st.Pending)
+	}
+	if done, err := Migrate(t.Context(), opts); err != nil || len(done) != 0 {
+		t.Errorf("Migrate again took %v, %v", done, err)
+	}
+	mustClose(t, openAt(t, opts))
+}
+
+func TestASchemaOfAnotherProgramIsNotOpened(t *testing.T) {
+	for sql, want := range map[string]string{
+		"INSERT INTO schema_version VALUES (99, 'later', 'x', now())":                                    "99",
+		"INSERT INTO schema_version SELECT max(version) + 1, 'later', 'x', now() FROM schema_version":    "newer cellgate",
+		"UPDATE schema_version SET sum = 'other' WHERE version = 1":                                      "another than this program's",
+		"INSERT INTO cell VALUES (0, 'cell2', 'c2') ON CONFLICT (id) DO UPDATE SET name = excluded.name": "of cell cell2",
+	} {
+		opts := testOptions(pgtest.Start(t).NewDatabase(t))
+		mustClose(t, openAt(t, opts))
+		exec(t, opts.URL, sql)
+		if s, err := Open(t.Context(), opts); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("after %q: %v, %v", sql, s, err)
+		}
+	}
+}
+
+// Every statement of a migration can run again: on CockroachDB each commits by itself,
+// and a replica that died between two leaves the rest to another.
+func TestMigrationsMayBeLeftInTheMiddle(t *testing.T) {
+	all, err := migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := pgtest.Start(t).NewDatabase(t)
+	for _, m := range all {
+		if len(m.statements) == 0 {
+			t.Errorf("migration %d has no statements", m.version)
+		}
+		for range 2 {
+			for _, sql := range m.statements {
+				exec(t, url, strings.ReplaceAll(sql, "{{key}}", postgres.keyType()))
+			}
+		}
+	}
+	mustClose(t, openAt(t, testOptions(url)))
+}
+
+func mustClose(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Errorf("closing: %v", err)
+	}
+}

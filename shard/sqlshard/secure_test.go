@@ -1,0 +1,114 @@
+package sqlshard
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"cellgate/internal/pgtest"
+)
+
+// certificate makes a certificate of 127.0.0.1 that signs itself.
+func certificate(t *testing.T) (cert, key string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "database"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &k.PublicKey, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, kind string, b []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", keyDER)
+}
+
+// The database is reached by TLS with a certificate that is checked, and a password
+// that stands in a file; neither is in an error.
+func TestTLSAndPasswords(t *testing.T) {
+	cert, key := certificate(t)
+	const secret = "it's a secret"
+	srv := pgtest.New(t, pgtest.Options{CertFile: cert, KeyFile: key, Password: secret})
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte(secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open := func(file, query string) error {
+		s, err := Open(t.Context(), Options{
+			Cell: "cell1", CellUUID: "c1", Migrate: true, Create: true, PasswordFile: file,
+			URL: "postgres://postgres@" + srv.Addr() + "/secured?" + query,
+		})
+		if err == nil {
+			if !s.pool.Config().ConnConfig.TLSConfig.InsecureSkipVerify && s.pool.Config().ConnConfig.TLSConfig.RootCAs == nil {
+				t.Error("the certificate is not checked")
+			}
+			mustClose(t, s)
+		}
+		return err
+	}
+	if err := open(password, "sslmode=verify-full&sslrootcert="+cert); err != nil {
+		t.Errorf("with the certificate and the password: %v", err)
+	}
+	other, _ := certificate(t)
+	wrong := filepath.Join(t.TempDir(), "wrong")
+	if err := os.WriteFile(wrong, []byte("another secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{
+		"another authority": open(password, "sslmode=verify-full&sslrootcert="+other),
+		"a wrong password":  open(wrong, "sslmode=verify-full&sslrootcert="+cert),
+		"no password":       open("", "sslmode=verify-full&sslrootcert="+cert),
+		"no such file":      open(wrong+"er", "sslmode=verify-full&sslrootcert="+cert),
+	} {
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if text := Redacted("cockroach://u:hidden@h:1/d?password=alsohidden"); strings.Contains(text, "hidden") {
+		t.Errorf("redacted is %s", text)
+	}
+}
+
+func TestURLsThatAreNoShards(t *testing.T) {
+	for url, want := range map[string]string{
+		"mysql://h/d":            "postgres:// or cockroach://",
+		"h:26257/d":              "postgres:// or cockroach://",
+		"postgres://u@h:1/":      "names no database",
+		"postgres://u@h:1/d?x=%": "cannot be read",
+	} {
+		if _, err := Open(t.Context(), Options{Cell: "c", URL: url}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	opts := testOptions(newDatabase(t))
+	opts.URL = strings.Replace(opts.URL, "postgres://", "cockroach://", 1)
+	if _, err := Open(t.Context(), opts); err == nil || !strings.Contains(err.Error(), "its URL says CockroachDB") {
+		t.Errorf("PostgreSQL under the name of CockroachDB: %v", err)
+	}
+}
