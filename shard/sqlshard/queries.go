@@ -41,7 +41,7 @@ WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid, provider_uuid, resource_cl
 	claimColumns = `c.claim_key, c.consumer_uuid, c.state, c.host_uuid, c.service_host, c.project_id, c.user_id,
 c.request_id, c.fingerprint, c.decision_id, c.instance_index, c.answer,
 c.group_uuid, c.group_policy, c.group_max_per_host, c.group_members,
-c.moves, c.moves_cell, c.transferred_from, c.adopted, c.expires_at, c.created_at, c.updated_at`
+c.moves, c.moves_cell, c.transferred_from, c.attempt, c.adopted, c.expires_at, c.created_at, c.updated_at`
 
 	isLive = ` AND c.state IN ('PENDING', 'CONFIRMED')`
 
@@ -162,17 +162,17 @@ SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::te
 const (
 	insertClaims = `INSERT INTO claims (claim_key, consumer_uuid, state, host_uuid, service_host, project_id, user_id,
 request_id, fingerprint, decision_id, instance_index, answer, group_uuid, group_policy, group_max_per_host, group_members,
-moves, moves_cell, transferred_from, adopted, expires_at, created_at, updated_at)
+moves, moves_cell, transferred_from, attempt, adopted, expires_at, created_at, updated_at)
 SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[]),
 unnest($7::text[]), unnest($8::text[]), unnest($9::bytea[]), unnest($10::text[]), unnest($11::int8[]), unnest($12::bytea[]),
 unnest($13::text[]), unnest($14::text[]), unnest($15::int8[]), unnest($16::text[]), unnest($17::text[]), unnest($18::text[]),
-unnest($19::text[]), unnest($20::bool[]), unnest($21::int8[]), unnest($22::int8[]), unnest($23::int8[])`
+unnest($19::text[]), unnest($20::text[]), unnest($21::bool[]), unnest($22::int8[]), unnest($23::int8[]), unnest($24::int8[])`
 
 	// What else a claim has never changes.
 	putClaims = insertClaims + `
 ON CONFLICT (claim_key) DO UPDATE SET consumer_uuid = excluded.consumer_uuid, state = excluded.state,
 host_uuid = excluded.host_uuid, service_host = excluded.service_host, answer = excluded.answer,
-transferred_from = excluded.transferred_from, expires_at = excluded.expires_at, updated_at = excluded.updated_at`
+transferred_from = excluded.transferred_from, attempt = excluded.attempt, expires_at = excluded.expires_at, updated_at = excluded.updated_at`
 
 	deleteAllocations = `DELETE FROM allocations WHERE claim_key = ANY($1::text[])`
 

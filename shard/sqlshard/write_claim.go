@@ -92,6 +92,7 @@ func (w *writes) claimTable(sql string, rows []*shard.Claim) {
 		column(rows, func(c *shard.Claim) string { return c.Moves }),
 		column(rows, func(c *shard.Claim) string { return c.MovesCell }),
 		column(rows, func(c *shard.Claim) string { return c.TransferredFrom }),
+		column(rows, func(c *shard.Claim) string { return c.Attempt }),
 		column(rows, func(c *shard.Claim) bool { return c.Adopted }),
 		column(rows, func(c *shard.Claim) int64 { return rowcodec.Nanos(c.ExpiresAt) }),
 		column(rows, func(c *shard.Claim) int64 { return rowcodec.Nanos(c.CreatedAt) }),

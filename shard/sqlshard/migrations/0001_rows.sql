@@ -157,6 +157,7 @@ CREATE TABLE IF NOT EXISTS claims (
   moves text NOT NULL,
   moves_cell text NOT NULL,
   transferred_from {{key}} NOT NULL,
+  attempt text NOT NULL,
   adopted bool NOT NULL,
   expires_at int8 NOT NULL,
   created_at int8 NOT NULL,
