@@ -19,7 +19,8 @@ type Decisions interface {
 	// FindDecisions lists decisions by descending ID, with their bodies.
 	FindDecisions(ctx context.Context, q DecisionQuery) (DecisionPage, error)
 	// TrimDecisions drops the oldest, by ID, while they are of before a time or
-	// there are more than so many. What a context that ends leaves is in order.
+	// there are more than so many. What a context that ends leaves is in order. A store
+	// may bound their bytes too, and drops the oldest for that whenever it likes.
 	TrimDecisions(ctx context.Context, before time.Time, keep int) error
 }
 

@@ -58,7 +58,7 @@ variable CELLGATE_CELL_<KEY> and a flag; flags win.`,
 
 func shardOptions(c config.Cell) pebbleshard.Options {
 	return pebbleshard.Options{
-		Cell: c.Name, CellUUID: c.UUID,
+		Cell: c.Name, CellUUID: c.UUID, MaxDecisionBytes: int64(c.DecisionMiB) << 20,
 		Holder: fmt.Sprintf("cellgate, cell %s, pid %d", c.Name, os.Getpid()),
 	}
 }

@@ -3,11 +3,13 @@ package main
 import (
 	"bufio"
 	"debug/elf"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,9 +100,49 @@ func TestUnitsRunCommandsThereAreAndAreHardened(t *testing.T) {
 			}
 		}
 		stop, err := time.ParseDuration(strings.Join(u["Service.TimeoutStopSec"], ""))
-		if whole := shutdownWithin + config.Default().Gateway.DrainDelay; err != nil || stop <= whole {
+		if whole := shutdownWithin + config.MaxDrainDelay; err != nil || stop <= whole {
 			t.Errorf("%s: TimeoutStopSec %v (%v), want more than the %v a process takes to stop", file, stop, err, whole)
 		}
+	}
+}
+
+// What the text beside the units says of stopping is what the units and the program do.
+func TestDeployReadmeSaysHowLongAStopTakes(t *testing.T) {
+	text := strings.Join(strings.Fields(readFile(t, deploy+"/README.md")), " ")
+	for _, file := range units(t) {
+		stop := readUnit(t, file)["Service.TimeoutStopSec"]
+		want := fmt.Sprintf("its `drain_delay` (%.0f min at most), then takes %.0f s at most; the units wait %s s.",
+			config.MaxDrainDelay.Minutes(), shutdownWithin.Seconds(), strings.TrimSuffix(strings.Join(stop, ""), "s"))
+		if !strings.Contains(text, want) {
+			t.Errorf("%s: deploy/README.md does not say %q", file, want)
+		}
+	}
+	if u := readUnit(t, deploy+"/systemd/tls.conf"); len(u) != 1 || strings.Join(u["Service.SupplementaryGroups"], "") != "cellgate-tls" {
+		t.Errorf("tls.conf is %v", u)
+	}
+}
+
+// The map of the README names every command there is.
+func TestReadmeNamesEveryCommand(t *testing.T) {
+	_, row, ok := strings.Cut(readFile(t, "../../README.md"), "| the command: ")
+	row, _, end := strings.Cut(row, " |")
+	if !ok || !end {
+		t.Fatal("README.md has no row of the command")
+	}
+	named := regexp.MustCompile("`([a-z]+)`").FindAllStringSubmatch(row, -1)
+	var got, want []string
+	for _, m := range named {
+		got = append(got, m[1])
+	}
+	for _, c := range newRoot(terminal{in: strings.NewReader(""), out: io.Discard, err: io.Discard}).Commands() {
+		if !c.Hidden && c.Name() != "help" && c.Name() != "completion" {
+			want = append(want, c.Name())
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("README.md names the commands %v, there are %v", got, want)
 	}
 }
 

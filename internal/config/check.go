@@ -116,6 +116,7 @@ func (l *loader) checkCell(c Cell) {
 	l.atLeast("cell.max_queue", c.MaxQueue, 1)
 	l.positive("cell.decisions_keep", c.DecisionsKeep)
 	l.atLeast("cell.max_decisions", c.MaxDecisions, 1)
+	l.atLeast("cell.max_decision_mib", c.DecisionMiB, 16)
 	l.drainDelay("cell.drain_delay", c.DrainDelay)
 	l.metrics("cell.metrics", c.Metrics, c.Insecure, exposes("cell.tls", c.TLS))
 }
@@ -193,9 +194,12 @@ func (l *loader) positive(path string, d time.Duration) {
 	}
 }
 
+// MaxDrainDelay is the longest drain_delay.
+const MaxDrainDelay = time.Minute
+
 // drainDelay: whoever stops a process waits for it, and kills it in the end.
 func (l *loader) drainDelay(path string, d time.Duration) {
-	if d < 0 || d > time.Minute {
+	if d < 0 || d > MaxDrainDelay {
 		l.bad(path, "%v is not between 0s and 1m", d)
 	}
 }

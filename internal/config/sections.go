@@ -139,6 +139,7 @@ type Cell struct {
 	MaxQueue        int           `yaml:"max_queue" help:"operations waiting to be committed, at most"`
 	DecisionsKeep   time.Duration `yaml:"decisions_keep" help:"how long decisions are kept"`
 	MaxDecisions    int           `yaml:"max_decisions" help:"decisions kept, at most"`
+	DecisionMiB     int           `yaml:"max_decision_mib" help:"MiB that the decisions kept take, compressed, at most"`
 	DrainDelay      time.Duration `yaml:"drain_delay" help:"how long to go on serving, not ready, after being asked to stop"`
 	Metrics         string        `yaml:"metrics" help:"address of /metrics and /healthz over HTTP; empty for none"`
 }
@@ -194,7 +195,7 @@ func Default() Config {
 		Cell: Cell{
 			GRPC: "127.0.0.1:9101", ServiceDownTime: 60 * time.Second, HeartbeatEvery: 10 * time.Second,
 			PinFor: 2 * time.Second, LeaseScan: time.Second, MaxBatch: 256, MaxQueue: 8192,
-			DecisionsKeep: 24 * time.Hour, MaxDecisions: 100_000,
+			DecisionsKeep: 24 * time.Hour, MaxDecisions: 100_000, DecisionMiB: 1024,
 		},
 		Agent: Agent{Hosts: 1000, Seed: 1, HostsPerConn: 250},
 		Dev: Dev{

@@ -177,8 +177,8 @@ func checkDecisions(t *testing.T, s *Store) {
 		}
 		more = p.More
 	}
-	if n != s.decisions.n {
-		t.Errorf("%d decisions, counted are %d", n, s.decisions.n)
+	if n != s.decisions.all.n {
+		t.Errorf("%d decisions, counted are %d", n, s.decisions.all.n)
 	}
 	compareKeys(t, s, []byte{bodyKey, namedKey}, want)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -20,9 +21,17 @@ import (
 // disk: their batches reach it with the next one that does.
 type decisions struct {
 	mu sync.Mutex
-	// n is how many there are.
-	n int
+	// all is what there is.
+	all amount
 }
+
+// amount is a number of decisions and the bytes of their bodies as they are stored.
+type amount struct {
+	n     int
+	bytes int64
+}
+
+func (a *amount) add(b amount) { a.n += b.n; a.bytes += b.bytes }
 
 // PutDecisions writes all of them in one batch, unsynced.
 func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision) error {
@@ -38,32 +47,37 @@ func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision) error {
 	for i := range ds {
 		bodies[i] = rowcodec.Pack(ds[i].Body)
 	}
-	return s.writeDecisions(ctx, func(b *pebble.Batch) (int, error) {
-		added := 0
+	err := s.writeDecisions(ctx, func(b *pebble.Batch) (amount, error) {
+		var added amount
 		for i := range ds {
 			if last[ds[i].ID] != i {
 				continue
 			}
-			old, err := readDecision(s.db, ds[i].ID)
+			old, size, err := readDecision(s.db, ds[i].ID)
 			if err != nil {
-				return 0, err
+				return amount{}, err
 			}
 			if old == nil {
-				added++
+				added.n++
 			} else if err := unname(b, old); err != nil {
-				return 0, err
+				return amount{}, err
 			}
+			added.bytes += int64(len(bodies[i])) - size
 			if err := setDecision(b, &ds[i], bodies[i]); err != nil {
-				return 0, err
+				return amount{}, err
 			}
 		}
 		return added, nil
 	})
+	if err != nil || s.opts.MaxDecisionBytes == 0 {
+		return err
+	}
+	return s.dropDecisions(ctx, time.Time{}, math.MaxInt)
 }
 
-// writeDecisions fills a batch and writes it; fill says by how many decisions it
-// changes their number.
-func (s *Store) writeDecisions(ctx context.Context, fill func(b *pebble.Batch) (int, error)) error {
+// writeDecisions fills a batch and writes it; fill says by how much it changes what
+// there is.
+func (s *Store) writeDecisions(ctx context.Context, fill func(b *pebble.Batch) (amount, error)) error {
 	s.using.RLock()
 	defer s.using.RUnlock()
 	s.decisions.mu.Lock()
@@ -89,13 +103,14 @@ func (s *Store) writeDecisions(ctx context.Context, fill func(b *pebble.Batch) (
 		s.syncer.fail(err)
 		return fault.Wrap(fault.OutcomeUnknown, err, "the shard of cell %s failed to write", s.opts.Cell)
 	}
-	s.decisions.n += added
+	s.decisions.all.add(added)
 	return b.Close()
 }
 
 func setDecision(b *pebble.Batch, d *shard.Decision, body []byte) error {
 	row, err := proto.Marshal(&storagev1.Decision{
 		At: rowcodec.Nanos(d.At), InstanceUuids: d.InstanceUUIDs, ProjectId: d.ProjectID, RequestId: d.RequestID, Refusal: d.Refusal,
+		BodyBytes: int64(len(body)),
 	})
 	if err == nil {
 		err = b.Set(nameKey(decisionKey, d.ID), row, nil)
@@ -150,44 +165,63 @@ func namesOf(d *shard.Decision) [][]byte {
 	return keys
 }
 
-// readDecision reads a decision without its body; nil when there is none.
-func readDecision(r pebble.Reader, id string) (*shard.Decision, error) {
+// readDecision reads a decision without its body, and the body's size; nil when there
+// is none.
+func readDecision(r pebble.Reader, id string) (*shard.Decision, int64, error) {
 	row, closer, err := r.Get(nameKey(decisionKey, id))
 	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, nil
+		return nil, 0, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	d, err := decodeDecision(id, row)
-	return d, errors.Join(err, closer.Close())
+	d, size, err := decodeDecision(id, row)
+	return d, size, errors.Join(err, closer.Close())
 }
 
-func decodeDecision(id string, row []byte) (*shard.Decision, error) {
+func decodeDecision(id string, row []byte) (*shard.Decision, int64, error) {
 	m := &storagev1.Decision{}
 	if err := proto.Unmarshal(row, m); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	return &shard.Decision{
 		ID: id, At: rowcodec.Instant(m.At), InstanceUUIDs: m.InstanceUuids, ProjectID: m.ProjectId, RequestID: m.RequestId, Refusal: m.Refusal,
-	}, nil
+	}, m.BodyBytes, nil
 }
 
 // countDecisions counts them, at Open.
 func (s *Store) countDecisions() error {
-	return s.each(decisionKey, func([]byte) error {
-		s.decisions.n++
+	return s.each(decisionKey, func(row []byte) error {
+		m := &storagev1.Decision{}
+		if err := proto.Unmarshal(row, m); err != nil {
+			return err
+		}
+		s.decisions.all.add(amount{1, m.BodyBytes})
 		return nil
 	})
 }
 
 // TrimDecisions drops the oldest ones in steps.
 func (s *Store) TrimDecisions(ctx context.Context, before time.Time, keep int) error {
+	return s.dropDecisions(ctx, before, keep)
+}
+
+// dropDecisions drops the oldest ones in steps: those of before a time, those over
+// keep, and those over the bytes of the options.
+func (s *Store) dropDecisions(ctx context.Context, before time.Time, keep int) error {
 	for more := true; more; {
-		err := s.writeDecisions(ctx, func(b *pebble.Batch) (int, error) {
-			n, err := s.trimDecisions(b, before, s.decisions.n-keep)
-			more = n == trimStep
-			return -n, err
+		err := s.writeDecisions(ctx, func(b *pebble.Batch) (amount, error) {
+			over := amount{n: s.decisions.all.n - keep}
+			if most := s.opts.MaxDecisionBytes; most > 0 {
+				over.bytes = s.decisions.all.bytes - most
+			}
+			if before.IsZero() && over.n <= 0 && over.bytes <= 0 {
+				more = false
+				return amount{}, nil
+			}
+			dropped, err := s.trimDecisions(b, before, over)
+			more = dropped.n == trimStep
+			return amount{-dropped.n, -dropped.bytes}, err
 		})
 		if err != nil {
 			return err
@@ -196,40 +230,40 @@ func (s *Store) TrimDecisions(ctx context.Context, before time.Time, keep int) e
 	return nil
 }
 
-// trimDecisions drops at most trimStep decisions: those over, and those of before a
-// time.
-func (s *Store) trimDecisions(b *pebble.Batch, before time.Time, over int) (n int, err error) {
+// trimDecisions drops at most trimStep decisions: those over, by number or by bytes,
+// and those of before a time.
+func (s *Store) trimDecisions(b *pebble.Batch, before time.Time, over amount) (dropped amount, err error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{decisionKey}, UpperBound: after([]byte{decisionKey})})
 	if err != nil {
-		return 0, err
+		return dropped, err
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	var first, end string
-	for ok := it.First(); ok && n < trimStep; ok = it.Next() {
+	for ok := it.First(); ok && dropped.n < trimStep; ok = it.Next() {
 		row, err := it.ValueAndErr()
 		if err != nil {
-			return 0, err
+			return dropped, err
 		}
-		d, err := decodeDecision(string(it.Key()[1:]), row)
+		d, size, err := decodeDecision(string(it.Key()[1:]), row)
 		if err != nil {
-			return 0, err
+			return dropped, err
 		}
-		if n >= over && !d.At.Before(before) {
+		if dropped.n >= over.n && dropped.bytes >= over.bytes && !d.At.Before(before) {
 			break
 		}
 		if err := unname(b, d); err != nil {
-			return 0, err
+			return dropped, err
 		}
-		if n == 0 {
+		if dropped.n == 0 {
 			first = d.ID
 		}
 		end = d.ID + "\x00"
-		n++
+		dropped.add(amount{1, size})
 	}
-	if n == 0 {
-		return 0, nil
+	if dropped.n == 0 {
+		return dropped, nil
 	}
-	return n, errors.Join(
+	return dropped, errors.Join(
 		b.DeleteRange(nameKey(decisionKey, first), nameKey(decisionKey, end), nil),
 		b.DeleteRange(nameKey(bodyKey, first), nameKey(bodyKey, end), nil),
 	)

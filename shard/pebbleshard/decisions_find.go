@@ -42,7 +42,7 @@ func (s *Store) FindDecisions(ctx context.Context, q shard.DecisionQuery) (shard
 func findDecisions(ctx context.Context, r pebble.Reader, q shard.DecisionQuery) (shard.DecisionPage, error) {
 	p := &decisionPage{reader: r, query: q}
 	if q.ID != "" {
-		d, err := readDecision(r, q.ID)
+		d, _, err := readDecision(r, q.ID)
 		if err == nil && d != nil {
 			_, err = p.take(d)
 		}
@@ -70,13 +70,13 @@ func findDecisions(ctx context.Context, r pebble.Reader, q shard.DecisionQuery) 
 		var d *shard.Decision
 		id := string(it.Key()[len(low):])
 		if low[0] == namedKey {
-			if d, err = readDecision(r, id); err == nil && d == nil {
+			if d, _, err = readDecision(r, id); err == nil && d == nil {
 				err = fault.New(fault.Internal, "decision %s is in an index and has no row", id)
 			}
 		} else {
 			var row []byte
 			if row, err = it.ValueAndErr(); err == nil {
-				d, err = decodeDecision(id, row)
+				d, _, err = decodeDecision(id, row)
 			}
 		}
 		if err == nil {

@@ -23,6 +23,9 @@ type Options struct {
 	Holder string
 	// Clock is the machine's time; nil means time.Now.
 	Clock func() time.Time
+	// MaxDecisionBytes bounds the bodies of decisions as they are stored, compressed:
+	// the oldest decisions are dropped for newer ones. 0 is no bound.
+	MaxDecisionBytes int64
 	// Log takes what Pebble has to say; nil means slog.Default().
 	Log *slog.Logger
 }

@@ -1101,6 +1101,8 @@ type Decision struct {
 	ProjectId     string                 `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	RequestId     string                 `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Refusal       string                 `protobuf:"bytes,5,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// Bytes of the body as it is stored; 0 in rows that an older program wrote.
+	BodyBytes     int64 `protobuf:"varint,6,opt,name=body_bytes,json=bodyBytes,proto3" json:"body_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1168,6 +1170,13 @@ func (x *Decision) GetRefusal() string {
 		return x.Refusal
 	}
 	return ""
+}
+
+func (x *Decision) GetBodyBytes() int64 {
+	if x != nil {
+		return x.BodyBytes
+	}
+	return 0
 }
 
 // Lane is one life of one replica.
@@ -1522,7 +1531,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x06Holder\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12\x1d\n" +
 	"\n" +
-	"expires_at\x18\x02 \x01(\x03R\texpiresAt\"\x99\x01\n" +
+	"expires_at\x18\x02 \x01(\x03R\texpiresAt\"\xb8\x01\n" +
 	"\bDecision\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x03R\x02at\x12%\n" +
 	"\x0einstance_uuids\x18\x02 \x03(\tR\rinstanceUuids\x12\x1d\n" +
@@ -1530,7 +1539,9 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"project_id\x18\x03 \x01(\tR\tprojectId\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x04 \x01(\tR\trequestId\x12\x18\n" +
-	"\arefusal\x18\x05 \x01(\tR\arefusal\"^\n" +
+	"\arefusal\x18\x05 \x01(\tR\arefusal\x12\x1d\n" +
+	"\n" +
+	"body_bytes\x18\x06 \x01(\x03R\tbodyBytes\"^\n" +
 	"\x04Lane\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
 	"\x04life\x18\x02 \x01(\x04R\x04life\x12\x14\n" +
