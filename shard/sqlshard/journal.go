@@ -324,7 +324,6 @@ func trimTombstones(ctx context.Context, c *pgx.Conn, slot string, before time.T
 		args []any
 	}{
 		{dropClaims, []any{keys}},
-		{deleteAllocations, []any{keys}},
 		{dropTombstones, []any{slot, before.UnixNano(), keys}},
 		{dropConsumers, []any{slices.Compact(consumers)}},
 	} {

@@ -189,6 +189,9 @@ func (l *lane) done(e shard.Entry) {
 		if ch.Host != nil {
 			l.store.hosts.put(ch.Host)
 		}
+		if ch.Usage != nil {
+			l.store.usages.put(ch.Usage)
+		}
 	}
 	l.store.homes.note(e.Changes)
 }

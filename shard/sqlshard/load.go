@@ -14,7 +14,7 @@ const loadPage = 500
 
 const (
 	pageHosts      = `SELECT host_uuid FROM hosts WHERE host_uuid > $1::text ORDER BY host_uuid LIMIT $2::int8`
-	pageHostUsages = `SELECT host_uuid, generation, pending, confirmed FROM host_usages
+	pageHostUsages = `SELECT host_uuid, generation, pending, confirmed, used FROM host_usages
 WHERE host_uuid > $1::text ORDER BY host_uuid LIMIT $2::int8`
 	pageClaims = `SELECT ` + claimColumns + ` FROM claims c
 WHERE c.claim_key > $1::text` + isLive + ` ORDER BY c.claim_key LIMIT $2::int8`
@@ -104,20 +104,15 @@ func (l *loading) usages(ctx context.Context) error {
 			return err
 		}
 		var page []*shard.Usage
-		byHost := map[string]*shard.Usage{}
 		var u shard.Usage
-		var uuids []string
-		if _, err := pgx.ForEachRow(rows, []any{&u.HostUUID, &u.Generation, &u.Pending, &u.Confirmed}, func() error {
+		var text string
+		if _, err := pgx.ForEachRow(rows, []any{&u.HostUUID, &u.Generation, &u.Pending, &u.Confirmed, &text}, func() error {
 			one := u
-			page, byHost[u.HostUUID], uuids = append(page, &one), &one, append(uuids, u.HostUUID)
-			return nil
-		}); err != nil || len(page) == 0 {
+			var err error
+			one.Used, err = textUsed(text)
+			page = append(page, &one)
 			return err
-		}
-		if rows, err = l.conn.Query(ctx, readUsages, uuids); err == nil {
-			err = scanUsages(rows, byHost)
-		}
-		if err != nil {
+		}); err != nil || len(page) == 0 {
 			return err
 		}
 		for _, u := range page {
@@ -128,7 +123,7 @@ func (l *loading) usages(ctx context.Context) error {
 				return err
 			}
 		}
-		after = uuids[len(uuids)-1]
+		after = page[len(page)-1].HostUUID
 	}
 }
 
@@ -165,26 +160,13 @@ func (l *loading) pins(ctx context.Context) error {
 	return nil
 }
 
-// claimsOf reads claims whole, in two trips.
+// claimsOf reads claims.
 func claimsOf(ctx context.Context, c *pgx.Conn, sql string, args ...any) ([]*shard.Claim, error) {
 	rows, err := c.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
 	}
 	var list []*shard.Claim
-	var keys []string
-	byKey := map[string]*shard.Claim{}
-	if err := scanClaims(rows, func(c *shard.Claim) {
-		key := keyOf(c.ClaimID)
-		list, keys, byKey[key] = append(list, c), append(keys, key), c
-	}); err != nil || len(list) == 0 {
-		return nil, err
-	}
-	if rows, err = c.Query(ctx, readAllocations, keys); err != nil {
-		return nil, err
-	}
-	err = scanAllocations(rows, func(key string, u shard.Used) {
-		byKey[key].Allocations = append(byKey[key].Allocations, u)
-	})
+	err = scanClaims(rows, func(c *shard.Claim) { list = append(list, c) })
 	return list, err
 }

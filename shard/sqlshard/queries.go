@@ -14,7 +14,7 @@ const (
 	// was lost holds the row until it ends.
 	lockLane = `SELECT last, fenced FROM lanes WHERE replica = $1::text AND life = $2::int8 FOR UPDATE`
 
-	lockHosts = `SELECT host_uuid, generation, pending, confirmed FROM host_usages
+	lockHosts = `SELECT host_uuid, host_generation, generation, pending, confirmed, used FROM host_usages
 WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid FOR UPDATE`
 
 	lockConsumers = `SELECT consumer_uuid FROM consumers
@@ -33,12 +33,7 @@ const serverTime = `SELECT clock_timestamp()`
 
 // Reads.
 const (
-	readHostGenerations = `SELECT host_uuid, generation FROM hosts WHERE host_uuid = ANY($1::text[])`
-
-	readUsages = `SELECT host_uuid, provider_uuid, resource_class, used FROM usages
-WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid, provider_uuid, resource_class`
-
-	claimColumns = `c.claim_key, c.consumer_uuid, c.state, c.host_uuid, c.service_host, c.project_id, c.user_id,
+	claimColumns = `c.claim_key, c.consumer_uuid, c.state, c.host_uuid, c.service_host, c.allocations, c.project_id, c.user_id,
 c.request_id, c.fingerprint, c.decision_id, c.instance_index, c.answer,
 c.group_uuid, c.group_policy, c.group_max_per_host, c.group_members,
 c.moves, c.moves_cell, c.transferred_from, c.attempt, c.adopted, c.expires_at, c.created_at, c.updated_at`
@@ -56,9 +51,6 @@ WHERE t.first_consumer = ANY($1::text[])`
 
 	readMembers = `SELECT ` + claimColumns + ` FROM group_members m JOIN claims c ON c.claim_key = m.claim_key
 WHERE m.group_uuid = ANY($1::text[])`
-
-	readAllocations = `SELECT claim_key, provider_uuid, resource_class, amount FROM allocations
-WHERE claim_key = ANY($1::text[]) ORDER BY claim_key, ordinal`
 )
 
 // A host whole, by its uuid.
@@ -87,8 +79,8 @@ WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid, ordinal`
 // Rows that stand for what others read are inserted plainly: when somebody else was
 // faster, that is a unique violation, and the transaction runs again and sees it.
 const (
-	insertHostUsages = `INSERT INTO host_usages (host_uuid, generation, pending, confirmed)
-SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::int8[]), unnest($4::int8[])`
+	insertHostUsages = `INSERT INTO host_usages (host_uuid, host_generation, generation, pending, confirmed, used)
+SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::int8[]), unnest($4::int8[]), unnest($5::int8[]), unnest($6::text[])`
 
 	insertConsumers = `INSERT INTO consumers (consumer_uuid, project_id, user_id, consumer_type, generation)
 SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), 'INSTANCE', 1`
@@ -103,14 +95,8 @@ SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[])`
 // Rows that are locked, or that a locked row stands for, are written over.
 const (
 	putHostUsages = insertHostUsages + `
-ON CONFLICT (host_uuid) DO UPDATE SET generation = excluded.generation, pending = excluded.pending, confirmed = excluded.confirmed`
-
-	putUsages = `INSERT INTO usages (host_uuid, provider_uuid, resource_class, used)
-SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::int8[])
-ON CONFLICT (host_uuid, provider_uuid, resource_class) DO UPDATE SET used = excluded.used`
-
-	deleteUsages = `DELETE FROM usages WHERE (host_uuid, provider_uuid, resource_class) IN
-(SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]))`
+ON CONFLICT (host_uuid) DO UPDATE SET host_generation = excluded.host_generation,
+generation = excluded.generation, pending = excluded.pending, confirmed = excluded.confirmed, used = excluded.used`
 
 	putConsumers = `UPDATE consumers SET generation = generation + 1 WHERE consumer_uuid = ANY($1::text[])`
 
@@ -160,24 +146,20 @@ SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::te
 // Claims. New ones are inserted plainly: the same claim_id may come through another
 // replica at the same time.
 const (
-	insertClaims = `INSERT INTO claims (claim_key, consumer_uuid, state, host_uuid, service_host, project_id, user_id,
+	insertClaims = `INSERT INTO claims (claim_key, consumer_uuid, state, host_uuid, service_host, allocations, project_id, user_id,
 request_id, fingerprint, decision_id, instance_index, answer, group_uuid, group_policy, group_max_per_host, group_members,
 moves, moves_cell, transferred_from, attempt, adopted, expires_at, created_at, updated_at)
 SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[]),
-unnest($7::text[]), unnest($8::text[]), unnest($9::bytea[]), unnest($10::text[]), unnest($11::int8[]), unnest($12::bytea[]),
-unnest($13::text[]), unnest($14::text[]), unnest($15::int8[]), unnest($16::text[]), unnest($17::text[]), unnest($18::text[]),
-unnest($19::text[]), unnest($20::text[]), unnest($21::bool[]), unnest($22::int8[]), unnest($23::int8[]), unnest($24::int8[])`
+unnest($7::text[]), unnest($8::text[]), unnest($9::text[]), unnest($10::bytea[]), unnest($11::text[]), unnest($12::int8[]), unnest($13::bytea[]),
+unnest($14::text[]), unnest($15::text[]), unnest($16::int8[]), unnest($17::text[]), unnest($18::text[]),
+unnest($19::text[]), unnest($20::text[]), unnest($21::text[]), unnest($22::bool[]), unnest($23::int8[]), unnest($24::int8[]), unnest($25::int8[])`
 
 	// What else a claim has never changes.
 	putClaims = insertClaims + `
 ON CONFLICT (claim_key) DO UPDATE SET consumer_uuid = excluded.consumer_uuid, state = excluded.state,
-host_uuid = excluded.host_uuid, service_host = excluded.service_host, answer = excluded.answer,
+host_uuid = excluded.host_uuid, service_host = excluded.service_host, allocations = excluded.allocations,
+answer = excluded.answer,
 transferred_from = excluded.transferred_from, attempt = excluded.attempt, expires_at = excluded.expires_at, updated_at = excluded.updated_at`
-
-	deleteAllocations = `DELETE FROM allocations WHERE claim_key = ANY($1::text[])`
-
-	insertAllocations = `INSERT INTO allocations (claim_key, ordinal, provider_uuid, resource_class, amount)
-SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::text[]), unnest($5::int8[])`
 
 	insertMembers = `INSERT INTO group_members (group_uuid, claim_key) SELECT unnest($1::text[]), unnest($2::text[])`
 	deleteMembers = `DELETE FROM group_members WHERE (group_uuid, claim_key) IN (SELECT unnest($1::text[]), unnest($2::text[]))`

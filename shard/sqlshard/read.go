@@ -26,8 +26,6 @@ type picture struct {
 	consumers map[string]bool
 	groups    map[string]bool
 	pins      map[string]*shard.Pin
-	// filled are the claims, by key, whose allocations were read.
-	filled map[string]bool
 }
 
 // question is a statement of the read trip, and what is done with its answer.
@@ -38,13 +36,12 @@ type question struct {
 }
 
 // look begins a transaction, locks what is named and reads it, in one trip, and in a
-// second one what the first cannot know: rows of hosts that are not in memory, and
-// allocations of claims that were not named.
+// second one the rows of hosts that are not in memory.
 func (l *lane) look(ctx context.Context, c *pgx.Conn, n *names) (*picture, error) {
 	p := &picture{
 		usages: map[string]*shard.Usage{}, generations: map[string]int64{}, hosts: map[string]*shard.Host{},
 		claims: map[string]*shard.Claim{}, consumers: map[string]bool{}, groups: map[string]bool{},
-		pins: map[string]*shard.Pin{}, filled: map[string]bool{},
+		pins: map[string]*shard.Pin{},
 	}
 	questions := l.questions(p, n)
 	b := &pgx.Batch{}
@@ -89,7 +86,7 @@ func (l *lane) questions(p *picture, n *names) []question {
 			all = append(all, question{sql, []any{list}, scan})
 		}
 	}
-	ask(n.hosts, lockHosts, func(r pgx.Rows) error { return scanHostUsages(r, p.usages) })
+	ask(n.hosts, lockHosts, func(r pgx.Rows) error { return l.store.scanUsages(r, p) })
 	ask(n.consumers, lockConsumers, func(r pgx.Rows) error { return scanNames(r, p.consumers) })
 	ask(n.groups, lockGroups, func(r pgx.Rows) error { return scanNames(r, p.groups) })
 	ask(n.pins, lockPins, func(r pgx.Rows) error {
@@ -100,24 +97,11 @@ func (l *lane) questions(p *picture, n *names) []question {
 		return err
 	}})
 	claims := func(r pgx.Rows) error { return scanClaims(r, p.add) }
-	ask(n.hosts, readHostGenerations, func(r pgx.Rows) error {
-		var id string
-		var g int64
-		_, err := pgx.ForEachRow(r, []any{&id, &g}, func() error { p.generations[id] = g; return nil })
-		return err
-	})
-	ask(n.hosts, readUsages, func(r pgx.Rows) error { return scanUsages(r, p.usages) })
 	ask(n.claims, readClaims, claims)
 	ask(n.consumers, readClaimsOfConsumers, claims)
 	ask(n.consumers, readTransfers, claims)
 	ask(n.groups, readMembers, claims)
 	ask(n.hostClaims, readClaimsOfHosts, claims)
-	ask(n.claims, readAllocations, func(r pgx.Rows) error {
-		for _, key := range n.claims {
-			p.filled[key] = true
-		}
-		return scanAllocations(r, p.allocate)
-	})
 	return all
 }
 
@@ -151,49 +135,22 @@ func (p *picture) add(c *shard.Claim) {
 	}
 }
 
-func (p *picture) allocate(key string, u shard.Used) {
-	if c := p.claims[idOf(key)]; c != nil {
-		c.Allocations = append(c.Allocations, u)
-	}
-}
-
 // details reads what is missing from a picture; no trip when nothing is.
 func (l *lane) details(ctx context.Context, c *pgx.Conn, p *picture) error {
-	var hosts, keys []string
+	var missing []string
 	for id, g := range p.generations {
 		if h := l.store.hosts.get(id, g); h != nil {
 			p.hosts[id] = h
 		} else {
-			hosts = append(hosts, id)
+			missing = append(missing, id)
 		}
 	}
-	for id := range p.claims {
-		if key := keyOf(id); !p.filled[key] {
-			keys = append(keys, key)
-		}
-	}
-	if len(hosts) == 0 && len(keys) == 0 {
+	if len(missing) == 0 {
 		return nil
 	}
-	b := &pgx.Batch{}
-	b.Queue(readAllocations, keys)
-	queueHosts(b, hosts)
-	r := c.SendBatch(ctx, b)
-	rows, err := r.Query()
-	if err == nil {
-		err = scanAllocations(rows, p.allocate)
-	}
-	if err == nil {
-		var read []*shard.Host
-		if read, err = scanHosts(r); err == nil {
-			for _, h := range read {
-				l.store.hosts.put(h)
-				p.hosts[h.UUID] = h
-			}
-		}
-	}
-	if cerr := r.Close(); err == nil {
-		err = cerr
+	read, err := l.store.loadHosts(ctx, c, missing)
+	for _, h := range read {
+		p.hosts[h.UUID] = h
 	}
 	return err
 }
@@ -235,27 +192,22 @@ func scanNames(r pgx.Rows, to map[string]bool) error {
 	return err
 }
 
-func scanHostUsages(r pgx.Rows, to map[string]*shard.Usage) error {
+// scanUsages reads the rows of lockHosts.
+func (s *Store) scanUsages(r pgx.Rows, p *picture) error {
 	var u shard.Usage
-	_, err := pgx.ForEachRow(r, []any{&u.HostUUID, &u.Generation, &u.Pending, &u.Confirmed}, func() error {
-		one := u
-		to[u.HostUUID] = &one
-		return nil
-	})
-	return err
-}
-
-// scanUsages adds what is in use to the hosts there are.
-func scanUsages(r pgx.Rows, to map[string]*shard.Usage) error {
-	var host string
-	var used shard.Used
-	_, err := pgx.ForEachRow(r, []any{&host, &used.ProviderUUID, &used.ResourceClass, &used.Amount}, func() error {
-		u := to[host]
-		if u == nil {
-			return restart("a host appeared after its row was looked for")
+	var host int64
+	var text string
+	_, err := pgx.ForEachRow(r, []any{&u.HostUUID, &host, &u.Generation, &u.Pending, &u.Confirmed, &text}, func() error {
+		p.generations[u.HostUUID] = host
+		if known := s.usages.get(u.HostUUID, u.Generation); known != nil {
+			p.usages[u.HostUUID] = known
+			return nil
 		}
-		u.Used = append(u.Used, used)
-		return nil
+		one := u
+		var err error
+		one.Used, err = textUsed(text)
+		p.usages[u.HostUUID] = &one
+		return err
 	})
 	return err
 }

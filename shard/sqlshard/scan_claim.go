@@ -9,17 +9,17 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// scanClaims reads rows of claimColumns. Their allocations are elsewhere.
+// scanClaims reads rows of claimColumns.
 func scanClaims(rows pgx.Rows, take func(*shard.Claim)) error {
 	var r struct {
-		key, state, members       string
+		key, state, held, members string
 		claim                     shard.Claim
 		group                     shard.Group
 		expires, created, updated int64
 	}
 	c, g := &r.claim, &r.group
 	_, err := pgx.ForEachRow(rows, []any{
-		&r.key, &c.ConsumerUUID, &r.state, &c.HostUUID, &c.ServiceHost, &c.ProjectID, &c.UserID,
+		&r.key, &c.ConsumerUUID, &r.state, &c.HostUUID, &c.ServiceHost, &r.held, &c.ProjectID, &c.UserID,
 		&c.RequestID, &c.Fingerprint, &c.DecisionID, &c.InstanceIndex, &c.Answer,
 		&g.UUID, &g.Policy, &g.MaxPerHost, &r.members,
 		&c.Moves, &c.MovesCell, &c.TransferredFrom, &c.Attempt, &c.Adopted, &r.expires, &r.created, &r.updated,
@@ -27,26 +27,18 @@ func scanClaims(rows pgx.Rows, take func(*shard.Claim)) error {
 		one := r.claim
 		one.ClaimID, one.State = idOf(r.key), shard.ClaimState(r.state)
 		one.ExpiresAt, one.CreatedAt, one.UpdatedAt = rowcodec.Instant(r.expires), rowcodec.Instant(r.created), rowcodec.Instant(r.updated)
+		var err error
+		if one.Allocations, err = textAllocations(r.held); err != nil {
+			return err
+		}
 		if g.UUID != "" {
 			group := *g
-			var err error
 			if group.Members, err = textList(r.members); err != nil {
 				return err
 			}
 			one.Group = &group
 		}
 		take(&one)
-		return nil
-	})
-	return err
-}
-
-// scanAllocations reads rows of readAllocations.
-func scanAllocations(rows pgx.Rows, take func(key string, u shard.Used)) error {
-	var key string
-	var u shard.Used
-	_, err := pgx.ForEachRow(rows, []any{&key, &u.ProviderUUID, &u.ResourceClass, &u.Amount}, func() error {
-		take(key, u)
 		return nil
 	})
 	return err

@@ -22,6 +22,7 @@ type Store struct {
 	pool    *pgxpool.Pool
 	clock   clock
 	hosts   hostCache
+	usages  usageCache
 	homes   homes
 	count   Counters
 

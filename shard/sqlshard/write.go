@@ -3,6 +3,7 @@ package sqlshard
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -56,7 +57,6 @@ func (w *writes) entry(e shard.Entry) error {
 		}
 	}
 	slices.SortFunc(hosts, func(a, b *shard.Host) int { return cmp.Compare(a.UUID, b.UUID) })
-	slices.SortFunc(usages, func(a, b *shard.Usage) int { return cmp.Compare(a.HostUUID, b.HostUUID) })
 	slices.SortFunc(claims, func(a, b *shard.Claim) int { return cmp.Compare(keyOf(a.ClaimID), keyOf(b.ClaimID)) })
 	slices.SortFunc(pins, func(a, b *shard.Pin) int { return cmp.Compare(a.GroupUUID, b.GroupUUID) })
 
@@ -96,75 +96,48 @@ func (w *writes) commit(ctx context.Context, c *pgx.Conn) (unheard bool, err err
 	return false, nil
 }
 
-// usageRows writes what is in use, and the rows to lock of new hosts.
+// hostUsage is a row of host_usages.
+type hostUsage struct {
+	*shard.Usage
+	host int64
+}
+
+// usageRows writes what is in use. A registration writes the row too: it has the
+// host's generation, and a transaction that reads as of an earlier moment must fail
+// at it.
 func (w *writes) usageRows(hosts []*shard.Host, usages []*shard.Usage) {
-	var made, changed []*shard.Usage
+	rows := map[string]hostUsage{}
 	for _, u := range usages {
-		if w.before.usages[u.HostUUID] == nil {
-			made = append(made, u)
-		} else {
-			changed = append(changed, u)
-		}
+		rows[u.HostUUID] = hostUsage{u, w.before.generations[u.HostUUID]}
 	}
-	// A registration writes the row to lock too: a transaction that reads as of an
-	// earlier moment must fail at it.
 	for _, h := range hosts {
-		if slices.ContainsFunc(usages, func(u *shard.Usage) bool { return u.HostUUID == h.UUID }) {
-			continue
+		r, ok := rows[h.UUID]
+		if !ok {
+			if r.Usage = w.before.usages[h.UUID]; r.Usage == nil {
+				r.Usage = &shard.Usage{HostUUID: h.UUID}
+			}
 		}
-		if u := w.before.usages[h.UUID]; u != nil {
-			changed = append(changed, u)
+		r.host = h.Generation
+		rows[h.UUID] = r
+	}
+	var made, changed []hostUsage
+	for _, id := range slices.Sorted(maps.Keys(rows)) {
+		if w.before.usages[id] == nil {
+			made = append(made, rows[id])
 		} else {
-			made = append(made, &shard.Usage{HostUUID: h.UUID})
+			changed = append(changed, rows[id])
 		}
 	}
-	slices.SortFunc(changed, func(a, b *shard.Usage) int { return cmp.Compare(a.HostUUID, b.HostUUID) })
-	slices.SortFunc(made, func(a, b *shard.Usage) int { return cmp.Compare(a.HostUUID, b.HostUUID) })
-	for i, rows := range [][]*shard.Usage{made, changed} {
-		if len(rows) > 0 {
+	for i, list := range [][]hostUsage{made, changed} {
+		if len(list) > 0 {
 			w.queue([]string{insertHostUsages, putHostUsages}[i],
-				column(rows, func(u *shard.Usage) string { return u.HostUUID }),
-				column(rows, func(u *shard.Usage) int64 { return u.Generation }),
-				column(rows, func(u *shard.Usage) int64 { return int64(u.Pending) }),
-				column(rows, func(u *shard.Usage) int64 { return int64(u.Confirmed) }))
+				column(list, func(u hostUsage) string { return u.HostUUID }),
+				column(list, func(u hostUsage) int64 { return u.host }),
+				column(list, func(u hostUsage) int64 { return u.Generation }),
+				column(list, func(u hostUsage) int64 { return int64(u.Pending) }),
+				column(list, func(u hostUsage) int64 { return int64(u.Confirmed) }),
+				column(list, func(u hostUsage) string { return usedText(u.Used) }))
 		}
-	}
-	w.amounts(usages)
-}
-
-// inUse is a row of usages.
-type inUse struct {
-	host string
-	shard.Used
-}
-
-// amounts writes what changed of what is in use. Both lists are in order.
-func (w *writes) amounts(usages []*shard.Usage) {
-	var put, gone []inUse
-	for _, u := range usages {
-		var old []shard.Used
-		if b := w.before.usages[u.HostUUID]; b != nil {
-			old = b.Used
-		}
-		for _, a := range u.Used {
-			if !slices.Contains(old, a) {
-				put = append(put, inUse{u.HostUUID, a})
-			}
-		}
-		for _, a := range old {
-			if u.Of(a.ProviderUUID, a.ResourceClass) == 0 {
-				gone = append(gone, inUse{u.HostUUID, a})
-			}
-		}
-	}
-	host := func(u inUse) string { return u.host }
-	provider := func(u inUse) string { return u.ProviderUUID }
-	class := func(u inUse) string { return u.ResourceClass }
-	if len(put) > 0 {
-		w.queue(putUsages, column(put, host), column(put, provider), column(put, class), column(put, func(u inUse) int64 { return u.Amount }))
-	}
-	if len(gone) > 0 {
-		w.queue(deleteUsages, column(gone, host), column(gone, provider), column(gone, class))
 	}
 }
 

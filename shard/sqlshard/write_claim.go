@@ -1,58 +1,23 @@
 package sqlshard
 
 import (
-	"slices"
-
 	"cellgate/shard"
 	"cellgate/shard/rowcodec"
 )
 
-// claimRows writes claims, their allocations, and the tables that list some of them.
+// claimRows writes claims, and the tables that list some of them.
 func (w *writes) claimRows(claims []*shard.Claim) {
-	if len(claims) == 0 {
-		return
-	}
 	var made, changed []*shard.Claim
-	var held []amount
-	var cleared []string
 	for _, c := range claims {
-		old := w.before.claims[c.ClaimID]
-		key := keyOf(c.ClaimID)
-		switch {
-		case old == nil:
+		if w.before.claims[c.ClaimID] == nil {
 			made = append(made, c)
-		case slices.Equal(old.Allocations, c.Allocations):
+		} else {
 			changed = append(changed, c)
-			continue
-		default:
-			changed = append(changed, c)
-			cleared = append(cleared, key)
-		}
-		for i, a := range c.Allocations {
-			held = append(held, amount{key, int64(i), a})
 		}
 	}
 	w.claimTable(insertClaims, made)
 	w.claimTable(putClaims, changed)
-	if len(cleared) > 0 {
-		w.queue(deleteAllocations, cleared)
-	}
-	if len(held) > 0 {
-		w.queue(insertAllocations,
-			column(held, func(a amount) string { return a.key }),
-			column(held, func(a amount) int64 { return a.ordinal }),
-			column(held, func(a amount) string { return a.ProviderUUID }),
-			column(held, func(a amount) string { return a.ResourceClass }),
-			column(held, func(a amount) int64 { return a.Amount }))
-	}
 	w.lists(claims)
-}
-
-// amount is a row of allocations.
-type amount struct {
-	key     string
-	ordinal int64
-	shard.Used
 }
 
 func (w *writes) claimTable(sql string, rows []*shard.Claim) {
@@ -73,6 +38,7 @@ func (w *writes) claimTable(sql string, rows []*shard.Claim) {
 		column(rows, func(c *shard.Claim) string { return string(c.State) }),
 		column(rows, func(c *shard.Claim) string { return c.HostUUID }),
 		column(rows, func(c *shard.Claim) string { return c.ServiceHost }),
+		column(rows, func(c *shard.Claim) string { return allocationsText(c.Allocations) }),
 		column(rows, func(c *shard.Claim) string { return c.ProjectID }),
 		column(rows, func(c *shard.Claim) string { return c.UserID }),
 		column(rows, func(c *shard.Claim) string { return c.RequestID }),

@@ -110,20 +110,15 @@ CREATE TABLE IF NOT EXISTS host_aggregates (
 );
 
 -- What live claims take from a host, and the row that whoever changes the host or
--- its claims locks. Generation 0: no claim was ever made.
+-- its claims locks. used is {provider: {class: amount}}; generation 0: no claim was ever
+-- made. host_generation is that of the row in hosts.
 CREATE TABLE IF NOT EXISTS host_usages (
   host_uuid {{key}} PRIMARY KEY,
+  host_generation int8 NOT NULL,
   generation int8 NOT NULL,
   pending int8 NOT NULL,
-  confirmed int8 NOT NULL
-);
-
-CREATE TABLE IF NOT EXISTS usages (
-  host_uuid {{key}} NOT NULL,
-  provider_uuid {{key}} NOT NULL,
-  resource_class {{key}} NOT NULL,
-  used int8 NOT NULL,
-  PRIMARY KEY (host_uuid, provider_uuid, resource_class)
+  confirmed int8 NOT NULL,
+  used text NOT NULL
 );
 
 -- The row that whoever makes a claim of a consumer live locks.
@@ -136,13 +131,15 @@ CREATE TABLE IF NOT EXISTS consumers (
 );
 
 -- claim_key is a slot, one digit, and the claim_id: claim_ids ascend with time, and
--- slots spread them over the ranges of CockroachDB. An empty group_uuid: no group.
+-- slots spread them over the ranges of CockroachDB. allocations are a list of
+-- {"provider", "class", "amount"}. An empty group_uuid: no group.
 CREATE TABLE IF NOT EXISTS claims (
   claim_key {{key}} PRIMARY KEY,
   consumer_uuid {{key}} NOT NULL,
   state text NOT NULL,
   host_uuid {{key}} NOT NULL,
   service_host text NOT NULL,
+  allocations text NOT NULL,
   project_id text NOT NULL,
   user_id text NOT NULL,
   request_id text NOT NULL,
@@ -169,15 +166,6 @@ CREATE INDEX IF NOT EXISTS claims_by_consumer ON claims (consumer_uuid);
 
 -- Read by a host's report (which claims are on it?) and by FindClaims.
 CREATE INDEX IF NOT EXISTS claims_by_host ON claims (host_uuid);
-
-CREATE TABLE IF NOT EXISTS allocations (
-  claim_key {{key}} NOT NULL,
-  ordinal int8 NOT NULL,
-  provider_uuid {{key}} NOT NULL,
-  resource_class {{key}} NOT NULL,
-  amount int8 NOT NULL,
-  PRIMARY KEY (claim_key, ordinal)
-);
 
 -- The tables from here to tombstones are indexes of some claims only: CockroachDB
 -- of the 20.2 line has no partial ones.

@@ -1,0 +1,100 @@
+package sqlshard
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cellgate/shard"
+)
+
+// usedText is what is in use on a host as its column: {provider: {class: amount}}. The
+// list is in order, by provider, then class; names are visible ASCII, which Go and
+// JSON quote alike.
+func usedText(list []shard.Used) string {
+	if len(list) == 0 {
+		return ""
+	}
+	b := make([]byte, 0, 64*len(list))
+	for i, u := range list {
+		switch {
+		case i == 0:
+			b = append(b, '{')
+		case list[i-1].ProviderUUID == u.ProviderUUID:
+			b = append(b, ',')
+		default:
+			b = append(b, '}', ',')
+		}
+		if i == 0 || list[i-1].ProviderUUID != u.ProviderUUID {
+			b = append(strconv.AppendQuote(b, u.ProviderUUID), ':', '{')
+		}
+		b = append(strconv.AppendQuote(b, u.ResourceClass), ':')
+		b = strconv.AppendInt(b, u.Amount, 10)
+	}
+	return string(append(b, '}', '}'))
+}
+
+func textUsed(text string) ([]shard.Used, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var rows map[string]map[string]int64
+	if err := json.Unmarshal([]byte(text), &rows); err != nil {
+		return nil, damaged("what is in use on a host cannot be read: %v", err)
+	}
+	var list []shard.Used
+	for provider, classes := range rows {
+		for class, amount := range classes {
+			list = append(list, shard.Used{ProviderUUID: provider, ResourceClass: class, Amount: amount})
+		}
+	}
+	slices.SortFunc(list, func(a, b shard.Used) int {
+		if c := strings.Compare(a.ProviderUUID, b.ProviderUUID); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ResourceClass, b.ResourceClass)
+	})
+	return list, nil
+}
+
+// allocationsText is a claim's allocations as their column, in their order.
+func allocationsText(list []shard.Used) string {
+	if len(list) == 0 {
+		return ""
+	}
+	b := make([]byte, 0, 96*len(list))
+	for i, u := range list {
+		if i == 0 {
+			b = append(b, '[')
+		} else {
+			b = append(b, ',')
+		}
+		b = append(b, `{"provider":`...)
+		b = strconv.AppendQuote(b, u.ProviderUUID)
+		b = append(b, `,"class":`...)
+		b = strconv.AppendQuote(b, u.ResourceClass)
+		b = append(b, `,"amount":`...)
+		b = append(strconv.AppendInt(b, u.Amount, 10), '}')
+	}
+	return string(append(b, ']'))
+}
+
+func textAllocations(text string) ([]shard.Used, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var rows []struct {
+		Provider string `json:"provider"`
+		Class    string `json:"class"`
+		Amount   int64  `json:"amount"`
+	}
+	if err := json.Unmarshal([]byte(text), &rows); err != nil {
+		return nil, damaged("a claim's allocations cannot be read: %v", err)
+	}
+	list := make([]shard.Used, len(rows))
+	for i, r := range rows {
+		list[i] = shard.Used{ProviderUUID: r.Provider, ResourceClass: r.Class, Amount: r.Amount}
+	}
+	return list, nil
+}
