@@ -86,6 +86,7 @@ func (r *reader) newClaim(in *cellv1.NewClaim) *shard.NewClaim {
 	if g := in.GetGroup(); g != nil {
 		c.Group = r.claimGroup(g)
 	}
+	c.Guest = r.guest(in.GetGuest())
 	return c
 }
 

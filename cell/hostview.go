@@ -21,6 +21,7 @@ func hostOf(cellUUID string, row *hostRow, down bool) schedule.Host {
 		View:        viewOf(row),
 		Facts:       factsOf(h),
 	}
+	out.View.PCIFree = out.Facts.FreeDevices()
 	for _, a := range h.Aggregates {
 		out.Aggregates = append(out.Aggregates, schedule.Aggregate{UUID: a.UUID, Name: a.Name, Metadata: a.Metadata})
 	}
@@ -59,7 +60,8 @@ func usageOf(row *hostRow) []schedule.Amount {
 // viewOf is Nova's picture of the host (nova/scheduler/host_manager.py,
 // HostState), which follows from inventories and claims: free and used amounts
 // are without the allocation ratio, and num_io_ops counts the host's own tasks
-// and the claims whose instance is not there yet.
+// and the claims whose instance is not there yet. Free devices are not among it:
+// they follow from the facts.
 func viewOf(row *hostRow) schedule.View {
 	h := row.host
 	v := schedule.View{

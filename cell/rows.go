@@ -2,6 +2,7 @@ package cell
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 
@@ -19,6 +20,9 @@ type rows struct {
 	byConsumer map[string][]*shard.Claim
 	// transferred are those of byConsumer that were transferred, by their instance.
 	transferred map[string][]*shard.Claim
+	// taking are the claims that take of a host's hardware (needsHardware), by host,
+	// then claim_id.
+	taking map[string]map[string]*shard.Claim
 	// ended remembers claims that ended, so that an older row of another lane
 	// does not bring them back; endedBefore are those of before the last time
 	// the journal was read to its end.
@@ -42,20 +46,25 @@ type dirty struct {
 	hosts map[string]bool
 	// instances that may be on other hosts now.
 	instances map[string]struct{}
+	// hardware are hosts whose claims take other NUMA cells or devices now.
+	hardware map[string]struct{}
 }
 
 func newDirty() *dirty {
-	return &dirty{hosts: map[string]bool{}, instances: map[string]struct{}{}}
+	return &dirty{hosts: map[string]bool{}, instances: map[string]struct{}{}, hardware: map[string]struct{}{}}
 }
 
-func (d *dirty) empty() bool { return len(d.hosts) == 0 && len(d.instances) == 0 }
+func (d *dirty) empty() bool {
+	return len(d.hosts) == 0 && len(d.instances) == 0 && len(d.hardware) == 0
+}
 
 func newRows() *rows {
 	return &rows{
 		hosts:      map[string]*hostRow{},
 		claims:     map[string]*shard.Claim{},
 		byConsumer: map[string][]*shard.Claim{}, transferred: map[string][]*shard.Claim{},
-		ended: map[string]*shard.Claim{},
+		taking: map[string]map[string]*shard.Claim{},
+		ended:  map[string]*shard.Claim{},
 	}
 }
 
@@ -146,9 +155,39 @@ func (r *rows) applyClaim(c *shard.Claim, d *dirty) {
 		delete(r.claims, c.ClaimID)
 		r.ended[c.ClaimID] = c
 	}
+	r.applyHardware(old, c, d)
 	if old == nil && c.State.Live() || old != nil && (!c.State.Live() || old.HostUUID != c.HostUUID) {
 		d.instances[c.Instance()] = struct{}{}
 	}
+}
+
+// applyHardware notes which hosts' hardware a claim takes of.
+func (r *rows) applyHardware(old, c *shard.Claim, d *dirty) {
+	if needsHardware(old) {
+		delete(r.taking[old.HostUUID], old.ClaimID)
+		if len(r.taking[old.HostUUID]) == 0 {
+			delete(r.taking, old.HostUUID)
+		}
+		d.hardware[old.HostUUID] = struct{}{}
+	}
+	if needsHardware(c) {
+		if r.taking[c.HostUUID] == nil {
+			r.taking[c.HostUUID] = map[string]*shard.Claim{}
+		}
+		r.taking[c.HostUUID][c.ClaimID] = c
+		d.hardware[c.HostUUID] = struct{}{}
+	}
+}
+
+// takingFrom gives the claims that take of a host's hardware, the oldest first.
+func (r *rows) takingFrom(host string) []*shard.Claim {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	list := slices.Collect(maps.Values(r.taking[host]))
+	slices.SortFunc(list, func(a, b *shard.Claim) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ClaimID, b.ClaimID))
+	})
+	return list
 }
 
 // older reports whether a claim's row is older than the one known. Rows of one

@@ -92,20 +92,29 @@ func (w *writer) show(feeds []feed) {
 // edit is the newest table with what is dirty: hosts first, since consumers
 // stand on them.
 func (w *writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
-	e := w.versions.current.Load().Edit()
+	before := w.versions.current.Load()
+	e := before.Edit()
 	for uuid, whole := range d.hosts {
 		row := w.rows.host(uuid)
 		switch {
 		case row.host == nil:
 		case whole:
 			e.PutHost(hostOf(w.cell, row, w.live.watch(uuid)))
+			d.hardware[uuid] = struct{}{}
 			for _, instance := range w.homeless[uuid] {
 				d.instances[instance] = struct{}{}
 			}
 			delete(w.homeless, uuid)
 		default:
-			e.SetUsage(row.id, usageOf(row), viewOf(row))
+			v := viewOf(row)
+			if h, known := before.Host(row.id); known {
+				v.PCIFree = h.View.PCIFree
+			}
+			e.SetUsage(row.id, usageOf(row), v)
 		}
+	}
+	for uuid := range d.hardware {
+		w.editHardware(e, uuid)
 	}
 	for uuid, down := range turned {
 		if row := w.rows.host(uuid); row != nil && row.host != nil {
@@ -116,6 +125,25 @@ func (w *writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 		w.editInstance(e, instance)
 	}
 	return e.Table()
+}
+
+// editHardware takes of a host's NUMA cells and devices what its claims take, which
+// its report does not have yet.
+func (w *writer) editHardware(e *schedule.Edit, uuid string) {
+	row := w.rows.host(uuid)
+	if row == nil || row.host == nil {
+		return
+	}
+	var guests []*schedule.NovaRequest
+	for _, c := range w.rows.takingFrom(uuid) {
+		n, err := hardwareOf(c)
+		if err != nil {
+			w.log.Error("what a claim takes of its host's hardware is not readable and was left out of the table", "claim_id", c.ClaimID, "err", err)
+			continue
+		}
+		guests = append(guests, n)
+	}
+	e.SetGuests(row.id, guests)
 }
 
 // editInstance puts an instance where its claims are: on two hosts while it is
@@ -137,6 +165,12 @@ func (w *writer) editInstance(e *schedule.Edit, uuid string) {
 		if c.Group != nil {
 			if member.Group, err = schedule.ParseID(c.Group.UUID); err != nil {
 				w.log.Error("a claim's group is not readable and was left out of the table", "claim_id", c.ClaimID, "err", err)
+			}
+		}
+		if c.Guest != nil {
+			member.Flavor = c.Guest.FlavorID
+			if member.Image, err = imageOf(c.Guest); err != nil {
+				w.log.Error("a claim's image is not readable and was left out of the table", "claim_id", c.ClaimID, "err", err)
 			}
 		}
 		host, err := schedule.ParseID(c.HostUUID)

@@ -61,6 +61,7 @@ func (s *selecting) orders(m *merged, pending []int) []order {
 				Group:         s.claimGroup(),
 				Answer:        text,
 				Attempt:       s.attempt,
+				Guest:         guestOf(s.request, s.rules),
 			},
 		})
 		s.markMove(out[len(out)-1].claim)

@@ -96,3 +96,11 @@ func TestStrictNova(t *testing.T) {
 		}
 	}
 }
+
+// What hosts say and that cannot be used is counted in the answer, by cell.
+func TestWarningsAreInTheReport(t *testing.T) {
+	r := reportOf(&schedule.Proposal{Hosts: 3, Warnings: []schedule.Warning{{Key: "ram_weight_multiplier", Hosts: 2}}})
+	if w := r.GetWarnings(); len(w) != 1 || w[0].GetKey() != "ram_weight_multiplier" || w[0].GetHosts() != 2 {
+		t.Errorf("warnings %v", w)
+	}
+}

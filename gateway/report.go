@@ -33,8 +33,16 @@ func reportOf(p *schedule.Proposal) *cellgatev1.CellReport {
 	}
 	return &cellgatev1.CellReport{
 		Outcome: cellgatev1.CellOutcome_SEARCHED,
-		Hosts:   int32(p.Hosts), Passed: int32(p.Passed), Rejects: rejectCounts(p.Rejects),
+		Hosts:   int32(p.Hosts), Passed: int32(p.Passed), Rejects: rejectCounts(p.Rejects), Warnings: warningCounts(p.Warnings),
 	}
+}
+
+func warningCounts(warnings []schedule.Warning) []*cellgatev1.WarningCount {
+	var out []*cellgatev1.WarningCount
+	for _, w := range warnings {
+		out = append(out, &cellgatev1.WarningCount{Key: w.Key, Hosts: int32(w.Hosts)})
+	}
+	return out
 }
 
 func rejectCounts(rejects []schedule.Reject) []*cellgatev1.RejectCount {

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"slices"
+
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
@@ -23,17 +25,44 @@ func novaOf(n *schedule.NovaRequest) *cellv1.NovaRequest {
 	for _, p := range f.ExtraSpecs {
 		out.Flavor.ExtraSpecs = append(out.Flavor.ExtraSpecs, &cellv1.Pair{Key: p.Key, Value: p.Value})
 	}
-	if n.Image != nil {
-		out.Image = &cellv1.NovaImage{Id: n.Image.ID}
-		for _, p := range n.Image.Properties {
-			out.Image.Properties = append(out.Image.Properties, &cellv1.ImageProperty{Name: p.Name, Text: p.Text, Zero: p.Zero})
-		}
-	}
+	out.Image = imageOf(n.Image)
 	for _, h := range n.Hints {
 		out.Hints = append(out.Hints, &cellv1.NovaHint{Name: h.Name, Values: h.Values})
 	}
 	for _, r := range n.Retry {
 		out.Retry = append(out.Retry, &cellv1.RetryHost{Host: r.Host, Node: r.Node})
+	}
+	return out
+}
+
+// guestOf is what a claim keeps of its instance for later requests; nil for
+// nothing.
+func guestOf(r *schedule.Request, rules *schedule.Rules) *cellv1.Guest {
+	n := r.Nova
+	if n == nil {
+		return nil
+	}
+	g := &cellv1.Guest{FlavorId: n.Flavor.ID}
+	weighed := slices.ContainsFunc(rules.Weighers, func(w schedule.Weigher) bool { return w.Name == schedule.ImagePropertiesWeigher })
+	if weighed && n.Image != nil && len(n.Image.Properties) > 0 {
+		g.Image = imageOf(n.Image)
+	}
+	if n.NUMA != nil || len(n.PCI) > 0 {
+		g.Numa, g.PciRequests, g.Networks = numaOf(n.NUMA), pciOf(n.PCI), networksOf(n.Networks)
+	}
+	if g.FlavorId == "" && g.Image == nil && g.Numa == nil && len(g.PciRequests) == 0 {
+		return nil
+	}
+	return g
+}
+
+func imageOf(i *schedule.Image) *cellv1.NovaImage {
+	if i == nil {
+		return nil
+	}
+	out := &cellv1.NovaImage{Id: i.ID}
+	for _, p := range i.Properties {
+		out.Properties = append(out.Properties, &cellv1.ImageProperty{Name: p.Name, Text: p.Text, Zero: p.Zero})
 	}
 	return out
 }

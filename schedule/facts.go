@@ -40,9 +40,11 @@ type Facts struct {
 	stats     *dict
 	metrics   [metricCount]metric
 	ip        netip.Addr
-	// hardware is as reported, without what picks of a query took; see
-	// Edit.Take.
+	// hardware is as reported, without what claims and picks of a query took; see
+	// Edit.SetGuests and Edit.Take. In a copy of a row where some was taken, reported
+	// is what it was before.
 	hardware hardware
+	reported *hardware
 	platform string // the texts a platform is interned by
 }
 

@@ -165,10 +165,53 @@ func (r *row) takeHardware(n *NovaRequest, limited bool) bool {
 		limits = &numaLimits{r.view.CPURatio, r.view.RAMRatio}
 	}
 	after, whole := hw.take(n, limits)
-	r.view.PCIFree += after.devices() - hw.devices()
+	r.setHardware(after)
+	return whole
+}
+
+// setHardware replaces what is left of the row's hardware. The row must be owned.
+func (r *row) setHardware(after hardware) {
+	r.view.PCIFree += after.devices() - r.host.Facts.hardware.devices()
 	host, facts := *r.host, *r.host.Facts
+	if facts.reported == nil {
+		reported := facts.hardware
+		facts.reported = &reported
+	}
 	facts.hardware = after
 	host.Facts = &facts
 	r.host = &host
-	return whole
+}
+
+// SetGuests takes, of the NUMA cells and devices that a host reported, what these
+// instances take, one after the other; what others took before is given back. It
+// reports false when there is no such host.
+func (e *Edit) SetGuests(id ID, guests []*NovaRequest) bool {
+	at, ok := e.t.slots.get(id)
+	if !ok {
+		return false
+	}
+	hw := e.t.row(at).hardware()
+	if hw == nil || len(guests) == 0 && hw.reported {
+		return true
+	}
+	r, c := e.ownRow(at)
+	after := *hw
+	if was := r.host.Facts.reported; was != nil {
+		after = *was
+	}
+	limits := &numaLimits{r.view.CPURatio, r.view.RAMRatio}
+	for _, n := range guests {
+		after, _ = after.take(n, limits)
+	}
+	r.setHardware(after)
+	e.writeUsage(at, r, c)
+	return true
+}
+
+// FreeDevices is how many PCI devices the host reported as free.
+func (f *Facts) FreeDevices() int64 {
+	if f == nil {
+		return 0
+	}
+	return f.hardware.devices()
 }

@@ -30,7 +30,7 @@ func (t *transaction) claim(n *NewClaim) Outcome {
 		Allocations: n.Allocations, Group: n.Group,
 		ProjectID: n.ProjectID, UserID: n.UserID,
 		RequestID: n.RequestID, Fingerprint: n.Fingerprint, DecisionID: n.DecisionID,
-		InstanceIndex: n.InstanceIndex, Answer: n.Answer, Moves: n.Moves, MovesCell: n.MovesCell, Attempt: n.Attempt,
+		InstanceIndex: n.InstanceIndex, Answer: n.Answer, Moves: n.Moves, MovesCell: n.MovesCell, Attempt: n.Attempt, Guest: n.Guest,
 		ExpiresAt: t.now.Add(n.TTL), CreatedAt: t.now, UpdatedAt: t.now,
 	}
 	if r := t.roomFor(h, c); r != nil {

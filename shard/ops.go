@@ -71,6 +71,7 @@ type NewClaim struct {
 	Answer        []byte
 	Moves         string
 	MovesCell     string
+	Guest         *Guest
 	// Attempt is the run of the request that makes the claim. Sent again after another
 	// one kept it, the claim is answered as it is.
 	Attempt string

@@ -177,6 +177,8 @@ type Claim struct {
 	// MovesCell is the cell's name, for callers: the rules do not read it.
 	Moves     string
 	MovesCell string
+	// Guest is what later requests ask about the instance; nil for nothing.
+	Guest *Guest
 	// Attempt is the run of the request that has the claim: the one that made it, or
 	// the last one that kept it. Empty for a claim without.
 	Attempt string
@@ -203,6 +205,20 @@ func (c *Claim) Instance() string {
 	}
 	return c.ConsumerUUID
 }
+
+// Guest is what a claim keeps of its instance beyond amounts. The rules do not read
+// it, and a store keeps it as it is.
+type Guest struct {
+	// FlavorID is empty when it is not known.
+	FlavorID string
+	// Image are the weighed properties, Hardware the NUMA cells and devices asked
+	// for, as the cell serializes them; empty for none.
+	Image    []byte
+	Hardware []byte
+}
+
+// MaxGuest bounds the bytes of each part of a Guest.
+const MaxGuest = 1 << 16
 
 // Group is a claim's place in a server group.
 type Group struct {

@@ -100,6 +100,14 @@ func (n *NewClaim) problem() string {
 	if r := textProblem("moves_cell or attempt", n.MovesCell, n.Attempt); r != "" {
 		return r
 	}
+	if g := n.Guest; g != nil {
+		if r := textProblem("guest.flavor_id", g.FlavorID); r != "" {
+			return r
+		}
+		if max(len(g.FlavorID), len(g.Image), len(g.Hardware)) > MaxGuest {
+			return fmt.Sprintf("guest: each part has at most %d bytes", MaxGuest)
+		}
+	}
 	return n.Group.problem()
 }
 

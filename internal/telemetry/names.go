@@ -145,7 +145,7 @@ var (
 	labelRPC      = Label{Name: "rpc", From: "the methods of the protos"}
 	labelOutcome  = Label{Name: "outcome", Values: outcomes()}
 	labelStage    = Label{Name: "stage", Values: texts(Stages())}
-	labelFilter   = Label{Name: "filter", Values: append(schedule.DefaultFilters(), other)}
+	labelFilter   = Label{Name: "filter", Values: append(schedule.Filters(), other)}
 	labelSize     = Label{Name: "instances", Values: []string{"one", "several"}}
 	labelSearch   = Label{Name: "search", Values: []string{"searched", "skipped", "unavailable", other}}
 	labelBreaker  = Label{Name: "to", Values: []string{"closed", "half-open", "open", other}}

@@ -116,6 +116,9 @@ func rowClaim(m *storagev1.Claim) (*shard.Claim, error) {
 	if g := m.Group; g != nil {
 		c.Group = &shard.Group{UUID: g.Uuid, Policy: g.Policy, MaxPerHost: g.MaxPerHost, Members: g.Members}
 	}
+	if g := m.Guest; g != nil {
+		c.Guest = &shard.Guest{FlavorID: g.FlavorId, Image: g.Image, Hardware: g.Hardware}
+	}
 	return c, nil
 }
 

@@ -129,6 +129,9 @@ func claimRow(c *shard.Claim) *storagev1.Claim {
 	if g := c.Group; g != nil {
 		m.Group = &storagev1.Group{Uuid: g.UUID, Policy: g.Policy, MaxPerHost: g.MaxPerHost, Members: g.Members}
 	}
+	if g := c.Guest; g != nil {
+		m.Guest = &storagev1.Guest{FlavorId: g.FlavorID, Image: g.Image, Hardware: g.Hardware}
+	}
 	return m
 }
 

@@ -37,6 +37,8 @@ func badInputClauses() []clause {
 				"moves_claim_id":                  func(c *shard.NewClaim) { c.Moves = "a b" },
 				"moves_claim_id ":                 func(c *shard.NewClaim) { c.Moves = c.ClaimID },
 				"moves_cell":                      func(c *shard.NewClaim) { c.MovesCell = "cell9" },
+				"guest.flavor_id":                 func(c *shard.NewClaim) { c.Guest.FlavorID = "\xff" },
+				"guest":                           func(c *shard.NewClaim) { c.Guest.Hardware = make([]byte, shard.MaxGuest+1) },
 				"project_id, user_id, request_id": func(c *shard.NewClaim) { c.RequestID = "\xff" },
 				"project_id, user_id":             func(c *shard.NewClaim) { c.UserID = "a\x00b" },
 			} {

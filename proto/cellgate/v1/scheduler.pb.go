@@ -668,7 +668,9 @@ type CellReport struct {
 	Passed int32  `protobuf:"varint,5,opt,name=passed,proto3" json:"passed,omitempty"`
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Hosts rejected, by the first filter that rejected them, in filter order.
-	Rejects       []*RejectCount `protobuf:"bytes,7,rep,name=rejects,proto3" json:"rejects,omitempty"`
+	Rejects []*RejectCount `protobuf:"bytes,7,rep,name=rejects,proto3" json:"rejects,omitempty"`
+	// What hosts say and that could not be used.
+	Warnings      []*WarningCount `protobuf:"bytes,8,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -752,6 +754,69 @@ func (x *CellReport) GetRejects() []*RejectCount {
 	return nil
 }
 
+func (x *CellReport) GetWarnings() []*WarningCount {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+// WarningCount counts hosts of which something could not be used, so that an
+// option counted instead.
+type WarningCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A key of aggregates' metadata whose value is no number, or a weigher for which
+	// the host lacks what it reads.
+	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Hosts         int32  `protobuf:"varint,2,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WarningCount) Reset() {
+	*x = WarningCount{}
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WarningCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WarningCount) ProtoMessage() {}
+
+func (x *WarningCount) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WarningCount.ProtoReflect.Descriptor instead.
+func (*WarningCount) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *WarningCount) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *WarningCount) GetHosts() int32 {
+	if x != nil {
+		return x.Hosts
+	}
+	return 0
+}
+
 type RejectCount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The filter's name.
@@ -765,7 +830,7 @@ type RejectCount struct {
 
 func (x *RejectCount) Reset() {
 	*x = RejectCount{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[5]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -777,7 +842,7 @@ func (x *RejectCount) String() string {
 func (*RejectCount) ProtoMessage() {}
 
 func (x *RejectCount) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[5]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -790,7 +855,7 @@ func (x *RejectCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectCount.ProtoReflect.Descriptor instead.
 func (*RejectCount) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{5}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RejectCount) GetFilter() string {
@@ -851,7 +916,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[6]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +928,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[6]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +941,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Decision) GetDecisionId() string {
@@ -1021,7 +1086,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[7]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1033,7 +1098,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[7]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1046,7 +1111,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -1065,7 +1130,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[8]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1077,7 +1142,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[8]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1090,7 +1155,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetDecisionResponse) GetDecision() *Decision {
@@ -1120,7 +1185,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[9]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1132,7 +1197,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[9]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1145,7 +1210,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListDecisionsRequest) GetCell() string {
@@ -1211,7 +1276,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[10]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1288,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[10]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1301,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*Decision {
@@ -1276,7 +1341,7 @@ type NoValidHost struct {
 
 func (x *NoValidHost) Reset() {
 	*x = NoValidHost{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[11]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1353,7 @@ func (x *NoValidHost) String() string {
 func (*NoValidHost) ProtoMessage() {}
 
 func (x *NoValidHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[11]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1366,7 @@ func (x *NoValidHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoValidHost.ProtoReflect.Descriptor instead.
 func (*NoValidHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NoValidHost) GetHosts() int32 {
@@ -1379,7 +1444,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\bclaim_id\x18\f \x01(\tR\aclaimId\x128\n" +
 	"\vclaim_state\x18\r \x01(\x0e2\x17.cellgate.v1.ClaimStateR\n" +
 	"claimState\x12D\n" +
-	"\x10claim_expires_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x0eclaimExpiresAt\"\xff\x01\n" +
+	"\x10claim_expires_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x0eclaimExpiresAt\"\xb6\x02\n" +
 	"\n" +
 	"CellReport\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12/\n" +
@@ -1388,7 +1453,11 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x05hosts\x18\x04 \x01(\x05R\x05hosts\x12\x16\n" +
 	"\x06passed\x18\x05 \x01(\x05R\x06passed\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x122\n" +
-	"\arejects\x18\a \x03(\v2\x18.cellgate.v1.RejectCountR\arejects\"S\n" +
+	"\arejects\x18\a \x03(\v2\x18.cellgate.v1.RejectCountR\arejects\x125\n" +
+	"\bwarnings\x18\b \x03(\v2\x19.cellgate.v1.WarningCountR\bwarnings\"6\n" +
+	"\fWarningCount\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\"S\n" +
 	"\vRejectCount\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
@@ -1482,7 +1551,7 @@ func file_cellgate_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_cellgate_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_cellgate_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_cellgate_v1_scheduler_proto_goTypes = []any{
 	(Operation)(0),                     // 0: cellgate.v1.Operation
 	(CellSource)(0),                    // 1: cellgate.v1.CellSource
@@ -1492,55 +1561,57 @@ var file_cellgate_v1_scheduler_proto_goTypes = []any{
 	(*Destinations)(nil),               // 5: cellgate.v1.Destinations
 	(*Selection)(nil),                  // 6: cellgate.v1.Selection
 	(*CellReport)(nil),                 // 7: cellgate.v1.CellReport
-	(*RejectCount)(nil),                // 8: cellgate.v1.RejectCount
-	(*Decision)(nil),                   // 9: cellgate.v1.Decision
-	(*GetDecisionRequest)(nil),         // 10: cellgate.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),        // 11: cellgate.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),       // 12: cellgate.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil),      // 13: cellgate.v1.ListDecisionsResponse
-	(*NoValidHost)(nil),                // 14: cellgate.v1.NoValidHost
-	(*RequestSpec)(nil),                // 15: cellgate.v1.RequestSpec
-	(*structpb.Struct)(nil),            // 16: google.protobuf.Struct
-	(*durationpb.Duration)(nil),        // 17: google.protobuf.Duration
-	(ClaimState)(0),                    // 18: cellgate.v1.ClaimState
-	(*timestamppb.Timestamp)(nil),      // 19: google.protobuf.Timestamp
+	(*WarningCount)(nil),               // 8: cellgate.v1.WarningCount
+	(*RejectCount)(nil),                // 9: cellgate.v1.RejectCount
+	(*Decision)(nil),                   // 10: cellgate.v1.Decision
+	(*GetDecisionRequest)(nil),         // 11: cellgate.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),        // 12: cellgate.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),       // 13: cellgate.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),      // 14: cellgate.v1.ListDecisionsResponse
+	(*NoValidHost)(nil),                // 15: cellgate.v1.NoValidHost
+	(*RequestSpec)(nil),                // 16: cellgate.v1.RequestSpec
+	(*structpb.Struct)(nil),            // 17: google.protobuf.Struct
+	(*durationpb.Duration)(nil),        // 18: google.protobuf.Duration
+	(ClaimState)(0),                    // 19: cellgate.v1.ClaimState
+	(*timestamppb.Timestamp)(nil),      // 20: google.protobuf.Timestamp
 }
 var file_cellgate_v1_scheduler_proto_depIdxs = []int32{
 	0,  // 0: cellgate.v1.SelectDestinationsRequest.operation:type_name -> cellgate.v1.Operation
-	15, // 1: cellgate.v1.SelectDestinationsRequest.request_spec:type_name -> cellgate.v1.RequestSpec
-	16, // 2: cellgate.v1.SelectDestinationsRequest.nova_request_spec:type_name -> google.protobuf.Struct
-	17, // 3: cellgate.v1.SelectDestinationsRequest.claim_ttl:type_name -> google.protobuf.Duration
+	16, // 1: cellgate.v1.SelectDestinationsRequest.request_spec:type_name -> cellgate.v1.RequestSpec
+	17, // 2: cellgate.v1.SelectDestinationsRequest.nova_request_spec:type_name -> google.protobuf.Struct
+	18, // 3: cellgate.v1.SelectDestinationsRequest.claim_ttl:type_name -> google.protobuf.Duration
 	5,  // 4: cellgate.v1.SelectDestinationsResponse.destinations:type_name -> cellgate.v1.Destinations
 	7,  // 5: cellgate.v1.SelectDestinationsResponse.cells:type_name -> cellgate.v1.CellReport
 	6,  // 6: cellgate.v1.Destinations.selected:type_name -> cellgate.v1.Selection
 	6,  // 7: cellgate.v1.Destinations.alternates:type_name -> cellgate.v1.Selection
-	16, // 8: cellgate.v1.Selection.limits:type_name -> google.protobuf.Struct
-	18, // 9: cellgate.v1.Selection.claim_state:type_name -> cellgate.v1.ClaimState
-	19, // 10: cellgate.v1.Selection.claim_expires_at:type_name -> google.protobuf.Timestamp
+	17, // 8: cellgate.v1.Selection.limits:type_name -> google.protobuf.Struct
+	19, // 9: cellgate.v1.Selection.claim_state:type_name -> cellgate.v1.ClaimState
+	20, // 10: cellgate.v1.Selection.claim_expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 11: cellgate.v1.CellReport.source:type_name -> cellgate.v1.CellSource
 	2,  // 12: cellgate.v1.CellReport.outcome:type_name -> cellgate.v1.CellOutcome
-	8,  // 13: cellgate.v1.CellReport.rejects:type_name -> cellgate.v1.RejectCount
-	19, // 14: cellgate.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
-	0,  // 15: cellgate.v1.Decision.operation:type_name -> cellgate.v1.Operation
-	5,  // 16: cellgate.v1.Decision.destinations:type_name -> cellgate.v1.Destinations
-	7,  // 17: cellgate.v1.Decision.cells:type_name -> cellgate.v1.CellReport
-	14, // 18: cellgate.v1.Decision.no_valid_host:type_name -> cellgate.v1.NoValidHost
-	17, // 19: cellgate.v1.Decision.took:type_name -> google.protobuf.Duration
-	9,  // 20: cellgate.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	9,  // 21: cellgate.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	8,  // 22: cellgate.v1.NoValidHost.rejects:type_name -> cellgate.v1.RejectCount
-	7,  // 23: cellgate.v1.NoValidHost.cells:type_name -> cellgate.v1.CellReport
-	3,  // 24: cellgate.v1.Scheduler.SelectDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
-	10, // 25: cellgate.v1.Scheduler.GetDecision:input_type -> cellgate.v1.GetDecisionRequest
-	12, // 26: cellgate.v1.Scheduler.ListDecisions:input_type -> cellgate.v1.ListDecisionsRequest
-	4,  // 27: cellgate.v1.Scheduler.SelectDestinations:output_type -> cellgate.v1.SelectDestinationsResponse
-	11, // 28: cellgate.v1.Scheduler.GetDecision:output_type -> cellgate.v1.GetDecisionResponse
-	13, // 29: cellgate.v1.Scheduler.ListDecisions:output_type -> cellgate.v1.ListDecisionsResponse
-	27, // [27:30] is the sub-list for method output_type
-	24, // [24:27] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	9,  // 13: cellgate.v1.CellReport.rejects:type_name -> cellgate.v1.RejectCount
+	8,  // 14: cellgate.v1.CellReport.warnings:type_name -> cellgate.v1.WarningCount
+	20, // 15: cellgate.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
+	0,  // 16: cellgate.v1.Decision.operation:type_name -> cellgate.v1.Operation
+	5,  // 17: cellgate.v1.Decision.destinations:type_name -> cellgate.v1.Destinations
+	7,  // 18: cellgate.v1.Decision.cells:type_name -> cellgate.v1.CellReport
+	15, // 19: cellgate.v1.Decision.no_valid_host:type_name -> cellgate.v1.NoValidHost
+	18, // 20: cellgate.v1.Decision.took:type_name -> google.protobuf.Duration
+	10, // 21: cellgate.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	10, // 22: cellgate.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	9,  // 23: cellgate.v1.NoValidHost.rejects:type_name -> cellgate.v1.RejectCount
+	7,  // 24: cellgate.v1.NoValidHost.cells:type_name -> cellgate.v1.CellReport
+	3,  // 25: cellgate.v1.Scheduler.SelectDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
+	11, // 26: cellgate.v1.Scheduler.GetDecision:input_type -> cellgate.v1.GetDecisionRequest
+	13, // 27: cellgate.v1.Scheduler.ListDecisions:input_type -> cellgate.v1.ListDecisionsRequest
+	4,  // 28: cellgate.v1.Scheduler.SelectDestinations:output_type -> cellgate.v1.SelectDestinationsResponse
+	12, // 29: cellgate.v1.Scheduler.GetDecision:output_type -> cellgate.v1.GetDecisionResponse
+	14, // 30: cellgate.v1.Scheduler.ListDecisions:output_type -> cellgate.v1.ListDecisionsResponse
+	28, // [28:31] is the sub-list for method output_type
+	25, // [25:28] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_scheduler_proto_init() }
@@ -1560,7 +1631,7 @@ func file_cellgate_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_scheduler_proto_rawDesc), len(file_cellgate_v1_scheduler_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

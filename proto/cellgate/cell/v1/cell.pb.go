@@ -3021,6 +3021,7 @@ type NewClaim struct {
 	// The attempt that makes the claim: one run of a request, which gives back what it
 	// made and nothing that another one kept.
 	Attempt       string `protobuf:"bytes,16,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Guest         *Guest `protobuf:"bytes,17,opt,name=guest,proto3" json:"guest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3167,6 +3168,94 @@ func (x *NewClaim) GetAttempt() string {
 	return ""
 }
 
+func (x *NewClaim) GetGuest() *Guest {
+	if x != nil {
+		return x.Guest
+	}
+	return nil
+}
+
+// Guest is what later requests ask about the instance of a claim.
+type Guest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// For TypeAffinityFilter; empty when the request did not say.
+	FlavorId string `protobuf:"bytes,1,opt,name=flavor_id,json=flavorId,proto3" json:"flavor_id,omitempty"`
+	// The image's properties, when ImagePropertiesWeigher weighs them.
+	Image *NovaImage `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
+	// What it takes of its host's NUMA cells and devices while the claim is
+	// PENDING: the host's reports do not have that yet.
+	Numa          *GuestNuma     `protobuf:"bytes,3,opt,name=numa,proto3" json:"numa,omitempty"`
+	PciRequests   []*PciRequest  `protobuf:"bytes,4,rep,name=pci_requests,json=pciRequests,proto3" json:"pci_requests,omitempty"`
+	Networks      *GuestNetworks `protobuf:"bytes,5,opt,name=networks,proto3" json:"networks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Guest) Reset() {
+	*x = Guest{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Guest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Guest) ProtoMessage() {}
+
+func (x *Guest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Guest.ProtoReflect.Descriptor instead.
+func (*Guest) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *Guest) GetFlavorId() string {
+	if x != nil {
+		return x.FlavorId
+	}
+	return ""
+}
+
+func (x *Guest) GetImage() *NovaImage {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+func (x *Guest) GetNuma() *GuestNuma {
+	if x != nil {
+		return x.Numa
+	}
+	return nil
+}
+
+func (x *Guest) GetPciRequests() []*PciRequest {
+	if x != nil {
+		return x.PciRequests
+	}
+	return nil
+}
+
+func (x *Guest) GetNetworks() *GuestNetworks {
+	if x != nil {
+		return x.Networks
+	}
+	return nil
+}
+
 // SwapClaim puts a PENDING or EXPIRED claim on another host of the cell. A live
 // claim that is there already is answered as it is; a CONFIRMED one elsewhere is
 // refused, ALREADY_EXISTS.
@@ -3185,7 +3274,7 @@ type SwapClaim struct {
 
 func (x *SwapClaim) Reset() {
 	*x = SwapClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3197,7 +3286,7 @@ func (x *SwapClaim) String() string {
 func (*SwapClaim) ProtoMessage() {}
 
 func (x *SwapClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3210,7 +3299,7 @@ func (x *SwapClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwapClaim.ProtoReflect.Descriptor instead.
 func (*SwapClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SwapClaim) GetClaimId() string {
@@ -3268,7 +3357,7 @@ type TransferClaim struct {
 
 func (x *TransferClaim) Reset() {
 	*x = TransferClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3280,7 +3369,7 @@ func (x *TransferClaim) String() string {
 func (*TransferClaim) ProtoMessage() {}
 
 func (x *TransferClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3293,7 +3382,7 @@ func (x *TransferClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaim.ProtoReflect.Descriptor instead.
 func (*TransferClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TransferClaim) GetClaimId() string {
@@ -3329,7 +3418,7 @@ type ClaimGroup struct {
 
 func (x *ClaimGroup) Reset() {
 	*x = ClaimGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3341,7 +3430,7 @@ func (x *ClaimGroup) String() string {
 func (*ClaimGroup) ProtoMessage() {}
 
 func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3354,7 +3443,7 @@ func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimGroup.ProtoReflect.Descriptor instead.
 func (*ClaimGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ClaimGroup) GetUuid() string {
@@ -3405,7 +3494,7 @@ type ClaimRef struct {
 
 func (x *ClaimRef) Reset() {
 	*x = ClaimRef{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3417,7 +3506,7 @@ func (x *ClaimRef) String() string {
 func (*ClaimRef) ProtoMessage() {}
 
 func (x *ClaimRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3430,7 +3519,7 @@ func (x *ClaimRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRef.ProtoReflect.Descriptor instead.
 func (*ClaimRef) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ClaimRef) GetClaimId() string {
@@ -3482,7 +3571,7 @@ type GroupPin struct {
 
 func (x *GroupPin) Reset() {
 	*x = GroupPin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3494,7 +3583,7 @@ func (x *GroupPin) String() string {
 func (*GroupPin) ProtoMessage() {}
 
 func (x *GroupPin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3507,7 +3596,7 @@ func (x *GroupPin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPin.ProtoReflect.Descriptor instead.
 func (*GroupPin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{44}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GroupPin) GetGroupUuid() string {
@@ -3548,7 +3637,7 @@ type GroupUnpin struct {
 
 func (x *GroupUnpin) Reset() {
 	*x = GroupUnpin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3560,7 +3649,7 @@ func (x *GroupUnpin) String() string {
 func (*GroupUnpin) ProtoMessage() {}
 
 func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3573,7 +3662,7 @@ func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupUnpin.ProtoReflect.Descriptor instead.
 func (*GroupUnpin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{45}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GroupUnpin) GetGroupUuid() string {
@@ -3600,7 +3689,7 @@ type ClaimBatchResponse struct {
 
 func (x *ClaimBatchResponse) Reset() {
 	*x = ClaimBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3612,7 +3701,7 @@ func (x *ClaimBatchResponse) String() string {
 func (*ClaimBatchResponse) ProtoMessage() {}
 
 func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3625,7 +3714,7 @@ func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchResponse.ProtoReflect.Descriptor instead.
 func (*ClaimBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{46}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ClaimBatchResponse) GetOutcomes() []*ClaimOutcome {
@@ -3652,7 +3741,7 @@ type ClaimOutcome struct {
 
 func (x *ClaimOutcome) Reset() {
 	*x = ClaimOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3664,7 +3753,7 @@ func (x *ClaimOutcome) String() string {
 func (*ClaimOutcome) ProtoMessage() {}
 
 func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3677,7 +3766,7 @@ func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOutcome.ProtoReflect.Descriptor instead.
 func (*ClaimOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{47}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ClaimOutcome) GetClaim() *v1.Claim {
@@ -3723,7 +3812,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3735,7 +3824,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3748,7 +3837,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{48}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Refusal) GetReason() string {
@@ -3799,7 +3888,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3811,7 +3900,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3824,7 +3913,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListClaimsRequest) GetConsumerUuids() []string {
@@ -3889,7 +3978,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3901,7 +3990,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3914,7 +4003,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*v1.Claim {
@@ -3958,7 +4047,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3970,7 +4059,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3983,7 +4072,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListHostsRequest) GetHostUuid() string {
@@ -4053,7 +4142,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4065,7 +4154,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4078,7 +4167,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListHostsResponse) GetHosts() []*v1.Host {
@@ -4104,7 +4193,7 @@ type PutDecisionsRequest struct {
 
 func (x *PutDecisionsRequest) Reset() {
 	*x = PutDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4116,7 +4205,7 @@ func (x *PutDecisionsRequest) String() string {
 func (*PutDecisionsRequest) ProtoMessage() {}
 
 func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4129,7 +4218,7 @@ func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PutDecisionsRequest) GetDecisions() []*v1.Decision {
@@ -4147,7 +4236,7 @@ type PutDecisionsResponse struct {
 
 func (x *PutDecisionsResponse) Reset() {
 	*x = PutDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4159,7 +4248,7 @@ func (x *PutDecisionsResponse) String() string {
 func (*PutDecisionsResponse) ProtoMessage() {}
 
 func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4172,7 +4261,7 @@ func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 type GetDecisionRequest struct {
@@ -4184,7 +4273,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4196,7 +4285,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4209,7 +4298,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -4228,7 +4317,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4240,7 +4329,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4253,7 +4342,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GetDecisionResponse) GetDecision() *v1.Decision {
@@ -4279,7 +4368,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4291,7 +4380,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4304,7 +4393,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListDecisionsRequest) GetInstanceUuid() string {
@@ -4360,7 +4449,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4372,7 +4461,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4385,7 +4474,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
@@ -4410,7 +4499,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4422,7 +4511,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4435,7 +4524,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
 }
 
 type GetSummaryResponse struct {
@@ -4466,7 +4555,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4478,7 +4567,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4491,7 +4580,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -4597,7 +4686,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4609,7 +4698,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4622,7 +4711,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -4883,7 +4972,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04swap\x18\x06 \x01(\v2\x1b.cellgate.cell.v1.SwapClaimH\x00R\x04swap\x12=\n" +
 	"\btransfer\x18\a \x01(\v2\x1f.cellgate.cell.v1.TransferClaimH\x00R\btransfer\x120\n" +
 	"\x04keep\x18\b \x01(\v2\x1a.cellgate.cell.v1.ClaimRefH\x00R\x04keepB\v\n" +
-	"\x02op\x12\x05\xbaH\x02\b\x01\"\xc7\x05\n" +
+	"\x02op\x12\x05\xbaH\x02\b\x01\"\xf6\x05\n" +
 	"\bNewClaim\x12$\n" +
 	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12-\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12%\n" +
@@ -4906,7 +4995,14 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x0emoves_claim_id\x18\x0e \x01(\tB\a\xbaH\x04r\x02\x18@R\fmovesClaimId\x12'\n" +
 	"\n" +
 	"moves_cell\x18\x0f \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\tmovesCell\x12!\n" +
-	"\aattempt\x18\x10 \x01(\tB\a\xbaH\x04r\x02\x18@R\aattempt\"\xa8\x02\n" +
+	"\aattempt\x18\x10 \x01(\tB\a\xbaH\x04r\x02\x18@R\aattempt\x12-\n" +
+	"\x05guest\x18\x11 \x01(\v2\x17.cellgate.cell.v1.GuestR\x05guest\"\x9b\x02\n" +
+	"\x05Guest\x12%\n" +
+	"\tflavor_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\bflavorId\x121\n" +
+	"\x05image\x18\x02 \x01(\v2\x1b.cellgate.cell.v1.NovaImageR\x05image\x12/\n" +
+	"\x04numa\x18\x03 \x01(\v2\x1b.cellgate.cell.v1.GuestNumaR\x04numa\x12J\n" +
+	"\fpci_requests\x18\x04 \x03(\v2\x1c.cellgate.cell.v1.PciRequestB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\vpciRequests\x12;\n" +
+	"\bnetworks\x18\x05 \x01(\v2\x1f.cellgate.cell.v1.GuestNetworksR\bnetworks\"\xa8\x02\n" +
 	"\tSwapClaim\x12$\n" +
 	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12-\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12%\n" +
@@ -5053,7 +5149,7 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*Placement)(nil),             // 0: cellgate.cell.v1.Placement
 	(*Isolation)(nil),             // 1: cellgate.cell.v1.Isolation
@@ -5095,35 +5191,36 @@ var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*ClaimBatchRequest)(nil),     // 37: cellgate.cell.v1.ClaimBatchRequest
 	(*ClaimOp)(nil),               // 38: cellgate.cell.v1.ClaimOp
 	(*NewClaim)(nil),              // 39: cellgate.cell.v1.NewClaim
-	(*SwapClaim)(nil),             // 40: cellgate.cell.v1.SwapClaim
-	(*TransferClaim)(nil),         // 41: cellgate.cell.v1.TransferClaim
-	(*ClaimGroup)(nil),            // 42: cellgate.cell.v1.ClaimGroup
-	(*ClaimRef)(nil),              // 43: cellgate.cell.v1.ClaimRef
-	(*GroupPin)(nil),              // 44: cellgate.cell.v1.GroupPin
-	(*GroupUnpin)(nil),            // 45: cellgate.cell.v1.GroupUnpin
-	(*ClaimBatchResponse)(nil),    // 46: cellgate.cell.v1.ClaimBatchResponse
-	(*ClaimOutcome)(nil),          // 47: cellgate.cell.v1.ClaimOutcome
-	(*Refusal)(nil),               // 48: cellgate.cell.v1.Refusal
-	(*ListClaimsRequest)(nil),     // 49: cellgate.cell.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),    // 50: cellgate.cell.v1.ListClaimsResponse
-	(*ListHostsRequest)(nil),      // 51: cellgate.cell.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),     // 52: cellgate.cell.v1.ListHostsResponse
-	(*PutDecisionsRequest)(nil),   // 53: cellgate.cell.v1.PutDecisionsRequest
-	(*PutDecisionsResponse)(nil),  // 54: cellgate.cell.v1.PutDecisionsResponse
-	(*GetDecisionRequest)(nil),    // 55: cellgate.cell.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),   // 56: cellgate.cell.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),  // 57: cellgate.cell.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil), // 58: cellgate.cell.v1.ListDecisionsResponse
-	(*GetSummaryRequest)(nil),     // 59: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 60: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),               // 61: cellgate.cell.v1.MaxUnit
-	(*v1.Claim)(nil),              // 62: cellgate.v1.Claim
-	(*v1.Allocation)(nil),         // 63: cellgate.v1.Allocation
-	(*durationpb.Duration)(nil),   // 64: google.protobuf.Duration
-	(*v1.Host)(nil),               // 65: cellgate.v1.Host
-	(*v1.Decision)(nil),           // 66: cellgate.v1.Decision
-	(*v1.Cell)(nil),               // 67: cellgate.v1.Cell
-	(*timestamppb.Timestamp)(nil), // 68: google.protobuf.Timestamp
+	(*Guest)(nil),                 // 40: cellgate.cell.v1.Guest
+	(*SwapClaim)(nil),             // 41: cellgate.cell.v1.SwapClaim
+	(*TransferClaim)(nil),         // 42: cellgate.cell.v1.TransferClaim
+	(*ClaimGroup)(nil),            // 43: cellgate.cell.v1.ClaimGroup
+	(*ClaimRef)(nil),              // 44: cellgate.cell.v1.ClaimRef
+	(*GroupPin)(nil),              // 45: cellgate.cell.v1.GroupPin
+	(*GroupUnpin)(nil),            // 46: cellgate.cell.v1.GroupUnpin
+	(*ClaimBatchResponse)(nil),    // 47: cellgate.cell.v1.ClaimBatchResponse
+	(*ClaimOutcome)(nil),          // 48: cellgate.cell.v1.ClaimOutcome
+	(*Refusal)(nil),               // 49: cellgate.cell.v1.Refusal
+	(*ListClaimsRequest)(nil),     // 50: cellgate.cell.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),    // 51: cellgate.cell.v1.ListClaimsResponse
+	(*ListHostsRequest)(nil),      // 52: cellgate.cell.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),     // 53: cellgate.cell.v1.ListHostsResponse
+	(*PutDecisionsRequest)(nil),   // 54: cellgate.cell.v1.PutDecisionsRequest
+	(*PutDecisionsResponse)(nil),  // 55: cellgate.cell.v1.PutDecisionsResponse
+	(*GetDecisionRequest)(nil),    // 56: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),   // 57: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),  // 58: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil), // 59: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),     // 60: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 61: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),               // 62: cellgate.cell.v1.MaxUnit
+	(*v1.Claim)(nil),              // 63: cellgate.v1.Claim
+	(*v1.Allocation)(nil),         // 64: cellgate.v1.Allocation
+	(*durationpb.Duration)(nil),   // 65: google.protobuf.Duration
+	(*v1.Host)(nil),               // 66: cellgate.v1.Host
+	(*v1.Decision)(nil),           // 67: cellgate.v1.Decision
+	(*v1.Cell)(nil),               // 68: cellgate.v1.Cell
+	(*timestamppb.Timestamp)(nil), // 69: google.protobuf.Timestamp
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	15, // 0: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
@@ -5159,7 +5256,7 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	26, // 30: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
 	34, // 31: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
 	35, // 32: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	62, // 33: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	63, // 33: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
 	36, // 34: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
 	32, // 35: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
 	26, // 36: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
@@ -5167,54 +5264,59 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	31, // 38: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
 	38, // 39: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
 	39, // 40: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	43, // 41: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	43, // 42: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	44, // 43: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	45, // 44: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	40, // 45: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	41, // 46: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	43, // 47: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
-	63, // 48: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	64, // 49: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	42, // 50: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	63, // 51: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	64, // 52: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	64, // 53: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	47, // 54: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	62, // 55: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	48, // 56: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	32, // 57: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	62, // 58: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	32, // 59: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	65, // 60: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	66, // 61: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	66, // 62: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	66, // 63: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	67, // 64: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	61, // 65: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	68, // 66: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	68, // 67: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	27, // 68: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	37, // 69: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	49, // 70: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	51, // 71: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	53, // 72: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	55, // 73: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	57, // 74: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	59, // 75: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	28, // 76: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	46, // 77: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	50, // 78: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	52, // 79: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	54, // 80: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	56, // 81: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	58, // 82: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	60, // 83: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	76, // [76:84] is the sub-list for method output_type
-	68, // [68:76] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	44, // 41: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	44, // 42: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	45, // 43: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	46, // 44: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	41, // 45: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	42, // 46: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	44, // 47: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
+	64, // 48: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	65, // 49: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	43, // 50: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	40, // 51: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	11, // 52: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	3,  // 53: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	5,  // 54: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	8,  // 55: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	64, // 56: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	65, // 57: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	65, // 58: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	48, // 59: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	63, // 60: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	49, // 61: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	32, // 62: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	63, // 63: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	32, // 64: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	66, // 65: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	67, // 66: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	67, // 67: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	67, // 68: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	68, // 69: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	62, // 70: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	69, // 71: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	69, // 72: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	27, // 73: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	37, // 74: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	50, // 75: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	52, // 76: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	54, // 77: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	56, // 78: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	58, // 79: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	60, // 80: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	28, // 81: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	47, // 82: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	51, // 83: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	53, // 84: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	55, // 85: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	57, // 86: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	59, // 87: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	61, // 88: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	81, // [81:89] is the sub-list for method output_type
+	73, // [73:81] is the sub-list for method input_type
+	73, // [73:73] is the sub-list for extension type_name
+	73, // [73:73] is the sub-list for extension extendee
+	0,  // [0:73] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -5238,7 +5340,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   62,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

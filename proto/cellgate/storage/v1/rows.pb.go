@@ -725,6 +725,7 @@ type Claim struct {
 	MovesCell       string                 `protobuf:"bytes,20,opt,name=moves_cell,json=movesCell,proto3" json:"moves_cell,omitempty"`
 	TransferredFrom string                 `protobuf:"bytes,21,opt,name=transferred_from,json=transferredFrom,proto3" json:"transferred_from,omitempty"`
 	Attempt         string                 `protobuf:"bytes,22,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Guest           *Guest                 `protobuf:"bytes,23,opt,name=guest,proto3" json:"guest,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -913,6 +914,73 @@ func (x *Claim) GetAttempt() string {
 	return ""
 }
 
+func (x *Claim) GetGuest() *Guest {
+	if x != nil {
+		return x.Guest
+	}
+	return nil
+}
+
+type Guest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	FlavorId      string                 `protobuf:"bytes,1,opt,name=flavor_id,json=flavorId,proto3" json:"flavor_id,omitempty"`
+	Image         []byte                 `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
+	Hardware      []byte                 `protobuf:"bytes,3,opt,name=hardware,proto3" json:"hardware,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Guest) Reset() {
+	*x = Guest{}
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Guest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Guest) ProtoMessage() {}
+
+func (x *Guest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Guest.ProtoReflect.Descriptor instead.
+func (*Guest) Descriptor() ([]byte, []int) {
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Guest) GetFlavorId() string {
+	if x != nil {
+		return x.FlavorId
+	}
+	return ""
+}
+
+func (x *Guest) GetImage() []byte {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+func (x *Guest) GetHardware() []byte {
+	if x != nil {
+		return x.Hardware
+	}
+	return nil
+}
+
 type Group struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Uuid          string                 `protobuf:"bytes,1,opt,name=uuid,proto3" json:"uuid,omitempty"`
@@ -925,7 +993,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[8]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -937,7 +1005,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[8]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -950,7 +1018,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Group) GetUuid() string {
@@ -992,7 +1060,7 @@ type Pin struct {
 
 func (x *Pin) Reset() {
 	*x = Pin{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[9]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +1072,7 @@ func (x *Pin) String() string {
 func (*Pin) ProtoMessage() {}
 
 func (x *Pin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[9]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +1085,7 @@ func (x *Pin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pin.ProtoReflect.Descriptor instead.
 func (*Pin) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Pin) GetGroupUuid() string {
@@ -1051,7 +1119,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1131,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1144,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Holder) GetClaimId() string {
@@ -1109,7 +1177,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1121,7 +1189,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1134,7 +1202,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Decision) GetAt() int64 {
@@ -1193,7 +1261,7 @@ type Lane struct {
 
 func (x *Lane) Reset() {
 	*x = Lane{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1205,7 +1273,7 @@ func (x *Lane) String() string {
 func (*Lane) ProtoMessage() {}
 
 func (x *Lane) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1218,7 +1286,7 @@ func (x *Lane) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lane.ProtoReflect.Descriptor instead.
 func (*Lane) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Lane) GetReplica() string {
@@ -1260,7 +1328,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1272,7 +1340,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1285,7 +1353,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Entry) GetAt() int64 {
@@ -1317,7 +1385,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1329,7 +1397,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1342,7 +1410,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Change) GetRow() isChange_Row {
@@ -1485,7 +1553,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x04Used\x12#\n" +
 	"\rprovider_uuid\x18\x01 \x01(\tR\fproviderUuid\x12%\n" +
 	"\x0eresource_class\x18\x02 \x01(\tR\rresourceClass\x12\x16\n" +
-	"\x06amount\x18\x03 \x01(\x03R\x06amount\"\xf7\x05\n" +
+	"\x06amount\x18\x03 \x01(\x03R\x06amount\"\xa9\x06\n" +
 	"\x05Claim\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tR\fconsumerUuid\x125\n" +
@@ -1516,7 +1584,12 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\n" +
 	"moves_cell\x18\x14 \x01(\tR\tmovesCell\x12)\n" +
 	"\x10transferred_from\x18\x15 \x01(\tR\x0ftransferredFrom\x12\x18\n" +
-	"\aattempt\x18\x16 \x01(\tR\aattempt\"o\n" +
+	"\aattempt\x18\x16 \x01(\tR\aattempt\x120\n" +
+	"\x05guest\x18\x17 \x01(\v2\x1a.cellgate.storage.v1.GuestR\x05guest\"V\n" +
+	"\x05Guest\x12\x1b\n" +
+	"\tflavor_id\x18\x01 \x01(\tR\bflavorId\x12\x14\n" +
+	"\x05image\x18\x02 \x01(\fR\x05image\x12\x1a\n" +
+	"\bhardware\x18\x03 \x01(\fR\bhardware\"o\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12 \n" +
@@ -1577,7 +1650,7 @@ func file_cellgate_storage_v1_rows_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_storage_v1_rows_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cellgate_storage_v1_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_cellgate_storage_v1_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_cellgate_storage_v1_rows_proto_goTypes = []any{
 	(ClaimState)(0),   // 0: cellgate.storage.v1.ClaimState
 	(*Host)(nil),      // 1: cellgate.storage.v1.Host
@@ -1588,36 +1661,38 @@ var file_cellgate_storage_v1_rows_proto_goTypes = []any{
 	(*Usage)(nil),     // 6: cellgate.storage.v1.Usage
 	(*Used)(nil),      // 7: cellgate.storage.v1.Used
 	(*Claim)(nil),     // 8: cellgate.storage.v1.Claim
-	(*Group)(nil),     // 9: cellgate.storage.v1.Group
-	(*Pin)(nil),       // 10: cellgate.storage.v1.Pin
-	(*Holder)(nil),    // 11: cellgate.storage.v1.Holder
-	(*Decision)(nil),  // 12: cellgate.storage.v1.Decision
-	(*Lane)(nil),      // 13: cellgate.storage.v1.Lane
-	(*Entry)(nil),     // 14: cellgate.storage.v1.Entry
-	(*Change)(nil),    // 15: cellgate.storage.v1.Change
-	nil,               // 16: cellgate.storage.v1.Aggregate.MetadataEntry
+	(*Guest)(nil),     // 9: cellgate.storage.v1.Guest
+	(*Group)(nil),     // 10: cellgate.storage.v1.Group
+	(*Pin)(nil),       // 11: cellgate.storage.v1.Pin
+	(*Holder)(nil),    // 12: cellgate.storage.v1.Holder
+	(*Decision)(nil),  // 13: cellgate.storage.v1.Decision
+	(*Lane)(nil),      // 14: cellgate.storage.v1.Lane
+	(*Entry)(nil),     // 15: cellgate.storage.v1.Entry
+	(*Change)(nil),    // 16: cellgate.storage.v1.Change
+	nil,               // 17: cellgate.storage.v1.Aggregate.MetadataEntry
 }
 var file_cellgate_storage_v1_rows_proto_depIdxs = []int32{
 	3,  // 0: cellgate.storage.v1.Host.providers:type_name -> cellgate.storage.v1.Provider
 	5,  // 1: cellgate.storage.v1.Host.aggregates:type_name -> cellgate.storage.v1.Aggregate
 	2,  // 2: cellgate.storage.v1.Host.facts:type_name -> cellgate.storage.v1.Facts
 	4,  // 3: cellgate.storage.v1.Provider.inventories:type_name -> cellgate.storage.v1.Inventory
-	16, // 4: cellgate.storage.v1.Aggregate.metadata:type_name -> cellgate.storage.v1.Aggregate.MetadataEntry
+	17, // 4: cellgate.storage.v1.Aggregate.metadata:type_name -> cellgate.storage.v1.Aggregate.MetadataEntry
 	7,  // 5: cellgate.storage.v1.Usage.used:type_name -> cellgate.storage.v1.Used
 	0,  // 6: cellgate.storage.v1.Claim.state:type_name -> cellgate.storage.v1.ClaimState
 	7,  // 7: cellgate.storage.v1.Claim.allocations:type_name -> cellgate.storage.v1.Used
-	9,  // 8: cellgate.storage.v1.Claim.group:type_name -> cellgate.storage.v1.Group
-	11, // 9: cellgate.storage.v1.Pin.holders:type_name -> cellgate.storage.v1.Holder
-	15, // 10: cellgate.storage.v1.Entry.changes:type_name -> cellgate.storage.v1.Change
-	1,  // 11: cellgate.storage.v1.Change.host:type_name -> cellgate.storage.v1.Host
-	6,  // 12: cellgate.storage.v1.Change.usage:type_name -> cellgate.storage.v1.Usage
-	8,  // 13: cellgate.storage.v1.Change.claim:type_name -> cellgate.storage.v1.Claim
-	10, // 14: cellgate.storage.v1.Change.pin:type_name -> cellgate.storage.v1.Pin
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	10, // 8: cellgate.storage.v1.Claim.group:type_name -> cellgate.storage.v1.Group
+	9,  // 9: cellgate.storage.v1.Claim.guest:type_name -> cellgate.storage.v1.Guest
+	12, // 10: cellgate.storage.v1.Pin.holders:type_name -> cellgate.storage.v1.Holder
+	16, // 11: cellgate.storage.v1.Entry.changes:type_name -> cellgate.storage.v1.Change
+	1,  // 12: cellgate.storage.v1.Change.host:type_name -> cellgate.storage.v1.Host
+	6,  // 13: cellgate.storage.v1.Change.usage:type_name -> cellgate.storage.v1.Usage
+	8,  // 14: cellgate.storage.v1.Change.claim:type_name -> cellgate.storage.v1.Claim
+	11, // 15: cellgate.storage.v1.Change.pin:type_name -> cellgate.storage.v1.Pin
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_storage_v1_rows_proto_init() }
@@ -1625,7 +1700,7 @@ func file_cellgate_storage_v1_rows_proto_init() {
 	if File_cellgate_storage_v1_rows_proto != nil {
 		return
 	}
-	file_cellgate_storage_v1_rows_proto_msgTypes[14].OneofWrappers = []any{
+	file_cellgate_storage_v1_rows_proto_msgTypes[15].OneofWrappers = []any{
 		(*Change_Host)(nil),
 		(*Change_Usage)(nil),
 		(*Change_Claim)(nil),
@@ -1637,7 +1712,7 @@ func file_cellgate_storage_v1_rows_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_storage_v1_rows_proto_rawDesc), len(file_cellgate_storage_v1_rows_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

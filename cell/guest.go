@@ -1,0 +1,68 @@
+package cell
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+// guest reads what a claim keeps of its instance; nil for nothing.
+func (r *reader) guest(in *cellv1.Guest) *shard.Guest {
+	if in == nil {
+		return nil
+	}
+	g := &shard.Guest{FlavorID: in.GetFlavorId()}
+	if in.GetImage() != nil {
+		g.Image = r.serialized("claim.guest.image", &cellv1.NovaImage{Properties: in.GetImage().GetProperties()})
+	}
+	if in.GetNuma() != nil || len(in.GetPciRequests()) > 0 {
+		r.numa(in.GetNuma())
+		r.pci(in.GetPciRequests())
+		g.Hardware = r.serialized("claim.guest", &cellv1.Guest{
+			Numa: in.GetNuma(), PciRequests: in.GetPciRequests(), Networks: in.GetNetworks(),
+		})
+	}
+	return g
+}
+
+// serialized gives a part of a guest as claims' rows have it.
+func (r *reader) serialized(path string, m proto.Message) []byte {
+	b, err := proto.Marshal(m)
+	if err != nil {
+		r.problem(path, "%v", err)
+	}
+	if len(b) > shard.MaxGuest {
+		r.problem(path, "has %d bytes, the most is %d", len(b), shard.MaxGuest)
+	}
+	return b
+}
+
+// imageOf is the image of a claim's instance, as far as it was kept.
+func imageOf(g *shard.Guest) (*schedule.Image, error) {
+	if len(g.Image) == 0 {
+		return nil, nil
+	}
+	m := &cellv1.NovaImage{}
+	if err := proto.Unmarshal(g.Image, m); err != nil {
+		return nil, err
+	}
+	return &schedule.Image{Properties: properties(m.GetProperties())}, nil
+}
+
+// needsHardware reports whether a claim takes of its host's NUMA cells or devices
+// what no report has yet: while it is PENDING.
+func needsHardware(c *shard.Claim) bool {
+	return c != nil && c.State == shard.Pending && c.Guest != nil && len(c.Guest.Hardware) > 0
+}
+
+// hardwareOf is what the claim takes.
+func hardwareOf(c *shard.Claim) (*schedule.NovaRequest, error) {
+	m := &cellv1.Guest{}
+	if err := proto.Unmarshal(c.Guest.Hardware, m); err != nil {
+		return nil, err
+	}
+	var r reader
+	return &schedule.NovaRequest{NUMA: r.numa(m.GetNuma()), PCI: r.pci(m.GetPciRequests()), Networks: networks(m.GetNetworks())}, nil
+}

@@ -1,0 +1,114 @@
+package cell
+
+import (
+	"testing"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+// guestClaim is a claim whose instance is told of.
+func guestClaim(id string, consumer, host int, g *cellv1.Guest) *cellv1.ClaimOp {
+	op := newClaim(id, consumer, host, 1)
+	op.GetClaim().Guest = g
+	return op
+}
+
+// ask proposes by one filter or weigher.
+func (r *replica) ask(filter string, n *cellv1.NovaRequest, weighers ...*cellv1.Weigher) *cellv1.Proposal {
+	q := query(1)
+	q.Placement = serialized(&cellv1.Placement{
+		Resources: []*cellv1.Amount{{ResourceClass: "VCPU", Amount: 1}},
+		Nova:      n, Rules: &cellv1.Rules{Filters: []string{filter}, Weighers: weighers},
+	})
+	q.Limit = 10
+	return r.propose(q)
+}
+
+// TypeAffinityFilter and ImagePropertiesWeigher know the instances of claims, after
+// a restart too.
+func TestClaimsRememberFlavorAndImage(t *testing.T) {
+	store := newStore(t)
+	r := start(t, store)
+	r.register(plainState(1, 8))
+	r.register(plainState(2, 8))
+	image := &cellv1.NovaImage{Id: "i", Properties: []*cellv1.ImageProperty{{Name: "os_distro", Text: "debian"}}}
+	r.must(guestClaim("c1", 1, 1, &cellv1.Guest{FlavorId: "7", Image: image}), confirm("c1", 1))
+	look := func(r *replica, when string) {
+		t.Helper()
+		of := func(flavor string) *cellv1.NovaRequest {
+			return &cellv1.NovaRequest{Flavor: &cellv1.NovaFlavor{Id: flavor}, Image: image}
+		}
+		if p := r.ask(schedule.TypeAffinityFilter, of("7")); p.GetPassed() != 2 {
+			t.Errorf("%s: %d hosts pass for the claim's own flavor, want 2", when, p.GetPassed())
+		}
+		if p := r.ask(schedule.TypeAffinityFilter, of("8")); p.GetPassed() != 1 {
+			t.Errorf("%s: %d hosts pass for another flavor, want 1", when, p.GetPassed())
+		}
+		p := r.ask(schedule.AllHostsFilter, of("8"), &cellv1.Weigher{Name: schedule.ImagePropertiesWeigher, Multiplier: 1})
+		if best := p.GetCandidates()[0]; best.GetHostUuid() != hostUUID(1) || best.GetRaw()[0] != 1 {
+			t.Errorf("%s: the image's properties weigh %v on %s", when, best.GetRaw(), best.GetHostUuid())
+		}
+	}
+	look(r, "at once")
+	r.stop()
+	look(start(t, store), "after a restart")
+}
+
+// A device that a claim takes is gone for the next request until the host's report
+// has it, or the claim ends; confirmed, the report has it.
+func TestPendingClaimsTakeDevices(t *testing.T) {
+	store := newStore(t)
+	r := start(t, store)
+	state := plainState(1, 8)
+	state.Facts = &agentv1.Facts{Stats: "{}", PciStats: `[{"vendor_id": "10de", "product_id": "20b5", "count": 2}]`}
+	r.register(state)
+	wanted := []*cellv1.PciRequest{{Count: 1, NumaPolicy: schedule.PCIPreferred, Specs: []*cellv1.PciSpec{{
+		Properties: []*cellv1.PciProperty{{Key: "product_id", Value: "20b5"}},
+	}}}}
+	free := func(r *replica) float64 {
+		t.Helper()
+		p := r.ask(schedule.PCIFilter, &cellv1.NovaRequest{PciRequests: wanted}, &cellv1.Weigher{Name: schedule.PCIWeigher, Multiplier: 1})
+		if p.GetPassed() == 0 {
+			return 0
+		}
+		return 100 - p.GetCandidates()[0].GetRaw()[0]
+	}
+	expect := func(r *replica, want float64, when string) {
+		t.Helper()
+		if got := free(r); got != want {
+			t.Errorf("%s: %v devices are free, want %v", when, got, want)
+		}
+	}
+	guest := &cellv1.Guest{PciRequests: wanted}
+	expect(r, 2, "reported")
+	r.must(guestClaim("c1", 1, 1, guest))
+	expect(r, 1, "one claim")
+	r.must(guestClaim("c2", 2, 1, guest))
+	expect(r, 0, "two claims")
+	r.stop()
+	r = start(t, store)
+	expect(r, 0, "after a restart")
+	r.must(release("c1", 1))
+	expect(r, 1, "one released")
+	r.must(confirm("c2", 2))
+	expect(r, 2, "the other confirmed")
+}
+
+func TestGuestsThatCannotBe(t *testing.T) {
+	var r reader
+	r.guest(&cellv1.Guest{PciRequests: []*cellv1.PciRequest{{Count: 0}}})
+	if len(r.bad) != 1 {
+		t.Errorf("a request for no device: %v", r.bad)
+	}
+	r = reader{}
+	big := &cellv1.NovaImage{Properties: []*cellv1.ImageProperty{{Name: "os_distro", Text: string(make([]byte, shard.MaxGuest))}}}
+	if r.guest(&cellv1.Guest{Image: big}); len(r.bad) != 1 {
+		t.Errorf("an image beyond the bound: %v", r.bad)
+	}
+	if r.guest(nil) != nil {
+		t.Error("no guest became one")
+	}
+}
