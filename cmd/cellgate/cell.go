@@ -1,9 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"net"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -12,18 +10,18 @@ import (
 	"cellgate/internal/lifecycle"
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
-	"cellgate/shard/pebbleshard"
 )
 
 func newCell(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cell",
-		Short: "Run the scheduler of one cell on an embedded shard",
+		Short: "Run the scheduler of one cell",
 		Long: `Run one cell: its scheduler, the service its agents report to, and its shard in
-a directory. Each key of the configuration file's section "cell" is also a
+a directory or in a database. Each key of the configuration file's section "cell" is also a
 variable CELLGATE_CELL_<KEY> and a flag; flags win.`,
 		Example: `  cellgate cell --config deploy/examples/cell1.yaml
-  cellgate cell --name cell1 --uuid c0000000-0000-4000-8000-000000000001 --data ./cell1`,
+  cellgate cell --name cell1 --uuid c0000000-0000-4000-8000-000000000001 --data ./cell1
+  cellgate cell --name cell1 --uuid c0000000-0000-4000-8000-000000000001 --store postgres://cellgate@127.0.0.1:5432/cell1`,
 		Args: usageArgs(cobra.NoArgs),
 	}
 	load := bindKeys(cmd, "cell", t.env)
@@ -50,31 +48,10 @@ variable CELLGATE_CELL_<KEY> and a flag; flags win.`,
 			return a.abandon(err)
 		}
 		a.addMetrics(web, served.Health(), tls)
-		a.log.Info("cell starts", "cell", c.Cell.Name, "grpc", l.Addr().String(), "data", c.Cell.Data)
+		a.log.Info("cell starts", "cell", c.Cell.Name, "grpc", l.Addr().String(), "shard", shardPlace(c.Cell))
 		return a.run(cmd.Context())
 	})
 	return cmd
-}
-
-func shardOptions(c config.Cell) pebbleshard.Options {
-	return pebbleshard.Options{
-		Cell: c.Name, CellUUID: c.UUID, MaxDecisionBytes: int64(c.DecisionMiB) << 20,
-		Holder: fmt.Sprintf("cellgate, cell %s, pid %d", c.Name, os.Getpid()),
-	}
-}
-
-// shardError says whose shard cannot be opened, and by which flag it is found.
-func shardError(c config.Cell, err error) error {
-	return fmt.Errorf("cell %s: %w (--data)", c.Name, err)
-}
-
-// checkShard gives the error with which opening a cell's shard would end at once,
-// and changes nothing.
-func checkShard(c config.Cell) error {
-	if err := pebbleshard.Check(c.Data, shardOptions(c)); err != nil {
-		return shardError(c, err)
-	}
-	return nil
 }
 
 // addCell opens a cell's shard and adds the shard, the cell's server, which admits
@@ -84,11 +61,9 @@ func (a *assembly) addCell(c config.Cell, l net.Listener, tls *security.Server) 
 	if c.Replica == "" {
 		c.Replica = c.Name
 	}
-	opts := shardOptions(c)
-	opts.Log = log
-	store, err := pebbleshard.Open(c.Data, opts)
+	store, err := openShard(c, log)
 	if err != nil {
-		return nil, shardError(c, err)
+		return nil, err
 	}
 	a.own("shard of "+c.Name, store)
 	tel := a.telemetry.Cell(c.Name, c.Replica)

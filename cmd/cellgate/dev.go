@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"cellgate/internal/config"
 	"cellgate/internal/lifecycle"
 	"cellgate/samples"
+	"cellgate/shard/sqlshard"
 )
 
 // dev is everything in one process: the same parts as the other commands run,
@@ -35,13 +37,14 @@ func newDev(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run cells, simulated hosts and a gateway in one process",
-		Long: `Run everything in one process: cells with embedded shards, a simulated fleet for
-each, and a gateway over them, with real loopback gRPC between all parts. With
+		Long: `Run everything in one process: cells with embedded shards, or with shards in
+databases that are made where they are not there, a simulated fleet for each, and a gateway over them, with real loopback gRPC between all parts. With
 --sample it also sends the bundled requests, half through REST and half through
 gRPC, and prints where they were placed. Each key of the configuration file's
 section "dev" is also a variable CELLGATE_DEV_<KEY> and a flag; flags win.`,
 		Example: `  cellgate dev --cells 3 --hosts 1000 --data ./data --sample
-  cellgate dev --cells 3 --hosts 1000 --data ./data --sample --once`,
+  cellgate dev --cells 3 --hosts 1000 --data ./data --sample --once
+  cellgate dev --cells 3 --hosts 1000 --store postgres://postgres@127.0.0.1:5432/cellgate --sample`,
 		Args: usageArgs(cobra.NoArgs),
 	}
 	load := bindTold(cmd, "dev", t.env)
@@ -145,12 +148,31 @@ func (d *dev) build() error {
 	return nil
 }
 
-// devCell is cell number n, with its shard under the data directory.
+// databaseOf is the URL of a cell's database on a server: that of the URL, or cellgate,
+// and the cell's name.
+func databaseOf(server, cell string) string {
+	u, err := url.Parse(server)
+	if err != nil {
+		return server // checked when the configuration was loaded
+	}
+	name := strings.Trim(u.Path, "/")
+	if name == "" {
+		name = "cellgate"
+	}
+	u.Path = "/" + name + "_" + cell
+	return u.String()
+}
+
+// devCell is cell number n, with its shard under the data directory, or on the server.
 func (d *dev) devCell(n int) config.Cell {
 	c := config.Default().Cell
 	c.Name = fmt.Sprintf("cell%d", n)
 	c.UUID = fmt.Sprintf("c0000000-0000-4000-8000-%012d", n)
-	c.Data = filepath.Join(d.cfg.Dev.Data, c.Name)
+	if d.cfg.Dev.Store == "" {
+		c.Data = filepath.Join(d.cfg.Dev.Data, c.Name)
+	} else {
+		c.Store, c.StoreMigrate = databaseOf(d.cfg.Dev.Store, c.Name), true
+	}
 	return c
 }
 
@@ -236,6 +258,9 @@ func (d *dev) announce(w io.Writer, api, web string) error {
 		doors = append(doors, c.Name+" "+c.Replicas[0])
 	}
 	data := d.cfg.Dev.Data
+	if d.cfg.Dev.Store != "" {
+		data = sqlshard.Redacted(d.cfg.Dev.Store) + ", one database a cell"
+	}
 	if d.debug != nil {
 		data += "\n  pprof  http://" + d.debug.Addr().String()
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"cellgate/internal/bench"
 	"cellgate/internal/config"
 	"cellgate/shard/pebbleshard"
+	"cellgate/shard/sqlshard"
 )
 
 const (
@@ -24,8 +26,35 @@ const (
 	leastFiles, manyFiles  = 1024, 8192
 )
 
-// shard examines the directory of a cell's shard.
+// database examines the database of a cell's shard.
+func (d *doctor) database(c config.Cell) {
+	check := "shard " + shardPlace(c)
+	ctx, cancel := context.WithTimeout(context.Background(), databaseLimit)
+	defer cancel()
+	opts := databaseOptions(c)
+	opts.Create, opts.Migrate = false, false
+	st, err := sqlshard.ReadStatus(ctx, opts)
+	if err == nil && len(st.Pending) == 0 {
+		err = sqlshard.Check(ctx, opts)
+	}
+	switch {
+	case err != nil:
+		d.add(check, unhealthy, err.Error(), "do what it says; nothing of it was changed")
+	case len(st.Pending) > 0 && !c.StoreMigrate:
+		d.add(check, unhealthy, "its tables lack "+strings.Join(st.Pending, ", "), "run cellgate migrate up")
+	case len(st.Pending) > 0:
+		d.ok(check, "lacks %s, which the start will make", strings.Join(st.Pending, ", "))
+	default:
+		d.ok(check, "is of cell %s, schema step %d, on %s", c.Name, len(st.Applied), st.Server)
+	}
+}
+
+// shard examines the directory, or the database, of a cell's shard.
 func (d *doctor) shard(c config.Cell) {
+	if c.Store != "" {
+		d.database(c)
+		return
+	}
 	check := "shard " + c.Data
 	seen, err := pebbleshard.Inspect(c.Data, shardOptions(c))
 	switch {

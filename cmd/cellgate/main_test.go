@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"cellgate/internal/pgtest"
 )
 
 // asCellgate makes the test binary behave as cellgate, for tests that kill it.
@@ -25,7 +27,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(pgtest.Stop))
 }
 
 // typed runs a command line as a shell would and gives what it printed and its

@@ -13,13 +13,20 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/internal/pgtest"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
 // launchDev starts a small system and gives its addresses.
 func launchDev(t *testing.T, data string) (p *process, web, api string) {
 	t.Helper()
-	p = launch(t, false, "dev", "--cells", "2", "--hosts", "20", "--data", data,
+	return launchDevOn(t, "--data", data)
+}
+
+// launchDevOn starts one whose shards are where two words of the command line say.
+func launchDevOn(t *testing.T, flag, value string) (p *process, web, api string) {
+	t.Helper()
+	p = launch(t, false, "dev", "--cells", "2", "--hosts", "20", flag, value,
 		"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cell-base-port", "0", "--log-level", "warn")
 	web = p.await(`REST +(http://\S+)`)[1]
 	api = p.await(`gRPC +(\S+)`)[1]
@@ -65,8 +72,22 @@ const (
 )
 
 func TestI8_RestartOfEverythingKeepsAcknowledgedClaims(t *testing.T) {
-	data := t.TempDir()
-	p, web, api := launchDev(t, data)
+	keepsClaims(t, "--data", t.TempDir())
+}
+
+// Databases are made on demand, one a cell, and found again.
+func TestI8_RestartOnADatabaseKeepsAcknowledgedClaims(t *testing.T) {
+	srv := pgtest.Start(t)
+	t.Cleanup(func() {
+		for _, cell := range []string{"cell1", "cell2"} {
+			srv.Exec(t, "DROP DATABASE mycloud_"+cell)
+		}
+	})
+	keepsClaims(t, "--store", srv.URL("mycloud"))
+}
+
+func keepsClaims(t *testing.T, flag, value string) {
+	p, web, api := launchDevOn(t, flag, value)
 
 	var placed cellgatev1.SelectDestinationsResponse
 	cellgate(t, api, exitDone, &placed, "select", "--count", "3", "--vcpus", "2", "--alternates", "2", "--confirm")
@@ -82,7 +103,7 @@ func TestI8_RestartOfEverythingKeepsAcknowledgedClaims(t *testing.T) {
 
 	before := claimsOf(t, api)
 	p.stop()
-	_, web, api = launchDev(t, data)
+	_, web, api = launchDevOn(t, flag, value)
 	after := claimsOf(t, api)
 
 	if diff := difference(before, after); diff != "" || len(before) < 5 {

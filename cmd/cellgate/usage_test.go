@@ -41,8 +41,8 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 		}
 	}
 	visit(newRoot(terminal{in: strings.NewReader(""), out: io.Discard, err: io.Discard}))
-	if n != 26 {
-		t.Errorf("%d commands, want 26: the root, dev, gateway, cell, agent, select, cells, hosts, claims and its 6, decisions and its 2, bench, doctor and its 3, token and its 1, version", n)
+	if n != 29 {
+		t.Errorf("%d commands, want 29: the root, dev, gateway, cell, agent, select, cells, hosts, claims and its 6, decisions and its 2, bench, doctor and its 3, migrate and its 2, token and its 1, version", n)
 	}
 }
 

@@ -101,7 +101,10 @@ func (l *loader) apart(pathA, a, pathB, b string) {
 func (l *loader) checkCell(c Cell) {
 	l.needed("cell.name", c.Name)
 	l.uuid("cell.uuid", c.UUID)
-	l.needed("cell.data", c.Data)
+	l.shard("cell", c.Data, c.Store, c.Insecure)
+	if c.Store == "" && (c.StorePasswordFile != "" || c.StoreMigrate) {
+		l.bad("cell.store", "is needed with store_password_file and store_migrate")
+	}
 	l.checkServerTLS("cell.tls", c.TLS)
 	l.listen("cell.grpc", c.GRPC, c.Insecure, exposes("cell.tls", c.TLS))
 	l.apart("cell.grpc", c.GRPC, "cell.metrics", c.Metrics)
@@ -142,7 +145,7 @@ func (l *loader) checkAgent(a Agent) {
 func (l *loader) checkDev(d Dev) {
 	l.atLeast("dev.cells", d.Cells, 1)
 	l.atLeast("dev.hosts", d.Hosts, 1)
-	l.needed("dev.data", d.Data)
+	l.shard("dev", d.Data, d.Store, d.Insecure)
 	const noTLS = "dev has no TLS and no authentication; run gateway, cell and agent with theirs"
 	l.listen("dev.http", d.HTTP, d.Insecure, noTLS)
 	l.listen("dev.grpc", d.GRPC, d.Insecure, noTLS)

@@ -122,26 +122,31 @@ type Weigher struct {
 	Multiplier float64 `yaml:"multiplier"`
 }
 
-// Cell configures `cellgate cell`: one scheduler replica with an embedded shard.
+// Cell configures `cellgate cell`: one scheduler replica, with an embedded shard or one
+// in a database.
 type Cell struct {
-	Name            string        `yaml:"name" help:"the cell's name"`
-	UUID            string        `yaml:"uuid" help:"the cell's uuid"`
-	Replica         string        `yaml:"replica" help:"name of this replica; empty means the cell's name"`
-	GRPC            string        `yaml:"grpc" help:"address for gateways and agents"`
-	Insecure        bool          `yaml:"insecure" help:"allow addresses that are not loopback without TLS and authentication"`
-	TLS             ServerTLS     `yaml:"tls"`
-	Data            string        `yaml:"data" help:"directory of the embedded shard"`
-	ServiceDownTime time.Duration `yaml:"service_down_time" help:"a host not heard of for so long counts as down"`
-	HeartbeatEvery  time.Duration `yaml:"heartbeat_every" help:"how often agents are told to send heartbeats"`
-	PinFor          time.Duration `yaml:"pin_for" help:"how long a version of the host table can be asked for again"`
-	LeaseScan       time.Duration `yaml:"lease_scan" help:"how often expired leases are looked for"`
-	MaxBatch        int           `yaml:"max_batch" help:"operations committed together, at most"`
-	MaxQueue        int           `yaml:"max_queue" help:"operations waiting to be committed, at most"`
-	DecisionsKeep   time.Duration `yaml:"decisions_keep" help:"how long decisions are kept"`
-	MaxDecisions    int           `yaml:"max_decisions" help:"decisions kept, at most"`
-	DecisionMiB     int           `yaml:"max_decision_mib" help:"MiB that the decisions kept take, compressed, at most"`
-	DrainDelay      time.Duration `yaml:"drain_delay" help:"how long to go on serving, not ready, after being asked to stop"`
-	Metrics         string        `yaml:"metrics" help:"address of /metrics and /healthz over HTTP; empty for none"`
+	Name     string    `yaml:"name" help:"the cell's name"`
+	UUID     string    `yaml:"uuid" help:"the cell's uuid"`
+	Replica  string    `yaml:"replica" help:"name of this replica; empty means the cell's name"`
+	GRPC     string    `yaml:"grpc" help:"address for gateways and agents"`
+	Insecure bool      `yaml:"insecure" help:"allow addresses that are not loopback without TLS and authentication"`
+	TLS      ServerTLS `yaml:"tls"`
+	Data     string    `yaml:"data" help:"directory of the embedded shard; empty with store"`
+	Store    string    `yaml:"store" help:"database of the shard, postgres:// or cockroach://; empty for the embedded one"`
+	// StorePasswordFile is read for each new connection.
+	StorePasswordFile string        `yaml:"store_password_file" help:"file with the password of the database"`
+	StoreMigrate      bool          `yaml:"store_migrate" help:"make the database's tables, or bring them up to date, at the start"`
+	ServiceDownTime   time.Duration `yaml:"service_down_time" help:"a host not heard of for so long counts as down"`
+	HeartbeatEvery    time.Duration `yaml:"heartbeat_every" help:"how often agents are told to send heartbeats"`
+	PinFor            time.Duration `yaml:"pin_for" help:"how long a version of the host table can be asked for again"`
+	LeaseScan         time.Duration `yaml:"lease_scan" help:"how often expired leases are looked for"`
+	MaxBatch          int           `yaml:"max_batch" help:"operations committed together, at most"`
+	MaxQueue          int           `yaml:"max_queue" help:"operations waiting to be committed, at most"`
+	DecisionsKeep     time.Duration `yaml:"decisions_keep" help:"how long decisions are kept"`
+	MaxDecisions      int           `yaml:"max_decisions" help:"decisions kept, at most"`
+	DecisionMiB       int           `yaml:"max_decision_mib" help:"MiB that the decisions kept take, compressed, at most"`
+	DrainDelay        time.Duration `yaml:"drain_delay" help:"how long to go on serving, not ready, after being asked to stop"`
+	Metrics           string        `yaml:"metrics" help:"address of /metrics and /healthz over HTTP; empty for none"`
 }
 
 // Agent configures `cellgate agent`: a simulated fleet of one cell.
@@ -161,7 +166,8 @@ type Dev struct {
 	Cells        int    `yaml:"cells" help:"cells to run"`
 	Hosts        int    `yaml:"hosts" help:"hosts to simulate in each cell"`
 	Seed         uint64 `yaml:"seed" help:"decides what the hosts look like"`
-	Data         string `yaml:"data" help:"directory of the embedded shards, one folder a cell"`
+	Data         string `yaml:"data" help:"directory of the embedded shards, one folder a cell; empty with store"`
+	Store        string `yaml:"store" help:"server that has the shards, postgres:// or cockroach://, one database a cell, made when it is not there"`
 	HTTP         string `yaml:"http" help:"address of the REST API"`
 	GRPC         string `yaml:"grpc" help:"address of the gRPC API"`
 	CellBasePort int    `yaml:"cell_base_port" help:"port of the first cell; the others follow; 0 for any free ones"`

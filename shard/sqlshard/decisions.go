@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	putDecisions = `INSERT INTO decisions (decision_key, at, project_id, request_id, refusal, instance_uuids, body)
-SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[]), unnest($7::bytea[])
+	putDecisions = `INSERT INTO decisions (decision_key, at, project_id, request_id, refusal, instance_uuids, body_bytes, body)
+SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[]), unnest($7::int8[]), unnest($8::bytea[])
 ON CONFLICT (decision_key) DO UPDATE SET at = excluded.at, project_id = excluded.project_id, request_id = excluded.request_id,
-refusal = excluded.refusal, instance_uuids = excluded.instance_uuids, body = excluded.body`
+refusal = excluded.refusal, instance_uuids = excluded.instance_uuids, body_bytes = excluded.body_bytes, body = excluded.body`
 	putNames = `INSERT INTO decision_names (name, decision_key)
 SELECT unnest($1::text[]), unnest($2::text[]) ON CONFLICT (name, decision_key) DO NOTHING`
 	deleteNames     = `DELETE FROM decision_names WHERE (name, decision_key) IN (SELECT unnest($1::text[]), unnest($2::text[]))`
@@ -28,8 +28,8 @@ SELECT unnest($1::text[]), unnest($2::text[]) ON CONFLICT (name, decision_key) D
 	decisionColumns = `decision_key, at, project_id, request_id, refusal, instance_uuids`
 	readDecisions   = `SELECT ` + decisionColumns + ` FROM decisions WHERE decision_key = ANY($1::text[]) ORDER BY decision_key`
 	lockDecisions   = readDecisions + ` FOR UPDATE`
-	countDecisions  = `SELECT count(*) FROM decisions`
-	oldDecisions    = `SELECT ` + decisionColumns + ` FROM decisions
+	countDecisions  = `SELECT count(*), coalesce(sum(body_bytes), 0)::int8 FROM decisions`
+	oldDecisions    = `SELECT ` + decisionColumns + `, body_bytes FROM decisions
 WHERE decision_key > $1::text AND decision_key < $2::text ORDER BY decision_key LIMIT $3::int8`
 )
 
@@ -96,6 +96,7 @@ func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision) error {
 			column(rows, func(d *shard.Decision) string { return d.RequestID }),
 			column(rows, func(d *shard.Decision) string { return d.Refusal }),
 			column(rows, func(d *shard.Decision) string { return listText(d.InstanceUUIDs) }),
+			column(bodies, func(b []byte) int64 { return int64(len(b)) }),
 			bodies); err != nil {
 			return err
 		}
@@ -153,18 +154,30 @@ func decisionsOf(ctx context.Context, c *pgx.Conn, sql string, args ...any) ([]*
 
 func scanDecisions(rows pgx.Rows) ([]*shard.Decision, error) {
 	var list []*shard.Decision
+	err := scanEachDecision(rows, nil, func(d *shard.Decision) { list = append(list, d) })
+	return list, err
+}
+
+func scanOld(rows pgx.Rows, to *[]oldDecision) error {
+	var bytes int64
+	return scanEachDecision(rows, []any{&bytes}, func(d *shard.Decision) { *to = append(*to, oldDecision{d, bytes}) })
+}
+
+// scanEachDecision reads rows of decisionColumns and of more.
+func scanEachDecision(rows pgx.Rows, more []any, take func(*shard.Decision)) error {
 	var d shard.Decision
 	var key, instances string
 	var at int64
-	_, err := pgx.ForEachRow(rows, []any{&key, &at, &d.ProjectID, &d.RequestID, &d.Refusal, &instances}, func() error {
+	_, err := pgx.ForEachRow(rows, append([]any{&key, &at, &d.ProjectID, &d.RequestID, &d.Refusal, &instances}, more...), func() error {
 		one := d
 		one.ID, one.At = idOf(key), rowcodec.Instant(at)
 		var err error
-		one.InstanceUUIDs, err = textList(instances)
-		list = append(list, &one)
+		if one.InstanceUUIDs, err = textList(instances); err == nil {
+			take(&one)
+		}
 		return err
 	})
-	return list, err
+	return err
 }
 
 // TrimDecisions drops the oldest ones in steps.
@@ -174,7 +187,7 @@ func (s *Store) TrimDecisions(ctx context.Context, before time.Time, keep int) e
 			return err
 		}
 		if err := s.once(ctx, func(ctx context.Context, c *pgx.Conn) (err error) {
-			n, err = trimDecisions(ctx, c, before, keep)
+			n, err = s.trimDecisions(ctx, c, before, keep)
 			return err
 		}); err != nil {
 			return err
@@ -183,37 +196,48 @@ func (s *Store) TrimDecisions(ctx context.Context, before time.Time, keep int) e
 	return nil
 }
 
-// trimDecisions drops at most trimStep decisions: those over, and those of before a
-// time.
-func trimDecisions(ctx context.Context, c *pgx.Conn, before time.Time, keep int) (int, error) {
+// oldDecision is a decision and the bytes of its body as they are stored.
+type oldDecision struct {
+	*shard.Decision
+	bytes int64
+}
+
+// trimDecisions drops at most trimStep decisions: those over, by number or by bytes,
+// and those of before a time.
+func (s *Store) trimDecisions(ctx context.Context, c *pgx.Conn, before time.Time, keep int) (int, error) {
 	var there int
-	if err := c.QueryRow(ctx, countDecisions).Scan(&there); err != nil {
+	var bytes int64
+	if err := c.QueryRow(ctx, countDecisions).Scan(&there, &bytes); err != nil {
 		return 0, err
 	}
-	var oldest []*shard.Decision
+	var oldest []oldDecision
 	b := &pgx.Batch{}
 	for slot := range slots {
 		b.Queue(oldDecisions, slotName(slot), slotName(slot+1), trimStep)
 	}
 	err := eachAnswer(c.SendBatch(ctx, b), slots, func(rows pgx.Rows) error {
-		list, err := scanDecisions(rows)
-		oldest = append(oldest, list...)
-		return err
+		return scanOld(rows, &oldest)
 	})
 	if err != nil {
 		return 0, err
 	}
-	slices.SortFunc(oldest, func(a, b *shard.Decision) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(oldest, func(a, b oldDecision) int { return cmp.Compare(a.ID, b.ID) })
+	over := int64(0)
+	if s.opts.MaxDecisionBytes > 0 {
+		over = bytes - s.opts.MaxDecisionBytes
+	}
 	n := 0
-	for n < min(trimStep, len(oldest)) && (n < there-keep || oldest[n].At.Before(before)) {
+	for n < min(trimStep, len(oldest)) && (n < there-keep || over > 0 || oldest[n].At.Before(before)) {
+		over -= oldest[n].bytes
 		n++
 	}
 	if n == 0 {
 		return 0, nil
 	}
-	keys := column(oldest[:n], func(d *shard.Decision) string { return keyOf(d.ID) })
+	gone := column(oldest[:n], func(d oldDecision) *shard.Decision { return d.Decision })
+	keys := column(gone, func(d *shard.Decision) string { return keyOf(d.ID) })
 	slices.Sort(keys)
-	if err := unname(ctx, c, oldest[:n]); err != nil {
+	if err := unname(ctx, c, gone); err != nil {
 		return 0, err
 	}
 	_, err = c.Exec(ctx, deleteDecisions, keys)

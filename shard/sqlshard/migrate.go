@@ -128,6 +128,29 @@ func ReadStatus(ctx context.Context, opts Options) (st Status, err error) {
 	return st, err
 }
 
+// Check gives the error that Open would, as far as the way to the server, the schema
+// and the cell go, and changes nothing.
+func Check(ctx context.Context, opts Options) (err error) {
+	opts.Create = false
+	s, err := bare(ctx, opts)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	c, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Release()
+	if err = s.checkSchema(ctx, c.Conn()); err == nil {
+		err = s.checkCell(ctx, c.Conn())
+	}
+	if err != nil {
+		return fmt.Errorf("the shard %s: %w", Redacted(opts.URL), err)
+	}
+	return nil
+}
+
 // bare connects without looking at the schema.
 func bare(ctx context.Context, opts Options) (*Store, error) {
 	opts, err := opts.complete()

@@ -141,8 +141,17 @@ func (s *Store) identify(ctx context.Context, c *pgx.Conn) error {
 	if _, err := c.Exec(ctx, nameCell, s.opts.Cell, s.opts.CellUUID); err != nil {
 		return err
 	}
+	return s.checkCell(ctx, c)
+}
+
+// checkCell fails when the shard is another cell's. One that is nobody's is fine.
+func (s *Store) checkCell(ctx context.Context, c *pgx.Conn) error {
 	var name, uuid string
-	if err := c.QueryRow(ctx, readCell).Scan(&name, &uuid); err != nil {
+	err := c.QueryRow(ctx, readCell).Scan(&name, &uuid)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	if name != s.opts.Cell || uuid != s.opts.CellUUID {

@@ -40,6 +40,9 @@ type Options struct {
 	AcquireTimeout   time.Duration
 	StatementTimeout time.Duration
 	IdleTimeout      time.Duration
+	// MaxDecisionBytes bounds the bodies of decisions, compressed: TrimDecisions drops
+	// the oldest beyond; 0 for no bound.
+	MaxDecisionBytes int64
 	// Isolation is PostgreSQL's level for transactions that write: "read committed"
 	// (the default), "repeatable read" or "serializable". All are correct; see ADR 10.
 	Isolation string

@@ -224,6 +224,7 @@ CREATE TABLE IF NOT EXISTS decisions (
   request_id text NOT NULL,
   refusal text NOT NULL,
   instance_uuids text NOT NULL,
+  body_bytes int8 NOT NULL,
   body bytea NOT NULL
 );
 

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"cellgate/internal/config"
+	"cellgate/shard"
+	"cellgate/shard/pebbleshard"
+	"cellgate/shard/sqlshard"
+)
+
+// databaseLimit bounds what is asked of a database before a process starts. Another
+// replica may be making the tables.
+const databaseLimit = 60 * time.Second
+
+func shardOptions(c config.Cell) pebbleshard.Options {
+	return pebbleshard.Options{
+		Cell: c.Name, CellUUID: c.UUID, MaxDecisionBytes: int64(c.DecisionMiB) << 20,
+		Holder: fmt.Sprintf("cellgate, cell %s, pid %d", c.Name, os.Getpid()),
+	}
+}
+
+func databaseOptions(c config.Cell) sqlshard.Options {
+	return sqlshard.Options{
+		Cell: c.Name, CellUUID: c.UUID, URL: c.Store, PasswordFile: c.StorePasswordFile,
+		Create: c.StoreMigrate, Migrate: c.StoreMigrate, MaxDecisionBytes: int64(c.DecisionMiB) << 20,
+	}
+}
+
+// shardPlace says where a cell's shard is.
+func shardPlace(c config.Cell) string {
+	if c.Store != "" {
+		return sqlshard.Redacted(c.Store)
+	}
+	return c.Data
+}
+
+// shardError says whose shard cannot be opened, and by which flag it is found.
+func shardError(c config.Cell, err error) error {
+	flag := "--data"
+	if c.Store != "" {
+		flag = "--store"
+	}
+	return fmt.Errorf("cell %s: %w (%s)", c.Name, err, flag)
+}
+
+// checkShard gives the error with which opening a cell's shard would end at once,
+// and changes nothing.
+func checkShard(c config.Cell) error {
+	err := error(nil)
+	if c.Store == "" {
+		err = pebbleshard.Check(c.Data, shardOptions(c))
+	} else if !c.StoreMigrate {
+		ctx, cancel := context.WithTimeout(context.Background(), databaseLimit)
+		defer cancel()
+		err = sqlshard.Check(ctx, databaseOptions(c))
+	}
+	if err != nil {
+		return shardError(c, err)
+	}
+	return nil
+}
+
+// openShard opens a cell's shard, embedded or in a database.
+func openShard(c config.Cell, log *slog.Logger) (shard.Store, error) {
+	var s shard.Store
+	var err error
+	if c.Store == "" {
+		opts := shardOptions(c)
+		opts.Log = log
+		s, err = pebbleshard.Open(c.Data, opts)
+	} else {
+		ctx, cancel := context.WithTimeout(context.Background(), databaseLimit)
+		defer cancel()
+		opts := databaseOptions(c)
+		opts.Log = log
+		s, err = sqlshard.Open(ctx, opts)
+	}
+	if err != nil {
+		return nil, shardError(c, err)
+	}
+	return s, nil
+}
