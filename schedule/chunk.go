@@ -27,6 +27,7 @@ type chunk struct {
 	// catalog; nil: no host here has the class.
 	classes []*limits
 	columns [columnCount]*column
+	metrics *measured
 	hashes  *hashes
 	rows    *rows
 }
@@ -77,7 +78,7 @@ type rows struct {
 func newChunk(owner uint64) *chunk {
 	c := &chunk{
 		owner: owner, labels: &labels{owner: owner},
-		hashes: &hashes{owner: owner}, rows: &rows{owner: owner},
+		hashes: &hashes{owner: owner}, rows: &rows{owner: owner}, metrics: noMetrics,
 	}
 	for i := range c.columns {
 		c.columns[i] = &column{owner: owner}

@@ -77,6 +77,7 @@ func (e *Edit) write(at number, r *row) {
 	l.cells = mark(l.cells, t.names.cells.intern(h.Cell, owner), bit)
 	c.setRow(i, r)
 	c.setHash(i, HostHash(h.UUID))
+	c.setMetrics(i, h.Facts)
 	for class, l := range c.classes {
 		if l != nil {
 			c.setLimit(class, i, math.MinInt64, false)
@@ -131,6 +132,7 @@ func (e *Edit) clear(at number) {
 	c.ownLabels().clear(bit)
 	c.setRow(i, nil)
 	c.setHash(i, 0)
+	c.setMetrics(i, nil)
 	for class, l := range c.classes {
 		if l != nil {
 			c.setLimit(class, i, math.MinInt64, false)

@@ -67,6 +67,9 @@ func (s *scan) unweighable(c *chunk, m uint64) {
 		if w.raisesUnfilled {
 			of = m & c.unfilled
 		}
+		if w.mayRaise != nil {
+			of = w.mayRaise(s, c, of)
+		}
 		for ; of != 0; of &= of - 1 {
 			r := c.rows.v[bits.TrailingZeros64(of)]
 			err := w.raises(s, w, r)

@@ -21,10 +21,11 @@ type weigher struct {
 	// the least is (minval in Nova).
 	zeroMin bool
 	// stored is the chunk's column of raw weights; below 0 fill makes it.
-	stored int
-	fill   func(at int, c *chunk) *column
-	name   string
-	raises func(*scan, *weigher, *row) *pyError
+	stored   int
+	fill     func(at int, c *chunk) *column
+	name     string
+	raises   func(*scan, *weigher, *row) *pyError
+	mayRaise func(*scan, *chunk, uint64) uint64
 	// raisesUnfilled and raised: see unweighable.
 	raisesUnfilled bool
 	raised         int
@@ -48,6 +49,8 @@ type weigherKind struct {
 	raises func(*scan, *weigher, *row) *pyError
 	// raisesUnfilled: only for hosts whose compute has not reported.
 	raisesUnfilled bool
+	// mayRaise gives the hosts that raises may speak of; nil: all.
+	mayRaise func(*scan, *chunk, uint64) uint64
 }
 
 // weighers are all there are, by name.
@@ -75,7 +78,7 @@ var weighers = map[string]weigherKind{
 		override: "soft_anti_affinity_weight_multiplier", stored: -1, notNegative: true,
 		fill: func(s *scan, _ *weigher) func(int, *chunk) *column { return s.softAffinity(SoftAntiAffinity, -1) },
 	},
-	MetricsWeigher:         {override: "metrics_weight_multiplier", stored: -1, fill: (*scan).metrics, raises: (*scan).unmeasured},
+	MetricsWeigher:         {override: "metrics_weight_multiplier", stored: -1, fill: (*scan).metrics, raises: (*scan).unmeasured, mayRaise: (*scan).mayLack},
 	ImagePropertiesWeigher: {override: "image_props_weight_multiplier", stored: -1, fill: (*scan).imageProperties},
 }
 
@@ -112,7 +115,7 @@ func (s *scan) setWeigher(i int, named Weigher) bool {
 	*w = weigher{
 		multiplier: named.Multiplier, sign: signOf(named.Name), index: i, override: k.override,
 		zeroMin: k.zeroMin, stored: k.stored, own: NoBounds(),
-		name: named.Name, raises: k.raises, raisesUnfilled: k.raisesUnfilled,
+		name: named.Name, raises: k.raises, raisesUnfilled: k.raisesUnfilled, mayRaise: k.mayRaise,
 	}
 	if k.fill != nil {
 		w.fill = k.fill(s, w)

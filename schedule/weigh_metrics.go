@@ -11,19 +11,55 @@ func (s *scan) metrics(w *weigher) func(int, *chunk) *column {
 	if len(s.options.MetricsSetting) == 0 {
 		return func(int, *chunk) *column { return col }
 	}
-	at := make([]int, len(s.options.MetricsSetting))
-	for i, set := range s.options.MetricsSetting {
-		at[i] = metricIndex(set.Name)
-	}
+	at := s.metricsAt()
 	// A pointer into s.weighers stays true: the slice has its size already.
 	return func(_ int, c *chunk) *column {
-		for m := c.valid; m != 0; m &= m - 1 {
-			i := bits.TrailingZeros64(m)
-			col.v[i] = s.measured(c.rows.v[i], w, at)
+		clear(col.v[:])
+		unavailable := uint64(0)
+		for i, set := range s.options.MetricsSetting {
+			has := uint64(0)
+			if at[i] >= 0 {
+				has = c.metrics.valued[at[i]]
+			}
+			if has != 0 {
+				c.metrics.add(&col.v, at[i], set.Ratio, has)
+			}
+			unavailable |= s.countsFor(w, set.Ratio, c, c.valid&^has)
+		}
+		for m := unavailable; m != 0; m &= m - 1 {
+			col.v[bits.TrailingZeros64(m)] = s.options.MetricsUnavailable
 		}
 		col.span(c.valid)
 		return col
 	}
+}
+
+// metricsAt gives where the metrics that are weighed stand; below 0 for one that
+// does not exist.
+func (s *scan) metricsAt() []int {
+	at := make([]int, len(s.options.MetricsSetting))
+	for i, set := range s.options.MetricsSetting {
+		at[i] = metricIndex(set.Name)
+	}
+	return at
+}
+
+// countsFor gives the hosts of m that weigh as the option for missing metrics says
+// when they lack one, whether metrics are required or not: those for which neither
+// the metric's ratio nor the weigher's multiplier is 0. See unmeasured.
+func (s *scan) countsFor(w *weigher, ratio float64, c *chunk, m uint64) (counts uint64) {
+	if m == 0 || !s.varied {
+		if ratio*w.multiplier != 0 {
+			return m
+		}
+		return 0
+	}
+	for _, p := range c.sets.all() {
+		if p.mask&m != 0 && ratio*s.classes[s.classOf(p.of)].multipliers[w.index] != 0 {
+			counts |= p.mask & m
+		}
+	}
+	return counts
 }
 
 // multiplierOf is a weigher's multiplier for a host.
@@ -34,20 +70,22 @@ func (s *scan) multiplierOf(w *weigher, r *row) float64 {
 	return w.multiplier
 }
 
-// measured is a host's raw weight. A host that lacks a metric which counts weighs
-// as the option for it says, whether metrics are required or not: see
-// unmeasured.
-func (s *scan) measured(r *row, w *weigher, at []int) float64 {
-	multiplier := s.multiplierOf(w, r)
-	sum := 0.0
-	for i, set := range s.options.MetricsSetting {
-		if m := r.metric(at[i]); m != nil && m.hasValue {
-			sum += float64(m.value * set.Ratio)
-		} else if set.Ratio*multiplier != 0 {
-			return s.options.MetricsUnavailable
+// mayLack gives the hosts of m for which unmeasured may have something to say.
+func (s *scan) mayLack(c *chunk, m uint64) (may uint64) {
+	for _, set := range s.options.MetricsSetting {
+		at := metricIndex(set.Name)
+		if at < 0 {
+			if s.options.MetricsRequired {
+				return m
+			}
+			continue
+		}
+		may |= c.metrics.there[at] &^ c.metrics.valued[at]
+		if s.options.MetricsRequired {
+			may |= ^c.metrics.there[at]
 		}
 	}
-	return sum
+	return may & m
 }
 
 // unmeasured is what Nova raises for a host: for the first metric that it lacks,
