@@ -66,8 +66,15 @@ needs-nova:
 	@/usr/bin/python3 -W ignore -c 'import nova.objects, placement, grpc, google.protobuf' 2>/dev/null || { echo "installing Nova and Placement ..."; apt-get update -q && apt-get install -y -q --no-install-recommends python3-nova python3-placement python3-grpcio python3-protobuf; }
 
 .PHONY: test-store
-test-store: needs $(TOOLS)/.stamp ## Run the conformance suite of the shard on every backend there is.
-	$(TOOLS)/gotestsum --format testname -- -race -count=1 -timeout 10m ./shard/...
+test-store: needs $(TOOLS)/.stamp ## Run the conformance suite and the fault tests of the shard on every backend there is, and print what each came to. CockroachDB: CELLGATE_TEST_COCKROACH_URL.
+	@mkdir -p .cellgate && rm -f .cellgate/stores
+	@status=0; CELLGATE_STORE_SUMMARY=$(CURDIR)/.cellgate/stores $(TOOLS)/gotestsum --format pkgname -- -race -count=1 -timeout 20m ./shard/... || status=$$?; \
+	awk -F'\t' 'BEGIN {f = "%-28s %6s %6s %11s %16s %11s  %s\n"; printf "\n" f, "BACKEND", "TESTS", "SEEDS", "OPERATIONS", "FAULTS INJECTED", "VIOLATIONS", "NOT RUN"} {printf f, $$1, $$2, $$3, $$4, $$5, $$6, $$7}' .cellgate/stores; \
+	exit $$status
+
+.PHONY: shard-doc
+shard-doc: needs ## Write the tables and plans of docs/shard.md, from a real PostgreSQL.
+	CELLGATE_WRITE_PLANS=1 go test ./shard/sqlshard -run 'TestPlans|TestTables' -count=1
 
 .PHONY: bench
 bench: $(TOOLS)/.stamp ## Run the benchmarks (6 times each) and print their medians.

@@ -77,6 +77,7 @@ func capacityUnderConcurrency(s *suite) {
 	})
 	for w := range lanes {
 		l := s.openLane(fmt.Sprintf("lane-%d", w))
+		s.seed()
 		rng := rand.New(rand.NewPCG(uint64(w), 1))
 		writers.Go(func() {
 			var mine []int

@@ -117,6 +117,7 @@ func decisionClauses() []clause {
 			}
 		}},
 		{name: "BigBodiesAreKeptWholeAndPagesStayBounded", test: func(s *suite) {
+			s.seed()
 			rng := rand.New(rand.NewPCG(1, 2))
 			var all []shard.Decision
 			for n, size := range []int{shard.MaxDecisionPage / 2, shard.MaxDecisionPage / 2, 10, shard.MaxDecisionBody} {

@@ -95,6 +95,7 @@ func linearizable(s *suite) {
 		var wg sync.WaitGroup
 		begin := time.Now()
 		for who := range callers {
+			s.seed()
 			rng := rand.New(rand.NewPCG(uint64(window), uint64(who)))
 			first := next + who*steps
 			wg.Go(func() {

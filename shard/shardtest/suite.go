@@ -77,6 +77,9 @@ func topics() []topic {
 // Run runs the whole suite. After each test the rows must add up, and the
 // journal replayed must give the rows.
 func Run(t *testing.T, b Backend) {
+	count := &tally{summary: Summary{Backend: b.Name}}
+	// Its subtests are done then.
+	t.Cleanup(func() { count.tell(t) })
 	has := capabilities(t, b)
 	for name, is := range has {
 		t.Logf("backend %s: capability %-8s %v", b.Name, name, is)
@@ -85,12 +88,13 @@ func Run(t *testing.T, b Backend) {
 		t.Run(topic.name, func(t *testing.T) {
 			for _, c := range topic.clauses {
 				t.Run(c.name, func(t *testing.T) {
+					defer count.ended(t)
 					for _, n := range c.needs {
 						if !has[n] {
 							t.Skipf("backend %s NOT TESTED: it has no capability %q", b.Name, n)
 						}
 					}
-					s := open(t, b)
+					s := open(t, b, count)
 					c.test(s)
 					s.checkRows()
 					if !c.untold {
@@ -117,12 +121,13 @@ func capabilities(t *testing.T, b Backend) map[string]bool {
 type suite struct {
 	*testing.T
 	*Instance
-	ctx  context.Context
-	lane shard.Lane
+	ctx   context.Context
+	lane  shard.Lane
+	tally *tally
 }
 
-func open(t *testing.T, b Backend) *suite {
-	s := &suite{T: t, Instance: b.Open(t), ctx: t.Context()}
+func open(t *testing.T, b Backend, count *tally) *suite {
+	s := &suite{T: t, Instance: count.counted(b.Open(t)), ctx: t.Context(), tally: count}
 	t.Cleanup(func() {
 		if err := s.Instance.Close(); err != nil {
 			t.Errorf("closing the store: %v", err)

@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 	for _, isolation := range []string{"read committed", "repeatable read", "serializable"} {
 		t.Run(strings.ReplaceAll(isolation, " ", "-"), func(t *testing.T) {
 			if isolation != "read committed" && os.Getenv("CELLGATE_LONG") == "" {
-				t.Skipf("NOT RUN: the conformance suite at %s (CELLGATE_LONG=1 runs it)", isolation)
+				shardtest.NotRun(t, "PostgreSQL, "+isolation, "CELLGATE_LONG=1 runs it")
 			}
 			srv := pgtest.Start(t)
 			shardtest.Run(t, shardtest.Backend{Name: "PostgreSQL, " + isolation, Open: func(t *testing.T) *shardtest.Instance {
@@ -41,7 +41,7 @@ const cockroachURL = "CELLGATE_TEST_COCKROACH_URL"
 func TestConformanceOnCockroachDB(t *testing.T) {
 	url := os.Getenv(cockroachURL)
 	if url == "" {
-		t.Skipf("NOT RUN: the conformance suite on CockroachDB, since %s is not set", cockroachURL)
+		shardtest.NotRun(t, "CockroachDB", cockroachURL+" is not set")
 	}
 	shardtest.Run(t, shardtest.Backend{Name: "CockroachDB", Open: func(t *testing.T) *shardtest.Instance {
 		return instance(t, testOptions(cockroachDatabase(t, url)), &testClock{}, nil)

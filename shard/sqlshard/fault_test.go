@@ -220,6 +220,13 @@ func (c *cutter) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return &cutConn{Conn: conn, cutter: c}, nil
 }
 
+// arm sets the next cut: at which write, 0 for none, and whether the server gets it.
+func (c *cutter) arm(at int, deliver bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at, c.deliver = at, deliver
+}
+
 type cutConn struct {
 	net.Conn
 	cutter *cutter
@@ -268,9 +275,7 @@ func TestUnheardCommitsAreLookedUp(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c.mu.Lock()
-		c.at = 2
-		c.mu.Unlock()
+		c.arm(2, deliver)
 		if err := s.claim(3); err != nil {
 			t.Errorf("delivered %v: Apply: %v", deliver, err)
 		}
@@ -304,9 +309,7 @@ func TestAnUnknownCommitIsLookedUpBeforeTheLaneGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c.mu.Lock()
-	c.at = 2
-	c.mu.Unlock()
+	c.arm(2, true)
 	if err := s.claim(3); fault.KindOf(err) != fault.OutcomeUnknown {
 		t.Fatalf("Apply: %v, want %s", err, fault.OutcomeUnknown)
 	}

@@ -1,0 +1,175 @@
+package sqlshard
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"cellgate/shard"
+	"cellgate/shard/shardtest"
+)
+
+// writePlans makes TestPlans write what it compares with.
+const writePlans = "CELLGATE_WRITE_PLANS"
+
+// documented is the server whose plans docs/shard.md has: others word them differently.
+const documented = "PostgreSQL 15"
+
+// hot are the statements that run for every transaction, or often, with what they are
+// asked in the measured database.
+func hot() []struct {
+	name, sql string
+	args      []any
+} {
+	keys := []string{keyOf(shardtest.ClaimID(1)), keyOf(shardtest.ClaimID(2))}
+	consumers := []string{shardtest.ConsumerID(1), shardtest.ConsumerID(2)}
+	hosts := []string{shardtest.HostID(1001), shardtest.HostID(1002)}
+	groups := []string{shardtest.GroupID(1)}
+	slot := []string{"1", "2"}
+	at := []int64{1, 2}
+	return []struct {
+		name, sql string
+		args      []any
+	}{
+		{"lock the lane", lockLane, []any{"r", 1}},
+		{"lock hosts", lockHosts, []any{hosts}},
+		{"lock consumers", lockConsumers, []any{consumers}},
+		{"lock groups", lockGroups, []any{groups}},
+		{"lock pins", lockPins, []any{groups}},
+		{"claims by id", readClaims, []any{keys}},
+		{"live claims of consumers", readClaimsOfConsumers, []any{consumers}},
+		{"claims transferred from consumers", readTransfers, []any{consumers}},
+		{"members of groups", readMembers, []any{groups}},
+		{"live claims on hosts", readClaimsOfHosts, []any{hosts}},
+		{"a host: its row", readHosts, []any{hosts}},
+		{"a host: its inventories", readInventories, []any{hosts}},
+		{"write what is in use", putHostUsages, []any{hosts, at, at, at, at, slot}},
+		{"new consumers", insertConsumers, []any{consumers, slot, slot}},
+		{"a consumer's next claim", putConsumers, []any{consumers}},
+		{"a lease ends", deleteLeases, []any{slot, at, keys}},
+		{"the lane's position", putLane, []any{"r", 1, 2}},
+		{"leases that are over (Due)", dueLeases, []any{"1", int64(1) << 62, 100}},
+		{"the journal (Tail)", readEntries, []any{"r", 1, 0, 100, 10}},
+		{"claims of a project (FindClaims)", findKeys, []any{"1", "2", false, "project-1", 100}},
+		{"claims on a host (FindClaims)", findByHost, []any{hosts[0]}},
+		{"the newest decisions (FindDecisions)", newestDecisions, []any{"1", "2", false, 64}},
+		{"decisions of an instance (FindDecisions)", newestNamed, []any{"1", "2", 64, named(byInstance, "x")}},
+		{"old tombstones (Trim)", oldTombstones, []any{"1", int64(1) << 62}},
+		{"old entries (Trim)", oldEntries, []any{"r", 1, 0}},
+	}
+}
+
+// TestPlans asks PostgreSQL how it runs the statements, over 300 hosts with 6,000
+// claims and the settings of the store's sessions: none reads a table whole, and
+// docs/shard.md says what they do.
+func TestPlans(t *testing.T) {
+	s := newStand(t, testOptions(newDatabase(t)))
+	var ops []shard.Op
+	for n := range 300 {
+		ops = append(ops, shard.Op{PutHost: shardtest.BigHost(1000 + n)})
+	}
+	for n := range 6000 {
+		ops = append(ops, shardtest.BigClaim(n, 1000+n%300))
+	}
+	for len(ops) > 0 {
+		n := min(len(ops), 2500)
+		if err := s.apply(ops[:n]...); err != nil {
+			t.Fatal(err)
+		}
+		ops = ops[n:]
+	}
+	c, err := s.acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Release()
+	if _, err := c.Exec(t.Context(), "ANALYZE"); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, q := range hot() {
+		plan := planOf(t, c.Conn(), q.sql, q.args)
+		if strings.Contains(plan, "Seq Scan") {
+			t.Errorf("%s reads a table whole:\n%s", q.name, plan)
+		}
+		fmt.Fprintf(&b, "**%s**\n\n```\n%s```\n\n", q.name, plan)
+	}
+	if !strings.HasPrefix(s.version, documented) {
+		t.Logf("the plans of %s are not compared with docs/shard.md, which has those of %s", s.version, documented)
+		return
+	}
+	compareDocs(t, "plans", b.String())
+}
+
+func planOf(t *testing.T, c *pgx.Conn, sql string, args []any) string {
+	t.Helper()
+	tx, err := c.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	rows, err := tx.Query(t.Context(), "EXPLAIN (COSTS OFF) "+sql, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	// The names of the test's rows say nothing.
+	text := strings.Join(lines, "\n") + "\n"
+	for strings.Contains(text, "'{") {
+		before, rest, _ := strings.Cut(text, "'{")
+		_, after, _ := strings.Cut(rest, "}'")
+		text = before + "…" + after
+	}
+	return text
+}
+
+// TestTablesAreDocumented: docs/shard.md has the tables as the migrations make them.
+func TestTablesAreDocumented(t *testing.T) {
+	all, err := migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, m := range all {
+		text, err := migrationFiles.ReadFile(fmt.Sprintf("migrations/%04d_%s.sql", m.version, m.name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "```sql\n%s```\n\n", strings.ReplaceAll(strings.ReplaceAll(string(text), "{{key}}", "text"), " IF NOT EXISTS", ""))
+	}
+	compareDocs(t, "tables", b.String())
+}
+
+// compareDocs compares a part of docs/shard.md, or writes it.
+func compareDocs(t *testing.T, part, want string) {
+	t.Helper()
+	path := filepath.Join("..", "..", "docs", "shard.md")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := "<!-- "+part+": written by make shard-doc -->\n\n", "<!-- end of "+part+" -->\n"
+	before, rest, ok := strings.Cut(string(b), begin)
+	got, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no part %s", path, part)
+	}
+	if got == want {
+		return
+	}
+	if os.Getenv(writePlans) == "" {
+		t.Errorf("the %s of %s are not those of the program: make shard-doc writes them", part, path)
+		return
+	}
+	if err := os.WriteFile(path, []byte(before+begin+want+end+after), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
