@@ -117,7 +117,7 @@ func rowClaim(m *storagev1.Claim) (*shard.Claim, error) {
 		c.Group = &shard.Group{UUID: g.Uuid, Policy: g.Policy, MaxPerHost: g.MaxPerHost, Members: g.Members}
 	}
 	if g := m.Guest; g != nil {
-		c.Guest = &shard.Guest{FlavorID: g.FlavorId, Image: g.Image, Hardware: g.Hardware}
+		c.Guest = rowGuest(g)
 	}
 	return c, nil
 }
@@ -176,4 +176,20 @@ func Entry(b []byte) (at time.Time, changes []shard.Change, err error) {
 		}
 	}
 	return Instant(m.At), changes, nil
+}
+
+// DecodeGuest reads what EncodeGuest wrote.
+func DecodeGuest(b []byte) (*shard.Guest, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	m := &storagev1.Guest{}
+	if err := proto.Unmarshal(b, m); err != nil {
+		return nil, err
+	}
+	return rowGuest(m), nil
+}
+
+func rowGuest(m *storagev1.Guest) *shard.Guest {
+	return &shard.Guest{FlavorID: m.FlavorId, Image: m.Image, Hardware: m.Hardware}
 }

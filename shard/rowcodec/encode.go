@@ -129,9 +129,7 @@ func claimRow(c *shard.Claim) *storagev1.Claim {
 	if g := c.Group; g != nil {
 		m.Group = &storagev1.Group{Uuid: g.UUID, Policy: g.Policy, MaxPerHost: g.MaxPerHost, Members: g.Members}
 	}
-	if g := c.Guest; g != nil {
-		m.Guest = &storagev1.Guest{FlavorId: g.FlavorID, Image: g.Image, Hardware: g.Hardware}
-	}
+	m.Guest = guestRow(c.Guest)
 	return m
 }
 
@@ -141,4 +139,21 @@ func pinRow(p *shard.Pin) *storagev1.Pin {
 		m.Holders = append(m.Holders, &storagev1.Holder{ClaimId: h.ClaimID, ExpiresAt: Nanos(h.ExpiresAt)})
 	}
 	return m
+}
+
+// EncodeGuest gives a claim's guest; empty for nil.
+func EncodeGuest(g *shard.Guest) []byte {
+	if g == nil {
+		return nil
+	}
+	// Marshalling fails only on invalid UTF-8, which the rules refuse.
+	b, _ := proto.Marshal(guestRow(g))
+	return b
+}
+
+func guestRow(g *shard.Guest) *storagev1.Guest {
+	if g == nil {
+		return nil
+	}
+	return &storagev1.Guest{FlavorId: g.FlavorID, Image: g.Image, Hardware: g.Hardware}
 }

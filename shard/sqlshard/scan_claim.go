@@ -16,13 +16,14 @@ func scanClaims(rows pgx.Rows, take func(*shard.Claim)) error {
 		claim                     shard.Claim
 		group                     shard.Group
 		expires, created, updated int64
+		guest                     []byte
 	}
 	c, g := &r.claim, &r.group
 	_, err := pgx.ForEachRow(rows, []any{
 		&r.key, &c.ConsumerUUID, &r.state, &c.HostUUID, &c.ServiceHost, &r.held, &c.ProjectID, &c.UserID,
 		&c.RequestID, &c.Fingerprint, &c.DecisionID, &c.InstanceIndex, &c.Answer,
 		&g.UUID, &g.Policy, &g.MaxPerHost, &r.members,
-		&c.Moves, &c.MovesCell, &c.TransferredFrom, &c.Attempt, &c.Adopted, &r.expires, &r.created, &r.updated,
+		&c.Moves, &c.MovesCell, &c.TransferredFrom, &c.Attempt, &c.Adopted, &r.expires, &r.created, &r.updated, &r.guest,
 	}, func() error {
 		one := r.claim
 		one.ClaimID, one.State = idOf(r.key), shard.ClaimState(r.state)
@@ -30,6 +31,9 @@ func scanClaims(rows pgx.Rows, take func(*shard.Claim)) error {
 		var err error
 		if one.Allocations, err = textAllocations(r.held); err != nil {
 			return err
+		}
+		if one.Guest, err = rowcodec.DecodeGuest(r.guest); err != nil {
+			return damaged("the guest of claim %s cannot be read: %v", one.ClaimID, err)
 		}
 		if g.UUID != "" {
 			group := *g
