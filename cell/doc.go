@@ -24,6 +24,9 @@
 //     registrations while claims wait.
 //   - A version named in a proposal answers for PinFor; after that, or in another
 //     life of the replica, it is GONE.
+//   - A replica proposes from a table that is at most maxBehind (2 s) behind what other
+//     replicas did: one that stood still reads the journal first (follow.go), and does
+//     not take its hosts for silent (liveness.go). One whose lane was fenced ends.
 //   - A lease ends once, in store time (shard.Due, Expire).
 //   - Nothing is lost by a restart: everything but liveness is in the shard (I8).
 package cell

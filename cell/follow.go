@@ -11,8 +11,14 @@ import (
 	"cellgate/shard"
 )
 
-// tailLimit is how many journal entries are read at once.
-const tailLimit = 1024
+const (
+	// tailLimit is how many journal entries are read at once.
+	tailLimit = 1024
+	// maxBehind is how old the table may be, as to other lanes, to propose from.
+	// It is many times Config.TailEvery: only a replica that stood still, or whose
+	// store does, is so far behind.
+	maxBehind = 2 * time.Second
+)
 
 // follower brings the journal's entries into the table: other lanes' by reading
 // it, its own lane's when a transaction's fate was not known.
@@ -31,14 +37,18 @@ type follower struct {
 	own    shard.LaneID
 	cursor shard.Cursor
 	ahead  map[uint64]struct{}
-	// atEnd is when the journal was last read to its end.
+	// atEnd is when the last reading of the journal to its end began.
 	atEnd time.Time
+	// reading ends with the reading under way, or the next one; failed is why the
+	// last one did not come to the journal's end, nil when it did.
+	reading chan struct{}
+	failed  error
 }
 
 func newFollower(store shard.Store, every time.Duration, r *rows, show func(feed), log *slog.Logger) *follower {
 	return &follower{
 		store: store, every: every, rows: r, show: show, log: log,
-		hurry: make(chan struct{}, 1), ahead: map[uint64]struct{}{},
+		hurry: make(chan struct{}, 1), ahead: map[uint64]struct{}{}, reading: make(chan struct{}),
 	}
 }
 
@@ -126,6 +136,7 @@ func (f *follower) run(ctx context.Context) error {
 		case <-tick.C:
 		case <-f.hurry:
 		}
+		began := time.Now()
 		err := f.read(ctx)
 		if fault.KindOf(err) == fault.Gone {
 			f.log.Warn("the journal was trimmed before it was read; loading the shard again")
@@ -134,6 +145,7 @@ func (f *follower) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		f.ended(began, err)
 		if err != nil && !failing {
 			f.log.Warn("the journal could not be read", "err", err)
 		}
@@ -160,11 +172,45 @@ func (f *follower) read(ctx context.Context) error {
 		}
 		f.moved(to)
 		if len(entries) < tailLimit {
-			f.show(feed{shown: f.rows.caughtUp})
-			f.mu.Lock()
-			f.atEnd = time.Now()
-			f.mu.Unlock()
+			shown := make(chan struct{})
+			f.show(feed{shown: func() { f.rows.caughtUp(); close(shown) }})
+			<-shown
 			return nil
+		}
+	}
+}
+
+// ended notes how a reading that began at a time went, for those who wait for it.
+func (f *follower) ended(began time.Time, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failed = err; err == nil {
+		f.atEnd = began
+	}
+	close(f.reading)
+	f.reading = make(chan struct{})
+}
+
+// caughtUp waits until the table is not older than maxBehind, as to other lanes. A
+// replica that stood still, stopped by its machine or its store, would answer from
+// what was then, and say that a cell is full which is not. It fails when the journal
+// cannot be read.
+func (f *follower) caughtUp(ctx context.Context) error {
+	for asked := false; ; asked = true {
+		f.mu.Lock()
+		behind, reading, failed := time.Since(f.atEnd), f.reading, f.failed
+		f.mu.Unlock()
+		switch {
+		case behind <= maxBehind:
+			return nil
+		case asked && failed != nil:
+			return fault.Wrap(fault.CellUnavailable, failed, "the replica is %v behind its shard, whose journal cannot be read", behind.Round(time.Millisecond))
+		}
+		f.now()
+		select {
+		case <-reading:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }

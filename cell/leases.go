@@ -113,7 +113,7 @@ func (k *keeper) repeat(ctx context.Context, every time.Duration, failure string
 		if ctx.Err() != nil {
 			return nil
 		}
-		if errors.Is(err, shard.ErrBroken) {
+		if errors.Is(err, shard.ErrBroken) || errors.Is(err, shard.ErrFenced) {
 			return err
 		}
 		if err != nil && (!failing || fault.KindOf(err) == fault.Internal) {

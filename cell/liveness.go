@@ -8,7 +8,8 @@ import (
 
 // liveness knows when each host was last heard, and so which are down. A host
 // that was never heard in this life of the replica counts from when the replica
-// first knew of it.
+// first knew of it. Time in which the replica itself did not run is no silence of
+// its hosts: what they said meanwhile may wait to be read.
 type liveness struct {
 	downAfter time.Duration
 	now       func() time.Time
@@ -78,6 +79,25 @@ func (l *liveness) lastSeen(host string) (at time.Time, up bool) {
 	return at, !s.down
 }
 
+// interval is how often check is to run.
+func (l *liveness) interval() time.Duration { return max(l.downAfter/20, time.Millisecond) }
+
+// stalls is how many intervals check may be late before the replica, and not its
+// hosts, is what stood still.
+const stalls = 4
+
+// excuse gives all hosts a time again in which the replica did not run.
+func (l *liveness) excuse(stood time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	for _, s := range l.hosts {
+		if s.at = s.at.Add(stood); s.at.After(now) {
+			s.at = now
+		}
+	}
+}
+
 // check marks the hosts that were silent for too long.
 func (l *liveness) check() {
 	l.mu.Lock()
@@ -130,13 +150,19 @@ func (l *liveness) downHosts() (down map[string]struct{}, known int) {
 // run checks until ctx ends, twenty times in the time a host may be silent, and
 // calls after each time.
 func (l *liveness) run(ctx context.Context, after func(context.Context)) error {
-	tick := time.NewTicker(max(l.downAfter/20, time.Millisecond))
+	tick := time.NewTicker(l.interval())
 	defer tick.Stop()
+	last := l.now()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			now := l.now()
+			if late := now.Sub(last) - l.interval(); late > stalls*l.interval() {
+				l.excuse(late)
+			}
+			last = now
 			l.check()
 			after(ctx)
 		}

@@ -124,7 +124,7 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 	case err != nil:
 		p.log.Warn("a transaction failed", "ops", len(ops), "err", err)
 		p.settle(batch, func(int) answer { return answer{err: err} }, nil)
-		if errors.Is(err, shard.ErrBroken) {
+		if errors.Is(err, shard.ErrBroken) || errors.Is(err, shard.ErrFenced) {
 			return err
 		}
 		if fault.KindOf(err) == fault.OutcomeUnknown {

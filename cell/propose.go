@@ -23,6 +23,9 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 	if err := s.placing(); err != nil {
 		return nil, err
 	}
+	if err := s.follower.caughtUp(ctx); err != nil {
+		return nil, err
+	}
 	newest, name := s.versions.newest()
 	queries := req.GetQueries()
 	s.tel.Asked(len(queries))

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -66,6 +67,7 @@ func TestAReplicaThatDoesNotAdmitTheGatewayIsPassedOver(t *testing.T) {
 			t.Errorf("%d warnings, want one:\n%s", n, &text)
 		}
 		w.cells[0].hook(nil, nil)
+		time.Sleep(2 * summaryEvery) // virtual
 		w.choose(ask(2, 1))
 		if n := logged(`msg="a cell admits this gateway again" cell=cell1 replica=cell1`); n != 1 {
 			t.Errorf("%d times admitted again:\n%s", n, &text)

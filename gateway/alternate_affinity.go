@@ -100,7 +100,7 @@ func (g *Gateway) otherMembers(ctx context.Context, h claimIn) ([]string, error)
 			continue
 		}
 		all.Go(func() {
-			p, err := c.propose(ctx, share(ctx, g.cfg.ProposeBudget), query)
+			p, _, err := c.propose(ctx, share(ctx, g.cfg.ProposeBudget), query, nil)
 			lock.Lock()
 			defer lock.Unlock()
 			if err != nil {

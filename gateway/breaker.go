@@ -231,6 +231,14 @@ func (b *breaker) refuses() error {
 	return nil
 }
 
+// inDoubt reports whether a user's call had better go to another replica: the
+// breaker is not closed, or nothing was served since a call failed or was given up.
+func (b *breaker) inDoubt() bool {
+	b.mu.Lock()
+	defer b.unlock()
+	return b.uneasy || b.steps.State() != gobreaker.StateClosed
+}
+
 // while makes a context that ends when the breaker opens, too.
 func (p *pass) while(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)

@@ -18,7 +18,7 @@ import (
 // concurrent use.
 type cell struct {
 	cfg CellConfig
-	// replicas in the order to prefer them.
+	// replicas in the order to prefer them where nothing else says; see inOrder.
 	replicas []*replica
 	// proposeBudget and claimBudget are what a replica is given when the caller's
 	// deadline does not say less.
@@ -68,7 +68,14 @@ func (c *cell) uuid() string {
 func call[Req, Resp any](ctx context.Context, c *cell, budget time.Duration, req *Req,
 	method func(cellv1.CellSchedulerClient, context.Context, *Req, ...grpc.CallOption) (*Resp, error),
 ) (*Resp, error) {
-	a := attempt{budget: budget, fair: c.claimBudget, again: repeatable(req), read: reads(req), kind: kindOf(req)}
+	return callFor(ctx, c, "", budget, req, method)
+}
+
+// callFor is call at the replicas in their order for a key; see inOrder.
+func callFor[Req, Resp any](ctx context.Context, c *cell, key string, budget time.Duration, req *Req,
+	method func(cellv1.CellSchedulerClient, context.Context, *Req, ...grpc.CallOption) (*Resp, error),
+) (*Resp, error) {
+	a := attempt{budget: budget, fair: c.claimBudget, again: repeatable(req), read: reads(req), kind: kindOf(req), order: c.inOrder(key)}
 	return try(ctx, c, a, func(ctx context.Context, r *replica, p *pass) (*Resp, error) {
 		if a.read {
 			var end func()

@@ -33,6 +33,12 @@ type made struct {
 	sent    bool
 }
 
+// lane is where orders go together: a cell, and of it the owner of their hosts.
+type lane struct {
+	cell  int
+	owner *replica
+}
+
 // orders mints a claim for each pick. The answer that a repeated request will
 // get is part of it.
 func (s *selecting) orders(m *merged, pending []int) []order {
@@ -81,8 +87,8 @@ func (s *selecting) claimGroup() *cellv1.ClaimGroup {
 
 // claim makes the claims, all cells at once. What was claimed gets its place;
 // what was refused stays pending; what may have been claimed in a cell that did
-// not answer is released in the background and stays pending, the cell lost. An
-// error ends the request.
+// not answer is released and stays pending. Such a cell is lost, unless another of
+// its replicas did the release. An error ends the request.
 func (s *selecting) claim(ctx context.Context, orders []order) error {
 	if !s.claims() {
 		for _, o := range orders {
@@ -98,7 +104,7 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 	}
 	results := s.send(ctx, orders)
 	over := ctx.Err() != nil
-	doubtful := map[int][]*cellv1.ClaimRef{}
+	doubtful, unheard := map[int][]*cellv1.ClaimRef{}, map[int]error{}
 	var unpin []string
 	var bad error
 	for i, o := range orders {
@@ -110,7 +116,7 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.InvalidRequest:
 			bad = fault.New(fault.Internal, "cell %s refused claim %s: %s", s.g.cells[o.cell].cfg.Name, o.claim.GetClaimId(), r.refusal.GetMessage())
 		case r.err != nil:
-			s.lose(ctx, o.cell, r.err)
+			unheard[o.cell] = r.err
 			if r.sent {
 				doubtful[o.cell] = append(doubtful[o.cell], &cellv1.ClaimRef{
 					ClaimId: o.claim.GetClaimId(), ConsumerUuid: o.claim.GetConsumerUuid(), Attempt: o.claim.GetAttempt(),
@@ -123,7 +129,12 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 		unpin = append(unpin, o.claim.GetClaimId())
 	}
 	for cell, refs := range doubtful {
-		s.doubt(ctx, cell, refs, over)
+		if d := s.doubt(ctx, cell, refs, over); !over && s.chance(ctx, d) {
+			delete(unheard, cell)
+		}
+	}
+	for cell, err := range unheard {
+		s.lose(ctx, cell, err)
 	}
 	if s.g.hardAffinity(s.request) {
 		s.unpinLater(ctx, unpin)
@@ -134,27 +145,28 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 	return bad
 }
 
-// send sends the orders, each to its cell, in their order within a cell, and
+// send sends the orders, each to the owner of its host, in their order there, and
 // gives what became of them in the order of orders.
 func (s *selecting) send(ctx context.Context, orders []order) []made {
 	ctx, step := s.g.tel.Stage(ctx, telemetry.StageClaim)
 	defer step.End(nil)
 	results := make([]made, len(orders))
-	byCell := map[int][]int{}
+	byLane := map[lane][]int{}
 	for i, o := range orders {
-		byCell[o.cell] = append(byCell[o.cell], i)
+		l := lane{o.cell, s.g.cells[o.cell].inOrder(o.claim.GetHostUuid())[0]}
+		byLane[l] = append(byLane[l], i)
 	}
 	budget := share(ctx, s.g.cfg.ClaimBudget)
 	bounded, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
 	var all sync.WaitGroup
-	for cell, indices := range byCell {
+	for l, indices := range byLane {
 		all.Go(func() {
 			ops := make([]*cellv1.ClaimOp, len(indices))
 			for k, i := range indices {
 				ops[k] = &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Claim{Claim: orders[i].claim}}
 			}
-			outcomes, sent, err := s.batch(ctx, bounded, cell, budget, ops)
+			outcomes, sent, err := s.batch(ctx, bounded, l.cell, budget, ops)
 			for k, i := range indices {
 				if k >= len(outcomes) {
 					results[i] = made{err: err, sent: k < sent}
@@ -165,6 +177,13 @@ func (s *selecting) send(ctx context.Context, orders []order) []made {
 		})
 	}
 	all.Wait()
+	for l, indices := range byLane {
+		for _, i := range indices {
+			if results[i].refusal != nil {
+				s.via[l.cell] = l.owner
+			}
+		}
+	}
 	return results
 }
 

@@ -39,7 +39,7 @@ func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement 
 			continue
 		}
 		all.Go(func() {
-			p, err := c.propose(ctx, budget, query)
+			p, _, err := c.propose(ctx, budget, query, nil)
 			if err != nil {
 				s.g.log.DebugContext(ctx, "a cell was not asked for earlier claims", "cell", c.cfg.Name, "error", err)
 				return

@@ -52,7 +52,8 @@ type CellConfig struct {
 	// used. An empty UUID is learned from the cell.
 	Name string
 	UUID string
-	// Replicas are addresses, host:port, in the order to prefer them.
+	// Replicas are addresses, host:port. Claims go to the owner of their host among
+	// them, proposals to any; what has no owner goes to the first that is not in doubt.
 	Replicas []string
 	// Disabled: nothing new is placed there. Its claims and hosts are still
 	// read, confirmed and released.

@@ -96,6 +96,7 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 				continue
 			}
 			s.answered[m.cells[k]] = true
+			s.via[m.cells[k]] = got.by
 			if pin {
 				versions[k] = got.proposal.GetTableVersion()
 			}
@@ -139,7 +140,8 @@ func (s *selecting) round(ctx context.Context, n int, cells []int, asks []schedu
 	var all sync.WaitGroup
 	for i, a := range asks {
 		all.Go(func() {
-			got[i].proposal, got[i].err = s.g.cells[cells[a.Cell]].propose(ctx, budget, queries[i])
+			cell := cells[a.Cell]
+			got[i].proposal, got[i].by, got[i].err = s.g.cells[cell].propose(ctx, budget, queries[i], s.askFirst(cell))
 		})
 	}
 	all.Wait()

@@ -21,14 +21,14 @@ const (
 )
 
 // operate sends operations to the cell, in order, in as many batches as they
-// need. It gives the outcomes of the batches that were answered; when those are
+// need: to the owner of the host that the first of a batch names. It gives the outcomes of the batches that were answered; when those are
 // not all, err says why, and the operations from len(outcomes) up to sent have
 // an unknown outcome while those from sent on were never sent.
 func (c *cell) operate(ctx context.Context, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
 	for len(outcomes) < len(ops) {
 		batch := firstBatch(ops[len(outcomes):])
 		sent = len(outcomes) + len(batch)
-		resp, err := call(ctx, c, budget, &cellv1.ClaimBatchRequest{Ops: batch}, cellv1.CellSchedulerClient.ClaimBatch)
+		resp, err := callFor(ctx, c, hostOf(batch[0]), budget, &cellv1.ClaimBatchRequest{Ops: batch}, cellv1.CellSchedulerClient.ClaimBatch)
 		if errors.Is(err, errNotSent) {
 			return outcomes, len(outcomes), err
 		}
@@ -41,6 +41,11 @@ func (c *cell) operate(ctx context.Context, budget time.Duration, ops []*cellv1.
 		outcomes = append(outcomes, resp.GetOutcomes()...)
 	}
 	return outcomes, sent, nil
+}
+
+// hostOf gives the uuid of the host that an operation names; "" when it names none.
+func hostOf(op *cellv1.ClaimOp) string {
+	return cmp.Or(op.GetClaim().GetHostUuid(), op.GetSwap().GetHostUuid())
 }
 
 func firstBatch(ops []*cellv1.ClaimOp) []*cellv1.ClaimOp {

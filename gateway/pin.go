@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"hash/fnv"
 	"slices"
 	"time"
 
@@ -44,13 +43,8 @@ func rendezvous(key string, cells []*cell) *cell {
 	var best *cell
 	var most uint64
 	for _, c := range cells {
-		h := fnv.New64a()
-		h.Write([]byte(key))
-		h.Write([]byte{0})
-		h.Write([]byte(c.cfg.Name))
-		// FNV's high bits hardly depend on the last bytes; Tie mixes them.
-		if score := schedule.Tie(0, h.Sum64()); best == nil || score > most {
-			best, most = c, score
+		if s := score(key, c.cfg.Name); best == nil || s > most {
+			best, most = c, s
 		}
 	}
 	return best

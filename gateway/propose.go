@@ -65,6 +65,7 @@ type asking struct {
 
 type proposed struct {
 	proposal *cellv1.Proposal
+	by       *replica
 	err      error
 }
 
@@ -74,19 +75,23 @@ type proposed struct {
 // The breaker counts queries, not the batches they go in: when a replica hangs,
 // what waited for it in the queue failed too. When it answered others meanwhile it
 // is busy, and not to blame.
-func (c *cell) propose(ctx context.Context, budget time.Duration, q *cellv1.Query) (answer *cellv1.Proposal, err error) {
+//
+// The replicas are asked in order, nil for any; by is the one that answered.
+func (c *cell) propose(ctx context.Context, budget time.Duration, q *cellv1.Query, order []*replica) (answer *cellv1.Proposal, by *replica, err error) {
 	ctx, span := c.tel.Span(ctx, telemetry.SpanAsk)
 	defer func() { span.End(err) }()
-	p, err := try(ctx, c, attempt{budget: budget, fair: c.proposeBudget, again: true, read: true}, func(ctx context.Context, r *replica, p *pass) (*cellv1.Proposal, error) {
-		return r.proposer.propose(ctx, p.closed, q)
+	a := attempt{budget: budget, fair: c.proposeBudget, again: true, read: true, order: order}
+	got, err := try(ctx, c, a, func(ctx context.Context, r *replica, p *pass) (proposed, error) {
+		answer, err := r.proposer.propose(ctx, p.closed, q)
+		return proposed{proposal: answer, by: r}, err
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if f := p.GetFailure(); f != nil {
-		return nil, refusedBy(f.GetReason(), f.GetMessage())
+	if f := got.proposal.GetFailure(); f != nil {
+		return nil, got.by, refusedBy(f.GetReason(), f.GetMessage())
 	}
-	return p, nil
+	return got.proposal, got.by, nil
 }
 
 // propose queues a query and waits until it is answered, ctx ends or the breaker

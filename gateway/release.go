@@ -18,8 +18,12 @@ const releaseBudget = 2 * time.Second
 // A release that the cell took is final: the claim, if it comes later, is
 // refused.
 type doubt struct {
-	cell     int
-	released <-chan error
+	cell int
+	// released is closed once it is known what became of the release: gone are the
+	// claims that are not there and cannot come any more, err is why one may be.
+	released chan struct{}
+	gone     []string
+	err      error
 }
 
 // background runs a task that the request does not wait for: with the request's
@@ -34,19 +38,45 @@ func (g *Gateway) background(ctx context.Context, task func(context.Context)) {
 
 // doubt starts the release of a cell's claims whose outcome is unknown. unpin: their
 // holds of the group's pin end with them, not before, for a later call may keep one.
-func (s *selecting) doubt(ctx context.Context, cell int, refs []*cellv1.ClaimRef, unpin bool) {
-	released := make(chan error, 1)
+func (s *selecting) doubt(ctx context.Context, cell int, refs []*cellv1.ClaimRef, unpin bool) *doubt {
+	d := &doubt{cell: cell, released: make(chan struct{})}
 	s.g.cells[cell].tel.Doubted(len(refs))
-	s.doubts = append(s.doubts, doubt{cell: cell, released: released})
+	s.doubts = append(s.doubts, d)
 	g, group := s.g, ""
 	if unpin {
 		group = s.pinnedGroup()
 	}
 	g.background(ctx, func(ctx context.Context) {
-		gone, err := g.release(ctx, g.cells[cell], refs)
-		released <- err
-		g.unpinIn(ctx, group, gone)
+		d.gone, d.err = g.release(ctx, g.cells[cell], refs)
+		close(d.released)
+		g.unpinIn(ctx, group, d.gone)
 	})
+	return d
+}
+
+// chance reports whether the request may go on in a cell that has other replicas
+// than the one that did not answer a claim: once the release was done by one of
+// them, so that the claim is not there and cannot come any more.
+func (s *selecting) chance(ctx context.Context, d *doubt) bool {
+	if s.chances[d.cell]+1 >= len(s.g.cells[d.cell].replicas) {
+		return false
+	}
+	select {
+	case <-d.released:
+	case <-ctx.Done():
+		return false
+	}
+	if d.err != nil {
+		return false
+	}
+	if s.gone == nil {
+		s.gone = map[string]bool{}
+	}
+	for _, id := range d.gone {
+		s.gone[id] = true
+	}
+	s.chances[d.cell]++
+	return true
 }
 
 // stillUnknown names the cells that may hold a claim of this request after all.
@@ -55,8 +85,8 @@ func (s *selecting) stillUnknown(ctx context.Context) []string {
 	unknown := map[int]bool{}
 	for _, d := range s.doubts {
 		select {
-		case err := <-d.released:
-			if err != nil {
+		case <-d.released:
+			if d.err != nil {
 				unknown[d.cell] = true
 			}
 		case <-ctx.Done():

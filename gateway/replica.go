@@ -94,12 +94,12 @@ func (c *cell) unusable() error {
 	return c.none(reasons)
 }
 
-// enter lets a user's call in at the first replica that may be asked, from index
-// from on.
-func (c *cell) enter(k callKind, from int) (int, *pass, error) {
+// enterOne lets a user's call in at the first of the cell's replicas that may be
+// asked, from index from of order on.
+func (c *cell) enterOne(order []*replica, k callKind, from int) (int, *pass, error) {
 	var reasons []error
-	for i := from; i < len(c.replicas); i++ {
-		p, err := c.replicas[i].enter(k)
+	for i := from; i < len(order); i++ {
+		p, err := order[i].enter(k)
 		if err == nil {
 			return i, p, nil
 		}
@@ -130,9 +130,24 @@ type attempt struct {
 	// read: it changes nothing, so nobody waits for it when the breaker opens.
 	read bool
 	kind callKind
+	// order is in which the replicas are asked; nil for none in particular.
+	order []*replica
 }
 
-// try does a call at the first replica that may be asked. Whose fault a failure
+// try does a call at the first replica that may be asked, or, when that takes half
+// of the budget and the call may be repeated, at the next one too: see hedge.go.
+func try[T any](ctx context.Context, c *cell, a attempt, once func(context.Context, *replica, *pass) (T, error)) (T, error) {
+	c.retries.earn()
+	if a.order == nil {
+		a.order = c.inOrder("")
+	}
+	if !a.again || len(a.order) == 1 {
+		return tryInOrder(ctx, c, a, once)
+	}
+	return hedged(ctx, c, a, once)
+}
+
+// tryInOrder does a call at the first replica that may be asked. Whose fault a failure
 // is, is decided here, after the call:
 //
 //   - the caller's end, and a deadline of its own that is shorter than the budget,
@@ -142,15 +157,14 @@ type attempt struct {
 //   - what is left counts for the breaker, and goes to the next replica when the
 //     error table allows it, the call may be repeated, time is left and the retry
 //     budget has some left too.
-func try[T any](ctx context.Context, c *cell, a attempt, once func(context.Context, *replica, *pass) (T, error)) (T, error) {
+func tryInOrder[T any](ctx context.Context, c *cell, a attempt, once func(context.Context, *replica, *pass) (T, error)) (T, error) {
 	var none T
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, a.budget)
 	defer cancel()
-	c.retries.earn()
 	var failure error
 	for from := 0; ; {
-		i, p, err := c.enter(a.kind, from)
+		i, p, err := c.enterOne(a.order, a.kind, from)
 		if err != nil {
 			if failure != nil {
 				err = failure
@@ -164,7 +178,7 @@ func try[T any](ctx context.Context, c *cell, a attempt, once func(context.Conte
 		if until, ok := ctx.Deadline(); ok {
 			t.given = min(t.given, time.Until(until))
 		}
-		got, err := once(bounded, c.replicas[i], p)
+		got, err := once(bounded, a.order[i], p)
 		if err == nil {
 			p.leave(served, nil)
 			return got, nil
@@ -187,7 +201,7 @@ func try[T any](ctx context.Context, c *cell, a attempt, once func(context.Conte
 		// loads nobody by the next: that is no retry.
 		barred := errors.Is(err, errNotAdmitted)
 		again := barred || v == failed && a.again && rpc.MayRepeat(fault.KindOf(err))
-		if late || !again || from+1 >= len(c.replicas) || !barred && !c.retries.take() {
+		if late || !again || from+1 >= len(a.order) || !barred && !c.retries.take() {
 			return none, err
 		}
 		failure, from = err, i+1

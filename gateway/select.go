@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,7 +50,12 @@ type selecting struct {
 	lost  []error
 	// answered: the cell has answered something.
 	answered []bool
-	reports  []*cellgatev1.CellReport
+	// via is the replica to ask next: which answered last, and has the version of the
+	// table, or which refused a claim last, and has the newest rows. chances counts
+	// how often the request went on in the cell after a claim with an unknown outcome.
+	via     []*replica
+	chances []int
+	reports []*cellgatev1.CellReport
 
 	// losses counts the attempts at which some claim lost a race, restarts how
 	// often everything was given back to start over.
@@ -68,7 +74,7 @@ type selecting struct {
 	// By instance; nil where it has no place yet.
 	places []*place
 	// doubts are the claims whose outcome is unknown, being released.
-	doubts []doubt
+	doubts []*doubt
 }
 
 // place is where an instance went.
@@ -216,6 +222,7 @@ func (s *selecting) place(ctx context.Context) error {
 			s.decision = s.g.cells[m.cells[m.result.Picks[0].Cell]].cfg.Name + "." + s.g.newID()
 		}
 		lost := len(s.lostReasons())
+		chances := slices.Clone(s.chances)
 		if err := s.claim(ctx, s.orders(m, pending)); err != nil {
 			return err
 		}
@@ -225,8 +232,8 @@ func (s *selecting) place(ctx context.Context) error {
 		if len(s.pending()) == len(s.places) {
 			s.decision = "" // nothing has it, and the next pick may be in a cell that answers
 		}
-		if len(s.lostReasons()) > lost {
-			continue // each cell is lost once
+		if len(s.lostReasons()) > lost || !slices.Equal(s.chances, chances) {
+			continue // each cell is lost once, and has a chance for each of its other replicas
 		}
 		s.losses++
 		s.g.tel.RaceLost()

@@ -25,7 +25,7 @@ func (g *Gateway) newSelecting(req *cellgatev1.SelectDestinationsRequest) (*sele
 	n := len(g.cells)
 	s := &selecting{
 		g: g, req: req, exact: true, ttl: defaultTTL,
-		began: time.Now(), answered: make([]bool, n),
+		began: time.Now(), answered: make([]bool, n), via: make([]*replica, n), chances: make([]int, n),
 		lost: make([]error, n), skip: make([]string, n), final: make([]bool, n),
 	}
 	var err error

@@ -27,6 +27,10 @@ type Store interface {
 // cannot go on: it has to be opened again.
 var ErrBroken = errors.New("the store is broken")
 
+// ErrFenced is in the chain of the errors of a lane whose replica has begun a newer
+// life, which ended it: nothing can be written through it any more.
+var ErrFenced = errors.New("a newer life of the replica has fenced this one")
+
 // Reader reads rows outside of claims.
 type Reader interface {
 	// Load visits every host, every usage, every live claim and every pin, in

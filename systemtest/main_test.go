@@ -4,23 +4,34 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"cellgate/internal/pgtest"
 	"cellgate/shard"
 	"cellgate/shard/pebbleshard"
 )
 
 // TestMain has the store make what it keeps for the whole process before the first
 // bubble: what is made in one bubble cannot be used in the next.
+//
+// In a process that is to be a replica it is that.
 func TestMain(m *testing.M) {
+	if name, url, ok := strings.Cut(os.Getenv(replicaEnv), " "); ok {
+		if err := serveReplica(name, url); err != nil {
+			slog.Error("the replica ended", "error", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if err := keepOneDecision(); err != nil {
 		slog.Error("no store to test with", "error", err)
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(pgtest.Stop))
 }
 
 func keepOneDecision() error {

@@ -122,7 +122,7 @@ func (l *lane) check(found, fenced bool, last uint64, to *uint64) error {
 	case !found:
 		return damaged("lane %s/%d is not in its shard", l.id.Replica, l.id.Life)
 	case fenced:
-		return fault.New(fault.CellUnavailable, "replica %s has begun a newer life than %d, which ended this one", l.id.Replica, l.id.Life)
+		return fault.Wrap(fault.CellUnavailable, shard.ErrFenced, "replica %s has begun a newer life than %d, which ended this one", l.id.Replica, l.id.Life)
 	}
 	*to = last
 	return nil

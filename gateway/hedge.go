@@ -1,0 +1,66 @@
+package gateway
+
+import (
+	"context"
+	"time"
+)
+
+// hedged does a call that may be repeated at one replica, and after half of its
+// budget at the next one as well, without giving up the first: so a replica that
+// hangs costs half a budget, and one that is slow because all are is still waited
+// for. The answer is the first that comes; an error is given when both failed. The
+// second call is a retry, of the cell's retry budget.
+func hedged[T any](ctx context.Context, c *cell, a attempt, once func(context.Context, *replica, *pass) (T, error)) (T, error) {
+	type tried struct {
+		got T
+		err error
+	}
+	began := time.Now()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results := make(chan tried, 2)
+	// Each ends when its budget or ctx does.
+	start := func(a attempt) {
+		go func() {
+			got, err := tryInOrder(ctx, c, a, once)
+			results <- tried{got, err}
+		}()
+	}
+	start(a)
+	running := 1
+	half := time.NewTimer(a.budget / 2)
+	defer half.Stop()
+	var failure error
+	for {
+		select {
+		case r := <-results:
+			if r.err == nil {
+				return r.got, nil
+			}
+			if failure == nil {
+				failure = r.err
+			}
+			if running--; running == 0 {
+				return r.got, failure
+			}
+		case <-half.C:
+			rest := a
+			rest.order, rest.again = c.others(a.order), false
+			rest.budget = a.budget - time.Since(began)
+			if len(rest.order) > 0 && rest.budget > 0 && c.retries.take() {
+				start(rest)
+				running++
+			}
+		}
+	}
+}
+
+// others gives the replicas after the first one that may be asked now.
+func (c *cell) others(order []*replica) []*replica {
+	for i, r := range order {
+		if r.refuses() == nil {
+			return order[i+1:]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,259 @@
+package systemtest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/agent"
+	"cellgate/gateway"
+	"cellgate/internal/fault"
+	"cellgate/internal/pgtest"
+	"cellgate/internal/rpc"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
+	"cellgate/shard/sqlshard"
+)
+
+// oneCell is a gateway over one cell of several replicas, which are processes with one
+// PostgreSQL, and the simulated agents of its hosts, each with a stream to every replica.
+type oneCell struct {
+	t         *testing.T
+	url       string
+	replicas  []*replicaProcess
+	scheduler cellgatev1.SchedulerClient
+	next      atomic.Int64
+}
+
+func startOneCell(t *testing.T, replicas, hosts int) *oneCell {
+	t.Helper()
+	w := &oneCell{t: t, url: pgtest.Start(t).NewDatabase(t)}
+	var addrs []string
+	for n := range replicas {
+		r := startReplica(t, fmt.Sprintf("r%d", n+1), w.url)
+		w.replicas, addrs = append(w.replicas, r), append(addrs, r.addr)
+	}
+	log := slog.New(slog.DiscardHandler)
+	dial := func(target string) (*grpc.ClientConn, error) { return rpc.Dial(target) }
+	fleet, err := agent.NewFleet(agent.FleetConfig{Seed: 1, Hosts: hosts, Cell: "cell1", Replicas: addrs}, agent.FleetDeps{Dial: dial, Log: log})
+	must(t, err)
+	g, err := gateway.New(gateway.Config{
+		// Half of it, which is what a replica that hangs costs, is long on a busy machine.
+		ProposeBudget: 4 * time.Second, ClaimBudget: 2 * time.Second,
+		Cells: []gateway.CellConfig{{Name: "cell1", UUID: uuidOf(0xc, 1), Replicas: addrs}},
+	}, gateway.Deps{Log: log, Dial: dial})
+	must(t, err)
+	for _, part := range []struct {
+		run   func(context.Context) error
+		ready <-chan struct{}
+	}{{fleet.Run, fleet.Ready()}, {g.Run, g.Ready()}} {
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- part.run(ctx) }()
+		t.Cleanup(func() { cancel(); must(t, <-done) })
+		<-part.ready
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	server, served := rpc.NewServer(log), make(chan error, 1)
+	g.Register(server)
+	go func() { served <- server.Serve(l) }()
+	t.Cleanup(func() { server.Stop(); must(t, <-served) })
+	conn, err := rpc.Dial(l.Addr().String())
+	must(t, err)
+	t.Cleanup(func() { must(t, conn.Close()) })
+	w.scheduler = cellgatev1.NewSchedulerClient(conn)
+	return w
+}
+
+// place asks for one instance of some VCPU and gives the claim and how long it took.
+func (w *oneCell) place(vcpus int32) (claim string, took time.Duration, err error) {
+	n := int(w.next.Add(1))
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	began := time.Now()
+	resp, err := w.scheduler.SelectDestinations(ctx, &cellgatev1.SelectDestinationsRequest{
+		RequestId: fmt.Sprintf("request-%d", n), InstanceUuids: []string{uuidOf(0x1, n)}, ClaimTtl: durationpb.New(time.Hour),
+		Spec: &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: &cellgatev1.RequestSpec{
+			Flavor: &cellgatev1.Flavor{Vcpus: vcpus, MemoryMb: 64}, ProjectId: "p",
+		}},
+	})
+	if err != nil {
+		return "", time.Since(began), err
+	}
+	return resp.GetDestinations()[0].GetSelected().GetClaimId(), time.Since(began), nil
+}
+
+// check reads the database: every claim that was answered is there, no other of a
+// request is, and no host has more in use than it has.
+func (w *oneCell) check(answered map[string]bool) {
+	w.t.Helper()
+	s, err := sqlshard.Open(context.Background(), sqlshard.Options{Cell: "cell1", CellUUID: uuidOf(0xc, 1), URL: w.url, Log: slog.New(slog.DiscardHandler)})
+	must(w.t, err)
+	defer func() { must(w.t, s.Close()) }()
+	hosts, usages, live := map[string]*shard.Host{}, map[string]*shard.Usage{}, 0
+	_, err = s.Load(context.Background(), func(c shard.Change) error {
+		switch {
+		case c.Host != nil:
+			hosts[c.Host.UUID] = c.Host
+		case c.Usage != nil:
+			usages[c.Usage.HostUUID] = c.Usage
+		case c.Claim != nil && c.Claim.State.Live() && c.Claim.RequestID != "": // the others are of instances that hosts have
+			if live++; !answered[c.Claim.ClaimID] {
+				w.t.Errorf("claim %s was answered to nobody", c.Claim.ClaimID)
+			}
+		}
+		return nil
+	})
+	must(w.t, err)
+	if live != len(answered) {
+		w.t.Errorf("%d claims are live, %d were answered", live, len(answered))
+	}
+	for uuid, h := range hosts {
+		for _, p := range h.Providers {
+			for _, inv := range p.Inventories {
+				if used := usages[uuid].Of(p.UUID, inv.ResourceClass); used > inv.Capacity() {
+					w.t.Errorf("host %s: %d of %d %s are in use", h.ServiceHost, used, inv.Capacity(), inv.ResourceClass)
+				}
+			}
+		}
+	}
+}
+
+// load has callers place instances until stop is closed.
+func (w *oneCell) load(callers int, stop <-chan struct{}) (answered map[string]bool, longest time.Duration, failed []error) {
+	answered = map[string]bool{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				claim, took, err := w.place(1)
+				mu.Lock()
+				longest = max(longest, took)
+				if err == nil {
+					answered[claim] = true
+				} else {
+					failed = append(failed, err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return answered, longest, failed
+}
+
+// A replica that is frozen longer than its hosts may be silent, and one that is killed,
+// cost callers time and no answer; the frozen one does no harm when it wakes.
+func TestReplicasFrozenAndKilled(t *testing.T) {
+	freeze := 2 * downAfter
+	if os.Getenv("CELLGATE_LONG") != "" {
+		freeze = time.Minute
+	}
+	w := startOneCell(t, 3, 40)
+	stop := make(chan struct{})
+	type result struct {
+		answered map[string]bool
+		longest  time.Duration
+		failed   []error
+	}
+	done := make(chan result, 1)
+	go func() {
+		a, l, f := w.load(4, stop)
+		done <- result{a, l, f}
+	}()
+	wait := func(d time.Duration) { <-time.After(d) }
+	wait(2 * time.Second)
+	w.replicas[0].signal(t, syscall.SIGSTOP)
+	wait(freeze)
+	w.replicas[0].signal(t, syscall.SIGCONT)
+	// Woken, it answers with what there is now, or not at all.
+	w.asksReplica(w.replicas[0].addr)
+	wait(2 * time.Second)
+	w.replicas[1].signal(t, syscall.SIGKILL)
+	wait(3 * time.Second)
+	close(stop)
+	r := <-done
+	for _, err := range r.failed {
+		t.Errorf("a request was not placed: %v", err)
+	}
+	if len(r.answered) < 10 {
+		t.Errorf("only %d requests were placed", len(r.answered))
+	}
+	t.Logf("%d placed, the longest took %v", len(r.answered), r.longest)
+	w.check(r.answered)
+}
+
+// asksReplica asks a replica itself for one VCPU: hosts have plenty.
+func (w *oneCell) asksReplica(addr string) {
+	w.t.Helper()
+	conn, err := rpc.Dial(addr)
+	must(w.t, err)
+	defer func() { must(w.t, conn.Close()) }()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	placement, err := proto.Marshal(&cellv1.Placement{
+		Resources: []*cellv1.Amount{{ResourceClass: "VCPU", Amount: 1}}, Consume: &cellv1.Consumption{Vcpus: 1},
+	})
+	must(w.t, err)
+	out, err := cellv1.NewCellSchedulerClient(conn).ProposeBatch(ctx, &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{{Limit: 1, Placement: placement}}})
+	switch {
+	case fault.KindOf(err) == fault.CellUnavailable:
+	case err != nil:
+		w.t.Error(err)
+	case out.GetProposals()[0].GetPassed() == 0:
+		w.t.Errorf("woken, it finds no host: %v", out)
+	}
+}
+
+// Requests for more than there is, through a gateway over three replicas: what fits is
+// given, exactly, and nobody is told anything but that it is full.
+func TestReplicasFillTheirCell(t *testing.T) {
+	w := startOneCell(t, 3, 4)
+	var mu sync.Mutex
+	answered := map[string]bool{}
+	var full atomic.Int32
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for full.Load() < 16 {
+				claim, _, err := w.place(32)
+				switch {
+				case err == nil:
+					mu.Lock()
+					answered[claim] = true
+					mu.Unlock()
+				case fault.KindOf(err) == fault.NoValidHost:
+					full.Add(1)
+				default:
+					full.Add(1)
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if len(answered) == 0 {
+		t.Error("nothing was placed")
+	}
+	t.Logf("%d instances of 32 VCPU placed", len(answered))
+	w.check(answered)
+}
