@@ -52,7 +52,7 @@ func start(t testing.TB, store shard.Store, change ...func(*Config)) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := rpc.NewServer(log, tel.ServerOptions()...)
+	server := rpc.NewServer(log, append(ServerOptions(), tel.ServerOptions()...)...)
 	c.Register(server)
 	listener := bufconn.Listen(1 << 20)
 	conn, err := rpc.Dial("passthrough:///cell", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {

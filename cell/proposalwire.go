@@ -1,34 +1,58 @@
 package cell
 
 import (
+	"slices"
+
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
 
-// proposalOf is the core's answer on the wire, without version and claims.
-func proposalOf(p *schedule.Proposal) *cellv1.Proposal {
+// proposalOf is the core's answer on the wire, without version and claims; in columns
+// for a gateway that asks for them.
+func proposalOf(p *schedule.Proposal, columns bool) *cellv1.Proposal {
 	out := &cellv1.Proposal{
 		Hosts:      int32(p.Hosts),
 		Passed:     int32(p.Passed),
 		Rejects:    make([]*cellv1.Reject, len(p.Rejects)),
-		Bounds:     make([]*cellv1.Bounds, len(p.Bounds)),
 		GroupHosts: make([]*cellv1.GroupHost, len(p.GroupHosts)),
-		Candidates: make([]*cellv1.Candidate, len(p.Candidates)),
+	}
+	if columns {
+		out.BoundsFlat, out.Columns, out.MultipliersFlat = boundsFlat(p.Bounds), columnsOf(p.Candidates), boundsFlat(p.Multipliers)
+	} else {
+		out.Bounds, out.Candidates, out.Multipliers = boundsTo(p.Bounds), candidatesTo(p.Candidates), boundsTo(p.Multipliers)
 	}
 	for i, r := range p.Rejects {
 		out.Rejects[i] = &cellv1.Reject{Filter: r.Filter, Detail: r.Detail, Hosts: int32(r.Hosts), Example: r.Example}
-	}
-	for i, b := range p.Bounds {
-		out.Bounds[i] = &cellv1.Bounds{Min: b.Min, Max: b.Max}
 	}
 	for i, g := range p.GroupHosts {
 		out.GroupHosts[i] = &cellv1.GroupHost{
 			HostUuid: g.Host.String(), ServiceHost: g.ServiceHost, Members: int32(g.Members),
 		}
 	}
-	for i := range p.Candidates {
-		c := &p.Candidates[i]
-		out.Candidates[i] = &cellv1.Candidate{
+	for _, w := range p.Warnings {
+		out.Warnings = append(out.Warnings, &cellv1.Warning{Key: w.Key, Hosts: int32(w.Hosts)})
+	}
+	if r := p.Raised; r != nil {
+		out.Raised = &cellv1.Raised{Stage: r.Stage, Filter: r.Filter, Host: r.Host, Class: r.Class, Message: r.Message}
+	}
+	return out
+}
+
+// boundsTo and candidatesTo write the form of a message each, for gateways that do
+// not know of columns.
+func boundsTo(in []schedule.Bounds) []*cellv1.Bounds {
+	var out []*cellv1.Bounds
+	for _, b := range in {
+		out = append(out, &cellv1.Bounds{Min: b.Min, Max: b.Max})
+	}
+	return out
+}
+
+func candidatesTo(in []schedule.Candidate) []*cellv1.Candidate {
+	out := make([]*cellv1.Candidate, len(in))
+	for i := range in {
+		c := &in[i]
+		out[i] = &cellv1.Candidate{
 			HostUuid:         c.Host.String(),
 			ServiceHost:      c.ServiceHost,
 			Nodename:         c.NodeName,
@@ -39,14 +63,57 @@ func proposalOf(p *schedule.Proposal) *cellv1.Proposal {
 			Multipliers:      c.Multipliers,
 		}
 	}
-	for _, b := range p.Multipliers {
-		out.Multipliers = append(out.Multipliers, &cellv1.Bounds{Min: b.Min, Max: b.Max})
+	return out
+}
+
+// boundsFlat gives the least and the greatest by turns.
+func boundsFlat(in []schedule.Bounds) []float64 {
+	if len(in) == 0 {
+		return nil
 	}
-	for _, w := range p.Warnings {
-		out.Warnings = append(out.Warnings, &cellv1.Warning{Key: w.Key, Hosts: int32(w.Hosts)})
+	out := make([]float64, 0, 2*len(in))
+	for _, b := range in {
+		out = append(out, b.Min, b.Max)
 	}
-	if r := p.Raised; r != nil {
-		out.Raised = &cellv1.Raised{Stage: r.Stage, Filter: r.Filter, Host: r.Host, Class: r.Class, Message: r.Message}
+	return out
+}
+
+// columnsOf gives candidates in columns; nil for none.
+func columnsOf(in []schedule.Candidate) *cellv1.Candidates {
+	n := len(in)
+	if n == 0 {
+		return nil
 	}
+	texts := make([]string, 2*n)
+	weighers := len(in[0].Raw)
+	numbers := make([]float64, 0, n*(weighers+1))
+	out := &cellv1.Candidates{
+		HostUuids: make([]byte, 0, len(schedule.ID{})*n), ServiceHosts: texts[:n:n], Nodenames: texts[n:],
+		Zone: make([]int32, n), Ties: make([]uint64, n),
+	}
+	for i := range in {
+		c := &in[i]
+		out.HostUuids = append(out.HostUuids, c.Host[:]...)
+		out.ServiceHosts[i], out.Ties[i] = c.ServiceHost, c.Tie
+		if c.NodeName != c.ServiceHost {
+			out.Nodenames[i] = c.NodeName
+		}
+		zone := slices.Index(out.Zones, c.Zone)
+		if zone < 0 {
+			zone = len(out.Zones)
+			out.Zones = append(out.Zones, c.Zone)
+		}
+		out.Zone[i] = int32(zone)
+		numbers = append(numbers, c.Raw...)
+		if c.Multipliers != nil {
+			out.Own = append(out.Own, int32(i))
+			out.Multipliers = append(out.Multipliers, c.Multipliers...)
+		}
+	}
+	out.Raw = numbers[:len(numbers):len(numbers)]
+	for i := range in {
+		numbers = append(numbers, in[i].Weight)
+	}
+	out.Weights = numbers[len(out.Raw):]
 	return out
 }

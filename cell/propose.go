@@ -102,7 +102,7 @@ func (c *Cell) propose(table *schedule.Table, name string, in *cellv1.Query) (*c
 	if err != nil {
 		return nil, fault.New(fault.InvalidRequest, "%v", err)
 	}
-	out := proposalOf(found)
+	out := proposalOf(found, in.GetColumns())
 	out.TableVersion = name
 	for _, claim := range c.rows.claimsOf(consumers) {
 		out.Claims = append(out.Claims, claimOf(c.cfg.Name, claim))

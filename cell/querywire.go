@@ -155,12 +155,27 @@ func (r *reader) known(in *cellv1.Knowledge) *schedule.Knowledge {
 		GroupHostsKnown: in.GetGroupHostsKnown(),
 	}
 	for i, b := range in.GetBounds() {
-		if math.IsNaN(b.GetMin()) || math.IsNaN(b.GetMax()) {
-			r.problem(fmt.Sprintf("known.bounds[%d]", i), "must be numbers")
+		out.Bounds = append(out.Bounds, r.bounds("known.bounds", i, b.GetMin(), b.GetMax()))
+	}
+	flat := in.GetBoundsFlat()
+	switch {
+	case len(flat)%2 != 0:
+		r.problem("known.bounds_flat", "must be pairs")
+	case len(flat) > 0:
+		out.Bounds = make([]schedule.Bounds, len(flat)/2)
+		for i := range out.Bounds {
+			out.Bounds[i] = r.bounds("known.bounds_flat", i, flat[2*i], flat[2*i+1])
 		}
-		out.Bounds = append(out.Bounds, schedule.Bounds{Min: b.GetMin(), Max: b.GetMax()})
 	}
 	return out
+}
+
+// bounds reads the i-th bounds of a list.
+func (r *reader) bounds(list string, i int, low, high float64) schedule.Bounds {
+	if math.IsNaN(low) || math.IsNaN(high) {
+		r.problem(itemPath(list, i, ""), "must be numbers")
+	}
+	return schedule.Bounds{Min: low, Max: high}
 }
 
 func sets(in []*cellv1.NameSet) [][]string {

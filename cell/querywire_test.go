@@ -15,8 +15,9 @@ import (
 	"cellgate/schedule"
 )
 
-// wireQuery is the writing side of queryOf: what a gateway sends.
-func wireQuery(q *schedule.Query, version string, consumers []string) *cellv1.Query {
+// wireQuery is the writing side of queryOf: what a gateway sends; flat: bounds as one
+// that asks for columns does.
+func wireQuery(q *schedule.Query, version string, consumers []string, flat bool) *cellv1.Query {
 	req := q.Request
 	p := &cellv1.Placement{
 		RequiredTraits: req.Required, ForbiddenTraits: req.Forbidden,
@@ -56,6 +57,10 @@ func wireQuery(q *schedule.Query, version string, consumers []string) *cellv1.Qu
 	if k := q.Known; k != nil {
 		out.Known = &cellv1.Knowledge{Passed: k.Passed, GroupHosts: k.GroupHosts, GroupHostsKnown: k.GroupHostsKnown}
 		for _, b := range k.Bounds {
+			if flat {
+				out.Known.BoundsFlat = append(out.Known.BoundsFlat, b.Min, b.Max)
+				continue
+			}
 			out.Known.Bounds = append(out.Known.Bounds, &cellv1.Bounds{Min: b.Min, Max: b.Max})
 		}
 	}
@@ -140,7 +145,7 @@ func TestQueryComesBackFromTheWire(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := drawQuery(t)
 		consumers := []string{drawID(t).String()}
-		raw, err := proto.Marshal(wireQuery(want, "r-1.5", consumers))
+		raw, err := proto.Marshal(wireQuery(want, "r-1.5", consumers, rapid.Bool().Draw(t, "flat")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +173,7 @@ func TestQueryNamesItsBadFields(t *testing.T) {
 			Group:     &cellv1.Group{Uuid: "x", Policy: "sometimes", Members: []string{hostA, "y"}},
 			Rules:     &cellv1.Rules{Weighers: []*cellv1.Weigher{{Name: "RAMWeigher", Multiplier: math.NaN()}}},
 		}),
-		Known:         &cellv1.Knowledge{Bounds: []*cellv1.Bounds{{Min: math.NaN()}}},
+		Known:         &cellv1.Knowledge{Bounds: []*cellv1.Bounds{{Min: math.NaN()}}, BoundsFlat: []float64{1, 2, 3, math.NaN()}},
 		Takes:         []*cellv1.Take{{HostUuid: hostA, InstanceUuid: "z"}},
 		ConsumerUuids: []string{hostA, ""},
 	}
@@ -184,7 +189,7 @@ func TestQueryNamesItsBadFields(t *testing.T) {
 	want := []string{
 		"limit", "placement.resources[1].amount", "placement.resources[1].resource_class",
 		"placement.resources[2].resource_class", "placement.group.policy", "placement.group.uuid",
-		"placement.group.members[1]", "placement.rules.weighers[0].multiplier", "known.bounds[0]",
+		"placement.group.members[1]", "placement.rules.weighers[0].multiplier", "known.bounds[0]", "known.bounds_flat[1]",
 		"takes[0].instance_uuid", "consumer_uuids[1]",
 	}
 	slices.Sort(paths)
@@ -202,7 +207,8 @@ func TestProposalGoesToTheWireWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := proposalOf(&schedule.Proposal{
+	other := schedule.ID{9}
+	answer := &schedule.Proposal{
 		Hosts: 9, Passed: 2,
 		Rejects:    []schedule.Reject{{Filter: "ResourceFilter", Detail: "VCPU", Hosts: 7, Example: "h2"}},
 		Bounds:     []schedule.Bounds{{Min: math.Inf(1), Max: math.Inf(-1)}, {Min: 0, Max: 4.5}},
@@ -210,11 +216,11 @@ func TestProposalGoesToTheWireWhole(t *testing.T) {
 		Candidates: []schedule.Candidate{{
 			Host: host, ServiceHost: "h1", NodeName: "n1", Zone: "west",
 			Raw: []float64{1, 2.25}, Weight: -0.5, Tie: math.MaxUint64, Multipliers: []float64{1, -3},
-		}},
+		}, {Host: other, ServiceHost: "h2", NodeName: "h2", Zone: "west", Raw: []float64{3, 4}, Weight: -1, Tie: 7}},
 		Multipliers: []schedule.Bounds{{Min: 1, Max: 1}, {Min: -3, Max: 1}},
 		Warnings:    []schedule.Warning{{Key: "ram_weight_multiplier", Hosts: 4}},
 		Raised:      &schedule.Raised{Stage: "filter", Filter: "JsonFilter", Host: "h1", Class: "KeyError", Message: "'~'"},
-	})
+	}
 	want := &cellv1.Proposal{
 		Hosts: 9, Passed: 2,
 		Rejects:    []*cellv1.Reject{{Filter: "ResourceFilter", Detail: "VCPU", Hosts: 7, Example: "h2"}},
@@ -223,12 +229,25 @@ func TestProposalGoesToTheWireWhole(t *testing.T) {
 		Candidates: []*cellv1.Candidate{{
 			HostUuid: hostA, ServiceHost: "h1", Nodename: "n1", AvailabilityZone: "west",
 			Raw: []float64{1, 2.25}, Weight: -0.5, Tie: math.MaxUint64, Multipliers: []float64{1, -3},
+		}, {
+			HostUuid: other.String(), ServiceHost: "h2", Nodename: "h2", AvailabilityZone: "west",
+			Raw: []float64{3, 4}, Weight: -1, Tie: 7,
 		}},
 		Multipliers: []*cellv1.Bounds{{Min: 1, Max: 1}, {Min: -3, Max: 1}},
 		Warnings:    []*cellv1.Warning{{Key: "ram_weight_multiplier", Hosts: 4}},
 		Raised:      &cellv1.Raised{Stage: "filter", Filter: "JsonFilter", Host: "h1", Class: "KeyError", Message: "'~'"},
 	}
-	if !proto.Equal(got, want) {
+	if got := proposalOf(answer, false); !proto.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	want.Bounds, want.Candidates, want.Multipliers = nil, nil, nil
+	want.BoundsFlat, want.MultipliersFlat = []float64{math.Inf(1), math.Inf(-1), 0, 4.5}, []float64{1, 1, -3, 1}
+	want.Columns = &cellv1.Candidates{
+		HostUuids: append(host[:], other[:]...), ServiceHosts: []string{"h1", "h2"}, Nodenames: []string{"n1", ""},
+		Zones: []string{"west"}, Zone: []int32{0, 0}, Raw: []float64{1, 2.25, 3, 4}, Weights: []float64{-0.5, -1},
+		Ties: []uint64{math.MaxUint64, 7}, Own: []int32{0}, Multipliers: []float64{1, -3},
+	}
+	if got := proposalOf(answer, true); !proto.Equal(got, want) {
+		t.Errorf("in columns\ngot  %v\nwant %v", got, want)
 	}
 }

@@ -56,8 +56,8 @@ func queryFrom(q *cellv1.Query) *schedule.Query {
 	out := &schedule.Query{Request: r, Rules: rules, Seed: q.GetSeed(), Limit: int(q.GetLimit())}
 	if k := q.GetKnown(); k != nil {
 		out.Known = &schedule.Knowledge{Passed: k.GetPassed(), GroupHosts: k.GetGroupHosts(), GroupHostsKnown: k.GetGroupHostsKnown()}
-		for _, b := range k.GetBounds() {
-			out.Known.Bounds = append(out.Known.Bounds, schedule.Bounds{Min: b.GetMin(), Max: b.GetMax()})
+		for i := 0; i < len(k.GetBoundsFlat()); i += 2 {
+			out.Known.Bounds = append(out.Known.Bounds, schedule.Bounds{Min: k.GetBoundsFlat()[i], Max: k.GetBoundsFlat()[i+1]})
 		}
 	}
 	for _, t := range q.GetTakes() {
@@ -80,19 +80,24 @@ func proposalTo(p *schedule.Proposal) *cellv1.Proposal {
 		out.Rejects = append(out.Rejects, &cellv1.Reject{Filter: r.Filter, Detail: r.Detail, Hosts: int32(r.Hosts), Example: r.Example})
 	}
 	for _, b := range p.Bounds {
-		out.Bounds = append(out.Bounds, &cellv1.Bounds{Min: b.Min, Max: b.Max})
+		out.BoundsFlat = append(out.BoundsFlat, b.Min, b.Max)
 	}
 	for _, g := range p.GroupHosts {
 		out.GroupHosts = append(out.GroupHosts, &cellv1.GroupHost{HostUuid: g.Host.String(), ServiceHost: g.ServiceHost, Members: int32(g.Members)})
 	}
-	for _, c := range p.Candidates {
-		out.Candidates = append(out.Candidates, &cellv1.Candidate{
-			HostUuid: c.Host.String(), ServiceHost: c.ServiceHost, Nodename: c.NodeName, AvailabilityZone: c.Zone,
-			Raw: c.Raw, Weight: c.Weight, Tie: c.Tie, Multipliers: c.Multipliers,
-		})
+	out.Columns = &cellv1.Candidates{}
+	for i, c := range p.Candidates {
+		to := out.Columns
+		to.HostUuids = append(to.HostUuids, c.Host[:]...)
+		to.ServiceHosts, to.Nodenames = append(to.ServiceHosts, c.ServiceHost), append(to.Nodenames, c.NodeName)
+		to.Zones, to.Zone = append(to.Zones, c.Zone), append(to.Zone, int32(i))
+		to.Raw, to.Weights, to.Ties = append(to.Raw, c.Raw...), append(to.Weights, c.Weight), append(to.Ties, c.Tie)
+		if c.Multipliers != nil {
+			to.Own, to.Multipliers = append(to.Own, int32(i)), append(to.Multipliers, c.Multipliers...)
+		}
 	}
 	for _, b := range p.Multipliers {
-		out.Multipliers = append(out.Multipliers, &cellv1.Bounds{Min: b.Min, Max: b.Max})
+		out.MultipliersFlat = append(out.MultipliersFlat, b.Min, b.Max)
 	}
 	for _, w := range p.Warnings {
 		out.Warnings = append(out.Warnings, &cellv1.Warning{Key: w.Key, Hosts: int32(w.Hosts)})

@@ -84,7 +84,7 @@ func idTexts(ids []schedule.ID) []string {
 // queryOf gives the wire form of a query of a placement that is serialized
 // already.
 func queryOf(q *schedule.Query, placement []byte) *cellv1.Query {
-	out := &cellv1.Query{Placement: placement, Seed: q.Seed, Limit: int32(q.Limit), Known: knowledgeOf(q.Known)}
+	out := &cellv1.Query{Placement: placement, Seed: q.Seed, Limit: int32(q.Limit), Known: knowledgeOf(q.Known), Columns: true}
 	for _, t := range q.Takes {
 		out.Takes = append(out.Takes, &cellv1.Take{HostUuid: t.Host.String(), InstanceUuid: t.Instance.String()})
 	}
@@ -96,8 +96,11 @@ func knowledgeOf(k *schedule.Knowledge) *cellv1.Knowledge {
 		return nil
 	}
 	out := &cellv1.Knowledge{Passed: k.Passed, GroupHosts: k.GroupHosts, GroupHostsKnown: k.GroupHostsKnown}
+	if len(k.Bounds) > 0 {
+		out.BoundsFlat = make([]float64, 0, 2*len(k.Bounds))
+	}
 	for _, b := range k.Bounds {
-		out.Bounds = append(out.Bounds, &cellv1.Bounds{Min: b.Min, Max: b.Max})
+		out.BoundsFlat = append(out.BoundsFlat, b.Min, b.Max)
 	}
 	return out
 }
@@ -105,12 +108,19 @@ func knowledgeOf(k *schedule.Knowledge) *cellv1.Knowledge {
 // proposalFrom reads a cell's answer. A malformed one is an error that says
 // where.
 func proposalFrom(p *cellv1.Proposal) (*schedule.Proposal, error) {
-	out := &schedule.Proposal{
-		Hosts: int(p.GetHosts()), Passed: int(p.GetPassed()), Bounds: boundsFrom(p.GetBounds()),
-		Multipliers: boundsFrom(p.GetMultipliers()), Raised: raisedFrom(p.GetRaised()),
+	out := &schedule.Proposal{Hosts: int(p.GetHosts()), Passed: int(p.GetPassed()), Raised: raisedFrom(p.GetRaised())}
+	var err error
+	if out.Bounds, err = boundsFrom(p.GetBoundsFlat()); err != nil {
+		return nil, fmt.Errorf("bounds_flat: %w", err)
+	}
+	if out.Multipliers, err = boundsFrom(p.GetMultipliersFlat()); err != nil {
+		return nil, fmt.Errorf("multipliers_flat: %w", err)
 	}
 	for _, w := range p.GetWarnings() {
 		out.Warnings = append(out.Warnings, schedule.Warning{Key: w.GetKey(), Hosts: int(w.GetHosts())})
+	}
+	if n := len(p.GetRejects()); n > 0 {
+		out.Rejects = make([]schedule.Reject, 0, n)
 	}
 	for _, r := range p.GetRejects() {
 		out.Rejects = append(out.Rejects, schedule.Reject{
@@ -124,15 +134,8 @@ func proposalFrom(p *cellv1.Proposal) (*schedule.Proposal, error) {
 		}
 		out.GroupHosts = append(out.GroupHosts, schedule.GroupHost{Host: id, ServiceHost: g.GetServiceHost(), Members: int(g.GetMembers())})
 	}
-	for i, c := range p.GetCandidates() {
-		id, err := schedule.ParseID(c.GetHostUuid())
-		if err != nil {
-			return nil, fmt.Errorf("candidates[%d].host_uuid: %w", i, err)
-		}
-		out.Candidates = append(out.Candidates, schedule.Candidate{
-			Host: id, ServiceHost: c.GetServiceHost(), NodeName: c.GetNodename(), Zone: c.GetAvailabilityZone(),
-			Raw: c.GetRaw(), Weight: c.GetWeight(), Tie: c.GetTie(), Multipliers: c.GetMultipliers(),
-		})
+	if out.Candidates, err = candidatesFrom(p.GetColumns(), len(out.Bounds)); err != nil {
+		return nil, fmt.Errorf("columns: %w", err)
 	}
 	return out, nil
 }

@@ -95,15 +95,6 @@ func ratiosOf(in []schedule.Ratio) []*cellv1.Ratio {
 	return out
 }
 
-// boundsFrom reads a list of bounds; nil for none.
-func boundsFrom(in []*cellv1.Bounds) []schedule.Bounds {
-	var out []schedule.Bounds
-	for _, b := range in {
-		out = append(out, schedule.Bounds{Min: b.GetMin(), Max: b.GetMax()})
-	}
-	return out
-}
-
 // raisedFrom reads an exception of Nova's; nil for none.
 func raisedFrom(r *cellv1.Raised) *schedule.Raised {
 	if r == nil {

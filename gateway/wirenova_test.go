@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"cmp"
 	"reflect"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -137,6 +139,16 @@ func TestProposalComesBackWhole(t *testing.T) {
 		}
 		for i := range want.GroupHosts {
 			want.GroupHosts[i].Members = int(int32(want.GroupHosts[i].Members))
+		}
+		for i := range want.Candidates {
+			// One number a weigher; a node without a name is not told from one that is
+			// named as its host.
+			c := &want.Candidates[i]
+			c.Raw = slices.Grow(c.Raw, len(want.Bounds))[:len(want.Bounds)]
+			if c.Multipliers != nil {
+				c.Multipliers = slices.Grow(c.Multipliers, len(want.Bounds))[:len(want.Bounds)]
+			}
+			c.NodeName = cmp.Or(c.NodeName, c.ServiceHost)
 		}
 		raw, err := proto.Marshal(proposalTo(&want))
 		if err != nil {

@@ -112,7 +112,7 @@ func benchSystem(b *testing.B, cells, hosts int) []grpc.ClientConnInterface {
 		c, err := cell.New(cell.Config{Name: name, UUID: uuid, Replica: name, ServiceDownTime: time.Hour}, cell.Deps{Store: store, Log: log, Telemetry: tel})
 		check(b, err)
 		run(c.Run, c.Ready())
-		addr := serve(tel.ServerOptions(), c.Register)
+		addr := serve(append(cell.ServerOptions(), tel.ServerOptions()...), c.Register)
 		registerAll(b, addr, name, hosts)
 		cfg.Cells = append(cfg.Cells, gateway.CellConfig{Name: name, UUID: uuid, Replicas: []string{addr}})
 	}

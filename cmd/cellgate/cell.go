@@ -2,6 +2,7 @@ package main
 
 import (
 	"net"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -77,7 +78,7 @@ func (a *assembly) addCell(c config.Cell, l net.Listener, tls *security.Server) 
 	if err != nil {
 		return nil, err
 	}
-	server := rpc.NewServer(log, append(tls.Options(), tel.ServerOptions()...)...)
+	server := rpc.NewServer(log, slices.Concat(cell.ServerOptions(), tls.Options(), tel.ServerOptions())...)
 	s.Register(server)
 	told := rpc.ServeHealth(server)
 	// The cell stops before its server: it ends the agents' streams, and refuses

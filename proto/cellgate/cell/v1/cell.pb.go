@@ -1756,7 +1756,9 @@ type Query struct {
 	ConsumerUuids []string `protobuf:"bytes,7,rep,name=consumer_uuids,json=consumerUuids,proto3" json:"consumer_uuids,omitempty"`
 	// The W3C traceparent of the query's request, when that is traced: a batch
 	// carries queries of many requests.
-	TraceParent   string `protobuf:"bytes,8,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
+	TraceParent string `protobuf:"bytes,8,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
+	// The answer is to be in columns: Proposal.columns, not candidates.
+	Columns       bool `protobuf:"varint,9,opt,name=columns,proto3" json:"columns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1847,6 +1849,13 @@ func (x *Query) GetTraceParent() string {
 	return ""
 }
 
+func (x *Query) GetColumns() bool {
+	if x != nil {
+		return x.Columns
+	}
+	return false
+}
+
 type Take struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	HostUuid      string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
@@ -1903,7 +1912,8 @@ func (x *Take) GetInstanceUuid() string {
 // over all hosts would.
 type Knowledge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One for each weigher of the rules, in their order; empty: not known.
+	// One for each weigher of the rules, in their order; empty: not known, or in
+	// bounds_flat.
 	Bounds []*Bounds `protobuf:"bytes,1,rep,name=bounds,proto3" json:"bounds,omitempty"`
 	// Hosts that passed in all cells.
 	Passed int64 `protobuf:"varint,2,opt,name=passed,proto3" json:"passed,omitempty"`
@@ -1911,8 +1921,10 @@ type Knowledge struct {
 	GroupHosts []string `protobuf:"bytes,3,rep,name=group_hosts,json=groupHosts,proto3" json:"group_hosts,omitempty"`
 	// group_hosts was joined over all cells (it may still be empty).
 	GroupHostsKnown bool `protobuf:"varint,4,opt,name=group_hosts_known,json=groupHostsKnown,proto3" json:"group_hosts_known,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The same: the least and the greatest by turns.
+	BoundsFlat    []float64 `protobuf:"fixed64,5,rep,packed,name=bounds_flat,json=boundsFlat,proto3" json:"bounds_flat,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Knowledge) Reset() {
@@ -1971,6 +1983,13 @@ func (x *Knowledge) GetGroupHostsKnown() bool {
 		return x.GroupHostsKnown
 	}
 	return false
+}
+
+func (x *Knowledge) GetBoundsFlat() []float64 {
+	if x != nil {
+		return x.BoundsFlat
+	}
+	return nil
 }
 
 // Bounds are the least and greatest raw weight over the hosts that passed,
@@ -2139,9 +2158,14 @@ type Proposal struct {
 	Multipliers []*Bounds  `protobuf:"bytes,11,rep,name=multipliers,proto3" json:"multipliers,omitempty"`
 	Warnings    []*Warning `protobuf:"bytes,12,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// What Nova raises instead of an answer; only with strict_nova.
-	Raised        *Raised `protobuf:"bytes,13,opt,name=raised,proto3" json:"raised,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Raised *Raised `protobuf:"bytes,13,opt,name=raised,proto3" json:"raised,omitempty"`
+	// Instead of bounds, candidates and multipliers, for a query that asks for
+	// columns; bounds and multipliers are the least and the greatest by turns.
+	BoundsFlat      []float64   `protobuf:"fixed64,14,rep,packed,name=bounds_flat,json=boundsFlat,proto3" json:"bounds_flat,omitempty"`
+	Columns         *Candidates `protobuf:"bytes,15,opt,name=columns,proto3" json:"columns,omitempty"`
+	MultipliersFlat []float64   `protobuf:"fixed64,16,rep,packed,name=multipliers_flat,json=multipliersFlat,proto3" json:"multipliers_flat,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Proposal) Reset() {
@@ -2261,6 +2285,27 @@ func (x *Proposal) GetWarnings() []*Warning {
 func (x *Proposal) GetRaised() *Raised {
 	if x != nil {
 		return x.Raised
+	}
+	return nil
+}
+
+func (x *Proposal) GetBoundsFlat() []float64 {
+	if x != nil {
+		return x.BoundsFlat
+	}
+	return nil
+}
+
+func (x *Proposal) GetColumns() *Candidates {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+func (x *Proposal) GetMultipliersFlat() []float64 {
+	if x != nil {
+		return x.MultipliersFlat
 	}
 	return nil
 }
@@ -2716,6 +2761,130 @@ func (x *Candidate) GetMultipliers() []float64 {
 	return nil
 }
 
+// Candidates are hosts that passed, in columns: the i-th entry of each is of the
+// i-th host (ADR 11).
+type Candidates struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 16 bytes each.
+	HostUuids    []byte   `protobuf:"bytes,1,opt,name=host_uuids,json=hostUuids,proto3" json:"host_uuids,omitempty"`
+	ServiceHosts []string `protobuf:"bytes,2,rep,name=service_hosts,json=serviceHosts,proto3" json:"service_hosts,omitempty"`
+	// Empty where the node is named as the service host is.
+	Nodenames []string `protobuf:"bytes,3,rep,name=nodenames,proto3" json:"nodenames,omitempty"`
+	// The zones there are, and which of them is each host's.
+	Zones []string `protobuf:"bytes,4,rep,name=zones,proto3" json:"zones,omitempty"`
+	Zone  []int32  `protobuf:"varint,5,rep,packed,name=zone,proto3" json:"zone,omitempty"`
+	// Raw weights after clamping: one a weigher, host by host.
+	Raw     []float64 `protobuf:"fixed64,6,rep,packed,name=raw,proto3" json:"raw,omitempty"`
+	Weights []float64 `protobuf:"fixed64,7,rep,packed,name=weights,proto3" json:"weights,omitempty"`
+	Ties    []uint64  `protobuf:"fixed64,8,rep,packed,name=ties,proto3" json:"ties,omitempty"`
+	// Which hosts have multipliers of their own, ascending, and those: one a weigher,
+	// host by host. The rules' are true of the others.
+	Own           []int32   `protobuf:"varint,9,rep,packed,name=own,proto3" json:"own,omitempty"`
+	Multipliers   []float64 `protobuf:"fixed64,10,rep,packed,name=multipliers,proto3" json:"multipliers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Candidates) Reset() {
+	*x = Candidates{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Candidates) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Candidates) ProtoMessage() {}
+
+func (x *Candidates) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Candidates.ProtoReflect.Descriptor instead.
+func (*Candidates) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Candidates) GetHostUuids() []byte {
+	if x != nil {
+		return x.HostUuids
+	}
+	return nil
+}
+
+func (x *Candidates) GetServiceHosts() []string {
+	if x != nil {
+		return x.ServiceHosts
+	}
+	return nil
+}
+
+func (x *Candidates) GetNodenames() []string {
+	if x != nil {
+		return x.Nodenames
+	}
+	return nil
+}
+
+func (x *Candidates) GetZones() []string {
+	if x != nil {
+		return x.Zones
+	}
+	return nil
+}
+
+func (x *Candidates) GetZone() []int32 {
+	if x != nil {
+		return x.Zone
+	}
+	return nil
+}
+
+func (x *Candidates) GetRaw() []float64 {
+	if x != nil {
+		return x.Raw
+	}
+	return nil
+}
+
+func (x *Candidates) GetWeights() []float64 {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
+func (x *Candidates) GetTies() []uint64 {
+	if x != nil {
+		return x.Ties
+	}
+	return nil
+}
+
+func (x *Candidates) GetOwn() []int32 {
+	if x != nil {
+		return x.Own
+	}
+	return nil
+}
+
+func (x *Candidates) GetMultipliers() []float64 {
+	if x != nil {
+		return x.Multipliers
+	}
+	return nil
+}
+
 // Failure is an error of one item of a batch: a kind of internal/fault.
 type Failure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2727,7 +2896,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2739,7 +2908,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2752,7 +2921,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Failure) GetReason() string {
@@ -2778,7 +2947,7 @@ type ClaimBatchRequest struct {
 
 func (x *ClaimBatchRequest) Reset() {
 	*x = ClaimBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2790,7 +2959,7 @@ func (x *ClaimBatchRequest) String() string {
 func (*ClaimBatchRequest) ProtoMessage() {}
 
 func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2803,7 +2972,7 @@ func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchRequest.ProtoReflect.Descriptor instead.
 func (*ClaimBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ClaimBatchRequest) GetOps() []*ClaimOp {
@@ -2832,7 +3001,7 @@ type ClaimOp struct {
 
 func (x *ClaimOp) Reset() {
 	*x = ClaimOp{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2844,7 +3013,7 @@ func (x *ClaimOp) String() string {
 func (*ClaimOp) ProtoMessage() {}
 
 func (x *ClaimOp) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2857,7 +3026,7 @@ func (x *ClaimOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOp.ProtoReflect.Descriptor instead.
 func (*ClaimOp) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ClaimOp) GetOp() isClaimOp_Op {
@@ -3028,7 +3197,7 @@ type NewClaim struct {
 
 func (x *NewClaim) Reset() {
 	*x = NewClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3040,7 +3209,7 @@ func (x *NewClaim) String() string {
 func (*NewClaim) ProtoMessage() {}
 
 func (x *NewClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3053,7 +3222,7 @@ func (x *NewClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewClaim.ProtoReflect.Descriptor instead.
 func (*NewClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *NewClaim) GetClaimId() string {
@@ -3193,7 +3362,7 @@ type Guest struct {
 
 func (x *Guest) Reset() {
 	*x = Guest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3205,7 +3374,7 @@ func (x *Guest) String() string {
 func (*Guest) ProtoMessage() {}
 
 func (x *Guest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3218,7 +3387,7 @@ func (x *Guest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guest.ProtoReflect.Descriptor instead.
 func (*Guest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Guest) GetFlavorId() string {
@@ -3274,7 +3443,7 @@ type SwapClaim struct {
 
 func (x *SwapClaim) Reset() {
 	*x = SwapClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3286,7 +3455,7 @@ func (x *SwapClaim) String() string {
 func (*SwapClaim) ProtoMessage() {}
 
 func (x *SwapClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3299,7 +3468,7 @@ func (x *SwapClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwapClaim.ProtoReflect.Descriptor instead.
 func (*SwapClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SwapClaim) GetClaimId() string {
@@ -3357,7 +3526,7 @@ type TransferClaim struct {
 
 func (x *TransferClaim) Reset() {
 	*x = TransferClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3369,7 +3538,7 @@ func (x *TransferClaim) String() string {
 func (*TransferClaim) ProtoMessage() {}
 
 func (x *TransferClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3382,7 +3551,7 @@ func (x *TransferClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaim.ProtoReflect.Descriptor instead.
 func (*TransferClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *TransferClaim) GetClaimId() string {
@@ -3418,7 +3587,7 @@ type ClaimGroup struct {
 
 func (x *ClaimGroup) Reset() {
 	*x = ClaimGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3430,7 +3599,7 @@ func (x *ClaimGroup) String() string {
 func (*ClaimGroup) ProtoMessage() {}
 
 func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3443,7 +3612,7 @@ func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimGroup.ProtoReflect.Descriptor instead.
 func (*ClaimGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ClaimGroup) GetUuid() string {
@@ -3494,7 +3663,7 @@ type ClaimRef struct {
 
 func (x *ClaimRef) Reset() {
 	*x = ClaimRef{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3506,7 +3675,7 @@ func (x *ClaimRef) String() string {
 func (*ClaimRef) ProtoMessage() {}
 
 func (x *ClaimRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3519,7 +3688,7 @@ func (x *ClaimRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRef.ProtoReflect.Descriptor instead.
 func (*ClaimRef) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{44}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ClaimRef) GetClaimId() string {
@@ -3571,7 +3740,7 @@ type GroupPin struct {
 
 func (x *GroupPin) Reset() {
 	*x = GroupPin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3583,7 +3752,7 @@ func (x *GroupPin) String() string {
 func (*GroupPin) ProtoMessage() {}
 
 func (x *GroupPin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3596,7 +3765,7 @@ func (x *GroupPin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPin.ProtoReflect.Descriptor instead.
 func (*GroupPin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{45}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GroupPin) GetGroupUuid() string {
@@ -3637,7 +3806,7 @@ type GroupUnpin struct {
 
 func (x *GroupUnpin) Reset() {
 	*x = GroupUnpin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3649,7 +3818,7 @@ func (x *GroupUnpin) String() string {
 func (*GroupUnpin) ProtoMessage() {}
 
 func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3662,7 +3831,7 @@ func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupUnpin.ProtoReflect.Descriptor instead.
 func (*GroupUnpin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{46}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GroupUnpin) GetGroupUuid() string {
@@ -3689,7 +3858,7 @@ type ClaimBatchResponse struct {
 
 func (x *ClaimBatchResponse) Reset() {
 	*x = ClaimBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3701,7 +3870,7 @@ func (x *ClaimBatchResponse) String() string {
 func (*ClaimBatchResponse) ProtoMessage() {}
 
 func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3714,7 +3883,7 @@ func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchResponse.ProtoReflect.Descriptor instead.
 func (*ClaimBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{47}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ClaimBatchResponse) GetOutcomes() []*ClaimOutcome {
@@ -3741,7 +3910,7 @@ type ClaimOutcome struct {
 
 func (x *ClaimOutcome) Reset() {
 	*x = ClaimOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3753,7 +3922,7 @@ func (x *ClaimOutcome) String() string {
 func (*ClaimOutcome) ProtoMessage() {}
 
 func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3766,7 +3935,7 @@ func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOutcome.ProtoReflect.Descriptor instead.
 func (*ClaimOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{48}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ClaimOutcome) GetClaim() *v1.Claim {
@@ -3812,7 +3981,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3824,7 +3993,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3837,7 +4006,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Refusal) GetReason() string {
@@ -3888,7 +4057,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3900,7 +4069,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3913,7 +4082,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListClaimsRequest) GetConsumerUuids() []string {
@@ -3978,7 +4147,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3990,7 +4159,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4003,7 +4172,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*v1.Claim {
@@ -4047,7 +4216,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4059,7 +4228,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4072,7 +4241,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListHostsRequest) GetHostUuid() string {
@@ -4142,7 +4311,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4154,7 +4323,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4167,7 +4336,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListHostsResponse) GetHosts() []*v1.Host {
@@ -4193,7 +4362,7 @@ type PutDecisionsRequest struct {
 
 func (x *PutDecisionsRequest) Reset() {
 	*x = PutDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4205,7 +4374,7 @@ func (x *PutDecisionsRequest) String() string {
 func (*PutDecisionsRequest) ProtoMessage() {}
 
 func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4218,7 +4387,7 @@ func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PutDecisionsRequest) GetDecisions() []*v1.Decision {
@@ -4236,7 +4405,7 @@ type PutDecisionsResponse struct {
 
 func (x *PutDecisionsResponse) Reset() {
 	*x = PutDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4248,7 +4417,7 @@ func (x *PutDecisionsResponse) String() string {
 func (*PutDecisionsResponse) ProtoMessage() {}
 
 func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4261,7 +4430,7 @@ func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
 type GetDecisionRequest struct {
@@ -4273,7 +4442,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4285,7 +4454,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4298,7 +4467,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -4317,7 +4486,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4329,7 +4498,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4342,7 +4511,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *GetDecisionResponse) GetDecision() *v1.Decision {
@@ -4368,7 +4537,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4380,7 +4549,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4393,7 +4562,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListDecisionsRequest) GetInstanceUuid() string {
@@ -4449,7 +4618,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4461,7 +4630,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4474,7 +4643,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
@@ -4499,7 +4668,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4511,7 +4680,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4524,7 +4693,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 type GetSummaryResponse struct {
@@ -4555,7 +4724,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4567,7 +4736,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4580,7 +4749,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -4686,7 +4855,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4698,7 +4867,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4711,7 +4880,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -4879,7 +5048,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"multiplier\x18\x02 \x01(\x01R\n" +
-	"multiplier\"\xdc\x02\n" +
+	"multiplier\"\xf6\x02\n" +
 	"\x05Query\x12*\n" +
 	"\tplacement\x18\x01 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80\x02R\tplacement\x12\x12\n" +
 	"\x04seed\x18\x02 \x01(\x04R\x04seed\x12\x14\n" +
@@ -4888,23 +5057,26 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x05takes\x18\x05 \x03(\v2\x16.cellgate.cell.v1.TakeB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x05takes\x12,\n" +
 	"\rtable_version\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18@R\ftableVersion\x126\n" +
 	"\x0econsumer_uuids\x18\a \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\xe8\a\"\x04r\x02\x18$R\rconsumerUuids\x12+\n" +
-	"\ftrace_parent\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\vtraceParent\"H\n" +
+	"\ftrace_parent\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\vtraceParent\x12\x18\n" +
+	"\acolumns\x18\t \x01(\bR\acolumns\"H\n" +
 	"\x04Take\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12#\n" +
-	"\rinstance_uuid\x18\x02 \x01(\tR\finstanceUuid\"\xc0\x01\n" +
+	"\rinstance_uuid\x18\x02 \x01(\tR\finstanceUuid\"\xec\x01\n" +
 	"\tKnowledge\x12;\n" +
 	"\x06bounds\x18\x01 \x03(\v2\x18.cellgate.cell.v1.BoundsB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\x06bounds\x12\x16\n" +
 	"\x06passed\x18\x02 \x01(\x03R\x06passed\x122\n" +
 	"\vgroup_hosts\x18\x03 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x80\x80\x04\"\x05r\x03\x18\xff\x01R\n" +
 	"groupHosts\x12*\n" +
-	"\x11group_hosts_known\x18\x04 \x01(\bR\x0fgroupHostsKnown\",\n" +
+	"\x11group_hosts_known\x18\x04 \x01(\bR\x0fgroupHostsKnown\x12*\n" +
+	"\vbounds_flat\x18\x05 \x03(\x01B\t\xbaH\x06\x92\x01\x03\x10\x80\x04R\n" +
+	"boundsFlat\",\n" +
 	"\x06Bounds\x12\x10\n" +
 	"\x03min\x18\x01 \x01(\x01R\x03min\x12\x10\n" +
 	"\x03max\x18\x02 \x01(\x01R\x03max\"U\n" +
 	"\x13ProposeBatchRequest\x12>\n" +
 	"\aqueries\x18\x01 \x03(\v2\x17.cellgate.cell.v1.QueryB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80 R\aqueries\"P\n" +
 	"\x14ProposeBatchResponse\x128\n" +
-	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\x88\x05\n" +
+	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\x8c\x06\n" +
 	"\bProposal\x12#\n" +
 	"\rtable_version\x18\x01 \x01(\tR\ftableVersion\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x16\n" +
@@ -4922,7 +5094,11 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	" \x03(\v2\x1d.cellgate.cell.v1.ClaimOriginR\fclaimOrigins\x12:\n" +
 	"\vmultipliers\x18\v \x03(\v2\x18.cellgate.cell.v1.BoundsR\vmultipliers\x125\n" +
 	"\bwarnings\x18\f \x03(\v2\x19.cellgate.cell.v1.WarningR\bwarnings\x120\n" +
-	"\x06raised\x18\r \x01(\v2\x18.cellgate.cell.v1.RaisedR\x06raised\"1\n" +
+	"\x06raised\x18\r \x01(\v2\x18.cellgate.cell.v1.RaisedR\x06raised\x12\x1f\n" +
+	"\vbounds_flat\x18\x0e \x03(\x01R\n" +
+	"boundsFlat\x126\n" +
+	"\acolumns\x18\x0f \x01(\v2\x1c.cellgate.cell.v1.CandidatesR\acolumns\x12)\n" +
+	"\x10multipliers_flat\x18\x10 \x03(\x01R\x0fmultipliersFlat\"1\n" +
 	"\aWarning\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\"z\n" +
@@ -4957,7 +5133,21 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x03raw\x18\x05 \x03(\x01R\x03raw\x12\x16\n" +
 	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12\x10\n" +
 	"\x03tie\x18\a \x01(\x04R\x03tie\x12 \n" +
-	"\vmultipliers\x18\b \x03(\x01R\vmultipliers\";\n" +
+	"\vmultipliers\x18\b \x03(\x01R\vmultipliers\"\x8c\x02\n" +
+	"\n" +
+	"Candidates\x12\x1d\n" +
+	"\n" +
+	"host_uuids\x18\x01 \x01(\fR\thostUuids\x12#\n" +
+	"\rservice_hosts\x18\x02 \x03(\tR\fserviceHosts\x12\x1c\n" +
+	"\tnodenames\x18\x03 \x03(\tR\tnodenames\x12\x14\n" +
+	"\x05zones\x18\x04 \x03(\tR\x05zones\x12\x12\n" +
+	"\x04zone\x18\x05 \x03(\x05R\x04zone\x12\x10\n" +
+	"\x03raw\x18\x06 \x03(\x01R\x03raw\x12\x18\n" +
+	"\aweights\x18\a \x03(\x01R\aweights\x12\x12\n" +
+	"\x04ties\x18\b \x03(\x06R\x04ties\x12\x10\n" +
+	"\x03own\x18\t \x03(\x05R\x03own\x12 \n" +
+	"\vmultipliers\x18\n" +
+	" \x03(\x01R\vmultipliers\";\n" +
 	"\aFailure\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"M\n" +
@@ -5149,7 +5339,7 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*Placement)(nil),             // 0: cellgate.cell.v1.Placement
 	(*Isolation)(nil),             // 1: cellgate.cell.v1.Isolation
@@ -5187,40 +5377,41 @@ var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*Reject)(nil),                // 33: cellgate.cell.v1.Reject
 	(*GroupHost)(nil),             // 34: cellgate.cell.v1.GroupHost
 	(*Candidate)(nil),             // 35: cellgate.cell.v1.Candidate
-	(*Failure)(nil),               // 36: cellgate.cell.v1.Failure
-	(*ClaimBatchRequest)(nil),     // 37: cellgate.cell.v1.ClaimBatchRequest
-	(*ClaimOp)(nil),               // 38: cellgate.cell.v1.ClaimOp
-	(*NewClaim)(nil),              // 39: cellgate.cell.v1.NewClaim
-	(*Guest)(nil),                 // 40: cellgate.cell.v1.Guest
-	(*SwapClaim)(nil),             // 41: cellgate.cell.v1.SwapClaim
-	(*TransferClaim)(nil),         // 42: cellgate.cell.v1.TransferClaim
-	(*ClaimGroup)(nil),            // 43: cellgate.cell.v1.ClaimGroup
-	(*ClaimRef)(nil),              // 44: cellgate.cell.v1.ClaimRef
-	(*GroupPin)(nil),              // 45: cellgate.cell.v1.GroupPin
-	(*GroupUnpin)(nil),            // 46: cellgate.cell.v1.GroupUnpin
-	(*ClaimBatchResponse)(nil),    // 47: cellgate.cell.v1.ClaimBatchResponse
-	(*ClaimOutcome)(nil),          // 48: cellgate.cell.v1.ClaimOutcome
-	(*Refusal)(nil),               // 49: cellgate.cell.v1.Refusal
-	(*ListClaimsRequest)(nil),     // 50: cellgate.cell.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),    // 51: cellgate.cell.v1.ListClaimsResponse
-	(*ListHostsRequest)(nil),      // 52: cellgate.cell.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),     // 53: cellgate.cell.v1.ListHostsResponse
-	(*PutDecisionsRequest)(nil),   // 54: cellgate.cell.v1.PutDecisionsRequest
-	(*PutDecisionsResponse)(nil),  // 55: cellgate.cell.v1.PutDecisionsResponse
-	(*GetDecisionRequest)(nil),    // 56: cellgate.cell.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),   // 57: cellgate.cell.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),  // 58: cellgate.cell.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil), // 59: cellgate.cell.v1.ListDecisionsResponse
-	(*GetSummaryRequest)(nil),     // 60: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 61: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),               // 62: cellgate.cell.v1.MaxUnit
-	(*v1.Claim)(nil),              // 63: cellgate.v1.Claim
-	(*v1.Allocation)(nil),         // 64: cellgate.v1.Allocation
-	(*durationpb.Duration)(nil),   // 65: google.protobuf.Duration
-	(*v1.Host)(nil),               // 66: cellgate.v1.Host
-	(*v1.Decision)(nil),           // 67: cellgate.v1.Decision
-	(*v1.Cell)(nil),               // 68: cellgate.v1.Cell
-	(*timestamppb.Timestamp)(nil), // 69: google.protobuf.Timestamp
+	(*Candidates)(nil),            // 36: cellgate.cell.v1.Candidates
+	(*Failure)(nil),               // 37: cellgate.cell.v1.Failure
+	(*ClaimBatchRequest)(nil),     // 38: cellgate.cell.v1.ClaimBatchRequest
+	(*ClaimOp)(nil),               // 39: cellgate.cell.v1.ClaimOp
+	(*NewClaim)(nil),              // 40: cellgate.cell.v1.NewClaim
+	(*Guest)(nil),                 // 41: cellgate.cell.v1.Guest
+	(*SwapClaim)(nil),             // 42: cellgate.cell.v1.SwapClaim
+	(*TransferClaim)(nil),         // 43: cellgate.cell.v1.TransferClaim
+	(*ClaimGroup)(nil),            // 44: cellgate.cell.v1.ClaimGroup
+	(*ClaimRef)(nil),              // 45: cellgate.cell.v1.ClaimRef
+	(*GroupPin)(nil),              // 46: cellgate.cell.v1.GroupPin
+	(*GroupUnpin)(nil),            // 47: cellgate.cell.v1.GroupUnpin
+	(*ClaimBatchResponse)(nil),    // 48: cellgate.cell.v1.ClaimBatchResponse
+	(*ClaimOutcome)(nil),          // 49: cellgate.cell.v1.ClaimOutcome
+	(*Refusal)(nil),               // 50: cellgate.cell.v1.Refusal
+	(*ListClaimsRequest)(nil),     // 51: cellgate.cell.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),    // 52: cellgate.cell.v1.ListClaimsResponse
+	(*ListHostsRequest)(nil),      // 53: cellgate.cell.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),     // 54: cellgate.cell.v1.ListHostsResponse
+	(*PutDecisionsRequest)(nil),   // 55: cellgate.cell.v1.PutDecisionsRequest
+	(*PutDecisionsResponse)(nil),  // 56: cellgate.cell.v1.PutDecisionsResponse
+	(*GetDecisionRequest)(nil),    // 57: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),   // 58: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),  // 59: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil), // 60: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),     // 61: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 62: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),               // 63: cellgate.cell.v1.MaxUnit
+	(*v1.Claim)(nil),              // 64: cellgate.v1.Claim
+	(*v1.Allocation)(nil),         // 65: cellgate.v1.Allocation
+	(*durationpb.Duration)(nil),   // 66: google.protobuf.Duration
+	(*v1.Host)(nil),               // 67: cellgate.v1.Host
+	(*v1.Decision)(nil),           // 68: cellgate.v1.Decision
+	(*v1.Cell)(nil),               // 69: cellgate.v1.Cell
+	(*timestamppb.Timestamp)(nil), // 70: google.protobuf.Timestamp
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	15, // 0: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
@@ -5256,67 +5447,68 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	26, // 30: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
 	34, // 31: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
 	35, // 32: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	63, // 33: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	36, // 34: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	64, // 33: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	37, // 34: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
 	32, // 35: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
 	26, // 36: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
 	30, // 37: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
 	31, // 38: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	38, // 39: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	39, // 40: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	44, // 41: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	44, // 42: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	45, // 43: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	46, // 44: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	41, // 45: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	42, // 46: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	44, // 47: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
-	64, // 48: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	65, // 49: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	43, // 50: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	40, // 51: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	11, // 52: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	3,  // 53: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	5,  // 54: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	8,  // 55: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	64, // 56: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	65, // 57: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	65, // 58: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	48, // 59: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	63, // 60: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	49, // 61: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	32, // 62: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	63, // 63: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	32, // 64: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	66, // 65: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	67, // 66: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	67, // 67: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	67, // 68: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	68, // 69: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	62, // 70: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	69, // 71: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	69, // 72: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	27, // 73: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	37, // 74: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	50, // 75: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	52, // 76: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	54, // 77: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	56, // 78: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	58, // 79: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	60, // 80: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	28, // 81: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	47, // 82: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	51, // 83: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	53, // 84: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	55, // 85: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	57, // 86: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	59, // 87: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	61, // 88: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	81, // [81:89] is the sub-list for method output_type
-	73, // [73:81] is the sub-list for method input_type
-	73, // [73:73] is the sub-list for extension type_name
-	73, // [73:73] is the sub-list for extension extendee
-	0,  // [0:73] is the sub-list for field type_name
+	36, // 39: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
+	39, // 40: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	40, // 41: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	45, // 42: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	45, // 43: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	46, // 44: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	47, // 45: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	42, // 46: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	43, // 47: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	45, // 48: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
+	65, // 49: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	66, // 50: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	44, // 51: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	41, // 52: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	11, // 53: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	3,  // 54: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	5,  // 55: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	8,  // 56: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	65, // 57: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	66, // 58: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	66, // 59: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	49, // 60: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	64, // 61: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	50, // 62: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	32, // 63: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	64, // 64: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	32, // 65: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	67, // 66: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	68, // 67: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	68, // 68: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	68, // 69: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	69, // 70: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	63, // 71: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	70, // 72: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	70, // 73: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	27, // 74: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	38, // 75: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	51, // 76: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	53, // 77: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	55, // 78: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	57, // 79: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	59, // 80: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	61, // 81: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	28, // 82: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	48, // 83: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	52, // 84: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	54, // 85: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	56, // 86: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	58, // 87: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	60, // 88: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	62, // 89: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	82, // [82:90] is the sub-list for method output_type
+	74, // [74:82] is the sub-list for method input_type
+	74, // [74:74] is the sub-list for extension type_name
+	74, // [74:74] is the sub-list for extension extendee
+	0,  // [0:74] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -5324,7 +5516,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 	if File_cellgate_cell_v1_cell_proto != nil {
 		return
 	}
-	file_cellgate_cell_v1_cell_proto_msgTypes[38].OneofWrappers = []any{
+	file_cellgate_cell_v1_cell_proto_msgTypes[39].OneofWrappers = []any{
 		(*ClaimOp_Claim)(nil),
 		(*ClaimOp_Confirm)(nil),
 		(*ClaimOp_Release)(nil),
@@ -5340,7 +5532,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   63,
+			NumMessages:   64,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,61 @@
+package cell
+
+import (
+	"google.golang.org/grpc"
+
+	"cellgate/internal/rpc"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+// ServerOptions are those of a server that a cell registers with.
+func ServerOptions() []grpc.ServerOption { return []grpc.ServerOption{rpc.Plain(plain)} }
+
+// The limits of a query in cell.proto, and of what many of it may take.
+const (
+	plainQueries    = 4096
+	plainTakes      = 1000
+	plainConsumers  = 1000
+	plainUUID       = 36
+	plainVersion    = 64
+	plainTrace      = 256
+	plainBounds     = 256
+	plainGroupHosts = 65536
+	plainHost       = 255
+)
+
+// plain reports whether a batch of queries certainly keeps the rules of cell.proto
+// and is not too large; false says nothing.
+func plain(req any) bool {
+	m, ok := req.(*cellv1.ProposeBatchRequest)
+	if !ok || len(m.GetQueries()) < 1 || len(m.GetQueries()) > plainQueries {
+		return false
+	}
+	size := 0
+	for _, q := range m.GetQueries() {
+		k := q.GetKnown()
+		if len(q.GetPlacement()) < 1 || len(q.GetTakes()) > plainTakes || len(q.GetConsumerUuids()) > plainConsumers ||
+			len(q.GetTableVersion()) > plainVersion || len(q.GetTraceParent()) > plainTrace ||
+			len(k.GetBounds()) > plainBounds || len(k.GetBoundsFlat()) > 2*plainBounds || len(k.GetGroupHosts()) > plainGroupHosts {
+			return false
+		}
+		// More than all fields of fixed size and all tags and lengths take.
+		const fixed, item = 512, 16
+		size += fixed + len(q.GetPlacement()) + 2*item*len(k.GetBounds()) + item*len(k.GetBoundsFlat())
+		for _, t := range q.GetTakes() {
+			size += 4*item + len(t.GetHostUuid()) + len(t.GetInstanceUuid())
+		}
+		for _, text := range q.GetConsumerUuids() {
+			if len(text) > plainUUID {
+				return false
+			}
+			size += item + len(text)
+		}
+		for _, host := range k.GetGroupHosts() {
+			if len(host) > plainHost {
+				return false
+			}
+			size += item + len(host)
+		}
+	}
+	return size <= rpc.MaxMessageBytes
+}

@@ -1,0 +1,85 @@
+package cell
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"cellgate/internal/rpc"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+// What plain is sure about, the schema's rules and the limit of messages allow.
+func TestPlainIsRight(t *testing.T) {
+	var sure, unsure int
+	rapid.Check(t, func(t *rapid.T) {
+		around := func(n int) int { return n + rapid.IntRange(-1, 1).Draw(t, "around") }
+		texts := func(limit, length int) []string {
+			n := rapid.SampledFrom([]int{0, 1, around(limit)}).Draw(t, "texts")
+			list := make([]string, n)
+			for i := range list {
+				list[i] = strings.Repeat("x", rapid.SampledFrom([]int{0, length}).Draw(t, "length"))
+			}
+			if n > 0 {
+				list[n-1] = strings.Repeat("x", around(length))
+			}
+			return list
+		}
+		req := &cellv1.ProposeBatchRequest{}
+		for range rapid.SampledFrom([]int{0, 1, 2}).Draw(t, "queries") {
+			q := &cellv1.Query{
+				Placement: make([]byte, rapid.SampledFrom([]int{0, 1, 100, rpc.MaxMessageBytes / 2, around(rpc.MaxMessageBytes)}).Draw(t, "placement")),
+				Seed:      rapid.Uint64().Draw(t, "seed"), Limit: rapid.Int32().Draw(t, "limit"),
+				TableVersion:  strings.Repeat("x", rapid.SampledFrom([]int{0, around(64)}).Draw(t, "version")),
+				TraceParent:   strings.Repeat("x", rapid.SampledFrom([]int{0, around(256)}).Draw(t, "trace")),
+				ConsumerUuids: texts(3, 36),
+				Known:         &cellv1.Knowledge{Passed: rapid.Int64().Draw(t, "passed"), GroupHosts: texts(3, 255), GroupHostsKnown: true},
+			}
+			q.Known.BoundsFlat = make([]float64, rapid.SampledFrom([]int{0, 20, around(512)}).Draw(t, "flat bounds"))
+			for range rapid.SampledFrom([]int{0, 0, around(256)}).Draw(t, "bounds") {
+				q.Known.Bounds = append(q.Known.Bounds, &cellv1.Bounds{Min: -1, Max: 1})
+			}
+			for range rapid.SampledFrom([]int{0, 1, around(1000)}).Draw(t, "takes") {
+				q.Takes = append(q.Takes, &cellv1.Take{HostUuid: hostA, InstanceUuid: hostA})
+			}
+			if rapid.IntRange(0, 9).Draw(t, "many consumers") == 0 {
+				q.ConsumerUuids = make([]string, around(1000))
+			}
+			if rapid.IntRange(0, 9).Draw(t, "many hosts") == 0 {
+				q.Known.GroupHosts = make([]string, around(65536))
+			}
+			req.Queries = append(req.Queries, q)
+		}
+		if !plain(req) {
+			unsure++
+			return
+		}
+		sure++
+		if err := rpc.Validate(req); err != nil {
+			t.Fatalf("is sure of a request that breaks a rule: %v", err)
+		}
+		if n := proto.Size(req); n > rpc.MaxMessageBytes {
+			t.Fatalf("is sure of a request of %d bytes", n)
+		}
+	})
+	t.Logf("sure of %d requests, not of %d", sure, unsure)
+	if sure == 0 || unsure == 0 {
+		t.Error("one side was not tried")
+	}
+}
+
+// Usual queries are plain; other messages are looked at.
+func TestUsualQueriesArePlain(t *testing.T) {
+	usual := &cellv1.ProposeBatchRequest{}
+	for i := range 256 {
+		usual.Queries = append(usual.Queries, flavor(i))
+	}
+	if !plain(usual) {
+		t.Error("a usual batch is not plain")
+	}
+	if plain(&cellv1.ClaimBatchRequest{}) || plain(nil) {
+		t.Error("something else is plain")
+	}
+}
