@@ -43,8 +43,10 @@ func TestConformanceOnCockroachDB(t *testing.T) {
 	if url == "" {
 		shardtest.NotRun(t, "CockroachDB", cockroachURL+" is not set")
 	}
+	shared := cockroachDatabase(t, url)
 	shardtest.Run(t, shardtest.Backend{Name: "CockroachDB", Open: func(t *testing.T) *shardtest.Instance {
-		return instance(t, testOptions(cockroachDatabase(t, url)), &testClock{}, nil)
+		t.Cleanup(func() { empty(t, shared) })
+		return instance(t, testOptions(shared), &testClock{}, nil)
 	}})
 }
 

@@ -70,7 +70,8 @@ func empty(t testing.TB, url string) {
 
 var databases atomic.Int64
 
-// cockroachDatabase makes a database, which the test drops, and gives its URL.
+// cockroachDatabase makes a database on a server, which the test drops, and gives its
+// URL. Making one takes seconds there: tests share it, and empty it.
 func cockroachDatabase(t testing.TB, server string) string {
 	t.Helper()
 	u, err := url.Parse(server)
@@ -91,5 +92,8 @@ func cockroachDatabase(t testing.TB, server string) string {
 	run("CREATE DATABASE " + name)
 	t.Cleanup(func() { run("DROP DATABASE IF EXISTS " + name + " CASCADE") })
 	u.Path = "/" + name
+	if _, err := Migrate(t.Context(), testOptions(u.String())); err != nil {
+		t.Fatal(err)
+	}
 	return u.String()
 }

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	putDecisions = `INSERT INTO decisions (decision_key, at, project_id, request_id, refusal, instance_uuids, body_bytes, body)
+	putDecisions = `INSERT INTO decisions (decision_key, decided_at, project_id, request_id, refusal, instance_uuids, body_bytes, body)
 SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[]), unnest($7::int8[]), unnest($8::bytea[])
-ON CONFLICT (decision_key) DO UPDATE SET at = excluded.at, project_id = excluded.project_id, request_id = excluded.request_id,
+ON CONFLICT (decision_key) DO UPDATE SET decided_at = excluded.decided_at, project_id = excluded.project_id, request_id = excluded.request_id,
 refusal = excluded.refusal, instance_uuids = excluded.instance_uuids, body_bytes = excluded.body_bytes, body = excluded.body`
 	putNames = `INSERT INTO decision_names (name, decision_key)
 SELECT unnest($1::text[]), unnest($2::text[]) ON CONFLICT (name, decision_key) DO NOTHING`
 	deleteNames     = `DELETE FROM decision_names WHERE (name, decision_key) IN (SELECT unnest($1::text[]), unnest($2::text[]))`
 	deleteDecisions = `DELETE FROM decisions WHERE decision_key = ANY($1::text[])`
 
-	decisionColumns = `decision_key, at, project_id, request_id, refusal, instance_uuids`
+	decisionColumns = `decision_key, decided_at, project_id, request_id, refusal, instance_uuids`
 	readDecisions   = `SELECT ` + decisionColumns + ` FROM decisions WHERE decision_key = ANY($1::text[]) ORDER BY decision_key`
 	lockDecisions   = readDecisions + ` FOR UPDATE`
 	countDecisions  = `SELECT count(*), coalesce(sum(body_bytes), 0)::int8 FROM decisions`

@@ -26,6 +26,7 @@ const (
 	tooManyConnections    = "53300"
 	undefinedTable        = "42P01"
 	invalidCatalogName    = "3D000"
+	insufficientPrivilege = "42501"
 	duplicateDatabase     = "42P04"
 	duplicateObject       = "42710"
 	duplicateTable        = "42P07"

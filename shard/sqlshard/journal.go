@@ -241,7 +241,7 @@ func (s *Store) steps(ctx context.Context, step func(ctx context.Context, c *pgx
 
 const (
 	lockFloor  = `SELECT floor, last FROM lanes WHERE replica = $1::text AND life = $2::int8 FOR UPDATE`
-	oldEntries = `SELECT seq, at FROM journal
+	oldEntries = `SELECT seq, written_at FROM journal
 WHERE replica = $1::text AND life = $2::int8 AND seq > $3::int8 ORDER BY seq LIMIT 1000`
 	deleteEntries = `DELETE FROM journal WHERE replica = $1::text AND life = $2::int8 AND seq > $3::int8 AND seq <= $4::int8`
 	putFloor      = `UPDATE lanes SET floor = $3::int8 WHERE replica = $1::text AND life = $2::int8`

@@ -79,19 +79,12 @@ func connectOnce(ctx context.Context, opts Options, config *pgx.ConnConfig) (*pg
 // createDatabase makes the database that a URL names, if it is not there. Another
 // replica may make it at the same time.
 func createDatabase(ctx context.Context, opts Options, config *pgxpool.Config) (err error) {
+	name := config.ConnConfig.Database
 	c, err := connectOnce(ctx, opts, config.ConnConfig)
-	if err == nil {
-		return c.Close(ctx)
-	}
-	if state(err) != invalidCatalogName {
-		return err
-	}
-	// Both servers' own databases are tried: which one it is is not known yet.
-	for _, s := range []server{postgres, cockroach} {
-		system := config.ConnConfig.Copy()
-		system.Database = s.system()
-		if c, err = connectOnce(ctx, opts, system); err == nil || state(err) != invalidCatalogName {
-			break
+	missing := state(err) == invalidCatalogName
+	if missing {
+		if c, err = connectElsewhere(ctx, opts, config.ConnConfig); err != nil {
+			return err
 		}
 	}
 	if err != nil {
@@ -99,14 +92,31 @@ func createDatabase(ctx context.Context, opts Options, config *pgxpool.Config) (
 	}
 	defer func() { err = errors.Join(err, c.Close(ctx)) }()
 	kind, _, err := detect(ctx, c)
-	if err != nil {
+	// CockroachDB of the 20.2 line lets in who asks for a database that is not there.
+	if err != nil || kind == postgres && !missing {
 		return err
 	}
-	_, err = c.Exec(ctx, kind.createDatabase(config.ConnConfig.Database))
-	if code := state(err); code == duplicateDatabase || code == uniqueViolation {
+	_, err = c.Exec(ctx, kind.createDatabase(name))
+	switch code := state(err); {
+	case code == duplicateDatabase || code == uniqueViolation:
 		return nil
+	case code == insufficientPrivilege && !missing:
+		return nil // it is most likely there; what is missing shows later
 	}
 	return err
+}
+
+// connectElsewhere connects to a database that is always there. Which server it is is
+// not known yet: both servers' are tried.
+func connectElsewhere(ctx context.Context, opts Options, config *pgx.ConnConfig) (c *pgx.Conn, err error) {
+	for _, s := range []server{postgres, cockroach} {
+		system := config.Copy()
+		system.Database = s.system()
+		if c, err = connectOnce(ctx, opts, system); err == nil || state(err) != invalidCatalogName {
+			break
+		}
+	}
+	return c, err
 }
 
 // prepare checks the schema and the identity, and reads what the store keeps.

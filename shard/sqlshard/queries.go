@@ -181,7 +181,7 @@ SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::te
 
 // The journal and the lanes.
 const (
-	insertEntry = `INSERT INTO journal (replica, life, seq, at, entry) VALUES ($1::text, $2::int8, $3::int8, $4::int8, $5::bytea)`
+	insertEntry = `INSERT INTO journal (replica, life, seq, written_at, entry) VALUES ($1::text, $2::int8, $3::int8, $4::int8, $5::bytea)`
 
 	putLane = `UPDATE lanes SET last = $3::int8 WHERE replica = $1::text AND life = $2::int8`
 
@@ -196,7 +196,7 @@ const (
 
 	readLanes = `SELECT replica, life, floor, last FROM lanes`
 
-	readEntries = `SELECT seq, at, entry FROM journal
+	readEntries = `SELECT seq, written_at, entry FROM journal
 WHERE replica = $1::text AND life = $2::int8 AND seq > $3::int8 AND seq <= $4::int8 ORDER BY seq LIMIT $5::int8`
 )
 

@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS journal (
   replica {{key}} NOT NULL,
   life int8 NOT NULL,
   seq int8 NOT NULL,
-  at int8 NOT NULL,
+  written_at int8 NOT NULL,
   entry bytea NOT NULL,
   PRIMARY KEY (replica, life, seq)
 );
@@ -219,7 +219,7 @@ CREATE TABLE IF NOT EXISTS pins (
 -- decision_key is a slot and the decision's id, as claim_key.
 CREATE TABLE IF NOT EXISTS decisions (
   decision_key {{key}} PRIMARY KEY,
-  at int8 NOT NULL,
+  decided_at int8 NOT NULL,
   project_id text NOT NULL,
   request_id text NOT NULL,
   refusal text NOT NULL,
