@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"cellgate/internal/pgtest"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
 )
@@ -68,7 +69,8 @@ func hot() []struct {
 // claims and the settings of the store's sessions: none reads a table whole, and
 // docs/shard.md says what they do.
 func TestPlans(t *testing.T) {
-	s := newStand(t, testOptions(newDatabase(t)))
+	// Not one that another test has used: plans go by what tables were, too.
+	s := newStand(t, testOptions(pgtest.Start(t).NewDatabase(t)))
 	var ops []shard.Op
 	for n := range 300 {
 		ops = append(ops, shard.Op{PutHost: shardtest.BigHost(1000 + n)})
