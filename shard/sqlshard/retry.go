@@ -14,7 +14,7 @@ import (
 const (
 	// maxTries bounds how often a transaction that loses races is tried.
 	maxTries = 40
-	// maxLost bounds how often one is tried whose connection breaks.
+	// maxLost bounds how often one is tried whose connection breaks, or is refused.
 	maxLost = 4
 )
 
@@ -45,6 +45,10 @@ func (s *Store) retry(ctx context.Context, once func(ctx context.Context) error)
 			// Its neighbours in the pool are most likely as dead.
 			s.count.lost.Add(1)
 			s.pool.Reset()
+			if losses++; losses < maxLost {
+				return retryable{err}
+			}
+		case full:
 			if losses++; losses < maxLost {
 				return retryable{err}
 			}
