@@ -69,8 +69,15 @@ needs-nova:
 test-store: needs $(TOOLS)/.stamp ## Run the conformance suite and the fault tests of the shard on every backend there is, and print what each came to. CockroachDB: CELLGATE_TEST_COCKROACH_URL.
 	@mkdir -p .cellgate && rm -f .cellgate/stores
 	@status=0; CELLGATE_STORE_SUMMARY=$(CURDIR)/.cellgate/stores $(TOOLS)/gotestsum --format pkgname -- -race -count=1 -timeout 20m ./shard/... || status=$$?; \
-	awk -F'\t' 'BEGIN {f = "%-28s %6s %6s %11s %16s %11s  %s\n"; printf "\n" f, "BACKEND", "TESTS", "SEEDS", "OPERATIONS", "FAULTS INJECTED", "VIOLATIONS", "NOT RUN"} {printf f, $$1, $$2, $$3, $$4, $$5, $$6, $$7}' .cellgate/stores; \
+	awk -f shard/shardtest/summary.awk .cellgate/stores; \
 	exit $$status
+
+# SEED= repeats a run as far as its goroutines do.
+.PHONY: sim-store
+sim-store: needs ## Kill -9 the scheduler and PostgreSQL in 1,000,000 claim operations through a proxy with faults, and look for what was acknowledged (half an hour). SIM_OPS=, SIM_LIMIT=, SEED=.
+	@mkdir -p .cellgate
+	CELLGATE_SIM_OPS=$(or $(SIM_OPS),1000000) CELLGATE_SIM_LIMIT=$(or $(SIM_LIMIT),2h) CELLGATE_SEED=$(SEED) CELLGATE_SIM_SUMMARY=$(CURDIR)/.cellgate/sim-store.md \
+	go test -count=1 -timeout 3h -v -run 'TestI1_I3_I8_Simulation' ./shard/sqlshard
 
 .PHONY: shard-doc
 shard-doc: needs ## Write the tables and plans of docs/shard.md, from a real PostgreSQL.

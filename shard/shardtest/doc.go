@@ -30,6 +30,9 @@
 //	I4             leases                expire.go
 //	I9             groups and pins       groups.go, pins.go, confirm.go
 //
+// Beyond the clauses there are Storm, random operations through lanes that fail, with
+// every checker on, and Metamorphic, the same operations on every store.
+//
 // What needs a backend's own faults (a sync that fails, power lost at any
 // moment, a foreign directory) is in the backend's own tests. The rules
 // themselves are held against naive ones in package shard.

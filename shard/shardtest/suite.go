@@ -14,6 +14,10 @@ type Backend struct {
 	Name string
 	// Open makes a fresh, empty store, that the suite closes.
 	Open func(t *testing.T) *Instance
+	// Faults are those that happened to its stores so far, by kind, and Seeds how many
+	// seeds decided them; nil and 0 for none.
+	Faults func() map[string]int64
+	Seeds  int64
 }
 
 // Instance is an open store and what can be done to it. A nil function is a
@@ -77,7 +81,7 @@ func topics() []topic {
 // Run runs the whole suite. After each test the rows must add up, and the
 // journal replayed must give the rows.
 func Run(t *testing.T, b Backend) {
-	count := &tally{summary: Summary{Backend: b.Name}}
+	count := &tally{backend: b, summary: Summary{Backend: b.Name}}
 	// Its subtests are done then.
 	t.Cleanup(func() { count.tell(t) })
 	has := capabilities(t, b)

@@ -3,7 +3,9 @@ package shardtest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,20 +29,27 @@ type Summary struct {
 	Seeds      int64
 	Operations int64
 	Faults     int64
+	// Kinds are faults by their kind; with Faults 0 their sum is told.
+	Kinds map[string]int64
 }
 
 // Tell logs a summary and adds it to the file of SummaryEnv.
 func (s Summary) Tell(t testing.TB) {
 	t.Helper()
-	t.Logf("%s: %d tests, %d seeds, %d operations, %d faults injected, %d violations, %d not run",
-		s.Backend, s.Tests, s.Seeds, s.Operations, s.Faults, s.Violations, len(s.NotRun))
+	if s.Faults == 0 {
+		for _, n := range s.Kinds {
+			s.Faults += n
+		}
+	}
+	t.Logf("%s: %d tests, %d seeds, %d operations, %d faults injected, %d violations, %d not run; %s",
+		s.Backend, s.Tests, s.Seeds, s.Operations, s.Faults, s.Violations, len(s.NotRun), s.kinds())
 	path := os.Getenv(SummaryEnv)
 	if path == "" {
 		return
 	}
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
-		_, err = fmt.Fprintf(f, "%s\t%d\t%d\t%d\t%d\t%d\t%s\n", s.Backend, s.Tests, s.Seeds, s.Operations, s.Faults, s.Violations, strings.Join(s.NotRun, "; "))
+		_, err = fmt.Fprintf(f, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", s.Backend, s.Tests, s.Seeds, s.Operations, s.Faults, s.Violations, strings.Join(s.NotRun, "; "), s.kinds())
 		if cerr := f.Close(); err == nil {
 			err = cerr
 		}
@@ -48,6 +57,15 @@ func (s Summary) Tell(t testing.TB) {
 	if err != nil {
 		t.Errorf("the summary: %v", err)
 	}
+}
+
+// kinds lists the faults by kind.
+func (s Summary) kinds() string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(s.Kinds)) {
+		list = append(list, fmt.Sprintf("%s %d", name, s.Kinds[name]))
+	}
+	return strings.Join(list, ", ")
 }
 
 // NotRun tells that a backend was not tested, and skips the test.
@@ -59,6 +77,7 @@ func NotRun(t testing.TB, backend, why string) {
 
 // tally counts what a suite does to its stores.
 type tally struct {
+	backend Backend
 	mu      sync.Mutex
 	summary Summary
 
@@ -102,7 +121,14 @@ func (c *tally) ended(t *testing.T) {
 
 func (c *tally) tell(t *testing.T) {
 	s := c.summary
-	s.Seeds, s.Operations, s.Faults = c.seeds.Load(), c.operations.Load(), c.faults.Load()
+	s.Seeds, s.Operations, s.Faults = c.seeds.Load()+c.backend.Seeds, c.operations.Load(), c.faults.Load()
+	s.Kinds = map[string]int64{"restart or crash": s.Faults}
+	if c.backend.Faults != nil {
+		for name, n := range c.backend.Faults() {
+			s.Kinds[name] += n
+			s.Faults += n
+		}
+	}
 	s.Tell(t)
 }
 
