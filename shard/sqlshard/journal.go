@@ -207,7 +207,37 @@ func (s *Store) Trim(ctx context.Context, before time.Time) error {
 			return err
 		}
 	}
-	return nil
+	return s.sweepConsumers(ctx)
+}
+
+const nextConsumers = `SELECT consumer_uuid FROM consumers WHERE consumer_uuid > $1::text ORDER BY consumer_uuid LIMIT 1000`
+
+// sweepConsumers looks at the next consumers and drops those without claims: members
+// of groups that never came. One that gets a claim meanwhile may lose its row, which
+// is then made again.
+func (s *Store) sweepConsumers(ctx context.Context) error {
+	return s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		s.mu.Lock()
+		after := s.swept
+		s.mu.Unlock()
+		next, err := texts(ctx, c.Conn(), nextConsumers, after)
+		if err != nil {
+			return err
+		}
+		after = "" // from the beginning again
+		if len(next) == trimStep {
+			after = next[len(next)-1]
+		}
+		if len(next) > 0 {
+			if _, err := c.Exec(ctx, dropConsumers, next); err != nil {
+				return err
+			}
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.swept = after
+		return nil
+	})
 }
 
 // trimStep bounds what one transaction of a trim drops.

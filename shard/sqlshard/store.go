@@ -28,6 +28,8 @@ type Store struct {
 
 	mu     sync.Mutex
 	closed bool
+	// swept is the consumer after which Trim goes on.
+	swept string
 	// life ends with the store: what waits for the database then stops waiting.
 	life context.Context
 	end  context.CancelFunc
