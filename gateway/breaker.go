@@ -63,6 +63,9 @@ var (
 	// errBusy is in the chain of a query's error when the replica answered others
 	// while it waited.
 	errBusy = errors.New("busy with others")
+	// errHurried is in the chain of the error of a call to a replica that is well, as
+	// far as is known: the caller's own deadline left it less than its budget.
+	errHurried = errors.New("hurried")
 )
 
 // breaker keeps users' calls away from a replica that does not serve them.
@@ -295,6 +298,13 @@ func (b *breaker) nextProbe(began time.Time, healthy time.Duration) time.Duratio
 		}
 	}
 	return max(time.Until(next), 0)
+}
+
+// ailing reports whether the replica did not answer its last probe, or is left alone.
+func (b *breaker) ailing() bool {
+	b.mu.Lock()
+	defer b.unlock()
+	return b.streaks[probes] > 0 || b.steps.State() != gobreaker.StateClosed
 }
 
 // view is a breaker's state as it is shown.

@@ -197,7 +197,9 @@ func (s *selecting) batch(ctx, bounded context.Context, cell int, budget time.Du
 	outcomes, sent, err = c.operate(at, budget, ops)
 	span.End(err)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		err = fault.Wrap(fault.CellUnavailable, err, "%s", c.tooSlow(budget))
+		if err = tooSlow(err, c, budget); budget < c.claimBudget && !c.ailing() {
+			err = hurried(err)
+		}
 	}
 	return outcomes, sent, err
 }

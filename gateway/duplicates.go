@@ -18,10 +18,11 @@ import (
 // the consumers: a cell that cannot hold the request may hold an earlier claim.
 // It asks once a request; the function it gives waits for the answers, and gives
 // them once. A move asks the disabled ones too: that is where instances are moved
-// from. A cell that does not answer is passed over: see docs/adr/0005.
-func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement []byte) func() []held {
+// from. A cell that does not answer is passed over (docs/adr/0005), unless the request
+// may not go on without it (unheard): then it gives that error.
+func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement []byte) func() ([]held, error) {
 	if s.others || !s.asksForClaims() {
-		return func() []held { return nil }
+		return func() ([]held, error) { return nil, nil }
 	}
 	s.others = true
 	instances := make([]schedule.ID, 0, len(pending))
@@ -33,6 +34,7 @@ func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement 
 	var lock sync.Mutex
 	var found []held
 	var answered []int
+	var missed error
 	var all sync.WaitGroup
 	for i, c := range s.g.cells {
 		if s.skip[i] == "" || c.cfg.Disabled && !s.moves() {
@@ -40,24 +42,25 @@ func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement 
 		}
 		all.Go(func() {
 			p, _, err := c.propose(ctx, budget, query, nil)
-			if err != nil {
-				s.g.log.DebugContext(ctx, "a cell was not asked for earlier claims", "cell", c.cfg.Name, "error", err)
-				return
-			}
 			lock.Lock()
 			defer lock.Unlock()
+			if err != nil {
+				s.g.log.DebugContext(ctx, "a cell was not asked for earlier claims", "cell", c.cfg.Name, "error", err)
+				missed = cmp.Or(missed, s.unheard(i, err))
+				return
+			}
 			answered = append(answered, i)
 			found = append(found, heldIn(i, p)...)
 		})
 	}
-	return func() []held {
+	return func() ([]held, error) {
 		all.Wait()
 		for _, i := range answered {
 			s.answered[i] = true
 		}
 		out := found
 		found = nil
-		return out
+		return out, missed
 	}
 }
 

@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync"
 
 	"cellgate/internal/fault"
@@ -72,6 +73,9 @@ func (s *selecting) keepAll(ctx context.Context, claims []keeping) error {
 	for cell, list := range byCell {
 		for i, k := range list {
 			if i >= len(replies[cell].outcomes) {
+				if err := s.unheard(cell, replies[cell].err); err != nil {
+					return err
+				}
 				s.lose(ctx, cell, replies[cell].err)
 				continue
 			}
@@ -111,6 +115,18 @@ func (s *selecting) settle(k keeping, claim *cellgatev1.Claim) {
 	if s.decision == "" {
 		s.decision = claim.GetDecisionId()
 	}
+}
+
+// unheard is the error of a request that must not pass over a cell which is well, but
+// was given less than its budget because the request's deadline is near: a repeat
+// would be claimed again elsewhere, a move would miss its source. Nil for any other
+// request, and for a cell that is not well: waiting longer would not help.
+func (s *selecting) unheard(cell int, err error) error {
+	if !errors.Is(err, errHurried) || !s.asksForClaims() || s.req.GetRequestId() == "" && !s.moves() {
+		return nil
+	}
+	name := s.g.cells[cell].cfg.Name
+	return fault.Wrap(fault.CellUnavailable, err, "%s, all that the request's deadline left it, and may hold a claim of this request: repeat it with more time", reasonOf(err)).With("cells", name)
 }
 
 // hasEnded reports whether a cell said of a claim that it has ended, whatever a

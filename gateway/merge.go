@@ -91,6 +91,9 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 				if err := mustStop(ctx, got.err, pin); err != nil {
 					return nil, err
 				}
+				if err := s.unheard(m.cells[k], got.err); err != nil {
+					return nil, err
+				}
 				s.lose(ctx, m.cells[k], got.err)
 				plan.Lost(k)
 				continue
@@ -114,7 +117,11 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 				m.answers[k] = p
 			}
 		}
-		m.held = slices.DeleteFunc(append(m.held, elsewhere()...), s.hasEnded)
+		others, err := elsewhere()
+		if err != nil {
+			return nil, err
+		}
+		m.held = slices.DeleteFunc(append(m.held, others...), s.hasEnded)
 		if s.news(m.held) {
 			return m, nil
 		}

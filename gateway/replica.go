@@ -197,6 +197,9 @@ func tryInOrder[T any](ctx context.Context, c *cell, a attempt, once func(contex
 		}
 		v := judge(err, t)
 		p.leave(v, err)
+		if v == excused && a.budget < a.fair && !p.b.ailing() {
+			err = hurried(err)
+		}
 		// A replica that does not admit this gateway did nothing with the call, and
 		// loads nobody by the next: that is no retry.
 		barred := errors.Is(err, errNotAdmitted)
@@ -206,4 +209,20 @@ func tryInOrder[T any](ctx context.Context, c *cell, a attempt, once func(contex
 		}
 		failure, from = err, i+1
 	}
+}
+
+// hurried marks the error of a replica that is well and was given less than its
+// budget.
+func hurried(err error) error {
+	return fault.Wrap(fault.CellUnavailable, errors.Join(errHurried, err), "%s", reasonOf(err))
+}
+
+// ailing reports whether no replica of the cell is well.
+func (c *cell) ailing() bool {
+	for _, r := range c.replicas {
+		if !r.breaker.ailing() {
+			return false
+		}
+	}
+	return true
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 
 	"cellgate/internal/telemetry"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -21,7 +22,11 @@ func (s *selecting) tell(ctx context.Context, resp *cellgatev1.SelectDestination
 		return
 	}
 	for i, r := range resp.GetCells() {
-		s.g.cells[i].tel.Searched(r.GetOutcome().String())
+		outcome := r.GetOutcome().String()
+		if errors.Is(s.lost[i], errHurried) {
+			outcome = "hurried"
+		}
+		s.g.cells[i].tel.Searched(outcome)
 	}
 	s.g.tel.Answered(len(s.instances), resp.GetExact(), resp.GetPartial())
 	if span.On() {

@@ -147,7 +147,7 @@ var (
 	labelStage    = Label{Name: "stage", Values: texts(Stages())}
 	labelFilter   = Label{Name: "filter", Values: append(schedule.Filters(), other)}
 	labelSize     = Label{Name: "instances", Values: []string{"one", "several"}}
-	labelSearch   = Label{Name: "search", Values: []string{"searched", "skipped", "unavailable", other}}
+	labelSearch   = Label{Name: "search", Values: []string{"searched", "skipped", "unavailable", "hurried", other}}
 	labelBreaker  = Label{Name: "to", Values: []string{"closed", "half-open", "open", other}}
 	labelDecision = Label{Name: "end", Values: []string{"written", "dropped"}}
 	labelOp       = Label{Name: "op", Values: texts(Ops())}
@@ -217,7 +217,7 @@ var (
 	}
 	gatewaySearches = Metric{
 		Name: "cellgate_gateway_cell_searches_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell, labelSearch},
-		Help: "What became of each cell in the selections that were answered.",
+		Help: "What became of each cell in the selections that were answered; hurried: it did not answer in the little time that the caller's deadline left it.",
 	}
 	gatewayRejects = Metric{
 		Name: "cellgate_gateway_rejected_hosts_total", Kind: Counter, Of: inGateway, Labels: []Label{labelFilter},
