@@ -54,6 +54,6 @@ func (a *assembly) addMetrics(l net.Listener, h *health.Monitor, tls *security.S
 			_, _ = io.WriteString(w, `{"status":"ok"}`) // the caller left
 		})
 	}
-	a.add(lifecycle.HTTP("metrics", tls.HTTP(mux, gateway.WriteError), tls.Listener(l), a.log))
+	a.add(lifecycle.HTTP("metrics", tls.HTTP(mux, gateway.WriteError), tls.Listener(l), tls.ErrorLog()))
 	a.log.Info("metrics are served", "metrics", l.Addr().String())
 }

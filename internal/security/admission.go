@@ -189,7 +189,7 @@ func (c serverCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials
 	}
 	out, info, err := c.TransportCredentials.ServerHandshake(conn)
 	if err != nil {
-		c.refused.add(context.Background(), "TLS handshake", conn.RemoteAddr().String(), err)
+		c.refused.add(context.Background(), handshake, conn.RemoteAddr().String(), err)
 	}
 	return out, info, err
 }

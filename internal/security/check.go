@@ -71,10 +71,10 @@ func checkPair(pair *tls.Certificate, path string, use x509.ExtKeyUsage, now tim
 	}
 	leaf, out := pair.Leaf, []Finding(nil)
 	if text, is := ending(now, leaf.NotAfter); text != "" {
-		out = append(out, Finding{Bad: is, Text: path + ": the certificate " + text})
+		out = append(out, Finding{Bad: is, Text: path + ": the certificate " + text, Do: replaceIt(is, "one that is valid today")})
 	}
 	if now.Before(leaf.NotBefore) {
-		out = append(out, Finding{Bad: true, Text: path + ": the certificate is not valid before " + leaf.NotBefore.UTC().Format(time.RFC3339)})
+		out = append(out, Finding{Bad: true, Text: path + ": the certificate is not valid before " + leaf.NotBefore.UTC().Format(time.RFC3339), Do: replaceIt(true, "one that is valid today") + "; or set the clock of this machine"})
 	}
 	fits := len(leaf.ExtKeyUsage) == 0
 	for _, u := range leaf.ExtKeyUsage {
@@ -85,12 +85,20 @@ func checkPair(pair *tls.Certificate, path string, use x509.ExtKeyUsage, now tim
 		if use == x509.ExtKeyUsageServerAuth {
 			name = "serverAuth"
 		}
-		out = append(out, Finding{Bad: true, Text: path + ": the certificate's extended key usage is not " + name})
+		out = append(out, Finding{Bad: true, Text: path + ": the certificate's extended key usage is not " + name, Do: replaceIt(true, "one that has it")})
 	}
 	if use == x509.ExtKeyUsageServerAuth && len(leaf.DNSNames)+len(leaf.IPAddresses) == 0 {
-		out = append(out, Finding{Bad: true, Text: path + ": the certificate has no DNS name and no address in subjectAltName"})
+		out = append(out, Finding{Bad: true, Text: path + ": the certificate has no DNS name and no address in subjectAltName", Do: replaceIt(true, "one with the names that callers use")})
 	}
 	return out
+}
+
+// replaceIt says what to do about a bad certificate; "" when it is not.
+func replaceIt(bad bool, by string) string {
+	if !bad {
+		return ""
+	}
+	return "put " + by + " in its place; the process reads it by itself"
 }
 
 func checkTokens(known *tokens, path string, now time.Time) []Finding {

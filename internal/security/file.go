@@ -95,7 +95,9 @@ type reloaded[T any] struct {
 	what  string
 	files []file
 	parse func(texts [][]byte) (*T, error)
-	now   atomic.Pointer[T]
+	// hear is told of every value that comes into force; nil for nobody.
+	hear func(*T)
+	now  atomic.Pointer[T]
 	// sum is of the content last looked at, told the last error logged. Both are
 	// the poller's.
 	sum  [sha256.Size]byte
@@ -134,6 +136,9 @@ func (r *reloaded[T]) load() (changed bool, err error) {
 	}
 	r.sum = sum
 	r.now.Store(v)
+	if r.hear != nil {
+		r.hear(v)
+	}
 	return true, nil
 }
 

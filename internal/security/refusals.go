@@ -38,11 +38,15 @@ type Refusals struct {
 	N      uint64
 }
 
-// otherMethods stands for methods without a row.
-const otherMethods = "another method"
+// handshake stands for connections that did not come to a call, otherMethods for
+// methods without a row.
+const (
+	handshake    = "TLS handshake"
+	otherMethods = "another method"
+)
 
 func (r *refusals) add(ctx context.Context, method, from string, err error) {
-	if _, known := access[method]; !known && method != "TLS handshake" && method != "/v1/" && method != "/" {
+	if _, known := access[method]; !known && method != handshake && method != "/v1/" && method != "/" {
 		method = otherMethods
 	}
 	kind := fault.Unauthenticated

@@ -28,7 +28,9 @@ type Server struct {
 	refused refusals
 }
 
-// NewServer reads the files. Every problem is reported at once.
+// NewServer reads the files. Every problem is reported at once. A certificate that
+// callers will refuse is logged, as it is when the files are read again: it may be
+// good tomorrow, or for callers who do not look.
 func NewServer(cfg ServerConfig, log *slog.Logger) (*Server, error) {
 	s := &Server{cfg: cfg, log: log, now: time.Now}
 	s.refused.log = log
@@ -36,6 +38,7 @@ func NewServer(cfg ServerConfig, log *slog.Logger) (*Server, error) {
 		s.pair = &reloaded[tls.Certificate]{
 			what:  "the server's certificate",
 			files: []file{{key: "cert", path: cfg.Cert}, {key: "key", path: cfg.Key, secret: true}}, parse: parsePair,
+			hear: s.judge,
 		}
 	}
 	if cfg.ClientCA != "" {
@@ -48,6 +51,15 @@ func NewServer(cfg ServerConfig, log *slog.Logger) (*Server, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// judge logs what keeps callers from taking the server's certificate.
+func (s *Server) judge(pair *tls.Certificate) {
+	for _, f := range checkPair(pair, s.cfg.Cert, x509.ExtKeyUsageServerAuth, s.now()) {
+		if f.Bad {
+			s.log.Warn("callers will refuse this server's certificate", "why", f.Text, "do", f.Do)
+		}
+	}
 }
 
 func (s *Server) pollers() []poller {
