@@ -22,11 +22,12 @@ func newDoctor(t terminal) *cobra.Command {
 		Long: `Check a process's configuration and all that it needs: ports, certificates and
 tokens, the shard's directory and disk, the clock, the cells and their versions,
 and this machine's limits. All problems are found at once, each with what to do.
+With a configuration that is wrong only it and this machine are looked at.
 
 It changes nothing (to time the disk it writes a small file beside the shard and
 removes it) and may run next to the process itself.
 
-Exit status: 0 when nothing failed (warnings are no failures), 1 otherwise.`,
+Exit status: 0 when nothing failed (notes and warnings are no failures), 1 otherwise.`,
 		Example: "  cellgate doctor gateway --config deploy/examples/gateway.yaml\n  cellgate doctor cell --config deploy/examples/cell1.yaml -o json",
 		Args:    usageArgs(knownCommand),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -153,7 +154,8 @@ func (d *doctor) tell(w io.Writer, asJSON bool) error {
 		if err := t.end(); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(w, "%d ok, %d warnings, %d failures\n", count[found]+count[noted], count[warned], count[unhealthy]); err != nil {
+		if _, err := fmt.Fprintf(w, "%d ok, %s, %s, %s\n", count[found],
+			counted(count[noted], "note"), counted(count[warned], "warning"), counted(count[unhealthy], "failure")); err != nil {
 			return err
 		}
 	}
@@ -161,4 +163,12 @@ func (d *doctor) tell(w io.Writer, asJSON bool) error {
 		return errUnhealthy
 	}
 	return nil
+}
+
+// counted says how many of a thing there are.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -288,6 +289,27 @@ func TestDoctorTellsAllProblemsAtOnce(t *testing.T) {
 	}
 	if status != exitRefused || !strings.Contains(stderr, "something failed") {
 		t.Errorf("status %d, stderr %q", status, stderr)
+	}
+}
+
+// What was not looked at is not ok.
+func TestDoctorCounts(t *testing.T) {
+	for _, tt := range []struct {
+		statuses []string
+		want     string
+	}{
+		{nil, "0 ok, 0 notes, 0 warnings, 0 failures"},
+		{[]string{found, noted, warned, unhealthy}, "1 ok, 1 note, 1 warning, 1 failure"},
+		{[]string{noted, unhealthy, noted, unhealthy, warned, warned}, "0 ok, 2 notes, 2 warnings, 2 failures"},
+	} {
+		d, out := &doctor{}, &strings.Builder{}
+		for _, s := range tt.statuses {
+			d.add("x", s, "y", "z")
+		}
+		err := d.tell(out, false)
+		if !strings.HasSuffix(out.String(), "\n"+tt.want+"\n") || (err != nil) != slices.Contains(tt.statuses, unhealthy) {
+			t.Errorf("%v: %v, want %q in\n%s", tt.statuses, err, tt.want, out)
+		}
 	}
 }
 
