@@ -29,13 +29,17 @@ import (
 // with OVERLOADED (and the header Retry-After, in seconds), cellgate.v1.NoValidHost
 // with NO_VALID_HOST.
 //
-// The HTTP status is the reason's (internal/rpc), with three exceptions for what
+// A call that its caller ended has no kind, and no details: the reason is the name
+// of the gRPC code, DEADLINE_EXCEEDED (504) when the caller's deadline passed,
+// CANCELLED (499) when it went away.
+//
+// The HTTP status is the reason's (internal/rpc), with two exceptions for what
 // HTTP itself has a word for: 413 for a body that is too large (INVALID_REQUEST,
 // field "body"), 405 for a method that a path does not have (INVALID_REQUEST;
-// the header Allow has those there are), 499 when the caller gave up.
+// the header Allow has those there are).
 type httpError struct {
 	Code    int32             `json:"code"`
-	Reason  fault.Kind        `json:"reason"`
+	Reason  string            `json:"reason"`
 	Message string            `json:"message"`
 	Details []json.RawMessage `json:"details"`
 }
@@ -52,8 +56,13 @@ func (g *Gateway) handleError(ctx context.Context, _ *runtime.ServeMux, _ runtim
 		writeFault(w, code, b.bad)
 		return
 	}
-	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
-		writeFault(w, 499, fault.Wrap(fault.CellUnavailable, err, "the caller gave up"))
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		writeEnded(w, 499, "CANCELLED", context.Canceled)
+		return
+	case rpc.TimedOut(err):
+		// The call was the gateway's to itself: no deadline but the caller's is on it.
+		writeEnded(w, http.StatusGatewayTimeout, "DEADLINE_EXCEEDED", context.DeadlineExceeded)
 		return
 	}
 	err = unreadable(r, err)
@@ -104,15 +113,25 @@ func writeFault(w http.ResponseWriter, code int, err error) {
 		e = fault.Wrap(fault.Internal, err, "internal error")
 	}
 	s := rpc.ToStatus(e)
-	out := httpError{Code: int32(s.Code()), Reason: e.Kind, Message: s.Message(), Details: detailsOf(s)}
+	out := httpError{Code: int32(s.Code()), Reason: string(e.Kind), Message: s.Message(), Details: detailsOf(s)}
 	if e.Kind == fault.Unauthenticated {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="cellgate"`)
 	}
 	if e.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(e.RetryAfter.Seconds()))))
 	}
+	writeError(w, code, out)
+}
+
+// writeEnded answers a call that its caller ended.
+func writeEnded(w http.ResponseWriter, code int, reason string, end error) {
+	s := rpc.ToStatus(end)
+	writeError(w, code, httpError{Code: int32(s.Code()), Reason: reason, Message: s.Message(), Details: []json.RawMessage{}})
+}
+
+func writeError(w http.ResponseWriter, code int, e httpError) {
 	// Whole numbers, texts and JSON always marshal.
-	text, _ := json.Marshal(out)
+	text, _ := json.Marshal(e)
 	writeJSON(w, code, text)
 }
 

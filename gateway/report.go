@@ -53,8 +53,9 @@ func rejectCounts(rejects []schedule.Reject) []*cellgatev1.RejectCount {
 	return out
 }
 
-// cellReports gives a report for every configured cell, in their order. partial:
-// a cell that was to be asked did not answer.
+// cellReports gives the reports of the cells, in their order, but for those that
+// were neither asked nor left out, because the request ended before. partial: a cell
+// that was to be asked did not answer.
 func (s *selecting) cellReports() (reports []*cellgatev1.CellReport, partial bool) {
 	for i, c := range s.g.cells {
 		r := &cellgatev1.CellReport{}
@@ -67,6 +68,9 @@ func (s *selecting) cellReports() (reports []*cellgatev1.CellReport, partial boo
 			partial = true
 		case s.skip[i] != "":
 			r.Outcome, r.Reason = cellgatev1.CellOutcome_SKIPPED, s.skip[i]
+		}
+		if r.GetOutcome() == cellgatev1.CellOutcome_CELL_OUTCOME_UNSPECIFIED {
+			continue
 		}
 		r.Cell, r.Source = c.cfg.Name, cellgatev1.CellSource_NATIVE
 		reports = append(reports, r)

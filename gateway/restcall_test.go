@@ -1,10 +1,12 @@
 package gateway
 
 import (
+	"context"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"cellgate/internal/fault"
 )
@@ -59,5 +61,41 @@ func TestMethodsThatThereAre(t *testing.T) {
 		if p := problemOf(t, rec); rec.Code != 405 || p.Reason != fault.InvalidRequest || rec.Header().Get("Allow") != tt.allow {
 			t.Errorf("%s %s: %d, Allow %q, %s", tt.method, tt.path, rec.Code, rec.Header().Get("Allow"), rec.Body)
 		}
+	}
+}
+
+// A deadline of the caller's own that passed is not a cell's fault.
+func TestTheCallersDeadlineOverREST(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, fleet(1, 1), nil)
+		w.cells[0].hook(func(ctx context.Context, _ string, _ any) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, nil)
+		for _, tt := range []struct{ method, path, body, timeout string }{
+			{"GET", "/v1/cells", "", "1n"},
+			{"GET", "/v1/hosts", "", "50m"},
+			{"DELETE", "/v1/claims/" + testUUID(0x1, 1) + "?claim_id=" + testUUID(0x2, 1), "", "50m"},
+		} {
+			r := httptest.NewRequest(tt.method, tt.path, strings.NewReader(tt.body))
+			r.Header.Set("Grpc-Timeout", tt.timeout)
+			rec := httptest.NewRecorder()
+			w.rest.ServeHTTP(rec, r)
+			if got, want := strings.TrimSpace(rec.Body.String()), `{"code":4,"reason":"DEADLINE_EXCEEDED","message":"the deadline passed before the answer was there","details":[]}`; rec.Code != 504 || got != want {
+				t.Errorf("%s: %d %s", tt.path, rec.Code, got)
+			}
+		}
+	})
+}
+
+// Nor is it, when the caller went away.
+func TestACallerOfRESTThatWentAway(t *testing.T) {
+	w := start(t, fleet(1, 1), nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	rec := httptest.NewRecorder()
+	w.rest.ServeHTTP(rec, httptest.NewRequest("GET", "/v1/cells", nil).WithContext(ctx))
+	if got, want := rec.Body.String(), `{"code":1,"reason":"CANCELLED","message":"the caller gave up","details":[]}`; rec.Code != 499 || got != want {
+		t.Errorf("%d %s", rec.Code, got)
 	}
 }

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -66,5 +68,30 @@ func TestOpenAPIDescribesTheErrors(t *testing.T) {
 	is, says := slices.Sorted(maps.Keys(sent)), slices.Sorted(maps.Keys(doc.Definitions["Error"].Properties))
 	if !slices.Equal(is, says) {
 		t.Errorf("an error has %v, the description %v", is, says)
+	}
+}
+
+// error.proto names every reason that a caller may get.
+func TestTheSchemaNamesEveryReason(t *testing.T) {
+	w := start(t, fleet(1, 1), nil)
+	var doc struct {
+		Definitions map[string]struct {
+			Properties map[string]struct{ Description string } `json:"properties"`
+		} `json:"definitions"`
+	}
+	if err := json.Unmarshal(w.send("GET", "/openapi.json", "").Body.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	words := strings.FieldsFunc(doc.Definitions["Error"].Properties["reason"].Description, func(r rune) bool { return r != '_' && (r < 'A' || r > 'Z') })
+	want := []string{"DEADLINE_EXCEEDED", "CANCELLED"}
+	for _, k := range fault.Kinds() {
+		if k != fault.Gone {
+			want = append(want, string(k))
+		}
+	}
+	for _, reason := range want {
+		if !slices.Contains(words, reason) {
+			t.Errorf("%s is not named: %v", reason, words)
+		}
 	}
 }

@@ -136,7 +136,10 @@ func showDecision(w io.Writer, d *cellgatev1.Decision) error {
 			DecisionId: d.GetDecisionId(), Destinations: d.GetDestinations(), Cells: d.GetCells(), Exact: d.GetExact(), Partial: d.GetPartial(),
 		})
 	}
-	if _, err := fmt.Fprintf(w, "%s: %s\n\n", d.GetRefusal(), d.GetMessage()); err != nil {
+	if _, err := fmt.Fprintf(w, "%s: %s\n", d.GetRefusal(), d.GetMessage()); err != nil || len(d.GetCells()) == 0 {
+		return err
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
 	return showCellReports(w, d.GetCells())

@@ -176,7 +176,7 @@ var (
 	}
 	traceSpans = Metric{
 		Name: "cellgate_trace_spans_total", Kind: Counter, Of: everyProcess, Labels: []Label{labelSpan},
-		Help: "Spans of sampled requests by what became of them: exported, dropped because the queue was full, dropped because the exporter failed.",
+		Help: "Spans of sampled requests by what became of them: exported, dropped because the queue was full, dropped because the exporter failed. Absent while traces are off.",
 	}
 
 	gatewayRequests = Metric{

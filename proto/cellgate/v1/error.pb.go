@@ -29,12 +29,13 @@ type Error struct {
 	// The number of the gRPC code.
 	Code int32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
 	// The kind: INVALID_REQUEST, NO_VALID_HOST, CELL_UNAVAILABLE, CONTENDED,
-	// OVERLOADED, NOT_FOUND, ALREADY_EXISTS, CLAIM_EXPIRED, OUTCOME_UNKNOWN,
-	// INTERNAL.
+	// OVERLOADED, NOT_FOUND, ALREADY_EXISTS, STALE_GENERATION, UNAUTHENTICATED,
+	// PERMISSION_DENIED, CLAIM_EXPIRED, CLAIM_REJECTED, OUTCOME_UNKNOWN, INTERNAL.
+	// Of a call that its caller ended: DEADLINE_EXCEEDED, CANCELLED.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// For people.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// google.rpc.ErrorInfo always; google.rpc.BadRequest with INVALID_REQUEST,
+	// google.rpc.ErrorInfo, unless the caller ended the call; google.rpc.BadRequest with INVALID_REQUEST,
 	// google.rpc.RetryInfo with OVERLOADED, cellgate.v1.NoValidHost with
 	// NO_VALID_HOST.
 	Details       []*anypb.Any `protobuf:"bytes,4,rep,name=details,proto3" json:"details,omitempty"`

@@ -897,10 +897,12 @@ type Decision struct {
 	Message string `protobuf:"bytes,9,opt,name=message,proto3" json:"message,omitempty"`
 	// As answered; empty with a refusal.
 	Destinations []*Destinations `protobuf:"bytes,10,rep,name=destinations,proto3" json:"destinations,omitempty"`
-	Cells        []*CellReport   `protobuf:"bytes,11,rep,name=cells,proto3" json:"cells,omitempty"`
-	Exact        bool            `protobuf:"varint,12,opt,name=exact,proto3" json:"exact,omitempty"`
-	Partial      bool            `protobuf:"varint,13,opt,name=partial,proto3" json:"partial,omitempty"`
-	DryRun       bool            `protobuf:"varint,14,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Of the cells that were asked, or left out; none when the request was refused
+	// before.
+	Cells   []*CellReport `protobuf:"bytes,11,rep,name=cells,proto3" json:"cells,omitempty"`
+	Exact   bool          `protobuf:"varint,12,opt,name=exact,proto3" json:"exact,omitempty"`
+	Partial bool          `protobuf:"varint,13,opt,name=partial,proto3" json:"partial,omitempty"`
+	DryRun  bool          `protobuf:"varint,14,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	// Set with NO_VALID_HOST.
 	NoValidHost *NoValidHost `protobuf:"bytes,15,opt,name=no_valid_host,json=noValidHost,proto3" json:"no_valid_host,omitempty"`
 	// From the request's arrival to its answer.
