@@ -53,31 +53,6 @@ func (s *Server) Crash(t testing.TB) {
 	s.Run(t)
 }
 
-// Pause stops every process of the server in its tracks; Resume lets them go on.
-func (s *Server) Pause(t testing.TB) {
-	t.Helper()
-	s.signalAll(t, syscall.SIGSTOP)
-}
-
-// Resume ends a Pause.
-func (s *Server) Resume(t testing.TB) {
-	t.Helper()
-	s.signalAll(t, syscall.SIGCONT)
-}
-
-func (s *Server) signalAll(t testing.TB, sig syscall.Signal) {
-	t.Helper()
-	pids, err := s.family()
-	for _, pid := range pids {
-		if kerr := syscall.Kill(pid, sig); !errors.Is(kerr, syscall.ESRCH) {
-			err = errors.Join(err, kerr)
-		}
-	}
-	if err != nil {
-		t.Fatalf("signal %v to PostgreSQL: %v", sig, err)
-	}
-}
-
 func (s *Server) stop(sig syscall.Signal) error {
 	if s.cmd == nil {
 		return nil

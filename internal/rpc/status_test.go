@@ -165,7 +165,7 @@ func TestValidateNamesTheFieldsOfAOneof(t *testing.T) {
 		t.Errorf("no spec: %v", err)
 	}
 	err = Validate(&cellv1.ClaimBatchRequest{Ops: []*cellv1.ClaimOp{{}}})
-	if !errors.As(err, &e) || len(e.Fields) != 7 || e.Fields[0].Path != "ops[0].claim" {
+	if !errors.As(err, &e) || len(e.Fields) != 8 || e.Fields[0].Path != "ops[0].claim" {
 		t.Errorf("no op: %v", err)
 	}
 }
