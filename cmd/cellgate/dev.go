@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/url"
 	"path/filepath"
@@ -125,7 +124,7 @@ func (d *dev) build() error {
 		return err
 	}
 	if d.debug != nil {
-		d.add(lifecycle.HTTP("profiles", profiles(), d.debug, slog.NewLogLogger(d.log.Handler(), slog.LevelWarn)))
+		d.add(lifecycle.HTTP("profiles", profiles(), d.debug, d.log))
 	}
 	for i, l := range ports {
 		cell := d.devCell(i + 1)

@@ -21,7 +21,7 @@ func TestHTTPAnswersWhoConnectedBeforeItStopped(t *testing.T) {
 	web := HTTP("web", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		answered.Add(1)
 		_, _ = io.WriteString(w, "hello")
-	}), l, unheard)
+	}), l, quiet)
 	const n = 50
 	callers := make([]net.Conn, n+1)
 	for i := range callers {

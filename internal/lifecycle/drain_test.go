@@ -76,7 +76,7 @@ func TestHTTPClosesConnectionsWhileItDrains(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := HTTP("web", http.NotFoundHandler(), l, unheard)
+	web := HTTP("web", http.NotFoundHandler(), l, quiet)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- web.Run(ctx) }()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -23,10 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var (
-	quiet   = slog.New(slog.DiscardHandler)
-	unheard = log.New(io.Discard, "", 0)
-)
+var quiet = slog.New(slog.DiscardHandler)
 
 // journal records what parts do, in order.
 type journal struct {
@@ -161,7 +157,7 @@ func TestServersServeAndStop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- Run(ctx, quiet, Limits{Grace: 10 * time.Second}, GRPC("api", grpc.NewServer(), api), HTTP("web", hello, web, unheard))
+		done <- Run(ctx, quiet, Limits{Grace: 10 * time.Second}, GRPC("api", grpc.NewServer(), api), HTTP("web", hello, web, quiet))
 	}()
 	resp, err := http.Get("http://" + web.Addr().String())
 	if err != nil {
@@ -190,7 +186,7 @@ func TestServerErrorEndsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = l.Close() // Accept fails at once
-	err = Run(t.Context(), quiet, Limits{Grace: time.Second}, HTTP("web", http.NotFoundHandler(), l, unheard))
+	err = Run(t.Context(), quiet, Limits{Grace: time.Second}, HTTP("web", http.NotFoundHandler(), l, quiet))
 	if err == nil || !strings.HasPrefix(err.Error(), "web: ") {
 		t.Errorf("Run: %v, want an error named web", err)
 	}

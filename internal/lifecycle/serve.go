@@ -3,7 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -38,9 +38,8 @@ func GRPC(name string, s *grpc.Server, listeners ...net.Listener) Part {
 
 // HTTP serves h on l. While it drains every answer closes its connection, so that
 // the client's next request goes elsewhere and none meets a connection that is
-// being closed. Stopping lets requests finish for a while, then ends them. What is
-// wrong with a connection goes to faults.
-func HTTP(name string, h http.Handler, l net.Listener, faults *log.Logger) Part {
+// being closed. Stopping lets requests finish for a while, then ends them.
+func HTTP(name string, h http.Handler, l net.Listener, log *slog.Logger) Part {
 	var draining atomic.Bool
 	closing := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if draining.Load() {
@@ -58,7 +57,7 @@ func HTTP(name string, h http.Handler, l net.Listener, faults *log.Logger) Part 
 			WriteTimeout:      60 * time.Second,
 			IdleTimeout:       2 * time.Minute,
 			MaxHeaderBytes:    64 << 10,
-			ErrorLog:          faults,
+			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		}
 		g, ctx := errgroup.WithContext(ctx)
 		shut := make(chan struct{})

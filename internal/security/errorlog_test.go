@@ -23,7 +23,7 @@ func TestRefusedConnectionsOfHTTPAreCountedAndLoggedNowAndThen(t *testing.T) {
 	}
 	closed := make(chan struct{}, 100)
 	web := &http.Server{
-		Handler: http.NotFoundHandler(), ErrorLog: r.s.ErrorLog(), ReadHeaderTimeout: time.Minute,
+		Handler: http.NotFoundHandler(), ErrorLog: slog.NewLogLogger(r.s.ErrorLog().Handler(), slog.LevelWarn), ReadHeaderTimeout: time.Minute,
 		ConnState: func(_ net.Conn, s http.ConnState) {
 			if s == http.StateClosed {
 				closed <- struct{}{}
@@ -68,7 +68,7 @@ func TestOtherErrorsOfHTTPAreLoggedAsTheyAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		s.ErrorLog().Print("http: panic serving 127.0.0.1:1: no\ngoroutine 1")
+		slog.NewLogLogger(s.ErrorLog().Handler(), slog.LevelWarn).Print("http: panic serving 127.0.0.1:1: no\ngoroutine 1")
 	}
 	if n := strings.Count(log.String(), `level=WARN msg="http: panic serving 127.0.0.1:1: no\ngoroutine 1"`); n != 2 || len(s.Refused()) != 0 {
 		t.Errorf("%d lines, refused %v:\n%s", n, s.Refused(), log)

@@ -3,7 +3,6 @@ package security
 import (
 	"context"
 	"errors"
-	"log"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -59,26 +58,27 @@ func pathGroup(r *http.Request) string {
 	return "/"
 }
 
-// ErrorLog is for the http.Server that serves Listener. It logs what net/http does,
-// but for connections that were refused, which anybody can cause as often as they
-// like: those are counted, and logged now and then, as refusals.
-func (s *Server) ErrorLog() *log.Logger { return log.New(errorLog{s}, "", 0) }
+// ErrorLog is for what an http.Server that serves Listener finds wrong. It logs all
+// but connections that were refused, which anybody can cause as often as they like:
+// those are counted, and logged now and then, as refusals.
+func (s *Server) ErrorLog() *slog.Logger { return slog.New(errorLog{s.log.Handler(), s}) }
 
-type errorLog struct{ s *Server }
+type errorLog struct {
+	slog.Handler
+	s *Server
+}
 
 // refusedConnections are how net/http begins the line of a connection that it
 // refused; the caller's address and the reason follow.
 var refusedConnections = []string{"http: TLS handshake error from ", "http2: server: error reading preface from client "}
 
-func (e errorLog) Write(line []byte) (int, error) {
-	text := strings.TrimSpace(string(line))
+func (e errorLog) Handle(ctx context.Context, r slog.Record) error {
 	for _, begin := range refusedConnections {
-		if rest, ok := strings.CutPrefix(text, begin); ok {
+		if rest, ok := strings.CutPrefix(r.Message, begin); ok {
 			from, why, _ := strings.Cut(rest, ": ")
-			e.s.refused.add(context.Background(), handshake, from, errors.New(why))
-			return len(line), nil
+			e.s.refused.add(ctx, handshake, from, errors.New(why))
+			return nil
 		}
 	}
-	slog.NewLogLogger(e.s.log.Handler(), slog.LevelWarn).Print(text)
-	return len(line), nil
+	return e.Handler.Handle(ctx, r)
 }
