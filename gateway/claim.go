@@ -107,14 +107,18 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 	doubtful, unheard := map[int][]*cellv1.ClaimRef{}, map[int]error{}
 	var unpin []string
 	var bad error
+	placed, refused := 0, 0
 	for i, o := range orders {
 		r := results[i]
 		switch {
 		case r.claim != nil:
+			placed++
 			s.places[o.index] = &place{cell: o.cell, answer: o.answer, claim: r.claim, attempt: o.claim.GetAttempt()}
 			continue
 		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.InvalidRequest:
 			bad = fault.New(fault.Internal, "cell %s refused claim %s: %s", s.g.cells[o.cell].cfg.Name, o.claim.GetClaimId(), r.refusal.GetMessage())
+		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.NoValidHost:
+			refused++
 		case r.err != nil:
 			unheard[o.cell] = r.err
 			if r.sent {
@@ -128,6 +132,7 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 		}
 		unpin = append(unpin, o.claim.GetClaimId())
 	}
+	s.raced(placed, refused)
 	for cell, refs := range doubtful {
 		if d := s.doubt(ctx, cell, refs, over); !over && s.chance(ctx, d) {
 			delete(unheard, cell)

@@ -26,12 +26,32 @@ const (
 // spread is among how many of the best hosts each pick is chosen: one, as Nova
 // does, until a race is lost; then 2, 4, 8 and so on. Everybody who lost the
 // same race sees the same next best host, so without it one request wins a round
-// and all the others meet again.
+// and all the others meet again. While requests of the shape lose races, it is more
+// from the start (contention.go).
 func (s *selecting) spread() int {
-	if s.losses == 0 || s.g.hardAffinity(s.request) {
+	if s.g.hardAffinity(s.request) || !s.claims() {
 		return 1
 	}
-	return min(1<<min(s.losses, 6), maxSpread)
+	own := 1
+	if s.losses > 0 {
+		own = min(1<<min(s.losses, 6), maxSpread)
+	}
+	return max(own, s.width)
+}
+
+// widen takes the width of the request's shape, for the plan that is made now.
+func (s *selecting) widen(key shape) {
+	s.shape, s.width = key, 1
+	if !s.g.cfg.KeepOrder {
+		s.width = s.g.hints.width(key, s.g.now())
+	}
+}
+
+// raced tells what became of claims: those made, and those whose host another request
+// was given first.
+func (s *selecting) raced(placed, refused int) {
+	s.g.hints.saw(s.shape, s.g.now(), placed, refused)
+	s.g.tel.Raced(placed, refused)
 }
 
 // planAlternates is how many alternates the merge is to find.
@@ -55,6 +75,7 @@ func (s *selecting) scatter(m *merged) {
 			list = append(list[:k:k], list[k+1:]...)
 			taken[p.Candidate.Host] = true
 			s.exact = false
+			s.g.tel.Spread()
 		} else {
 			list = list[1:]
 		}
@@ -63,7 +84,7 @@ func (s *selecting) scatter(m *merged) {
 	// Only now is it known what every instance got: no alternate is a pick.
 	for i := range m.result.Picks {
 		p := &m.result.Picks[i]
-		free := slices.DeleteFunc(slices.Clone(p.Alternates), func(c schedule.Candidate) bool { return taken[c.Host] && s.losses > 0 })
+		free := slices.DeleteFunc(slices.Clone(p.Alternates), func(c schedule.Candidate) bool { return taken[c.Host] && n > 1 })
 		p.Alternates = free[:min(s.alternates, len(free))]
 	}
 }

@@ -39,6 +39,9 @@ type Config struct {
 	// MaxInFlight is how many selections may run at once; more are refused as
 	// OVERLOADED (1024).
 	MaxInFlight int
+	// KeepOrder: the first pick is the best host also while requests get in each
+	// other's way. Without it they choose among the first few then; see contention.go.
+	KeepOrder bool
 	// DecisionQueue is how many decisions may wait to be written; more are dropped
 	// and counted (4096).
 	DecisionQueue int

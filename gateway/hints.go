@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"crypto/sha256"
 	"sync"
+	"time"
 
 	"cellgate/schedule"
 )
@@ -18,8 +19,8 @@ type shape [sha256.Size]byte
 // program, never within one.
 func shapeOf(placement []byte) shape { return sha256.Sum256(placement) }
 
-// hints remember the last bounds of the shapes used most recently. A hint that
-// is out of date costs a second round, never exactness.
+// hints remember the last bounds of the shapes used most recently, and how contended
+// they are. A bound that is out of date costs a second round, never exactness.
 type hints struct {
 	max int
 
@@ -32,6 +33,7 @@ type hints struct {
 type hint struct {
 	key   shape
 	known *schedule.Knowledge
+	contention
 }
 
 func newHints(limit int) *hints {
@@ -66,5 +68,24 @@ func (h *hints) put(key shape, known schedule.Knowledge) {
 		last := h.order.Back()
 		h.order.Remove(last)
 		delete(h.byKey, last.Value.(*hint).key)
+	}
+}
+
+// width is among how many of the best hosts a request of the shape picks; see contention.
+func (h *hints) width(key shape, now time.Time) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e, ok := h.byKey[key]; ok {
+		return e.Value.(*hint).contention.width(now)
+	}
+	return 1
+}
+
+// saw tells what became of claims of the shape.
+func (h *hints) saw(key shape, now time.Time, placed, refused int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e, ok := h.byKey[key]; ok {
+		e.Value.(*hint).contention.saw(now, placed, refused)
 	}
 }

@@ -62,6 +62,7 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 	}
 	placement := placementBytes(s.request, s.rules, s.moving())
 	key := shapeOf(placement)
+	s.widen(key)
 	plan := schedule.NewPlan(schedule.PlanConfig{
 		Request: s.request, Rules: s.rules, Seed: s.seed, Instances: instances,
 		Cells: len(m.cells), Alternates: s.planAlternates(), Hint: s.g.hints.get(key),

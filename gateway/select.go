@@ -57,6 +57,11 @@ type selecting struct {
 	chances []int
 	reports []*cellgatev1.CellReport
 
+	// shape is the request's, and width among how many hosts its picks are chosen by
+	// what was seen of it; both of the last merge.
+	shape shape
+	width int
+
 	// losses counts the attempts at which some claim lost a race, restarts how
 	// often everything was given back to start over.
 	losses   int

@@ -76,7 +76,7 @@ type doors struct {
 func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	cfg := gateway.Config{
 		ProposeBudget: c.ProposeBudget, ClaimBudget: c.ClaimBudget, MaxDeadline: c.MaxDeadline,
-		Filters: c.Filters, DefaultAvailabilityZone: c.DefaultAvailabilityZone, MaxInFlight: c.MaxInFlight,
+		Filters: c.Filters, DefaultAvailabilityZone: c.DefaultAvailabilityZone, MaxInFlight: c.MaxInFlight, KeepOrder: !c.AvoidCollisions,
 		Options:       (*gateway.Options)(&c.Nova),
 		DecisionQueue: c.DecisionQueue,
 		Breaker:       gateway.BreakerConfig(c.Breaker),

@@ -18,6 +18,7 @@ type Gateway struct {
 	rejects lazily
 
 	shed, placed, inexact, partial, racesLost, restarts prometheus.Counter
+	claimed, refused, spread                            prometheus.Counter
 	batchQueries, batchWait                             prometheus.Observer
 }
 
@@ -42,6 +43,7 @@ func (p *Process) Gateway() *Gateway {
 		shed: p.counter(gatewayShed), placed: p.counter(gatewayPlaced),
 		inexact: p.counter(gatewayInexact), partial: p.counter(gatewayPartial),
 		racesLost: p.counter(gatewayRacesLost), restarts: p.counter(gatewayRestarts),
+		claimed: p.counter(gatewayClaims, "made"), refused: p.counter(gatewayClaims, "refused"), spread: p.counter(gatewaySpread),
 		batchQueries: p.histogram(gatewayBatchQueries), batchWait: p.histogram(gatewayBatchWait),
 	}
 	g.rejects.of = func(filter string) prometheus.Counter { return p.counter(gatewayRejects, filter) }
@@ -132,6 +134,21 @@ func (g *Gateway) Rejected(filter string, hosts int) {
 func (g *Gateway) RaceLost() {
 	if g != nil {
 		g.racesLost.Inc()
+	}
+}
+
+// Raced counts claims that were made, and that came too late.
+func (g *Gateway) Raced(made, refused int) {
+	if g != nil {
+		g.claimed.Add(float64(made))
+		g.refused.Add(float64(refused))
+	}
+}
+
+// Spread counts a pick that kept out of other requests' way.
+func (g *Gateway) Spread() {
+	if g != nil {
+		g.spread.Inc()
 	}
 }
 

@@ -149,6 +149,7 @@ var (
 	labelSize     = Label{Name: "instances", Values: []string{"one", "several"}}
 	labelSearch   = Label{Name: "search", Values: []string{"searched", "skipped", "unavailable", "hurried", other}}
 	labelBreaker  = Label{Name: "to", Values: []string{"closed", "half-open", "open", other}}
+	labelClaimed  = Label{Name: "end", Values: []string{"made", "refused"}}
 	labelDecision = Label{Name: "end", Values: []string{"written", "dropped"}}
 	labelOp       = Label{Name: "op", Values: texts(Ops())}
 	labelQueue    = Label{Name: "queue", Values: []string{"urgent", "other"}}
@@ -226,6 +227,14 @@ var (
 	gatewayRacesLost = Metric{
 		Name: "cellgate_gateway_races_lost_total", Kind: Counter, Of: inGateway,
 		Help: "Attempts at which a claim lost its host to another request and was planned again.",
+	}
+	gatewayClaims = Metric{
+		Name: "cellgate_gateway_claims_total", Kind: Counter, Of: inGateway, Labels: []Label{labelClaimed},
+		Help: "Claims that cells answered: made, or refused since the host was given to another request first.",
+	}
+	gatewaySpread = Metric{
+		Name: "cellgate_gateway_spread_picks_total", Kind: Counter, Of: inGateway,
+		Help: "Picks that were not the best host but one of the first few, since claims of the same shape are refused.",
 	}
 	gatewayRestarts = Metric{
 		Name: "cellgate_gateway_restarts_total", Kind: Counter, Of: inGateway,
@@ -379,7 +388,7 @@ var (
 func Metrics() []Metric {
 	return []Metric{
 		gatewayRequests, gatewayRequestSeconds, gatewayStageSeconds, gatewayMergeRounds, gatewayInFlight, gatewayShed,
-		gatewayPlaced, gatewayInexact, gatewayPartial, gatewaySearches, gatewayRejects, gatewayRacesLost, gatewayRestarts,
+		gatewayPlaced, gatewayInexact, gatewayPartial, gatewaySearches, gatewayRejects, gatewayRacesLost, gatewayClaims, gatewaySpread, gatewayRestarts,
 		gatewayDoubts, gatewayBatchQueries, gatewayBatchWait, gatewayCallSeconds, gatewayCallErrors, gatewaySummaryAge,
 		gatewayBreaker, gatewayBreakerMoves, gatewayDecisions,
 		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellTransactions, cellTransactionSeconds,

@@ -56,6 +56,8 @@ func useAll(p *Process) {
 	g.Rejected("ResourceFilter", 3)
 	g.Rejected("Made/up filter", 3)
 	g.RaceLost()
+	g.Raced(1, 1)
+	g.Spread()
 	g.Restarted()
 	g.Answered(2, false, true)
 	g.Sent(3)

@@ -1,0 +1,150 @@
+package gateway
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestContentionFollowsRefusals(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var c contention
+	if w := c.width(now); w != 1 {
+		t.Fatalf("nothing seen: %d", w)
+	}
+	for range 1000 {
+		now = now.Add(time.Millisecond)
+		if c.saw(now, 1, 0); c.width(now) != 1 {
+			t.Fatal("without refusals the order is not kept")
+		}
+	}
+	for range 100 {
+		now = now.Add(time.Millisecond)
+		c.saw(now, 0, 1)
+	}
+	if w := c.width(now); w != maxSpread {
+		t.Errorf("all refused: %d", w)
+	}
+	half := c
+	for range 30 {
+		now = now.Add(time.Millisecond)
+		half.saw(now, 1, 0)
+	}
+	if w := half.width(now); w >= maxSpread/2 || w < 2 {
+		t.Errorf("after 30 that were made: %d", w)
+	}
+	if w := c.width(now.Add(10 * time.Second)); w != 1 {
+		t.Errorf("idle for 10 s: %d", w)
+	}
+}
+
+// packing is a cell of hosts that take room instances each, and schedulers that all
+// want the first host that has room. In a step all look, and then claim one after the
+// other: who comes after the last room of a host is refused, and tries again.
+func packing(seed uint64, schedulers, hosts, room, instances int, avoid bool) (refused int, wide int) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	free := make([]int, hosts)
+	for i := range free {
+		free[i] = room
+	}
+	states, losses := make([]contention, schedulers), make([]int, schedulers)
+	now := time.Unix(1000, 0)
+	for instances > 0 {
+		now = now.Add(10 * time.Millisecond)
+		var open []int
+		for h, n := range free {
+			if n > 0 {
+				open = append(open, h)
+			}
+		}
+		for s := range schedulers {
+			width := 1
+			if losses[s] > 0 {
+				width = min(1<<min(losses[s], 6), maxSpread)
+			}
+			if avoid {
+				width = max(width, states[s].width(now))
+			}
+			if width > 1 && losses[s] == 0 {
+				wide++
+			}
+			h := open[random.IntN(min(width, len(open)))]
+			if free[h] == 0 {
+				refused++
+				losses[s]++
+				states[s].saw(now, 0, 1)
+				continue
+			}
+			free[h]--
+			losses[s] = 0
+			states[s].saw(now, 1, 0)
+			if instances--; instances == 0 {
+				break
+			}
+		}
+	}
+	return refused, wide
+}
+
+// Eight schedulers that pack the same cell are refused less when they keep out of each
+// other's way from the start; one alone never leaves the order.
+func TestEightSchedulersThatPack(t *testing.T) {
+	for _, room := range []int{1, 2, 4} {
+		for seed := range uint64(5) {
+			before, _ := packing(seed, 8, 800, room, 700*room, false)
+			after, _ := packing(seed, 8, 800, room, 700*room, true)
+			if after*4 > before*3 {
+				t.Errorf("%d on a host, seed %d: %d refusals of %d claims, %d without", room, seed, after, 700*room, before)
+			}
+			if seed == 0 {
+				t.Logf("%d on a host: %d refusals for %d claims, %d without", room, after, 700*room, before)
+			}
+		}
+		if refused, wide := packing(0, 1, 800, room, 700*room, true); refused+wide != 0 {
+			t.Errorf("one alone: %d refused, %d not the first", refused, wide)
+		}
+	}
+}
+
+// While claims of a shape are refused, requests of it choose among the first few, and
+// say that they are not exact; not so when that is turned off, and no more when it is
+// over.
+func TestPicksSpreadWhileClaimsAreRefused(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := start(t, cellsOf(1, 20), func(c *Config) { c.KeepOrder = keep })
+			defer w.cells[0].hook(nil, nil)
+			inexact := func(first int) (n int) {
+				for i := range 8 {
+					if !w.choose(ask(first+i, 1)).GetExact() {
+						n++
+					}
+				}
+				return n
+			}
+			if n := inexact(1); n != 0 {
+				t.Errorf("keep %v, idle: %d picks out of the order", keep, n)
+			}
+			refusals := 12
+			w.cells[0].hook(func(_ context.Context, method string, req any) error {
+				if method == "ClaimBatch" && refusals > 0 {
+					refusals--
+					for _, c := range claimsIn(req) {
+						c.Allocations[0].Amount = 100000
+					}
+				}
+				return nil
+			}, nil)
+			w.choose(ask(100, 1))
+			if n := inexact(200); (n > 0) == keep {
+				t.Errorf("keep %v, after refusals: %d picks out of the order", keep, n)
+			}
+			time.Sleep(time.Minute)
+			if n := inexact(300); n != 0 {
+				t.Errorf("keep %v, a minute later: %d picks out of the order", keep, n)
+			}
+		})
+	}
+}
