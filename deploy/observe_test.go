@@ -1,0 +1,302 @@
+// Package deploy holds what is deployed beside the binary; its tests look at what can
+// be looked at without containers. cmd/cellgate has those that need the command.
+package deploy
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"go.yaml.in/yaml/v3"
+
+	"cellgate/internal/telemetry"
+)
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// series are the names under which Prometheus has a metric, with its labels and the
+// values those may have; nil for any.
+func series() map[string]map[string][]string {
+	out := map[string]map[string][]string{"up": {"job": nil, "instance": nil}}
+	for _, m := range telemetry.Metrics() {
+		names := []string{m.Name}
+		if m.Kind == telemetry.Histogram {
+			names = []string{m.Name + "_bucket", m.Name + "_sum", m.Name + "_count"}
+		}
+		for _, name := range names {
+			has := map[string][]string{"job": nil, "instance": nil}
+			for _, l := range m.Labels {
+				has[l.Name] = l.Values
+			}
+			if strings.HasSuffix(name, "_bucket") {
+				has["le"] = nil
+			}
+			out[name] = has
+		}
+	}
+	return out
+}
+
+// checkQuery parses a query and checks that the metrics it names are there, with the
+// labels it selects and groups by.
+func checkQuery(known map[string]map[string][]string, query string) error {
+	for variable, value := range map[string]string{"$__rate_interval": "1m"} {
+		query = strings.ReplaceAll(query, variable, value)
+	}
+	expr, err := parser.ParseExpr(query)
+	if err != nil {
+		return err
+	}
+	var problems []string
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	selects := 0
+	parser.Inspect(expr, func(node parser.Node, path []parser.Node) error {
+		s, ok := node.(*parser.VectorSelector)
+		if !ok {
+			return nil
+		}
+		selects++
+		has, ok := known[s.Name]
+		if !ok {
+			bad("there is no metric %q", s.Name)
+			return nil
+		}
+		for _, m := range s.LabelMatchers {
+			values, ok := has[m.Name]
+			switch {
+			case m.Name == labels.MetricName:
+			case !ok:
+				bad("%s has no label %q", s.Name, m.Name)
+			case values != nil && !slices.ContainsFunc(values, m.Matches):
+				bad("no value of %s{%s} is %s", s.Name, m.Name, m)
+			}
+		}
+		for _, above := range path {
+			if a, ok := above.(*parser.AggregateExpr); ok && !a.Without {
+				for _, by := range a.Grouping {
+					if _, ok := has[by]; !ok {
+						bad("%s has no label %q to group by", s.Name, by)
+					}
+				}
+			}
+		}
+		return nil
+	})
+	if selects == 0 {
+		bad("no metric is asked for")
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("%s: %s", query, strings.Join(problems, "; "))
+	}
+	return nil
+}
+
+func TestCheckQueryFindsWhatIsWrong(t *testing.T) {
+	known := series()
+	for query, want := range map[string]string{
+		`sum by (cell) (rate(cellgate_cell_leases_expired_total[$__rate_interval]))`:         "",
+		`sum(rate(cellgate_gateway_claims_total{end="refused"}[5m]))`:                        "",
+		`sum(rate(cellgate_gateway_no_such_total[5m]))`:                                      "no metric",
+		`cellgate_gateway_request_seconds`:                                                   "no metric",
+		`cellgate_gateway_in_flight{cell="cell1"}`:                                           "no label",
+		`sum by (replica) (cellgate_gateway_in_flight)`:                                      "to group by",
+		`cellgate_gateway_claims_total{end="lost"}`:                                          "no value",
+		`rate(cellgate_gateway_in_flight)`:                                                   "expected type range vector",
+		`histogram_quantile(0.9, sum by (le) (rate(cellgate_gateway_in_flight_bucket[5m])))`: "no metric",
+		`1 + 1`: "no metric",
+	} {
+		err := checkQuery(known, query)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", query, err, want)
+		}
+	}
+}
+
+func TestDashboardsAskForMetricsThereAre(t *testing.T) {
+	files, err := filepath.Glob("grafana/dashboards/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("dashboards: %v %v", files, err)
+	}
+	var sources struct {
+		Datasources []struct{ UID, Type, URL string }
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "grafana/provisioning/datasources/prometheus.yaml")), &sources); err != nil || len(sources.Datasources) != 1 {
+		t.Fatalf("datasources: %v %v", sources, err)
+	}
+	known := series()
+	for _, file := range files {
+		var board struct {
+			UID, Title string
+			Panels     []struct {
+				ID         int
+				Type       string
+				Title      string
+				Datasource struct{ UID string }
+				GridPos    struct{ X, Y, W, H int }
+				Targets    []struct{ Expr, RefID string }
+			}
+		}
+		if err := json.Unmarshal([]byte(read(t, file)), &board); err != nil {
+			t.Fatal(err)
+		}
+		ids, queries := map[int]bool{}, 0
+		for _, p := range board.Panels {
+			if ids[p.ID] {
+				t.Errorf("%s: two panels are %d", file, p.ID)
+			}
+			ids[p.ID] = true
+			if p.GridPos.X+p.GridPos.W > 24 {
+				t.Errorf("%s: %s is off the grid", file, p.Title)
+			}
+			if p.Type == "row" {
+				continue
+			}
+			if p.Datasource.UID != sources.Datasources[0].UID {
+				t.Errorf("%s: %s asks %q, which is not provisioned", file, p.Title, p.Datasource.UID)
+			}
+			for _, q := range p.Targets {
+				queries++
+				if err := checkQuery(known, q.Expr); err != nil {
+					t.Errorf("%s: %s: %v", file, p.Title, err)
+				}
+			}
+		}
+		if board.UID == "" || board.Title == "" || queries < 20 {
+			t.Errorf("%s: uid %q, title %q, %d queries", file, board.UID, board.Title, queries)
+		}
+	}
+}
+
+// anchors are the headings of a page as links name them.
+func anchors(text string) map[string]bool {
+	out := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(text, -1) {
+		plain := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		out[strings.ReplaceAll(plain, " ", "-")] = true
+	}
+	return out
+}
+
+func TestAlertsAskForMetricsThereAreAndLinkToTheirCase(t *testing.T) {
+	var file struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, Expr, For    string
+				Labels, Annotations map[string]string
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "compose/alerts.yaml")), &file); err != nil {
+		t.Fatal(err)
+	}
+	known, cases := series(), anchors(read(t, "../docs/operations.md"))
+	linked, seen := map[string]bool{}, map[string]bool{}
+	for _, g := range file.Groups {
+		for _, r := range g.Rules {
+			if seen[r.Alert] || r.Alert == "" || r.For == "" || r.Annotations["summary"] == "" {
+				t.Errorf("alert %q: %v", r.Alert, r)
+			}
+			seen[r.Alert] = true
+			if err := checkQuery(known, r.Expr); err != nil {
+				t.Errorf("%s: %v", r.Alert, err)
+			}
+			if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {
+				t.Errorf("%s: severity %q", r.Alert, r.Labels["severity"])
+			}
+			anchor, ok := strings.CutPrefix(r.Annotations["runbook"], "docs/operations.md#")
+			if !ok || !cases[anchor] {
+				t.Errorf("%s: its runbook %q is not there", r.Alert, r.Annotations["runbook"])
+			}
+			linked[anchor] = true
+		}
+	}
+	// Every case of the runbook has an alert.
+	_, runbook, _ := strings.Cut(read(t, "../docs/operations.md"), "## When something is wrong\n")
+	for anchor := range anchors(runbook) {
+		if !linked[anchor] {
+			t.Errorf("no alert links to %s", anchor)
+		}
+	}
+}
+
+// pinned is an image with its registry and a tag that is a version.
+var pinned = regexp.MustCompile(`^docker\.io/[a-z]+/[a-z]+:v?[0-9]+\.[0-9]+\.[0-9]+$`)
+
+func TestComposeParsesAndPinsItsImages(t *testing.T) {
+	var file struct {
+		Services map[string]struct {
+			Image       string
+			Build       any
+			Command     any
+			Volumes     []string
+			Ports       []string
+			DependsOn   any `yaml:"depends_on"`
+			Environment map[string]string
+		}
+		Volumes map[string]any
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "compose.yaml")), &file); err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range file.Services {
+		if s.Build == nil && !pinned.MatchString(s.Image) {
+			t.Errorf("%s: image %q has no version", name, s.Image)
+		}
+		for _, v := range s.Volumes {
+			from, _, _ := strings.Cut(v, ":")
+			if path, ok := strings.CutPrefix(from, "./"); ok {
+				if _, err := os.Stat(path); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			} else if _, ok := file.Volumes[from]; !ok {
+				t.Errorf("%s: there is no volume %q", name, from)
+			}
+		}
+		for _, p := range s.Ports {
+			if !strings.HasPrefix(p, "127.0.0.1:") {
+				t.Errorf("%s: port %s is open to others, and nothing here has a password", name, p)
+			}
+		}
+		var needs []string
+		switch d := s.DependsOn.(type) {
+		case []any:
+			for _, n := range d {
+				needs = append(needs, fmt.Sprint(n))
+			}
+		case map[string]any:
+			for n := range d {
+				needs = append(needs, n)
+			}
+		}
+		for _, n := range needs {
+			if _, ok := file.Services[n]; !ok {
+				t.Errorf("%s depends on %q, which is no service", name, n)
+			}
+		}
+	}
+	for _, n := range []string{"crdb1", "crdb2", "crdb3", "prometheus", "grafana"} {
+		if _, ok := file.Services[n]; !ok {
+			t.Errorf("there is no %s", n)
+		}
+	}
+	var rules struct {
+		Files []string `yaml:"rule_files"`
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "compose/prometheus.yaml")), &rules); err != nil || !slices.Equal(rules.Files, []string{"alerts.yaml"}) {
+		t.Errorf("rules: %v %v", rules, err)
+	}
+}
