@@ -82,19 +82,18 @@ func (l *liveness) lastSeen(host string) (at time.Time, up bool) {
 // interval is how often check is to run.
 func (l *liveness) interval() time.Duration { return max(l.downAfter/20, time.Millisecond) }
 
-// stalls is how many intervals check may be late before the replica, and not its
-// hosts, is what stood still.
-const stalls = 4
+// stalls is how many intervals may be between two checks before the replica, and not
+// its hosts, is what stood still.
+const stalls = 5
 
-// excuse gives all hosts a time again in which the replica did not run.
-func (l *liveness) excuse(stood time.Duration) {
+// excuse begins all hosts' time anew, as a start does: their agents may have to
+// connect again.
+func (l *liveness) excuse() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
 	for _, s := range l.hosts {
-		if s.at = s.at.Add(stood); s.at.After(now) {
-			s.at = now
-		}
+		s.at = now
 	}
 }
 
@@ -159,8 +158,8 @@ func (l *liveness) run(ctx context.Context, after func(context.Context)) error {
 			return nil
 		case <-tick.C:
 			now := l.now()
-			if late := now.Sub(last) - l.interval(); late > stalls*l.interval() {
-				l.excuse(late)
+			if now.Sub(last) > stalls*l.interval() {
+				l.excuse()
 			}
 			last = now
 			l.check()

@@ -283,9 +283,9 @@ func TestAReplicaThatStoodStillDoesNotBlameItsHosts(t *testing.T) {
 			t.Errorf("down after the hour in which the replica stood still: %v", down)
 		}
 		l.heard("a")
-		time.Sleep(10 * time.Second)
+		time.Sleep(40 * time.Second)
 		if down, _ := l.downHosts(); len(down) != 1 {
-			t.Errorf("b was silent for more than a minute of the replica's running: %v", down)
+			t.Errorf("b was silent for a minute after that: %v", down)
 		}
 		stop()
 		<-ended

@@ -25,7 +25,7 @@ import (
 const replicaEnv = "CELLGATE_SYSTEMTEST_REPLICA"
 
 // downAfter is how long a host of these replicas may be silent.
-const downAfter = 3 * time.Second
+const downAfter = 8 * time.Second
 
 // serveReplica is a replica of cell1 until its standard input ends. It prints its
 // address when it is ready.
@@ -44,7 +44,7 @@ func serveReplica(name, url string) (err error) {
 	if err != nil {
 		return err
 	}
-	server := rpc.NewServer(log)
+	server := rpc.NewServer(log, cell.ServerOptions()...)
 	c.Register(server)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -132,18 +132,20 @@ func (w *oneCell) check(answered map[string]bool) {
 	}
 }
 
-// load has callers place instances until stop is closed.
+// load has callers place instances, each at most one in 20 ms, until stop is closed.
 func (w *oneCell) load(callers int, stop <-chan struct{}) (answered map[string]bool, longest time.Duration, failed []error) {
 	answered = map[string]bool{}
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for range callers {
 		all.Go(func() {
+			pace := time.NewTicker(20 * time.Millisecond)
+			defer pace.Stop()
 			for {
 				select {
 				case <-stop:
 					return
-				default:
+				case <-pace.C:
 				}
 				claim, took, err := w.place(1)
 				mu.Lock()
@@ -164,11 +166,11 @@ func (w *oneCell) load(callers int, stop <-chan struct{}) (answered map[string]b
 // A replica that is frozen longer than its hosts may be silent, and one that is killed,
 // cost callers time and no answer; the frozen one does no harm when it wakes.
 func TestReplicasFrozenAndKilled(t *testing.T) {
-	freeze := 2 * downAfter
+	freeze := downAfter + 4*time.Second
 	if os.Getenv("CELLGATE_LONG") != "" {
 		freeze = time.Minute
 	}
-	w := startOneCell(t, 3, 40)
+	w := startOneCell(t, 3, 200)
 	stop := make(chan struct{})
 	type result struct {
 		answered map[string]bool
