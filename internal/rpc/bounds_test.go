@@ -25,6 +25,7 @@ var unbounded = map[string]string{
 	"cellgate.v1.Selection":                                   "part of Decision",
 	"cellgate.v1.CellReport":                                  "part of Decision",
 	"cellgate.v1.RejectCount":                                 "part of Decision",
+	"cellgate.v1.WarningCount":                                "part of Decision",
 	"cellgate.v1.NoValidHost":                                 "part of Decision",
 	"cellgate.v1.SelectDestinationsRequest.nova_request_spec": "its depth and the number of its values are checked where it is read (schedule/nova); its size is the message's",
 }

@@ -4943,35 +4943,38 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\fpci_requests\x18\b \x03(\v2\x1c.cellgate.cell.v1.PciRequestR\vpciRequests\x12;\n" +
 	"\bnetworks\x18\t \x01(\v2\x1f.cellgate.cell.v1.GuestNetworksR\bnetworks\x12!\n" +
 	"\fneed_threads\x18\n" +
-	" \x01(\bR\vneedThreads\"i\n" +
-	"\tGuestNuma\x121\n" +
-	"\x05cells\x18\x01 \x03(\v2\x1b.cellgate.cell.v1.GuestCellR\x05cells\x12)\n" +
-	"\x10isolate_emulator\x18\x02 \x01(\bR\x0fisolateEmulator\"\xcb\x01\n" +
+	" \x01(\bR\vneedThreads\"u\n" +
+	"\tGuestNuma\x12=\n" +
+	"\x05cells\x18\x01 \x03(\v2\x1b.cellgate.cell.v1.GuestCellB\n" +
+	"\xbaH\a\x92\x01\x04\x10\x80\x80\x04R\x05cells\x12)\n" +
+	"\x10isolate_emulator\x18\x02 \x01(\bR\x0fisolateEmulator\"\xe1\x01\n" +
 	"\tGuestCell\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x12\n" +
 	"\x04cpus\x18\x02 \x01(\x03R\x04cpus\x12\x1c\n" +
 	"\tdedicated\x18\x03 \x01(\x03R\tdedicated\x12\x1b\n" +
 	"\tmemory_mb\x18\x04 \x01(\x03R\bmemoryMb\x12\x1b\n" +
-	"\tpage_size\x18\x05 \x01(\x03R\bpageSize\x12\x1d\n" +
+	"\tpage_size\x18\x05 \x01(\x03R\bpageSize\x12(\n" +
 	"\n" +
-	"cpu_policy\x18\x06 \x01(\tR\tcpuPolicy\x12#\n" +
-	"\rthread_policy\x18\a \x01(\tR\fthreadPolicy\"t\n" +
+	"cpu_policy\x18\x06 \x01(\tB\t\xbaH\x06r\x04(\x80\x80@R\tcpuPolicy\x12.\n" +
+	"\rthread_policy\x18\a \x01(\tB\t\xbaH\x06r\x04(\x80\x80@R\fthreadPolicy\"\x8b\x01\n" +
 	"\n" +
 	"PciRequest\x12\x14\n" +
-	"\x05count\x18\x01 \x01(\x03R\x05count\x12/\n" +
-	"\x05specs\x18\x02 \x03(\v2\x19.cellgate.cell.v1.PciSpecR\x05specs\x12\x1f\n" +
-	"\vnuma_policy\x18\x03 \x01(\tR\n" +
-	"numaPolicy\"H\n" +
-	"\aPciSpec\x12=\n" +
+	"\x05count\x18\x01 \x01(\x03R\x05count\x12;\n" +
+	"\x05specs\x18\x02 \x03(\v2\x19.cellgate.cell.v1.PciSpecB\n" +
+	"\xbaH\a\x92\x01\x04\x10\x80\x80\x04R\x05specs\x12*\n" +
+	"\vnuma_policy\x18\x03 \x01(\tB\t\xbaH\x06r\x04(\x80\x80@R\n" +
+	"numaPolicy\"T\n" +
+	"\aPciSpec\x12I\n" +
 	"\n" +
-	"properties\x18\x01 \x03(\v2\x1d.cellgate.cell.v1.PciPropertyR\n" +
-	"properties\"I\n" +
-	"\vPciProperty\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\x12\x12\n" +
-	"\x04none\x18\x03 \x01(\bR\x04none\"G\n" +
-	"\rGuestNetworks\x12\x1a\n" +
-	"\bphysnets\x18\x01 \x03(\tR\bphysnets\x12\x1a\n" +
+	"properties\x18\x01 \x03(\v2\x1d.cellgate.cell.v1.PciPropertyB\n" +
+	"\xbaH\a\x92\x01\x04\x10\x80\x80\x04R\n" +
+	"properties\"_\n" +
+	"\vPciProperty\x12\x1b\n" +
+	"\x03key\x18\x01 \x01(\tB\t\xbaH\x06r\x04(\x80\x80@R\x03key\x12\x1f\n" +
+	"\x05value\x18\x02 \x01(\tB\t\xbaH\x06r\x04(\x80\x80@R\x05value\x12\x12\n" +
+	"\x04none\x18\x03 \x01(\bR\x04none\"[\n" +
+	"\rGuestNetworks\x12.\n" +
+	"\bphysnets\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\x80\x80\x04\"\x06r\x04(\x80\x80@R\bphysnets\x12\x1a\n" +
 	"\btunneled\x18\x02 \x01(\bR\btunneled\"\xf1\x01\n" +
 	"\n" +
 	"NovaFlavor\x12\x0e\n" +
@@ -4986,15 +4989,16 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"extraSpecs\".\n" +
 	"\x04Pair\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\\\n" +
-	"\tNovaImage\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12?\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"s\n" +
+	"\tNovaImage\x12\x19\n" +
+	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04(\x80\x80@R\x02id\x12K\n" +
 	"\n" +
-	"properties\x18\x02 \x03(\v2\x1f.cellgate.cell.v1.ImagePropertyR\n" +
-	"properties\"K\n" +
-	"\rImageProperty\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\x12\x12\n" +
+	"properties\x18\x02 \x03(\v2\x1f.cellgate.cell.v1.ImagePropertyB\n" +
+	"\xbaH\a\x92\x01\x04\x10\x80\x80\x04R\n" +
+	"properties\"a\n" +
+	"\rImageProperty\x12\x1d\n" +
+	"\x04name\x18\x01 \x01(\tB\t\xbaH\x06r\x04(\x80\x80@R\x04name\x12\x1d\n" +
+	"\x04text\x18\x02 \x01(\tB\t\xbaH\x06r\x04(\x80\x80@R\x04text\x12\x12\n" +
 	"\x04zero\x18\x03 \x01(\bR\x04zero\"6\n" +
 	"\bNovaHint\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
