@@ -208,6 +208,9 @@ func (w *chaosWorker) callWithin(within time.Duration, do func(context.Context) 
 	w.count.inFlight.Add(1)
 	defer w.count.inFlight.Add(-1)
 	err := do(ctx)
+	if within < w.Within && (ctx.Err() != nil || rpc.TimedOut(err)) {
+		return err // it gave up itself
+	}
 	// Of a status that came from gRPC, not from the gateway: what was sent on no
 	// connection was not cut.
 	var e *fault.Error
