@@ -161,7 +161,6 @@ func TestDoctorKnowsWhoseCredentialsTheseAre(t *testing.T) {
 	web := p.await(`msg="metrics are served" metrics=(\S+)`)[1]
 	at := p.await(`msg="cell starts".* grpc=(\S+)`)[1]
 	p.await(`msg="cell is ready"`)
-	p.follow()
 	// The cell itself, which asks everybody for a certificate in this configuration.
 	alone := []string{"cell", "--name", "cell1", "--uuid", "c0000000-0000-4000-8000-000000000001", "--grpc", at, "--metrics", web, "--data", data}
 	rows := diagnoses(t, exitDone, append(alone, serve...)...)
@@ -193,7 +192,6 @@ func TestDoctorKnowsWhoseCredentialsTheseAre(t *testing.T) {
 
 	strict := launch(t, true, append(cellArgs(t.TempDir()), "--tls-cert", long, "--tls-key", longKey, "--tls-client-ca", s.caFile)...)
 	door := strict.await(`msg="cell starts".* grpc=(\S+)`)[1]
-	strict.follow()
 	rows = diagnoses(t, exitDone, append(append([]string{"cell"}, cellArgs(t.TempDir())[1:]...), "--grpc", door, "--tls-cert", long, "--tls-key", longKey, "--tls-client-ca", s.caFile)...)
 	must(t, rows, "cell.grpc "+door, found, "is served with "+long)
 }
@@ -238,7 +236,6 @@ func TestDoctorReadsTheShard(t *testing.T) {
 	for range 2 { // the second start writes what the first left to a table
 		p := launch(t, true, cellArgs(data)...)
 		p.await(`msg="cell is ready"`)
-		p.follow()
 		p.stop()
 	}
 	rows := diagnoses(t, exitDone, args...)

@@ -109,7 +109,6 @@ isolated_hosts = cell1-r01-h001,cell1-r01-h002
 `)
 	p := launch(t, false, append([]string{"dev", "--cells", "1", "--hosts", "2", "--data", t.TempDir(), "--nova-conf", conf}, freePorts...)...)
 	addr := p.await(`gRPC +(\S+)`)[1]
-	p.follow()
 	out, stderr, _ := typed(t.Context(), "", "select", "--addr", addr, "--vcpus", "1", "--memory-mb", "512", "--disk-gb", "1")
 	if !strings.Contains(out+stderr, "IsolatedHostsFilter") {
 		t.Errorf("isolated hosts took an instance, or something else rejected them:\n%s%s", out, stderr)

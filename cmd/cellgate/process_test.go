@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // process is a command that runs until it is stopped.
@@ -16,32 +16,95 @@ type process struct {
 	t      *testing.T
 	cancel context.CancelFunc
 	status chan int
-	lines  *bufio.Scanner
+	lines  *lineQueue
 	log    *bytes.Buffer
-	once   sync.Once
-	read   chan struct{}
 }
 
 // launch starts a command; what it prints (or logs, when fromLog) is read by
-// await.
+// await. It never waits for its reader.
 func launch(t *testing.T, fromLog bool, args ...string) *process {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	r, w := io.Pipe()
-	p := &process{t: t, cancel: cancel, status: make(chan int, 1), lines: bufio.NewScanner(r), log: &bytes.Buffer{}, read: make(chan struct{})}
-	term := terminal{in: strings.NewReader(""), out: w, err: &locked{w: p.log}}
+	p := &process{t: t, cancel: cancel, status: make(chan int, 1), lines: newLineQueue(), log: &bytes.Buffer{}}
+	term := terminal{in: strings.NewReader(""), out: p.lines, err: &locked{w: p.log}}
 	if fromLog {
-		term.out, term.err = io.Discard, w
+		term.out, term.err = io.Discard, p.lines
 	}
 	go func() {
 		p.status <- run(ctx, args, term)
-		_ = w.Close()
+		p.lines.end()
 	}()
 	t.Cleanup(func() {
 		p.cancel()
 		p.ended()
 	})
 	return p
+}
+
+// lineQueue keeps what is written until it is read, line by line.
+type lineQueue struct {
+	mu      sync.Mutex
+	partial []byte
+	waiting []string
+	ended   bool
+	// changed is closed, and replaced, when there is something new to look at.
+	changed chan struct{}
+}
+
+func newLineQueue() *lineQueue { return &lineQueue{changed: make(chan struct{})} }
+
+func (q *lineQueue) Write(b []byte) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.partial = append(q.partial, b...)
+	for {
+		line, rest, whole := bytes.Cut(q.partial, []byte("\n"))
+		if !whole {
+			break
+		}
+		q.waiting = append(q.waiting, string(line))
+		q.partial = rest
+	}
+	q.tell()
+	return len(b), nil
+}
+
+// end says that nothing more is written.
+func (q *lineQueue) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.partial) > 0 {
+		q.waiting, q.partial = append(q.waiting, string(q.partial)), nil
+	}
+	q.ended = true
+	q.tell()
+}
+
+func (q *lineQueue) tell() {
+	close(q.changed)
+	q.changed = make(chan struct{})
+}
+
+// next takes the oldest line; ok is false when the writer ended, or ctx did.
+func (q *lineQueue) next(ctx context.Context) (line string, ok bool) {
+	for {
+		q.mu.Lock()
+		if len(q.waiting) > 0 {
+			line, q.waiting = q.waiting[0], q.waiting[1:]
+			q.mu.Unlock()
+			return line, true
+		}
+		ended, changed := q.ended, q.changed
+		q.mu.Unlock()
+		if ended {
+			return "", false
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return "", false
+		}
+	}
 }
 
 // locked serializes writes.
@@ -56,36 +119,35 @@ func (l *locked) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
+// tooLong is when a test that waits for something says so instead of hanging.
+const tooLong = 2 * time.Minute
+
 // await reads lines until one matches and gives the submatches.
 func (p *process) await(pattern string) []string {
 	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), tooLong)
+	defer cancel()
 	re := regexp.MustCompile(pattern)
 	var seen []string
-	for p.lines.Scan() {
-		if m := re.FindStringSubmatch(p.lines.Text()); m != nil {
+	for {
+		line, ok := p.lines.next(ctx)
+		if !ok {
+			break
+		}
+		if m := re.FindStringSubmatch(line); m != nil {
 			return m
 		}
-		seen = append(seen, p.lines.Text())
+		seen = append(seen, line)
 	}
-	p.t.Fatalf("ended without a line like %s:\n%s\n%s", pattern, strings.Join(seen, "\n"), p.log)
+	p.t.Fatalf("ended (or %s passed) without a line like %s:\n%s\n%s", tooLong, pattern, strings.Join(seen, "\n"), p.log)
 	return nil
-}
-
-// follow reads on in the background, so that the process never waits to print.
-func (p *process) follow() {
-	p.once.Do(func() {
-		go func() {
-			defer close(p.read)
-			for p.lines.Scan() {
-			}
-		}()
-	})
 }
 
 // ended waits until the process has printed its last.
 func (p *process) ended() {
-	p.follow()
-	<-p.read
+	for ok := true; ok; {
+		_, ok = p.lines.next(context.Background())
+	}
 }
 
 // stop ends the process and demands that it ends well.

@@ -26,17 +26,18 @@ import (
 // watch reads a process's log on and hands out the lines that match.
 func (p *process) watch(pattern string) <-chan string {
 	re, found := regexp.MustCompile(pattern), make(chan string, 1000)
-	p.once.Do(func() {
-		go func() {
-			defer close(p.read)
-			defer close(found)
-			for p.lines.Scan() {
-				if re.MatchString(p.lines.Text()) {
-					found <- p.lines.Text()
-				}
+	go func() {
+		defer close(found)
+		for {
+			line, ok := p.lines.next(context.Background())
+			if !ok {
+				return
 			}
-		}()
-	})
+			if re.MatchString(line) {
+				found <- line
+			}
+		}
+	}()
 	return found
 }
 

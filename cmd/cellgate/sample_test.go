@@ -123,7 +123,6 @@ func TestSampleThatGoesWrongEndsWith1(t *testing.T) {
 	args := append([]string{"dev", "--cells", "3", "--hosts", "300", "--data", t.TempDir(), "--log-level", "error"}, freePorts...)
 	p := launch(t, false, args...)
 	api := p.await(`gRPC +(\S+)`)[1]
-	p.follow()
 	// Every FPGA card there is, which the sample wants.
 	cellgate(t, api, exitDone, nil, "select", "--count", "36", "--resource", "CUSTOM_FPGA_CARD=4", "--confirm")
 	p.stop()

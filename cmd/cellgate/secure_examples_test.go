@@ -97,13 +97,10 @@ func TestSecureExamplesRunWithTheCertificatesOfTheDocumentation(t *testing.T) {
 	}
 	cell := launch(t, true, "cell", "--config", example("cell1"))
 	door := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
-	cell.follow()
 	fleet := launch(t, true, "agent", "--config", example("agent1", "127.0.0.1:9101", door))
 	fleet.await(`msg="every host is registered"`)
-	fleet.follow()
 	gw := launch(t, true, "gateway", "--config", example("gateway", "127.0.0.1:9101", door))
 	api := gw.await(`msg="gateway starts".* grpc=(\S+)`)[1]
-	gw.follow()
 
 	ca := []string{"--ca", filepath.Join(files, "ca.pem")}
 	alice := append(ca, "--cert", filepath.Join(files, "alice.pem"), "--key", filepath.Join(files, "alice-key.pem"))

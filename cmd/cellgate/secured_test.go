@@ -72,7 +72,6 @@ func startSecured(t *testing.T) *secured {
 	s.cellHTTP = cell.await(`msg="metrics are served" metrics=(\S+)`)[1]
 	s.cell = cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
 	cell.await(`msg="cell is ready"`)
-	cell.follow()
 	token := testca.Put(s.dir, "gateway-token", []byte(s.tokens[security.Gateway]+"\n"))
 	gw := launch(t, true, append([]string{
 		"gateway", "--cell", "cell1=" + s.cell, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0",
@@ -80,7 +79,6 @@ func startSecured(t *testing.T) *secured {
 	}, s.serverFlags()...)...)
 	found := gw.await(`msg="gateway starts".* grpc=(\S+) http=(\S+)`)
 	s.grpc, s.http = found[1], found[2]
-	gw.follow()
 	return s
 }
 

@@ -53,7 +53,6 @@ func TestDamagedShardIsToldWithPebblesWords(t *testing.T) {
 	data := t.TempDir()
 	cell := launch(t, true, cellArgs(data)...)
 	cell.await(`msg="cell is ready"`)
-	cell.follow()
 	cell.stop()
 	manifests, err := filepath.Glob(filepath.Join(data, "pebble", "MANIFEST-*"))
 	if err != nil || len(manifests) == 0 {

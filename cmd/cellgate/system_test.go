@@ -31,7 +31,6 @@ func launchDevOn(t *testing.T, flag, value string) (p *process, web, api string)
 	web = p.await(`REST +(http://\S+)`)[1]
 	api = p.await(`gRPC +(\S+)`)[1]
 	p.await("Serving until interrupted")
-	p.follow()
 	return p, web, api
 }
 
@@ -264,13 +263,10 @@ func TestSeparateProcessesMakeASystem(t *testing.T) {
 	cell := launch(t, true, "cell", "--name", "cell1", "--uuid", "c0000000-0000-4000-8000-000000000001",
 		"--data", t.TempDir(), "--grpc", "127.0.0.1:0")
 	door := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
-	cell.follow()
 	fleet := launch(t, true, "agent", "--cell", "cell1", "--replica", door, "--hosts", "5")
 	fleet.await(`msg="every host is registered"`)
-	fleet.follow()
 	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--cell", "cell1="+door, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
 	api := gw.await(`msg="gateway starts".* grpc=(\S+)`)[1]
-	gw.follow()
 
 	var placed cellgatev1.SelectDestinationsResponse
 	cellgate(t, api, exitDone, &placed, "select")

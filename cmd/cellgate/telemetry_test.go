@@ -80,7 +80,6 @@ func TestMetricsAndTracesOfASystem(t *testing.T) {
 	web := p.await(`REST +(http://\S+)`)[1]
 	api := p.await(`gRPC +(\S+)`)[1]
 	p.await("Serving until interrupted")
-	p.follow()
 
 	// One request through REST, one through gRPC with hard affinity, one that fits
 	// nowhere; one without a trace.
@@ -247,11 +246,9 @@ func TestCellAndAgentServeTheirOwnMetrics(t *testing.T) {
 		"--data", t.TempDir(), "--grpc", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
 	metrics := cell.await(`msg="metrics are served" metrics=(\S+)`)[1]
 	door := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
-	cell.follow()
 	fleet := launch(t, true, "agent", "--cell", "cell1", "--replica", door, "--hosts", "5", "--metrics", "127.0.0.1:0")
 	agents := fleet.await(`msg="metrics are served" metrics=(\S+)`)[1]
 	fleet.await(`msg="every host is registered"`)
-	fleet.follow()
 	if text := get(t, "http://"+metrics+"/metrics"); !strings.Contains(text, `cellgate_cell_hosts{cell="cell1",replica="cell1"} 5`) {
 		t.Error(text)
 	}
