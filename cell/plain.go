@@ -23,11 +23,20 @@ const (
 	plainHost       = 255
 )
 
-// plain reports whether a batch of queries certainly keeps the rules of cell.proto
-// and is not too large; false says nothing.
+// plain reports whether a request certainly keeps the rules of cell.proto and is not
+// too large; false says nothing.
 func plain(req any) bool {
-	m, ok := req.(*cellv1.ProposeBatchRequest)
-	if !ok || len(m.GetQueries()) < 1 || len(m.GetQueries()) > plainQueries {
+	switch m := req.(type) {
+	case *cellv1.ProposeBatchRequest:
+		return plainProposals(m)
+	case *cellv1.ClaimBatchRequest:
+		return plainClaims(m)
+	}
+	return false
+}
+
+func plainProposals(m *cellv1.ProposeBatchRequest) bool {
+	if len(m.GetQueries()) < 1 || len(m.GetQueries()) > plainQueries {
 		return false
 	}
 	size := 0

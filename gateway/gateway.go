@@ -141,6 +141,15 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	return g, nil
 }
 
+// handlers is how many goroutines wait to handle requests. Their stacks have grown to
+// what a request takes; with more requests at once, the others get new ones.
+const handlers = 64
+
+// ServerOptions are those of a server that a gateway registers with.
+func ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.NumStreamWorkers(handlers)}
+}
+
 // Register adds the public services to a server.
 func (g *Gateway) Register(s grpc.ServiceRegistrar) {
 	cellgatev1.RegisterSchedulerServer(s, &schedulerService{g: g})

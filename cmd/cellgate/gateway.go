@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -92,7 +93,7 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	if err != nil {
 		return err
 	}
-	server := rpc.NewServer(a.log, append(d.tls.Options(), tel.ServerOptions()...)...)
+	server := rpc.NewServer(a.log, slices.Concat(gateway.ServerOptions(), d.tls.Options(), tel.ServerOptions())...)
 	g.Register(server)
 	told := rpc.ServeHealth(server)
 	memory := bufconn.Listen(1 << 20)

@@ -11,14 +11,14 @@ const (
 	// spareHeap is how much may be allocated between two collections of a small
 	// heap. A process that answers many short requests keeps little and throws away
 	// much: with Go's default it would spend a quarter of its time collecting.
-	spareHeap = 512 << 20
+	spareHeap = 1 << 30
 	// A heap grows by least to most percent of what is live.
 	leastPercent, mostPercent = 100, 400
 	liveBytes                 = "/gc/heap/live:bytes"
 )
 
 // TuneGC lets the heap grow further between two collections than Go's default
-// does: to five times of what is live, and by 512 MiB at most, or to twice of it.
+// does: to five times of what is live, and by 1 GiB at most, or to twice of it.
 // It does nothing when GOGC or GOMEMLIMIT says what to do.
 func TuneGC() {
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {

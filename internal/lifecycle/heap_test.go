@@ -10,7 +10,7 @@ import (
 )
 
 func TestHeapGrowsByWhatIsLive(t *testing.T) {
-	for live, want := range map[uint64]int{0: 400, 1 << 20: 400, 128 << 20: 400, 256 << 20: 200, 512 << 20: 100, 8 << 30: 100} {
+	for live, want := range map[uint64]int{0: 400, 1 << 20: 400, 256 << 20: 400, 512 << 20: 200, 1 << 30: 100, 8 << 30: 100} {
 		if got := gcPercent(live); got != want {
 			t.Errorf("%d MiB live: %d %%, want %d %%", live>>20, got, want)
 		}
