@@ -61,6 +61,18 @@ func checkConfig(cfg Config) error {
 	return errors.Join(problems...)
 }
 
+// DefaultFilters are the filters when none are configured, in their order.
+func DefaultFilters() []string { return schedule.DefaultFilters() }
+
+// DefaultWeighers are the weighers when none are configured.
+func DefaultWeighers() []WeigherConfig {
+	var list []WeigherConfig
+	for _, w := range schedule.DefaultWeighers() {
+		list = append(list, WeigherConfig(w))
+	}
+	return list
+}
+
 // UnknownNames reports every filter and weigher that there is not, or that is
 // named twice, by its path: filters[0], weighers[1].
 func UnknownNames(filters []string, weighers []WeigherConfig) []fault.Field {

@@ -13,7 +13,6 @@ import (
 	"cellgate/internal/health"
 	"cellgate/internal/telemetry"
 	cellgatev1 "cellgate/proto/cellgate/v1"
-	"cellgate/schedule"
 )
 
 // Config says which cells there are and what to decide by. The zero value of
@@ -195,12 +194,10 @@ func withDefaults(cfg Config) Config {
 	setDefault(&cfg.Breaker.ProbeBudget, 500*time.Millisecond)
 	setDefault(&cfg.Breaker.Window, max(10*time.Second, 2*longestBudget(cfg)))
 	if len(cfg.Filters) == 0 {
-		cfg.Filters = schedule.DefaultFilters()
+		cfg.Filters = DefaultFilters()
 	}
 	if len(cfg.Weighers) == 0 {
-		for _, w := range schedule.DefaultWeighers() {
-			cfg.Weighers = append(cfg.Weighers, WeigherConfig(w))
-		}
+		cfg.Weighers = DefaultWeighers()
 	}
 	return cfg
 }

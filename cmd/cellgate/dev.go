@@ -234,7 +234,7 @@ func (d *dev) serve(ctx context.Context, api, web string) error {
 	}
 	var verdict error
 	if d.cfg.Dev.Sample {
-		verdict = sendSample(ctx, d.t.out, api, web)
+		verdict = sendSample(ctx, d.t.out, api, web, ownRulesOf(d.cfg.Gateway))
 		if ctx.Err() != nil {
 			return nil // interrupted: what was not sent is no failure
 		}

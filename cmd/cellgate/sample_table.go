@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -17,22 +18,21 @@ const (
 
 // showSample prints one row an instance that was placed, one row a refusal, and
 // the totals.
-func showSample(w io.Writer, outcomes []outcome, took time.Duration) error {
+func showSample(w io.Writer, outcomes []outcome, took time.Duration, rules ownRules) error {
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
 	t := newTable(w, "#", "REQUEST", "VIA", "INSTANCES", "CELL", "HOST", "WEIGHT", "ALTERNATES, OR WHY REFUSED")
 	count := map[string]int{}
-	unexpected, instances := 0, 0
+	judged, instances := map[judgement]int{}, 0
 	for i, o := range outcomes {
-		mark := ""
-		if count[o.got()]++; o.got() != o.sample.Expect {
-			unexpected++
-			mark = fmt.Sprintf("UNEXPECTED (%s was): ", o.sample.Expect)
-		}
+		count[o.got()]++
+		j := rules.judge(o)
+		judged[j]++
+		mark := j.mark(o.sample)
 		lead := []any{i + 1, o.sample.Name, o.via, len(o.sample.Request.GetInstanceUuids())}
 		if o.err != nil {
-			t.row(append(lead, "", o.got(), "", mark+why(o.err))...)
+			t.row(append(lead, "", o.got(), "", mark+why(o.err, j))...)
 			continue
 		}
 		instances += len(o.answer.GetDestinations())
@@ -45,8 +45,13 @@ func showSample(w io.Writer, outcomes []outcome, took time.Duration) error {
 	if n := len(outcomes) - count[samples.Placed] - count[samples.Refused]; n > 0 {
 		failed = fmt.Sprintf(", %d failed", n)
 	}
-	_, err := fmt.Fprintf(w, "\n%d requests in %v: %d placed (%d instances), %d refused for want of a host%s; %d unexpected\n",
-		len(outcomes), took.Round(time.Millisecond), count[samples.Placed], instances, count[samples.Refused], failed, unexpected)
+	byRules := ""
+	if len(rules.differ) > 0 {
+		byRules = fmt.Sprintf("The sample is written for the default rules; this gateway has others, by which %d came otherwise: %s\n",
+			judged[otherwise], strings.Join(rules.differ, ", "))
+	}
+	_, err := fmt.Fprintf(w, "\n%d requests in %v: %d placed (%d instances), %d refused for want of a host%s; %d unexpected\n%s",
+		len(outcomes), took.Round(time.Millisecond), count[samples.Placed], instances, count[samples.Refused], failed, judged[unexpected], byRules)
 	return err
 }
 
@@ -70,11 +75,16 @@ func (t *table) placed(lead []any, mark string, m *cellgatev1.SelectDestinations
 	}
 }
 
-// why is a refusal's counts, or another error's text.
-func why(err error) string {
+// why is a refusal's counts, or another error's text. All counts of one that is not
+// the expected one, since a filter of the operator's may be any of them.
+func why(err error, j judgement) string {
 	detail := refusal(err)
 	if detail == nil {
 		return wording(err)
 	}
-	return fmt.Sprintf("0 of %d hosts: %s", detail.GetHosts(), rejectCounts(detail.GetRejects(), shownRejects))
+	show := shownRejects
+	if j != expected {
+		show = len(detail.GetRejects())
+	}
+	return fmt.Sprintf("0 of %d hosts: %s", detail.GetHosts(), rejectCounts(detail.GetRejects(), show))
 }

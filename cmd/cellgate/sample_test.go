@@ -38,18 +38,18 @@ func TestSampleTableAndVerdict(t *testing.T) {
 		{sample: sampleOf("six", samples.Placed, 6), via: "gRPC", answer: answer("h1", "h2", "h3", "h4", "h5", "h6")},
 		{sample: sampleOf("full", samples.Refused, 1), via: "REST", err: noHost},
 	}
-	if err := verdict(outcomes); err != nil {
+	if err := verdict(outcomes, ownRules{}); err != nil {
 		t.Errorf("verdict of what is expected: %v", err)
 	}
 	outcomes = append(outcomes,
 		outcome{sample: sampleOf("surprise", samples.Refused, 1), via: "gRPC", answer: answer("h7")},
 		outcome{sample: sampleOf("broken", samples.Refused, 1), via: "REST", err: fault.New(fault.CellUnavailable, "cell2 did not answer")},
 	)
-	if err := verdict(outcomes); err == nil || !strings.Contains(err.Error(), "2 of 5") {
+	if err := verdict(outcomes, ownRules{}); err == nil || !strings.Contains(err.Error(), "2 of 5") {
 		t.Errorf("verdict = %v, want 2 of 5", err)
 	}
 	var out bytes.Buffer
-	if err := showSample(&out, outcomes, 1500*time.Millisecond); err != nil {
+	if err := showSample(&out, outcomes, 1500*time.Millisecond, ownRules{}); err != nil {
 		t.Fatal(err)
 	}
 	want := `
