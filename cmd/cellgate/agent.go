@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"cellgate/agent"
 	"cellgate/internal/config"
+	"cellgate/internal/health"
 	"cellgate/internal/lifecycle"
 	"cellgate/internal/security"
 )
@@ -42,8 +44,14 @@ is also a variable CELLGATE_AGENT_<KEY> and a flag; flags win.`,
 		if err != nil {
 			return a.abandon(err)
 		}
-		a.addMetrics(web, nil, open)
-		f, err := a.addFleet(c.Agent, dial)
+		var f *agent.Fleet
+		working := health.New(nil, func() []health.Check {
+			n := f.Accepted()
+			return []health.Check{{Name: "hosts", OK: n >= c.Agent.Hosts, Why: fmt.Sprintf("%d of %d are registered", n, c.Agent.Hosts)}}
+		})
+		working.Of(processOfAgent(c.Agent, a.command))
+		a.addMetrics(web, working, open)
+		f, err = a.addFleet(c.Agent, dial)
 		if err != nil {
 			return a.abandon(err)
 		}
@@ -59,6 +67,11 @@ is also a variable CELLGATE_AGENT_<KEY> and a flag; flags win.`,
 		return a.run(cmd.Context())
 	})
 	return cmd
+}
+
+// processOfAgent is what agents say they are, when a command runs them.
+func processOfAgent(c config.Agent, command string) health.Process {
+	return health.Process{Kind: "agent", Command: command, Cell: c.Cell, Seed: c.Seed}
 }
 
 // addFleet adds a simulated fleet. It does not wait for its hosts.

@@ -22,6 +22,8 @@ const shutdownWithin = 25 * time.Second
 type assembly struct {
 	log       *slog.Logger
 	telemetry *telemetry.Process
+	// command is the subcommand that runs.
+	command string
 	// drain is how long the process goes on after it was asked to stop.
 	drain time.Duration
 	parts []lifecycle.Part

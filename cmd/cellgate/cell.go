@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"net"
 	"slices"
 
@@ -8,6 +9,7 @@ import (
 
 	"cellgate/cell"
 	"cellgate/internal/config"
+	"cellgate/internal/health"
 	"cellgate/internal/lifecycle"
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
@@ -55,13 +57,16 @@ variable CELLGATE_CELL_<KEY> and a flag; flags win.`,
 	return cmd
 }
 
+// processOfCell is what a cell says it is, when a command runs it.
+func processOfCell(c config.Cell, command string) health.Process {
+	return health.Process{Kind: "cell", Command: command, Cell: c.Name, UUID: c.UUID, Replica: cmp.Or(c.Replica, c.Name)}
+}
+
 // addCell opens a cell's shard and adds the shard, the cell's server, which admits
 // callers as tls says, and the cell.
 func (a *assembly) addCell(c config.Cell, l net.Listener, tls *security.Server) (*cell.Cell, error) {
 	log := a.log.With("cell", c.Name)
-	if c.Replica == "" {
-		c.Replica = c.Name
-	}
+	c.Replica = cmp.Or(c.Replica, c.Name)
 	store, err := openShard(c, log)
 	if err != nil {
 		return nil, err
@@ -80,7 +85,9 @@ func (a *assembly) addCell(c config.Cell, l net.Listener, tls *security.Server) 
 	}
 	server := rpc.NewServer(log, slices.Concat(cell.ServerOptions(), tls.Options(), tel.ServerOptions())...)
 	s.Register(server)
-	told := rpc.ServeHealth(server)
+	process := processOfCell(c, a.command)
+	s.Health().Of(process)
+	told := rpc.ServeHealth(server, health.ProcessHeader, process.Encode())
 	// The cell stops before its server: it ends the agents' streams, and refuses
 	// what comes while it stops or loads.
 	a.add(lifecycle.GRPC("server of "+c.Name, server, l))

@@ -49,14 +49,10 @@ func (d *doctor) database(c config.Cell) {
 	}
 }
 
-// shard examines the directory, or the database, of a cell's shard.
-func (d *doctor) shard(c config.Cell) {
-	if c.Store != "" {
-		d.database(c)
-		return
-	}
+// shard examines the directory of a cell's shard, of which seen or err was found.
+// running is whether the cell runs at the address it is to.
+func (d *doctor) shard(c config.Cell, seen pebbleshard.Inspection, err error, running bool) {
 	check := "shard " + c.Data
-	seen, err := pebbleshard.Inspect(c.Data, shardOptions(c))
 	switch {
 	case err != nil:
 		d.add(check, unhealthy, err.Error(), "do what it says; nothing of it was changed")
@@ -67,8 +63,10 @@ func (d *doctor) shard(c config.Cell) {
 	}
 	switch {
 	case err != nil:
+	case seen.HeldBy != 0 && running:
+		d.ok("lock of the shard", "is held by process %d (%s): already running", seen.HeldBy, orUnnamed(seen.Holder))
 	case seen.HeldBy != 0:
-		d.ok("lock of the shard", "is held by process %d (%s): fine when that is this cell, running", seen.HeldBy, orUnnamed(seen.Holder))
+		d.add("lock of the shard", warned, fmt.Sprintf("is held by process %d (%s), which does not serve the ports of this configuration", seen.HeldBy, orUnnamed(seen.Holder)), "stop that process before this one starts: a shard has one")
 	case seen.Holder != "":
 		d.add("lock of the shard", noted, fmt.Sprintf("is free; the last holder (%s) did not stop in order", seen.Holder), "")
 	default:

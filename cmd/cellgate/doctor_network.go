@@ -2,30 +2,21 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
-	"cellgate/internal/health"
 	"cellgate/internal/security"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
-	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
 const (
@@ -34,111 +25,6 @@ const (
 	// clockApart is how far two machines' clocks may differ before it is told.
 	clockApart = time.Second
 )
-
-// port examines an address to listen on: free, or served by a cellgate.
-func (d *doctor) port(check, addr string, files config.ServerTLS) {
-	check += " " + addr
-	l, err := net.Listen("tcp", addr)
-	switch {
-	case err == nil:
-		_ = l.Close() // it was never served
-		d.ok(check, "is free")
-	case errors.Is(err, syscall.EADDRINUSE):
-		d.inUse(check, addr, files)
-	case errors.Is(err, syscall.EACCES):
-		d.add(check, unhealthy, "this user may not listen there", "give a port above 1023")
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		d.add(check, unhealthy, "this machine does not have that address", "give one of its addresses, or 0.0.0.0 for all")
-	default:
-		d.add(check, unhealthy, err.Error(), "give another address")
-	}
-}
-
-// inUse says who serves a port. Certificates are not verified: nothing is
-// trusted to it, and nothing secret is shown to it.
-func (d *doctor) inUse(check, addr string, files config.ServerTLS) {
-	encrypted := files.Cert != ""
-	ctx, cancel := context.WithTimeout(d.ctx, askWithin)
-	defer cancel()
-	unverified := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // see above
-	creds := insecure.NewCredentials()
-	scheme := "http://"
-	if encrypted {
-		creds, scheme = credentials.NewTLS(unverified), "https://"
-	}
-	if conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(creds)); err == nil {
-		defer func() { _ = conn.Close() }()
-		if who := servedBy(ctx, conn); who != "" {
-			d.ok(check, "is served by %s: fine when that is this one, running", who)
-			return
-		}
-	}
-	if who := webServedBy(ctx, scheme+addr, unverified); who != "" {
-		d.ok(check, "is served by %s: fine when that is this one, running", who)
-		return
-	}
-	if encrypted && shows(ctx, addr, files, unverified) {
-		d.ok(check, "is served with %s, to callers with a certificate only: fine when that is this one, running", files.Cert)
-		return
-	}
-	d.add(check, unhealthy, "is in use by something that does not answer as a cellgate would", "stop what uses it, or give another address")
-}
-
-// shows reports whether the server at an address shows the certificate of files:
-// one that answers only to those who have a certificate too says no more.
-func shows(ctx context.Context, addr string, files config.ServerTLS, unverified *tls.Config) bool {
-	own, err := tls.LoadX509KeyPair(files.Cert, files.Key)
-	if err != nil {
-		return false // told with the files
-	}
-	conn, err := (&tls.Dialer{Config: unverified}).DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = conn.Close() }()
-	secure, ok := conn.(*tls.Conn)
-	return ok && len(secure.ConnectionState().PeerCertificates) > 0 && secure.ConnectionState().PeerCertificates[0].Equal(own.Leaf)
-}
-
-// servedBy names the cellgate that serves gRPC on a connection; "" when none does.
-func servedBy(ctx context.Context, conn *grpc.ClientConn) string {
-	for _, p := range []struct{ service, what string }{
-		{cellv1.CellScheduler_ServiceDesc.ServiceName, "a cell"},
-		{cellgatev1.Scheduler_ServiceDesc.ServiceName, "a gateway"},
-	} {
-		state, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: p.service})
-		if err != nil {
-			continue
-		}
-		who := p.what
-		if p.what == "a cell" {
-			if s, err := cellv1.NewCellSchedulerClient(conn).GetSummary(ctx, &cellv1.GetSummaryRequest{}); err == nil {
-				who = fmt.Sprintf("cell %s (%s)", s.GetCell(), s.GetCellUuid())
-			}
-		}
-		return fmt.Sprintf("%s (%s)", who, strings.ToLower(strings.ReplaceAll(state.GetStatus().String(), "_", " ")))
-	}
-	return ""
-}
-
-// webServedBy is the same for HTTP: only a cellgate's /healthz is a Report.
-func webServedBy(ctx context.Context, url string, config *tls.Config) string {
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/healthz", nil)
-	if err != nil {
-		return ""
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = resp.Body.Close() }()
-	var report health.Report
-	if json.NewDecoder(http.MaxBytesReader(nil, resp.Body, 1<<16)).Decode(&report) != nil || len(report.Checks) == 0 {
-		return ""
-	}
-	return "a cellgate whose /healthz says " + report.Status
-}
 
 // peer examines one replica of a cell, as a gateway sees it.
 func (d *doctor) peer(check string, dial dialFunc, address string, want config.GatewayCell) {

@@ -12,6 +12,7 @@ import (
 	"cellgate/internal/config"
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
+	"cellgate/shard/pebbleshard"
 )
 
 // gateway examines what a gateway needs.
@@ -19,8 +20,9 @@ func (d *doctor) gateway(c config.Config) {
 	g := c.Gateway
 	d.client, d.clientAt, d.role = g.CellTLS, "gateway.cell_tls", security.Gateway
 	d.files("gateway.tls, gateway.cell_tls", &g.TLS, &g.CellTLS)
-	d.port("gateway.grpc", g.GRPC, g.TLS)
-	d.port("gateway.http", g.HTTP, g.TLS)
+	at := &addresses{doctor: d, process: processOfGateway(g, "gateway"), files: g.TLS}
+	at.port("gateway.grpc", g.GRPC)
+	at.port("gateway.http", g.HTTP)
 	dial, err := dialer(g.CellTLS)
 	if err != nil {
 		return // told with the files
@@ -36,11 +38,24 @@ func (d *doctor) gateway(c config.Config) {
 // cell examines what a cell needs.
 func (d *doctor) cell(c config.Config) {
 	d.files("cell.tls", &c.Cell.TLS, nil)
-	d.port("cell.grpc", c.Cell.GRPC, c.Cell.TLS)
-	if c.Cell.Metrics != "" {
-		d.port("cell.metrics", c.Cell.Metrics, c.Cell.TLS)
+	at := &addresses{doctor: d, process: processOfCell(c.Cell, "cell"), files: c.Cell.TLS}
+	var seen pebbleshard.Inspection
+	var err error
+	if c.Cell.Store == "" {
+		if seen, err = pebbleshard.Inspect(c.Cell.Data, shardOptions(c.Cell)); err == nil {
+			held := seen.HeldBy != 0
+			at.running = &held
+		}
 	}
-	d.shard(c.Cell)
+	at.port("cell.grpc", c.Cell.GRPC)
+	if c.Cell.Metrics != "" {
+		at.port("cell.metrics", c.Cell.Metrics)
+	}
+	if c.Cell.Store != "" {
+		d.database(c.Cell)
+		return
+	}
+	d.shard(c.Cell, seen, err, at.served)
 }
 
 // agent examines what agents need: the replicas of their cell.
@@ -48,7 +63,8 @@ func (d *doctor) agent(c config.Config) {
 	d.client, d.clientAt, d.role = c.Agent.TLS, "agent.tls", security.Agent
 	d.files("agent.tls", nil, &c.Agent.TLS)
 	if c.Agent.Metrics != "" {
-		d.port("agent.metrics", c.Agent.Metrics, config.ServerTLS{})
+		at := &addresses{doctor: d, process: processOfAgent(c.Agent, "agent")}
+		at.port("agent.metrics", c.Agent.Metrics)
 	}
 	dial, err := dialer(c.Agent.TLS)
 	if err != nil {

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -82,13 +85,14 @@ func TestDoctorNextToARunningSystem(t *testing.T) {
 	rows := diagnoses(t, exitDone, cell...)
 	must(t, rows, "shard "+data, found, "is of cell cell1")
 	must(t, rows, "lock of the shard", found, "cellgate, cell cell1, pid")
-	must(t, rows, "cell.grpc "+door, found, "served by cell cell1 (c0000000-0000-4000-8000-000000000001) (serving)")
+	must(t, rows, "cell.grpc "+door, found, "served by cell cell1 (c0000000-0000-4000-8000-000000000001): already running")
+	must(t, rows, "lock of the shard", found, "already running")
 	if after := contentsOf(t, data); after["FORMAT"] != before["FORMAT"] || after["HOLDER"] != before["HOLDER"] || after["LOCK"] != before["LOCK"] {
 		t.Errorf("the shard's directory changed: %v, then %v", before, after)
 	}
 	rows = diagnoses(t, exitDone, append([]string{"gateway"}, s.gateway.args[1:]...)...)
-	must(t, rows, "gateway.grpc "+s.api, found, "served by a gateway (serving)")
-	must(t, rows, "gateway.http "+s.web, found, "served by a cellgate whose /healthz says ok")
+	must(t, rows, "gateway.grpc "+s.api, found, "served by a gateway over cell1, cell2: already running")
+	must(t, rows, "gateway.http "+s.web, found, "served by a gateway over cell1, cell2: already running")
 	must(t, rows, "cell cell1 at "+door, found, "2 of 2 hosts are up")
 	must(t, rows, "clock of cell cell1 at "+door, found, "apart from this one")
 	rows = diagnoses(t, exitDone, append([]string{"agent"}, s.agents[0].args[1:]...)...)
@@ -164,8 +168,8 @@ func TestDoctorKnowsWhoseCredentialsTheseAre(t *testing.T) {
 	// The cell itself, which asks everybody for a certificate in this configuration.
 	alone := []string{"cell", "--name", "cell1", "--uuid", "c0000000-0000-4000-8000-000000000001", "--grpc", at, "--metrics", web, "--data", data}
 	rows := diagnoses(t, exitDone, append(alone, serve...)...)
-	must(t, rows, "cell.grpc "+at, found, "served by")
-	must(t, rows, "cell.metrics "+web, found, "served by a cellgate whose /healthz says ok")
+	must(t, rows, "cell.grpc "+at, found, "already running")
+	must(t, rows, "cell.metrics "+web, found, "already running")
 
 	check := "cell cell1 at " + at
 	agent := func(status int, more ...string) map[string]diagnosis {
@@ -190,10 +194,51 @@ func TestDoctorKnowsWhoseCredentialsTheseAre(t *testing.T) {
 	rows = agent(exitDone, cert("own", "cellgate://agent/cell1-*")...)
 	must(t, rows, "agent.tls.cert", found, "is of the role agent")
 
-	strict := launch(t, true, append(cellArgs(t.TempDir()), "--tls-cert", long, "--tls-key", longKey, "--tls-client-ca", s.caFile)...)
-	door := strict.await(`msg="cell starts".* grpc=(\S+)`)[1]
-	rows = diagnoses(t, exitDone, append(append([]string{"cell"}, cellArgs(t.TempDir())[1:]...), "--grpc", door, "--tls-cert", long, "--tls-key", longKey, "--tls-client-ca", s.caFile)...)
-	must(t, rows, "cell.grpc "+door, found, "is served with "+long)
+	// One that answers only to who has a certificate, with the same one as this, is
+	// told by who holds the shard.
+	own := t.TempDir()
+	door := otherProcess(t, `msg="cell starts".* grpc=(\S+)`, append(cellArgs(own), "--tls-cert", long, "--tls-key", longKey, "--tls-client-ca", s.caFile)...)
+	with := func(data string) []string {
+		return append(append([]string{"cell"}, cellArgs(data)[1:]...), "--grpc", door, "--tls-cert", long, "--tls-key", longKey, "--tls-client-ca", s.caFile)
+	}
+	rows = diagnoses(t, exitDone, with(own)...)
+	must(t, rows, "cell.grpc "+door, found, "is served with "+long+", and a process holds the shard: already running")
+	rows = diagnoses(t, exitRefused, with(t.TempDir())...)
+	must(t, rows, "cell.grpc "+door, unhealthy, "by another: nobody holds the shard of cell cell1")
+	rows = diagnoses(t, exitRefused, "gateway", "--grpc", door, "--http", "127.0.0.1:0", "--cell", "cell1="+deadAddress(t),
+		"--tls-cert", long, "--tls-key", longKey, "--tls-client-ca", s.caFile)
+	must(t, rows, "gateway.grpc "+door, warned, "whether this one runs cannot be asked")
+}
+
+// otherProcess runs a command in a process of its own, as one that holds a lock has to
+// be, until the test ends; it gives what the first line of its log that matches has
+// between parentheses.
+func otherProcess(t *testing.T, line string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asCellgate+"=1")
+	log, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cmd.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = cmd.Wait() // it was killed
+	})
+	want := regexp.MustCompile(line)
+	lines := bufio.NewScanner(log)
+	for lines.Scan() {
+		if m := want.FindStringSubmatch(lines.Text()); m != nil {
+			return m[1]
+		}
+	}
+	t.Fatalf("%v ended without a line like %s", args, line)
+	return ""
 }
 
 // Traces that go nowhere are told: a file that cannot be written fails, a collector

@@ -11,6 +11,7 @@ import (
 
 	"cellgate/gateway"
 	"cellgate/internal/config"
+	"cellgate/internal/health"
 	"cellgate/internal/lifecycle"
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
@@ -72,6 +73,15 @@ type doors struct {
 	cells dialFunc
 }
 
+// processOfGateway is what a gateway says it is, when a command runs it.
+func processOfGateway(c config.Gateway, command string) health.Process {
+	p := health.Process{Kind: "gateway", Command: command}
+	for _, cell := range c.Cells {
+		p.Cells = append(p.Cells, cell.Name)
+	}
+	return p
+}
+
 // addGateway adds a gateway, its gRPC server and its REST server, which reaches
 // the gRPC server over a connection in memory: both are one path.
 func (a *assembly) addGateway(c config.Gateway, d doors) error {
@@ -95,7 +105,9 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	}
 	server := rpc.NewServer(a.log, slices.Concat(gateway.ServerOptions(), d.tls.Options(), tel.ServerOptions())...)
 	g.Register(server)
-	told := rpc.ServeHealth(server)
+	process := processOfGateway(c, a.command)
+	g.Health().Of(process)
+	told := rpc.ServeHealth(server, health.ProcessHeader, process.Encode())
 	memory := bufconn.Listen(1 << 20)
 	conn, err := rpc.Dial("passthrough:///gateway", security.Forward(), grpc.WithContextDialer(
 		func(ctx context.Context, _ string) (net.Conn, error) { return memory.DialContext(ctx) }))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"io"
 	"net"
 	"net/http"
 
@@ -24,7 +23,7 @@ func (a *assembly) observe(c config.Telemetry, command string) error {
 	if err != nil {
 		return err
 	}
-	a.telemetry = p
+	a.telemetry, a.command = p, command
 	a.add(lifecycle.Part{Name: "telemetry", Run: p.Run})
 	return nil
 }
@@ -38,22 +37,15 @@ func (a *assembly) listenMetrics(addr string) (net.Listener, error) {
 }
 
 // addMetrics serves the process's metrics, and its health, on l, unless it is
-// nil, to whom tls admits. A process without health is alive while it answers.
+// nil, to whom tls admits.
 func (a *assembly) addMetrics(l net.Listener, h *health.Monitor, tls *security.Server) {
 	if l == nil {
 		return
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", a.telemetry.Handler())
-	if h != nil {
-		mux.HandleFunc("GET /healthz", h.ServeAlive)
-		mux.HandleFunc("GET /readyz", h.ServeReady)
-	} else {
-		mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, `{"status":"ok"}`) // the caller left
-		})
-	}
+	mux.HandleFunc("GET /healthz", h.ServeAlive)
+	mux.HandleFunc("GET /readyz", h.ServeReady)
 	a.add(lifecycle.HTTP("metrics", tls.HTTP(mux, gateway.WriteError), tls.Listener(l), tls.ErrorLog()))
 	a.log.Info("metrics are served", "metrics", l.Addr().String())
 }

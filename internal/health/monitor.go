@@ -22,6 +22,8 @@ type Report struct {
 	// otherwise.
 	Status string  `json:"status"`
 	Checks []Check `json:"checks"`
+	// Process is which process answers; see Monitor.Of.
+	Process *Process `json:"process,omitempty"`
 }
 
 // everyCheck is how often the checks are looked at for those who are told of
@@ -32,16 +34,24 @@ const everyCheck = 250 * time.Millisecond
 type Monitor struct {
 	alive, ready func() []Check
 	draining     atomic.Bool
+	process      atomic.Pointer[Process]
 }
 
 // New makes a monitor. Both functions are called often and at the same time:
-// they must not wait. alive may be nil.
+// they must not wait. Either may be nil.
 func New(alive, ready func() []Check) *Monitor {
+	none := func() []Check { return nil }
 	if alive == nil {
-		alive = func() []Check { return nil }
+		alive = none
+	}
+	if ready == nil {
+		ready = none
 	}
 	return &Monitor{alive: alive, ready: ready}
 }
+
+// Of makes the reports say which process they are of.
+func (m *Monitor) Of(p Process) { m.process.Store(&p) }
 
 // Drain makes the process not ready for good.
 func (m *Monitor) Drain() { m.draining.Store(true) }
@@ -51,7 +61,7 @@ func (m *Monitor) Draining() bool { return m.draining.Load() }
 
 // Alive says whether the process is alive.
 func (m *Monitor) Alive() (Report, bool) {
-	r := Report{Status: "ok", Checks: append([]Check{{Name: "process", OK: true}}, m.alive()...)}
+	r := Report{Status: "ok", Checks: append([]Check{{Name: "process", OK: true}}, m.alive()...), Process: m.process.Load()}
 	ok := all(r.Checks)
 	if !ok {
 		r.Status = "failing"
@@ -65,7 +75,7 @@ func (m *Monitor) Ready() (Report, bool) {
 	if m.draining.Load() {
 		draining = Check{Name: "draining", Why: "the process was asked to stop"}
 	}
-	r := Report{Status: "ready", Checks: append([]Check{draining}, m.ready()...)}
+	r := Report{Status: "ready", Checks: append([]Check{draining}, m.ready()...), Process: m.process.Load()}
 	ok := all(r.Checks)
 	if !ok {
 		r.Status = "not ready"
