@@ -79,6 +79,16 @@ sim-store: needs ## Kill -9 the scheduler and PostgreSQL in 1,000,000 claim oper
 	CELLGATE_SIM_OPS=$(or $(SIM_OPS),1000000) CELLGATE_SIM_LIMIT=$(or $(SIM_LIMIT),2h) CELLGATE_SEED=$(SEED) CELLGATE_SIM_SUMMARY=$(CURDIR)/.cellgate/sim-store.md \
 	go test -count=1 -timeout 3h -v -run 'TestI1_I3_I8_Simulation' ./shard/sqlshard
 
+BENCH_TIME ?= 5s
+
+.PHONY: bench-store
+bench-store: needs ## Measure claims a second on PostgreSQL and Pebble, one factor at a time (six minutes), and print the tables. BENCH_TIME=5s a run, BENCH_ONLY=TEXT; CockroachDB: CELLGATE_TEST_COCKROACH_URL.
+	@mkdir -p .cellgate $(BIN)
+	@go test -c -o $(BIN)/store-bench.test ./shard/sqlshard
+	@cd shard/sqlshard && CELLGATE_BENCH_STORE=$(BENCH_TIME) CELLGATE_BENCH_STORE_ONLY='$(BENCH_ONLY)' CELLGATE_BENCH_STORE_OUT=$(CURDIR)/.cellgate/bench-store.md \
+	CELLGATE_BENCH_COMMIT="$$(git describe --always --dirty 2>/dev/null || echo none), $$(go version | cut -d' ' -f3)" \
+	$(BIN)/store-bench.test -test.run '^TestI1_StoreBenchmark$$' -test.timeout 30m
+
 .PHONY: shard-doc
 shard-doc: needs ## Write the tables and plans of docs/shard.md, from a real PostgreSQL.
 	CELLGATE_WRITE_PLANS=1 go test ./shard/sqlshard -run 'TestPlans|TestTables' -count=1

@@ -28,6 +28,14 @@ type picture struct {
 	pins      map[string]*shard.Pin
 }
 
+func newPicture() *picture {
+	return &picture{
+		usages: map[string]*shard.Usage{}, generations: map[string]int64{}, hosts: map[string]*shard.Host{},
+		claims: map[string]*shard.Claim{}, consumers: map[string]bool{}, groups: map[string]bool{},
+		pins: map[string]*shard.Pin{},
+	}
+}
+
 // question is a statement of the read trip, and what is done with its answer.
 type question struct {
 	sql  string
@@ -38,11 +46,7 @@ type question struct {
 // look begins a transaction, locks what is named and reads it, in one trip, and in a
 // second one the rows of hosts that are not in memory.
 func (l *lane) look(ctx context.Context, c *pgx.Conn, n *names) (*picture, error) {
-	p := &picture{
-		usages: map[string]*shard.Usage{}, generations: map[string]int64{}, hosts: map[string]*shard.Host{},
-		claims: map[string]*shard.Claim{}, consumers: map[string]bool{}, groups: map[string]bool{},
-		pins: map[string]*shard.Pin{},
-	}
+	p := newPicture()
 	questions := l.questions(p, n)
 	b := &pgx.Batch{}
 	b.Queue(l.store.server.begin(l.store.opts.Isolation))

@@ -1,0 +1,202 @@
+package sqlshard
+
+import (
+	"context"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cellgate/shard"
+	"cellgate/shard/shardtest"
+)
+
+// benchScheduler is a replica of a cell: a lane, and what it knows of the hosts. It
+// hears of its own claims at once, of others' from the journal.
+type benchScheduler struct {
+	number, of      int
+	store           shard.Store
+	lane            shard.Lane
+	pick, partition string
+	queue           chan asked
+	batch           int
+	// cursor is where its reading of the journal stands; one goroutine at a time.
+	cursor shard.Cursor
+
+	mu    sync.Mutex
+	round *benchRound
+	free  []int
+	// mine are the hosts that it picks from, in order; those before from are full.
+	mine []int
+	from int
+	all  bool
+}
+
+// begin takes over the hosts of a round.
+func (s *benchScheduler) begin(r *benchRound) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.round, s.free, s.mine, s.from = r, make([]int, r.hosts), nil, 0
+	s.all = s.partition != modulo
+	for i := range s.free {
+		s.free[i] = benchFits
+		if s.all || i%s.of == s.number {
+			s.mine = append(s.mine, i)
+		}
+	}
+}
+
+// choose gives a host that has room as far as is known, but for those tried. Where
+// none of its part has, the scheduler goes on with all.
+func (s *benchScheduler) choose(tried []int) (int, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		if h, ok := s.among(tried); ok || s.all {
+			return h, ok
+		}
+		s.all, s.from, s.mine = true, 0, nil
+		for i := range s.free {
+			s.mine = append(s.mine, i)
+		}
+	}
+}
+
+func (s *benchScheduler) among(tried []int) (int, bool) {
+	fits := func(h int) bool { return s.free[h] > 0 && !slices.Contains(tried, h) }
+	n := len(s.mine)
+	if s.pick == packFirst {
+		for s.from < n && s.free[s.mine[s.from]] <= 0 {
+			s.from++
+		}
+		for _, h := range s.mine[s.from:] {
+			if fits(h) {
+				return h, true
+			}
+		}
+		return 0, false
+	}
+	best, found := 0, false
+	if n == 0 {
+		return 0, false
+	}
+	for i, start := 0, rand.IntN(n); i < n; i++ {
+		h := s.mine[(start+i)%n]
+		if !fits(h) {
+			continue
+		}
+		if s.pick == random {
+			return h, true
+		}
+		if !found || s.free[h] > s.free[best] {
+			best, found = h, true
+		}
+	}
+	return best, found
+}
+
+// isFull notes a refusal.
+func (s *benchScheduler) isFull(host int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free[host] = 0
+}
+
+// learn takes over what a journal entry says of hosts. Nothing is given back in a
+// run: the lower number is the newer one.
+func (s *benchScheduler) learn(changes []shard.Change) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ch := range changes {
+		if ch.Usage == nil {
+			continue
+		}
+		if i, ok := s.round.index[ch.Usage.HostUUID]; ok {
+			s.free[i] = min(s.free[i], benchFits-int(ch.Usage.Of(ch.Usage.HostUUID, shardtest.Class)/2))
+		}
+	}
+}
+
+// work applies what is queued: what comes while a transaction is under way goes as
+// the next one.
+func (s *benchScheduler) work(ctx context.Context, batches *atomic.Int64) {
+	for first := range s.queue {
+		batch := []asked{first}
+	fill:
+		for len(batch) < s.batch {
+			select {
+			case more, ok := <-s.queue:
+				if !ok {
+					break fill
+				}
+				batch = append(batch, more)
+			default:
+				break fill
+			}
+		}
+		ops := make([]shard.Op, len(batch))
+		for i, a := range batch {
+			ops[i] = a.op
+		}
+		applied, err := s.lane.Apply(ctx, ops)
+		batches.Add(1)
+		if err == nil {
+			s.learn(applied.Entry.Changes)
+		}
+		for i, a := range batch {
+			if err != nil {
+				a.answer <- answer{err: err}
+				continue
+			}
+			a.answer <- answer{outcome: applied.Outcomes[i]}
+		}
+	}
+}
+
+// follow reads the journal as often as a cell does (cell.tail_every).
+func (s *benchScheduler) follow(ctx context.Context, t *testing.T) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := s.read(ctx); err != nil && ctx.Err() == nil {
+			t.Error(err)
+			return
+		}
+	}
+}
+
+// read reads the journal to its end.
+func (s *benchScheduler) read(ctx context.Context) error {
+	for {
+		entries, at, err := s.store.Tail(ctx, s.cursor, 1024)
+		if err != nil || len(entries) == 0 {
+			return err
+		}
+		s.cursor = at
+		for _, e := range entries {
+			s.learn(e.Changes)
+		}
+	}
+}
+
+// ownerOf is the scheduler that a host belongs to, by rendezvous.
+func ownerOf(host string, schedulers int) int {
+	best, most := 0, uint64(0)
+	for i := range schedulers {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(strconv.Itoa(i) + " " + host)) // does not fail
+		if w := h.Sum64(); i == 0 || w > most {
+			best, most = i, w
+		}
+	}
+	return best
+}

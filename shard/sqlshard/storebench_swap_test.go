@@ -1,0 +1,124 @@
+package sqlshard
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// swapLane claims as Jay Pipes proposed in 2016: it reads without locks, and its
+// transaction puts each host's next generation where the one that it read still is.
+// Where it is not, the transaction is rolled back, and all is done again. It reads and
+// writes the same rows as the product, and decides by the same rules. For the benchmark
+// only: it makes new claims, and knows nothing of lost commits and fenced lanes.
+type swapLane struct {
+	*lane
+	conflicts *atomic.Int64
+}
+
+const swapHostUsage = `UPDATE host_usages SET generation = $3::int8, pending = $4::int8, confirmed = $5::int8, used = $6::text
+WHERE host_uuid = $1::text AND generation = $2::int8`
+
+func (l *swapLane) Apply(ctx context.Context, ops []shard.Op) (shard.Applied, error) {
+	n := l.store.namesOf(ops)
+	for {
+		applied, done, err := l.swap(ctx, ops, n)
+		if err == nil && done {
+			return applied, nil
+		}
+		if err != nil && meaning(err) != race || ctx.Err() != nil {
+			return shard.Applied{}, err
+		}
+		l.conflicts.Add(1)
+	}
+}
+
+// swap tries once; done is false when a host changed since it was read.
+func (l *swapLane) swap(ctx context.Context, ops []shard.Op, n *names) (applied shard.Applied, done bool, err error) {
+	s := l.store
+	c, err := s.acquire(ctx)
+	if err != nil {
+		return applied, false, err
+	}
+	defer c.Release()
+	defer func() {
+		if rerr := s.rollback(c.Conn()); err == nil {
+			err = rerr
+		}
+	}()
+	p, err := l.glance(ctx, c.Conn(), n)
+	if err != nil {
+		return applied, false, err
+	}
+	now, _ := s.clock.tick(p.server)
+	d := shard.Decide(now, p.view(), ops)
+	applied.Outcomes = d.Outcomes
+	if len(d.Changes) == 0 {
+		return applied, true, nil
+	}
+	applied.Entry = shard.Entry{Lane: l.id, Seq: l.last + 1, At: now, Changes: d.Changes}
+	w := &writes{store: s, names: n, before: p}
+	if err := w.entry(applied.Entry); err != nil {
+		return applied, false, err
+	}
+	rest := &writes{store: s, names: n, before: p}
+	for _, q := range w.batch.QueuedQueries {
+		switch q.SQL {
+		case putHostUsages:
+		case insertHostUsages:
+			return applied, false, fault.New(fault.Internal, "a host has no row to swap")
+		default:
+			rest.queue(q.SQL, q.Arguments...)
+		}
+	}
+	if done, err := l.swapHosts(ctx, c.Conn(), p, d.Changes); err != nil || !done {
+		return applied, false, err
+	}
+	if _, err := rest.commit(ctx, c.Conn()); err != nil {
+		return applied, false, err
+	}
+	l.last++
+	return applied, true, nil
+}
+
+// glance reads what the product reads, and locks nothing.
+func (l *swapLane) glance(ctx context.Context, c *pgx.Conn, n *names) (*picture, error) {
+	p := newPicture()
+	questions := l.questions(p, n)
+	b := &pgx.Batch{}
+	b.Queue("SELECT 1")
+	for _, q := range questions {
+		b.Queue(strings.TrimSuffix(q.sql, " FOR UPDATE"), q.args...)
+	}
+	if err := answers(c.SendBatch(ctx, b), questions); err != nil {
+		return nil, err
+	}
+	return p, l.details(ctx, c, p)
+}
+
+// swapHosts begins the transaction with the hosts.
+func (l *swapLane) swapHosts(ctx context.Context, c *pgx.Conn, p *picture, changes []shard.Change) (bool, error) {
+	b := &pgx.Batch{}
+	b.Queue(l.store.server.begin(l.store.opts.Isolation))
+	for _, ch := range changes {
+		if u := ch.Usage; u != nil {
+			b.Queue(swapHostUsage, u.HostUUID, p.usages[u.HostUUID].Generation, u.Generation, int64(u.Pending), int64(u.Confirmed), usedText(u.Used))
+		}
+	}
+	r := c.SendBatch(ctx, b)
+	same := true
+	for i := range b.Len() {
+		tag, err := r.Exec()
+		if err != nil {
+			_ = r.Close() // it has the same error
+			return false, err
+		}
+		same = same && (i == 0 || tag.RowsAffected() == 1)
+	}
+	return same, r.Close()
+}
