@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
 
@@ -105,6 +106,10 @@ func columnsOf(in []schedule.Candidate) *cellv1.Candidates {
 		}
 		out.Zone[i] = int32(zone)
 		numbers = append(numbers, c.Raw...)
+		if c.Allocation != nil {
+			out.Allocated = append(out.Allocated, int32(i))
+			out.Allocations = append(out.Allocations, allocationTo(c.Allocation))
+		}
 		if c.Multipliers != nil {
 			out.Own = append(out.Own, int32(i))
 			out.Multipliers = append(out.Multipliers, c.Multipliers...)
@@ -115,5 +120,22 @@ func columnsOf(in []schedule.Candidate) *cellv1.Candidates {
 		numbers = append(numbers, in[i].Weight)
 	}
 	out.Weights = numbers[len(out.Raw):]
+	return out
+}
+
+func allocationTo(a *schedule.Allocation) *cellv1.HostAllocation {
+	out := &cellv1.HostAllocation{}
+	for _, x := range a.Amounts {
+		out.Allocations = append(out.Allocations, &cellgatev1.Allocation{
+			ProviderUuid: x.Provider.String(), ResourceClass: x.Class, Amount: int32(x.N),
+		})
+	}
+	for _, m := range a.Mappings {
+		group := &cellv1.GroupProviders{Suffix: m.Suffix}
+		for _, p := range m.Providers {
+			group.ProviderUuids = append(group.ProviderUuids, p.String())
+		}
+		out.Mappings = append(out.Mappings, group)
+	}
 	return out
 }

@@ -53,7 +53,7 @@ func itemPath(list string, i int, field string) string {
 
 func (r *reader) request(p *cellv1.Placement) *schedule.Request {
 	req := &schedule.Request{
-		Resources:           r.amounts(p.GetResources()),
+		Resources:           r.amounts("placement.resources", p.GetResources()),
 		Required:            p.GetRequiredTraits(),
 		Forbidden:           p.GetForbiddenTraits(),
 		AnyOf:               sets(p.GetAnyTraits()),
@@ -73,6 +73,12 @@ func (r *reader) request(p *cellv1.Placement) *schedule.Request {
 		Nova:   r.nova(p.GetNova()),
 		Tenant: p.GetTenant(),
 	}
+	if f := p.GetFallback(); f != nil {
+		req.Fallback = &schedule.Fallback{
+			Resources: r.amounts("placement.fallback.resources", f.GetResources()),
+			Required:  f.GetRequiredTraits(), Forbidden: f.GetForbiddenTraits(),
+		}
+	}
 	if p.GetIsolated() != nil {
 		req.Isolated = &schedule.Isolation{Traits: p.GetIsolated().GetTraits()}
 	}
@@ -91,11 +97,11 @@ func (r *reader) request(p *cellv1.Placement) *schedule.Request {
 	return req
 }
 
-func (r *reader) amounts(in []*cellv1.Amount) []schedule.Amount {
+func (r *reader) amounts(list string, in []*cellv1.Amount) []schedule.Amount {
 	var out []schedule.Amount
 	seen := make(map[string]struct{}, len(in))
 	for i, a := range in {
-		path := fmt.Sprintf("placement.resources[%d]", i)
+		path := itemPath(list, i, "")
 		if a.GetResourceClass() == "" {
 			r.problem(path+".resource_class", "must not be empty")
 		}

@@ -37,6 +37,12 @@ func wireQuery(q *schedule.Query, version string, consumers []string, flat bool)
 	for _, a := range req.Resources {
 		p.Resources = append(p.Resources, &cellv1.Amount{ResourceClass: a.Class, Amount: int32(a.N)})
 	}
+	if f := req.Fallback; f != nil {
+		p.Fallback = &cellv1.Fallback{RequiredTraits: f.Required, ForbiddenTraits: f.Forbidden}
+		for _, a := range f.Resources {
+			p.Fallback.Resources = append(p.Fallback.Resources, &cellv1.Amount{ResourceClass: a.Class, Amount: int32(a.N)})
+		}
+	}
 	for _, w := range q.Rules.Weighers {
 		p.Rules.Weighers = append(p.Rules.Weighers, &cellv1.Weigher{Name: w.Name, Multiplier: w.Multiplier})
 	}
@@ -107,6 +113,12 @@ func drawQuery(t *rapid.T) *schedule.Query {
 	}
 	for _, class := range rapid.SliceOfNDistinct(name, 0, 4, rapid.ID).Draw(t, "classes") {
 		req.Resources = append(req.Resources, schedule.Amount{Class: class, N: rapid.Int64Range(1, math.MaxInt32).Draw(t, "n")})
+	}
+	if rapid.Bool().Draw(t, "fallback") {
+		req.Fallback = &schedule.Fallback{
+			Resources: []schedule.Amount{{Class: "VCPU", N: rapid.Int64Range(1, 64).Draw(t, "n")}},
+			Required:  some(t, "fallback required", name), Forbidden: some(t, "fallback forbidden", name),
+		}
 	}
 	if rapid.Bool().Draw(t, "destination") {
 		req.Destination = &schedule.Destination{Host: "h", Node: "n", Cell: "c", AllowCrossCellMove: rapid.Bool().Draw(t, "move")}

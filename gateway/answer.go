@@ -40,37 +40,57 @@ func (s *selecting) selectionOf(c *cell, h *schedule.Candidate) *cellgatev1.Sele
 	}
 	// A rebuild takes nothing; in Nova too both are null then.
 	if !s.rebuilds() {
-		sel.AllocationRequest, sel.AllocationRequestVersion = s.allocationRequest(h.Host), allocationVersion
+		sel.AllocationRequest, sel.AllocationRequestVersion = allocationRequest(s.allocationOn(h)), allocationVersion
 	}
 	return sel
 }
 
-// allocationRequest is Placement's, as Nova's conductor reads it: everything is
-// asked of the root provider.
-func (s *selecting) allocationRequest(host schedule.ID) string {
+// allocationOn is what an instance takes of a candidate.
+func (s *selecting) allocationOn(h *schedule.Candidate) *schedule.Allocation {
+	if h.Allocation != nil {
+		return h.Allocation
+	}
+	return atRoot(h.Host, s.request.Resources)
+}
+
+// atRoot takes everything of the root provider, which has the host's uuid.
+func atRoot(host schedule.ID, resources []schedule.Amount) *schedule.Allocation {
+	out := &schedule.Allocation{Mappings: []schedule.Mapping{{Providers: []schedule.ID{host}}}}
+	for _, a := range resources {
+		out.Amounts = append(out.Amounts, schedule.ProviderAmount{Provider: host, Class: a.Class, N: a.N})
+	}
+	return out
+}
+
+// allocationRequest is Placement's, as Nova's conductor reads it.
+func allocationRequest(of *schedule.Allocation) string {
 	type allocation struct {
 		Resources map[string]int64 `json:"resources"`
 	}
-	id := host.String()
-	resources := map[string]int64{}
-	for _, a := range s.request.Resources {
-		resources[a.Class] = a.N
+	allocations := map[string]allocation{}
+	for _, a := range of.Amounts {
+		id := a.Provider.String()
+		if _, ok := allocations[id]; !ok {
+			allocations[id] = allocation{Resources: map[string]int64{}}
+		}
+		allocations[id].Resources[a.Class] = a.N
+	}
+	mappings := map[string][]string{}
+	for _, m := range of.Mappings {
+		mappings[m.Suffix] = idTexts(m.Providers)
 	}
 	// Strings and whole numbers always marshal.
 	text, _ := json.Marshal(struct {
 		Allocations map[string]allocation `json:"allocations"`
 		Mappings    map[string][]string   `json:"mappings"`
-	}{
-		Allocations: map[string]allocation{id: {Resources: resources}},
-		Mappings:    map[string][]string{"": {id}},
-	})
+	}{Allocations: allocations, Mappings: mappings})
 	return string(text)
 }
 
-func (s *selecting) allocations(host schedule.ID) []*cellgatev1.Allocation {
+func allocationsOf(of *schedule.Allocation) []*cellgatev1.Allocation {
 	var out []*cellgatev1.Allocation
-	for _, a := range s.request.Resources {
-		out = append(out, &cellgatev1.Allocation{ProviderUuid: host.String(), ResourceClass: a.Class, Amount: int32(a.N)})
+	for _, a := range of.Amounts {
+		out = append(out, &cellgatev1.Allocation{ProviderUuid: a.Provider.String(), ResourceClass: a.Class, Amount: int32(a.N)})
 	}
 	return out
 }

@@ -74,7 +74,7 @@ func (s *selecting) selectionBytes() int {
 	id := schedule.ID{}.String()
 	d := &cellgatev1.Destinations{InstanceUuid: id, Selected: &cellgatev1.Selection{
 		ComputeNodeUuid: id, ServiceHost: name, Nodename: name, CellUuid: id, Limits: &structpb.Struct{},
-		AllocationRequest: s.allocationRequest(schedule.ID{}), AllocationRequestVersion: allocationVersion,
+		AllocationRequest: allocationRequest(s.largest()), AllocationRequestVersion: allocationVersion,
 		AvailabilityZone: name, Cell: cell, Weight: 1, Claimed: true, ClaimId: id,
 		ClaimState: cellgatev1.ClaimState_RELEASED, ClaimExpiresAt: timestamppb.New(s.g.now()),
 	}}
@@ -92,6 +92,11 @@ func (s *selecting) reportBytes() int {
 	}
 	for _, a := range s.request.Resources {
 		count(a.Class)
+	}
+	if f := s.request.Fallback; f != nil {
+		for _, a := range f.Resources {
+			count(a.Class)
+		}
 	}
 	count(s.request.Required...)
 	count(s.request.Forbidden...)
@@ -117,3 +122,14 @@ const (
 	// name and a count.
 	rejectBytes = 64
 )
+
+// largest is no smaller than what an instance may take of any host.
+func (s *selecting) largest() *schedule.Allocation {
+	out := atRoot(schedule.ID{}, s.request.Resources)
+	if f := s.request.Fallback; f != nil {
+		if other := atRoot(schedule.ID{}, f.Resources); len(allocationRequest(other)) > len(allocationRequest(out)) {
+			return other
+		}
+	}
+	return out
+}

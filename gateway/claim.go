@@ -56,7 +56,7 @@ func (s *selecting) orders(m *merged, pending []int) []order {
 				ClaimId:       id,
 				ConsumerUuid:  s.instances[index].String(),
 				HostUuid:      pick.Candidate.Host.String(),
-				Allocations:   s.allocations(pick.Candidate.Host),
+				Allocations:   allocationsOf(s.allocationOn(&pick.Candidate)),
 				Ttl:           durationpb.New(s.ttl),
 				ProjectId:     s.project,
 				UserId:        s.user,

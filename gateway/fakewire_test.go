@@ -29,6 +29,12 @@ func queryFrom(q *cellv1.Query) *schedule.Query {
 	for _, a := range p.GetResources() {
 		r.Resources = append(r.Resources, schedule.Amount{Class: a.GetResourceClass(), N: int64(a.GetAmount())})
 	}
+	if f := p.GetFallback(); f != nil {
+		r.Fallback = &schedule.Fallback{Required: f.GetRequiredTraits(), Forbidden: f.GetForbiddenTraits()}
+		for _, a := range f.GetResources() {
+			r.Fallback.Resources = append(r.Fallback.Resources, schedule.Amount{Class: a.GetResourceClass(), N: int64(a.GetAmount())})
+		}
+	}
 	for _, s := range p.GetAnyTraits() {
 		r.AnyOf = append(r.AnyOf, s.GetNames())
 	}
@@ -95,6 +101,16 @@ func proposalTo(p *schedule.Proposal) *cellv1.Proposal {
 		if c.Multipliers != nil {
 			to.Own, to.Multipliers = append(to.Own, int32(i)), append(to.Multipliers, c.Multipliers...)
 		}
+	}
+	for i, c := range p.Candidates {
+		if c.Allocation == nil {
+			continue
+		}
+		of := &cellv1.HostAllocation{Allocations: allocationsOf(c.Allocation)}
+		for _, m := range c.Allocation.Mappings {
+			of.Mappings = append(of.Mappings, &cellv1.GroupProviders{Suffix: m.Suffix, ProviderUuids: idTexts(m.Providers)})
+		}
+		out.Columns.Allocated, out.Columns.Allocations = append(out.Columns.Allocated, int32(i)), append(out.Columns.Allocations, of)
 	}
 	for _, b := range p.Multipliers {
 		out.MultipliersFlat = append(out.MultipliersFlat, b.Min, b.Max)

@@ -31,6 +31,7 @@ type Options struct {
 	ImageTypeSupport        bool
 	IsolateAggregates       bool
 	ImageMetadata           bool
+	NoPCPUFallback          bool
 	ExactTenantKey          bool
 	Strict                  bool
 }
@@ -59,6 +60,7 @@ func (o *Options) translation() *nova.Options {
 	return &nova.Options{
 		LimitTenants: o.LimitTenants, TenantsRequireAggregate: o.TenantsRequireAggregate,
 		ImageTypeSupport: o.ImageTypeSupport, IsolateAggregates: o.IsolateAggregates, ImageMetadata: o.ImageMetadata,
+		NoPCPUFallback: o.NoPCPUFallback,
 	}
 }
 

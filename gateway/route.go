@@ -41,19 +41,8 @@ func elsewhere(d *schedule.Destination, c *cell) bool {
 // cannotHold says why no host of a cell could pass, however empty; "" when one
 // might.
 func cannotHold(r *schedule.Request, s *summary, defaultZone string) string {
-	for _, a := range r.Resources {
-		i := slices.IndexFunc(s.GetLargest(), func(m *cellv1.MaxUnit) bool { return m.GetResourceClass() == a.Class })
-		switch {
-		case i < 0:
-			return fmt.Sprintf("no host has %s", a.Class)
-		case s.GetLargest()[i].GetAmount() < a.N:
-			return fmt.Sprintf("no host is large enough: %s %d, the largest has %d", a.Class, a.N, s.GetLargest()[i].GetAmount())
-		}
-	}
-	for _, t := range r.Required {
-		if !slices.Contains(s.GetTraits(), t) {
-			return fmt.Sprintf("no host has trait %s", t)
-		}
+	if why := lacks(r.Resources, r.Required, s); why != "" && (r.Fallback == nil || lacks(r.Fallback.Resources, r.Fallback.Required, s) != "") {
+		return why
 	}
 	for _, set := range r.AnyOf {
 		if !intersect(set, s.GetTraits()) {
@@ -77,4 +66,23 @@ func cannotHold(r *schedule.Request, s *summary, defaultZone string) string {
 
 func intersect(a, b []string) bool {
 	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
+}
+
+// lacks says what no host of a cell has, however empty; "" for nothing.
+func lacks(resources []schedule.Amount, required []string, s *summary) string {
+	for _, a := range resources {
+		i := slices.IndexFunc(s.GetLargest(), func(m *cellv1.MaxUnit) bool { return m.GetResourceClass() == a.Class })
+		switch {
+		case i < 0:
+			return fmt.Sprintf("no host has %s", a.Class)
+		case s.GetLargest()[i].GetAmount() < a.N:
+			return fmt.Sprintf("no host is large enough: %s %d, the largest has %d", a.Class, a.N, s.GetLargest()[i].GetAmount())
+		}
+	}
+	for _, t := range required {
+		if !slices.Contains(s.GetTraits(), t) {
+			return fmt.Sprintf("no host has trait %s", t)
+		}
+	}
+	return ""
 }

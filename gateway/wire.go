@@ -46,8 +46,9 @@ func placementOf(r *schedule.Request, rules *schedule.Rules) *cellv1.Placement {
 	if r.Isolated != nil {
 		p.Isolated = &cellv1.Isolation{Traits: r.Isolated.Traits}
 	}
-	for _, a := range r.Resources {
-		p.Resources = append(p.Resources, &cellv1.Amount{ResourceClass: a.Class, Amount: int32(a.N)})
+	p.Resources = amountsOf(r.Resources)
+	if f := r.Fallback; f != nil {
+		p.Fallback = &cellv1.Fallback{Resources: amountsOf(f.Resources), RequiredTraits: f.Required, ForbiddenTraits: f.Forbidden}
 	}
 	if d := r.Destination; d != nil {
 		p.DestinationHost, p.DestinationNode, p.DestinationCell = d.Host, d.Node, d.Cell
@@ -63,6 +64,14 @@ func placementOf(r *schedule.Request, rules *schedule.Rules) *cellv1.Placement {
 		p.Rules.Weighers = append(p.Rules.Weighers, &cellv1.Weigher{Name: w.Name, Multiplier: w.Multiplier})
 	}
 	return p
+}
+
+func amountsOf(in []schedule.Amount) []*cellv1.Amount {
+	var out []*cellv1.Amount
+	for _, a := range in {
+		out = append(out, &cellv1.Amount{ResourceClass: a.Class, Amount: int32(a.N)})
+	}
+	return out
 }
 
 func nameSets(sets [][]string) []*cellv1.NameSet {

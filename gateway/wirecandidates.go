@@ -40,6 +40,7 @@ func candidatesFrom(in *cellv1.Candidates, weighers int) ([]schedule.Candidate, 
 		{"weights", len(in.GetWeights()), n},
 		{"ties", len(in.GetTies()), n},
 		{"multipliers", len(own), len(in.GetOwn()) * weighers},
+		{"allocations", len(in.GetAllocations()), len(in.GetAllocated())},
 	} {
 		if c.got != c.want {
 			return nil, fmt.Errorf("%s has %d, must have %d for %d hosts", c.column, c.got, c.want, n)
@@ -63,13 +64,59 @@ func candidatesFrom(in *cellv1.Candidates, weighers int) ([]schedule.Candidate, 
 			out[i].NodeName = out[i].ServiceHost
 		}
 	}
-	before := -1
+	if err := ascending("own", in.GetOwn(), n); err != nil {
+		return nil, err
+	}
 	for i, k := range in.GetOwn() {
+		out[k].Multipliers = own[i*weighers : (i+1)*weighers : (i+1)*weighers]
+	}
+	if err := ascending("allocated", in.GetAllocated(), n); err != nil {
+		return nil, err
+	}
+	for i, k := range in.GetAllocated() {
+		a, err := allocationFrom(in.GetAllocations()[i])
+		if err != nil {
+			return nil, fmt.Errorf("allocations[%d].%w", i, err)
+		}
+		out[k].Allocation = a
+	}
+	return out, nil
+}
+
+// ascending checks a column of indices of n hosts.
+func ascending(column string, indices []int32, n int) error {
+	before := -1
+	for i, k := range indices {
 		if int(k) <= before || int(k) >= n {
-			return nil, fmt.Errorf("own[%d] is %d, after %d and of %d hosts", i, k, before, n)
+			return fmt.Errorf("%s[%d] is %d, after %d and of %d hosts", column, i, k, before, n)
 		}
 		before = int(k)
-		out[k].Multipliers = own[i*weighers : (i+1)*weighers : (i+1)*weighers]
+	}
+	return nil
+}
+
+func allocationFrom(in *cellv1.HostAllocation) (*schedule.Allocation, error) {
+	out := &schedule.Allocation{}
+	for i, x := range in.GetAllocations() {
+		id, err := schedule.ParseID(x.GetProviderUuid())
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("allocations[%d].provider_uuid: %w", i, err)
+		case x.GetAmount() < 1:
+			return nil, fmt.Errorf("allocations[%d].amount is %d", i, x.GetAmount())
+		}
+		out.Amounts = append(out.Amounts, schedule.ProviderAmount{Provider: id, Class: x.GetResourceClass(), N: int64(x.GetAmount())})
+	}
+	for i, m := range in.GetMappings() {
+		group := schedule.Mapping{Suffix: m.GetSuffix()}
+		for k, text := range m.GetProviderUuids() {
+			id, err := schedule.ParseID(text)
+			if err != nil {
+				return nil, fmt.Errorf("mappings[%d].provider_uuids[%d]: %w", i, k, err)
+			}
+			group.Providers = append(group.Providers, id)
+		}
+		out.Mappings = append(out.Mappings, group)
 	}
 	return out, nil
 }

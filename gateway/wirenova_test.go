@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -149,6 +150,12 @@ func TestProposalComesBackWhole(t *testing.T) {
 				c.Multipliers = slices.Grow(c.Multipliers, len(want.Bounds))[:len(want.Bounds)]
 			}
 			c.NodeName = cmp.Or(c.NodeName, c.ServiceHost)
+			if c.Allocation != nil {
+				for k := range c.Allocation.Amounts {
+					a := &c.Allocation.Amounts[k]
+					a.N = max(1, a.N&math.MaxInt32)
+				}
+			}
 		}
 		raw, err := proto.Marshal(proposalTo(&want))
 		if err != nil {

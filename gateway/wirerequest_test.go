@@ -10,16 +10,20 @@ import (
 	"cellgate/schedule"
 )
 
-// TestConditionsOfAggregatesGoToTheWire: an isolation of no traits is not the same
+// TestConditionsGoToTheWire: an isolation of no traits is not the same
 // as none.
-func TestConditionsOfAggregatesGoToTheWire(t *testing.T) {
+func TestConditionsGoToTheWire(t *testing.T) {
 	for _, want := range []*schedule.Request{
-		{}, {Tenant: "p"}, {Isolated: &schedule.Isolation{}}, {Isolated: &schedule.Isolation{Traits: []string{"X", "Y"}}},
+		{},
+		{Fallback: &schedule.Fallback{Resources: []schedule.Amount{{Class: "VCPU", N: 2}}, Required: []string{"X"}, Forbidden: []string{"Y"}}},
+		{Tenant: "p"},
+		{Isolated: &schedule.Isolation{}},
+		{Isolated: &schedule.Isolation{Traits: []string{"X", "Y"}}},
 	} {
 		q := &cellv1.Query{Placement: placementBytes(want, &schedule.Rules{}, ""), Limit: 1}
 		got := queryFrom(q).Request
-		if got.Tenant != want.Tenant || !reflect.DeepEqual(got.Isolated, want.Isolated) {
-			t.Errorf("%q %+v, want %q %+v", got.Tenant, got.Isolated, want.Tenant, want.Isolated)
+		if got.Tenant != want.Tenant || !reflect.DeepEqual(got.Isolated, want.Isolated) || !reflect.DeepEqual(got.Fallback, want.Fallback) {
+			t.Errorf("%+v, want %+v", got, want)
 		}
 		if p := (&cellv1.Placement{}); proto.Unmarshal(q.GetPlacement(), p) != nil || (p.GetIsolated() != nil) != (want.Isolated != nil) {
 			t.Errorf("%v", p)

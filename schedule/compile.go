@@ -39,15 +39,17 @@ type scan struct {
 	best    topK
 }
 
+// pass gives the hosts of a chunk that pass. It may look at those in m alone; bits
+// outside m do not matter.
+type pass func(at int, c *chunk, m uint64) uint64
+
 // check is one thing a filter asks, of a chunk's hosts at once. One that would
 // pass every host of any table is not made.
 type check struct {
 	filter string
 	// detail says what of the filter; empty when it asks one thing only.
-	detail string
-	// pass gives the hosts that pass. It may look at those in m alone; bits
-	// outside m do not matter.
-	pass     func(at int, c *chunk, m uint64) uint64
+	detail   string
+	pass     pass
 	rejected int
 	// unreadable counts the hosts rejected for which Nova raises an exception;
 	// example is one of them.
@@ -99,6 +101,6 @@ func (s *scan) addFilter(name string) bool {
 	return true
 }
 
-func (s *scan) check(filter, detail string, pass func(at int, c *chunk, m uint64) uint64) {
-	s.checks = append(s.checks, check{filter: filter, detail: detail, pass: pass})
+func (s *scan) check(filter, detail string, p pass) {
+	s.checks = append(s.checks, check{filter: filter, detail: detail, pass: p})
 }

@@ -157,16 +157,18 @@ func (e *Edit) take(t Take, q *Request, limited bool) bool {
 		return false
 	}
 	r, c := e.ownRow(at)
-	for i := range r.used {
+	consume := q.Consume
+	if a := r.allocation(q); a != nil {
+		consume = a.consumption(t.Host)
+		r.allocate(a)
+	} else {
 		for _, a := range q.Resources {
-			if a.Class == r.host.Resources[i].Class {
-				r.used[i] += a.N
-			}
+			r.use(a)
 		}
 	}
-	r.view.VCPUsUsed += q.Consume.VCPUs
-	r.view.FreeRAMMB -= q.Consume.RAMMB
-	r.view.FreeDiskMB -= q.Consume.DiskMB
+	r.view.VCPUsUsed += consume.VCPUs
+	r.view.FreeRAMMB -= consume.RAMMB
+	r.view.FreeDiskMB -= consume.DiskMB
 	r.view.NumInstances++
 	if r.takeHardware(q.nova(), limited) {
 		r.view.NumIOOps++

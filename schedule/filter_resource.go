@@ -1,19 +1,35 @@
 package schedule
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // resourceFilter asks for every amount: used + n <= capacity, min_unit <= n <=
 // max_unit, n a multiple of step_size (Placement's rule). A host without the
 // class has none of it.
+//
+// With a fallback, what only one of the two questions asks is one check.
 func (s *scan) resourceFilter() {
+	fallback := s.q.Request.Fallback
 	for _, a := range s.q.Request.Resources {
-		id := s.t.names.classes.id(a.Class)
-		s.check(ResourceFilter, a.Class, func(_ int, c *chunk, m uint64) uint64 {
-			if id < 0 || id >= len(c.classes) || c.classes[id] == nil {
-				return 0
-			}
-			return c.fits(c.classes[id], a, m)
-		})
+		if fallback == nil || slices.Contains(fallback.Resources, a) {
+			s.check(ResourceFilter, a.Class, s.hasRoom(a))
+		}
+	}
+	if fallback != nil {
+		s.either(fallback)
+	}
+}
+
+// hasRoom keeps the hosts whose root has room for an amount.
+func (s *scan) hasRoom(a Amount) pass {
+	id := s.t.names.classes.id(a.Class)
+	return func(_ int, c *chunk, m uint64) uint64 {
+		if id < 0 || id >= len(c.classes) || c.classes[id] == nil {
+			return 0
+		}
+		return c.fits(c.classes[id], a, m)
 	}
 }
 

@@ -76,12 +76,12 @@ func (s *naiveState) check(filter string, h *Host, r *Request, rules *Rules, aff
 		}
 	case TraitFilter:
 		for _, t := range r.Required {
-			if !slices.Contains(h.Traits, t) {
+			if !slices.Contains(h.Traits, t) && (r.Fallback == nil || slices.Contains(r.Fallback.Required, t)) {
 				return t, false
 			}
 		}
 		for _, t := range r.Forbidden {
-			if slices.Contains(h.Traits, t) {
+			if slices.Contains(h.Traits, t) && (r.Fallback == nil || slices.Contains(r.Fallback.Forbidden, t)) {
 				return "!" + t, false
 			}
 		}
@@ -92,9 +92,13 @@ func (s *naiveState) check(filter string, h *Host, r *Request, rules *Rules, aff
 		}
 	case ResourceFilter:
 		for _, a := range r.Resources {
-			if !slices.ContainsFunc(h.Resources, func(x Resource) bool { return naiveFits(x, a) }) {
+			if !slices.ContainsFunc(h.Resources, func(x Resource) bool { return naiveFits(x, a) }) &&
+				(r.Fallback == nil || slices.Contains(r.Fallback.Resources, a)) {
 				return a.Class, false
 			}
+		}
+		if f := r.Fallback; f != nil && !naiveAll(h, r.Resources, r.Required, r.Forbidden) && !naiveAll(h, f.Resources, f.Required, f.Forbidden) {
+			return naiveEither(r), false
 		}
 	case AntiAffinityFilter:
 		if r.Group != nil && r.Group.Policy == AntiAffinity && !r.Forced() {
@@ -108,6 +112,61 @@ func (s *naiveState) check(filter string, h *Host, r *Request, rules *Rules, aff
 		return s.novaFilter(filter, h, r, rules)
 	}
 	return "", true
+}
+
+// naiveAll asks a whole question of a host's root provider.
+func naiveAll(h *Host, resources []Amount, required, forbidden []string) bool {
+	for _, a := range resources {
+		if !slices.ContainsFunc(h.Resources, func(x Resource) bool { return naiveFits(x, a) }) {
+			return false
+		}
+	}
+	for _, t := range required {
+		if !slices.Contains(h.Traits, t) {
+			return false
+		}
+	}
+	for _, t := range forbidden {
+		if slices.Contains(h.Traits, t) {
+			return false
+		}
+	}
+	return true
+}
+
+// naiveEither names the classes that one question of the two asks.
+func naiveEither(r *Request) string {
+	sides := [2][]string{}
+	for _, a := range r.Resources {
+		if !slices.Contains(r.Fallback.Resources, a) {
+			sides[0] = append(sides[0], a.Class)
+		}
+	}
+	for _, a := range r.Fallback.Resources {
+		if !slices.Contains(r.Resources, a) {
+			sides[1] = append(sides[1], a.Class)
+		}
+	}
+	var text []string
+	for _, side := range sides {
+		if len(side) > 0 {
+			text = append(text, strings.Join(side, ","))
+		}
+	}
+	return strings.Join(text, "|")
+}
+
+// naiveAllocation is the fallback's, of the root, where only that fits.
+func naiveAllocation(h *Host, r *Request) *Allocation {
+	f := r.Fallback
+	if f == nil || naiveAll(h, r.Resources, r.Required, r.Forbidden) || !naiveAll(h, f.Resources, f.Required, f.Forbidden) {
+		return nil
+	}
+	out := &Allocation{Mappings: []Mapping{{Providers: []ID{h.UUID}}}}
+	for _, a := range f.Resources {
+		out.Amounts = append(out.Amounts, ProviderAmount{h.UUID, a.Class, a.N})
+	}
+	return out
 }
 
 func naiveHostFilter(h *Host, r *Request) (detail string, pass bool) {

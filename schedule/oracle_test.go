@@ -202,16 +202,30 @@ func (s *naiveState) take(t Take, r *Request) {
 	if h == nil {
 		return
 	}
-	for _, a := range r.Resources {
+	resources, consume := r.Resources, r.Consume
+	if naiveAllocation(h, r) != nil {
+		resources, consume = r.Fallback.Resources, Consumption{}
+		for _, a := range resources {
+			switch a.Class {
+			case "VCPU":
+				consume.VCPUs = a.N
+			case "MEMORY_MB":
+				consume.RAMMB = a.N
+			case "DISK_GB":
+				consume.DiskMB = 1024 * a.N
+			}
+		}
+	}
+	for _, a := range resources {
 		for i := range h.Resources {
 			if h.Resources[i].Class == a.Class {
 				h.Resources[i].Used += a.N
 			}
 		}
 	}
-	h.View.VCPUsUsed += r.Consume.VCPUs
-	h.View.FreeRAMMB -= r.Consume.RAMMB
-	h.View.FreeDiskMB -= r.Consume.DiskMB
+	h.View.VCPUsUsed += consume.VCPUs
+	h.View.FreeRAMMB -= consume.RAMMB
+	h.View.FreeDiskMB -= consume.DiskMB
 	h.View.NumInstances++
 	if s.takeHardware(h, r) {
 		h.View.NumIOOps++
@@ -344,7 +358,8 @@ func (s *naiveState) rank(r *Request, rules *Rules, seed uint64, passed []*Host,
 	var list []Candidate
 	for _, h := range passed {
 		c := Candidate{
-			Host: h.UUID, ServiceHost: h.ServiceHost, NodeName: h.NodeName,
+			Allocation: naiveAllocation(h, r),
+			Host:       h.UUID, ServiceHost: h.ServiceHost, NodeName: h.NodeName,
 			Zone: naiveZones(h, rules)[0], Tie: Tie(seed, HostHash(h.UUID)),
 		}
 		own := make([]float64, len(rules.Weighers))

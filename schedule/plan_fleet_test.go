@@ -191,6 +191,13 @@ func (s *scenario) drawRequest(t *rapid.T) {
 	if rapid.Bool().Draw(t, "picky") {
 		r.drawPicky(t)
 	}
+	if sometimes(t, 4, "fallback") {
+		r.Fallback = &Fallback{Resources: slices.Clone(r.Resources), Required: r.Required, Forbidden: r.Forbidden}
+		r.Resources[0], r.Consume.VCPUs = Amount{"CUSTOM_FPGA", 1}, 0
+		if i := slices.IndexFunc(r.Resources[1:], func(a Amount) bool { return a.Class == "CUSTOM_FPGA" }); i >= 0 {
+			r.Resources = slices.Delete(r.Resources, i+1, i+2)
+		}
+	}
 	s.request = r
 	if len(s.hosts) > 0 {
 		s.drawHostRules(t)

@@ -33,12 +33,12 @@ func (q *Query) check() error {
 	case q.Limit < 1:
 		return bad("Limit", "is %d, must be at least 1", q.Limit)
 	}
-	for i, a := range q.Request.Resources {
-		if a.N < 1 {
-			return bad(fmt.Sprintf("Request.Resources[%d].N", i), "is %d, must be above 0", a.N)
-		}
-		if slices.ContainsFunc(q.Request.Resources[:i], func(b Amount) bool { return a.Class == b.Class }) {
-			return bad(fmt.Sprintf("Request.Resources[%d].Class", i), "%q stands twice", a.Class)
+	if err := checkAmounts("Request.Resources", q.Request.Resources); err != nil {
+		return err
+	}
+	if f := q.Request.Fallback; f != nil {
+		if err := checkAmounts("Request.Fallback.Resources", f.Resources); err != nil {
+			return err
 		}
 	}
 	if g := q.Request.Group; g != nil {
@@ -92,4 +92,16 @@ func (r *Rules) filters() []string {
 		return r.Filters
 	}
 	return append([]string{HostFilter}, r.Filters...)
+}
+
+func checkAmounts(field string, amounts []Amount) error {
+	for i, a := range amounts {
+		if a.N < 1 {
+			return bad(fmt.Sprintf("%s[%d].N", field, i), "is %d, must be above 0", a.N)
+		}
+		if slices.ContainsFunc(amounts[:i], func(b Amount) bool { return a.Class == b.Class }) {
+			return bad(fmt.Sprintf("%s[%d].Class", field, i), "%q stands twice", a.Class)
+		}
+	}
+	return nil
 }

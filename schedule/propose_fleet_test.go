@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"pgregory.net/rapid"
 )
@@ -166,6 +167,18 @@ func drawQuery(t *rapid.T, f *fleet) *Query {
 	}
 	for maybe() {
 		r.AnyOf = append(r.AnyOf, some(rng, traits, 0.4))
+	}
+	if rng.IntN(4) == 0 {
+		// Some of the same, some instead.
+		r.Fallback = &Fallback{Resources: slices.Clone(r.Resources), Required: some(rng, r.Required, 0.5), Forbidden: some(rng, traits, 0.2)}
+		for i := range r.Fallback.Resources {
+			if rng.IntN(2) == 0 {
+				r.Fallback.Resources[i].N = 1 + rng.Int64N(3)
+			}
+		}
+		if len(r.Fallback.Resources) > 1 && rng.IntN(2) == 0 {
+			r.Fallback.Resources = r.Fallback.Resources[1:]
+		}
 	}
 	for maybe() {
 		r.MemberOf = append(r.MemberOf, some(rng, aggregates, 0.5))

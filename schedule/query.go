@@ -118,6 +118,9 @@ type Candidate struct {
 	Weight float64
 	// Tie is Tie(seed, host).
 	Tie uint64
+	// Allocation is what the instance takes of the host; nil: the request's
+	// Resources, of the root provider. It is never changed.
+	Allocation *Allocation
 }
 
 // Better reports whether a comes before b: greater weight, then greater Tie,

@@ -11,6 +11,9 @@ type Request struct {
 	Required  []string
 	Forbidden []string
 	AnyOf     [][]string
+	// Fallback, when not nil, is asked of the hosts that do not pass Resources,
+	// Required and Forbidden.
+	Fallback *Fallback
 	// MemberOf: in at least one aggregate of each set (uuids). Forbidden: in
 	// none.
 	MemberOf            [][]string

@@ -45,6 +45,7 @@ var novaOptions = []struct {
 	{"query_placement_for_image_type_support", "[scheduler] query_placement_for_image_type_support", func(c *config.NovaOptions, o novaconf.Options) { c.ImageTypeSupport = o.ImageTypeSupport }},
 	{"enable_isolated_aggregate_filtering", "[scheduler] enable_isolated_aggregate_filtering", func(c *config.NovaOptions, o novaconf.Options) { c.IsolateAggregates = o.IsolateAggregates }},
 	{"image_metadata_prefilter", "[scheduler] image_metadata_prefilter", func(c *config.NovaOptions, o novaconf.Options) { c.ImageMetadata = o.ImageMetadata }},
+	{"disable_fallback_pcpu_query", "[workarounds] disable_fallback_pcpu_query", func(c *config.NovaOptions, o novaconf.Options) { c.NoPCPUFallback = o.NoPCPUFallback }},
 	{"metrics_weight_setting", "[metrics] weight_setting", func(c *config.NovaOptions, o novaconf.Options) { c.MetricsSetting = o.MetricsSetting }},
 	{"metrics_required", "[metrics] required", func(c *config.NovaOptions, o novaconf.Options) { c.MetricsRequired = o.MetricsRequired }},
 	{"metrics_weight_of_unavailable", "[metrics] weight_of_unavailable", func(c *config.NovaOptions, o novaconf.Options) { c.MetricsUnavailable = o.MetricsUnavailable }},

@@ -75,6 +75,7 @@ type NovaOptions struct {
 	ImageTypeSupport        bool     `yaml:"query_placement_for_image_type_support" help:"hosts must support the image's disk format"`
 	IsolateAggregates       bool     `yaml:"enable_isolated_aggregate_filtering" help:"aggregates that require traits take no request without them"`
 	ImageMetadata           bool     `yaml:"image_metadata_prefilter" help:"hosts must support the models that the image names"`
+	NoPCPUFallback          bool     `yaml:"disable_fallback_pcpu_query" help:"dedicated CPUs are asked of hosts that report PCPU only, not of others as VCPU"`
 	ExactTenantKey          bool     `yaml:"exact_tenant_key" help:"AggregateMultiTenancyIsolation reads filter_tenant_id only, as before Nova 18, not every key that begins so"`
 	Strict                  bool     `yaml:"strict" help:"a host whose data Nova could not read fails the request, as in Nova, instead of being left out"`
 }

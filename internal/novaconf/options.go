@@ -25,6 +25,9 @@ const (
 	filters   = "filter_scheduler"
 	scheduler = "scheduler"
 	metrics   = "metrics"
+	// workarounds has options for other services too: only those of the scheduler are
+	// read, and no name in it is unknown.
+	workarounds = "workarounds"
 )
 
 func in(group, name string, old ...string) (place, []place) {
@@ -122,6 +125,8 @@ func tableOfOptions() []option {
 			to(func(s *Settings, v value) { s.Options.ImageTypeSupport = v.bool }),
 		o(scheduler, "image_metadata_prefilter", boolean, "false").
 			to(func(s *Settings, v value) { s.Options.ImageMetadata = v.bool }),
+		o(workarounds, "disable_fallback_pcpu_query", boolean, "false").
+			to(func(s *Settings, v value) { s.Options.NoPCPUFallback = v.bool }),
 		o(scheduler, "query_placement_for_routed_network_aggregates", boolean, "false").notYet("the pre-filter of routed networks, which asks Neutron"),
 
 		o(filters, "track_instance_changes", boolean, "true", "scheduler_tracks_instance_changes").

@@ -366,3 +366,12 @@ func TestTableOfOptions(t *testing.T) {
 		}
 	}
 }
+
+// Of the section workarounds, which other services of Nova read too, one option is
+// the scheduler's, and no name is told of as unknown.
+func TestWorkarounds(t *testing.T) {
+	s := settings(t, everything(), "[workarounds]\ndisable_fallback_pcpu_query = true\nskip_cpu_compare_on_dest = true\n")
+	if !s.Options.NoPCPUFallback || strings.Contains(s.told(), "workarounds") {
+		t.Errorf("fallback off: %v; notes %q", s.Options.NoPCPUFallback, s.told())
+	}
+}

@@ -57,6 +57,7 @@ type Options struct {
 	ImageTypeSupport        bool
 	IsolateAggregates       bool
 	ImageMetadata           bool
+	NoPCPUFallback          bool
 }
 
 // Note is something about the files that is not an error.

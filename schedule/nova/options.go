@@ -3,7 +3,7 @@ package nova
 import "cellgate/schedule"
 
 // Options are Nova's options that the translation of a request reads, by their
-// names there (section scheduler). The zero value has Nova's defaults.
+// names there (section scheduler where no other is named). The zero value has Nova's defaults.
 type Options struct {
 	// LimitTenants is limit_tenants_to_placement_aggregate.
 	LimitTenants bool
@@ -15,6 +15,8 @@ type Options struct {
 	IsolateAggregates bool
 	// ImageMetadata is image_metadata_prefilter.
 	ImageMetadata bool
+	// NoPCPUFallback is disable_fallback_pcpu_query, of the section workarounds.
+	NoPCPUFallback bool
 }
 
 // Compile is the function of this name, under the options.

@@ -1,6 +1,10 @@
 package nova
 
-import "fmt"
+import (
+	"fmt"
+
+	"cellgate/schedule"
+)
 
 // pcpu is the class of dedicated CPUs.
 const pcpu = "PCPU"
@@ -121,4 +125,19 @@ func (g *guest) realtimeCPUs(emulator string) cpuSet {
 		return nil
 	}
 	return cpus
+}
+
+// fallback is the second query that Nova makes when all CPUs are dedicated, for
+// computes that report no PCPU (nova/scheduler/manager.py, select_destinations): for
+// VCPU, and without the thread policy's trait. Nil where Nova makes none.
+func (f *findings) fallback(s *Spec, asked *resourceRequest) *schedule.Fallback {
+	if !asked.pinned || f.options.NoPCPUFallback || s.Rebuild() || len(f.fields) > 0 {
+		return nil
+	}
+	// It asks for no trait that the first does not; nothing new can be wrong with it.
+	again := (&findings{options: f.options}).build(s, false)
+	again.root = asked.root
+	out := &schedule.Fallback{Resources: f.resources(s, again)}
+	out.Required, out.Forbidden = again.rootTraits()
+	return out
 }

@@ -121,6 +121,7 @@ func (f *findings) compile(s *Spec) schedule.Request {
 	f.prefilter(s, asked, &r)
 	r.Resources = f.resources(s, asked)
 	r.Required, r.Forbidden = asked.rootTraits()
+	r.Fallback = f.fallback(s, asked)
 	r.CheckForced = f.hints(s)
 	r.Nova = f.novaRequest(s)
 	r.Consume = consumption(r.Resources)

@@ -1,0 +1,108 @@
+package schedule
+
+import "slices"
+
+// Allocation is what an instance takes of a host's providers.
+type Allocation struct {
+	// Amounts are above 0; a class stands once with a provider.
+	Amounts []ProviderAmount
+	// Mappings say, by suffix, which providers each group is of. The unsuffixed
+	// group has the suffix "".
+	Mappings []Mapping
+}
+
+// ProviderAmount is an amount of one provider's.
+type ProviderAmount struct {
+	Provider ID
+	Class    string
+	N        int64
+}
+
+// Mapping is the providers of a request group.
+type Mapping struct {
+	Suffix    string
+	Providers []ID
+}
+
+// allocation gives what an instance of the request takes of the host where that is
+// not the request's Resources of the root provider; else nil.
+func (r *row) allocation(q *Request) *Allocation {
+	f := q.Fallback
+	if f == nil || r.rootFits(q.Resources, q.Required, q.Forbidden) || !r.rootFits(f.Resources, f.Required, f.Forbidden) {
+		return nil
+	}
+	a := &Allocation{Mappings: []Mapping{{Providers: []ID{r.host.UUID}}}}
+	for _, x := range f.Resources {
+		a.Amounts = append(a.Amounts, ProviderAmount{Provider: r.host.UUID, Class: x.Class, N: x.N})
+	}
+	return a
+}
+
+// rootFits reports whether the root provider has room for the amounts, and the
+// traits.
+func (r *row) rootFits(amounts []Amount, required, forbidden []string) bool {
+	for _, t := range required {
+		if !slices.Contains(r.host.Traits, t) {
+			return false
+		}
+	}
+	for _, t := range forbidden {
+		if slices.Contains(r.host.Traits, t) {
+			return false
+		}
+	}
+	for _, a := range amounts {
+		i := slices.IndexFunc(r.host.Resources, func(res Resource) bool { return res.Class == a.Class })
+		if i < 0 || !r.host.Resources[i].fits(a.N, r.used[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// fits is Placement's rule, beside what is used.
+func (res *Resource) fits(n, used int64) bool {
+	return n <= most(res, used) && n >= res.MinUnit && (res.StepSize <= 1 || n%res.StepSize == 0)
+}
+
+// The classes that the Nova view of a host follows.
+const (
+	classVCPU   = "VCPU"
+	classMemory = "MEMORY_MB"
+	classDisk   = "DISK_GB"
+)
+
+// consumption is what the allocation changes in the Nova view of its host, which
+// follows the root's amounts.
+func (a *Allocation) consumption(root ID) (c Consumption) {
+	for _, x := range a.Amounts {
+		if x.Provider != root {
+			continue
+		}
+		switch x.Class {
+		case classVCPU:
+			c.VCPUs = x.N
+		case classMemory:
+			c.RAMMB = x.N
+		case classDisk:
+			c.DiskMB = x.N * 1024
+		}
+	}
+	return c
+}
+
+// use counts an amount of the root's. The row must be owned.
+func (r *row) use(a Amount) {
+	for i := range r.used {
+		if a.Class == r.host.Resources[i].Class {
+			r.used[i] += a.N
+		}
+	}
+}
+
+// allocate counts an allocation. The row must be owned.
+func (r *row) allocate(a *Allocation) {
+	for _, x := range a.Amounts {
+		r.use(Amount{Class: x.Class, N: x.N})
+	}
+}
