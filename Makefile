@@ -28,8 +28,8 @@ build: ## Build bin/cellgate.
 
 .PHONY: test
 test: needs $(TOOLS)/.stamp ## Run all tests with the race detector; what did not run is counted and listed at the end.
-	$(TOOLS)/gotestsum --format pkgname -- -race -count=1 -timeout 10m ./...
-	$(TOOLS)/gotestsum --format pkgname -- -count=1 -timeout 10m ./systemtest
+	$(TOOLS)/gotestsum --format pkgname -- -race -count=1 -timeout 20m ./...
+	$(TOOLS)/gotestsum --format pkgname -- -count=1 -timeout 20m ./systemtest
 
 FUZZ_TIME ?= 3s
 
