@@ -111,11 +111,12 @@ sick: ## Measure selections while one of three cell processes is stopped, killed
 	CELLGATE_SICK=1 go test ./cmd/cellgate -run TestI7_StoppedAndFrozenCellsOfRealProcesses -count=1 -v -timeout 10m
 
 .PHONY: lint
-lint: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Check formatting, go vet, staticcheck and the protos.
+lint: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Check formatting, go vet, staticcheck, the protos, and that SQL is in the grammar of CockroachDB.
 	@out=$$($(TOOLS)/gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.')); if [ -n "$$out" ]; then echo "not formatted (make fmt): $$out"; exit 1; fi
 	go vet ./...
 	$(TOOLS)/staticcheck ./...
 	cd proto && $(TOOLS)/buf lint && $(TOOLS)/buf breaking --against baseline.binpb
+	cd tools/cockroachsql && go run . ../../shard/sqlshard ../../docs/shard.md
 
 .PHONY: fmt
 fmt: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Format the Go and proto files.
