@@ -86,7 +86,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	c.follower = newFollower(deps.Store, cfg.TailEvery, c.rows, show, c.log)
 	c.pipeline = &pipeline{
 		queue: newQueue(cfg.MaxQueue), batch: cfg.MaxBatch, show: show,
-		committed: c.follower.committed, unknown: c.follower.now, stored: c.stored, log: c.log, tel: c.tel,
+		screen: c.screenHardware, committed: c.follower.committed, unknown: c.follower.now, stored: c.stored, log: c.log, tel: c.tel,
 	}
 	c.tel.Watch(c.reading)
 	c.keeper = &keeper{

@@ -22,6 +22,7 @@ func (r *reader) guest(in *cellv1.Guest) *shard.Guest {
 		r.pci(in.GetPciRequests())
 		g.Hardware = r.serialized("claim.guest", &cellv1.Guest{
 			Numa: in.GetNuma(), PciRequests: in.GetPciRequests(), Networks: in.GetNetworks(),
+			JudgeNuma: in.GetJudgeNuma(), JudgePci: in.GetJudgePci(),
 		})
 	}
 	return g
@@ -52,17 +53,24 @@ func imageOf(g *shard.Guest) (*schedule.Image, error) {
 }
 
 // needsHardware reports whether a claim takes of its host's NUMA cells or devices
-// what no report has yet: while it is PENDING.
+// what no report has yet: while it is PENDING, and from its caller's confirm until its
+// host reports the instance. One that is never reported keeps them as long as it keeps
+// its amounts: until it is released.
 func needsHardware(c *shard.Claim) bool {
-	return c != nil && c.State == shard.Pending && c.Guest != nil && len(c.Guest.Hardware) > 0
+	return c != nil && c.State.Live() && hasHardware(c.Guest) && (c.State == shard.Pending || c.Guest.Awaited)
 }
 
-// hardwareOf is what the claim takes.
-func hardwareOf(c *shard.Claim) (*schedule.NovaRequest, error) {
+func hasHardware(g *shard.Guest) bool { return g != nil && len(g.Hardware) > 0 }
+
+// hardwareOf is what the instance takes, and by which filters it was judged.
+func hardwareOf(g *shard.Guest) (schedule.GuestCheck, error) {
 	m := &cellv1.Guest{}
-	if err := proto.Unmarshal(c.Guest.Hardware, m); err != nil {
-		return nil, err
+	if err := proto.Unmarshal(g.Hardware, m); err != nil {
+		return schedule.GuestCheck{}, err
 	}
 	var r reader
-	return &schedule.NovaRequest{NUMA: r.numa(m.GetNuma()), PCI: r.pci(m.GetPciRequests()), Networks: networks(m.GetNetworks())}, nil
+	return schedule.GuestCheck{
+		Nova: &schedule.NovaRequest{NUMA: r.numa(m.GetNuma()), PCI: r.pci(m.GetPciRequests()), Networks: networks(m.GetNetworks())},
+		NUMA: m.GetJudgeNuma(), PCI: m.GetJudgePci(),
+	}, nil
 }

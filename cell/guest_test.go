@@ -1,8 +1,12 @@
 package cell
 
 import (
+	"fmt"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
@@ -57,17 +61,26 @@ func TestClaimsRememberFlavorAndImage(t *testing.T) {
 	look(start(t, store), "after a restart")
 }
 
+// gpus are a host's devices, and a request for one.
+func gpus(n int) *agentv1.Facts {
+	return &agentv1.Facts{Stats: "{}", PciStats: fmt.Sprintf(`[{"vendor_id": "10de", "product_id": "20b5", "count": %d}]`, n)}
+}
+
+func oneGPU() []*cellv1.PciRequest {
+	return []*cellv1.PciRequest{{Count: 1, NumaPolicy: schedule.PCIPreferred, Specs: []*cellv1.PciSpec{{
+		Properties: []*cellv1.PciProperty{{Key: "product_id", Value: "20b5"}},
+	}}}}
+}
+
 // A device that a claim takes is gone for the next request until the host's report
-// has it, or the claim ends; confirmed, the report has it.
-func TestPendingClaimsTakeDevices(t *testing.T) {
+// has its instance, confirmed or not, or the claim ends.
+func TestClaimsTakeDevicesUntilTheyAreReported(t *testing.T) {
 	store := newStore(t)
 	r := start(t, store)
 	state := plainState(1, 8)
-	state.Facts = &agentv1.Facts{Stats: "{}", PciStats: `[{"vendor_id": "10de", "product_id": "20b5", "count": 2}]`}
+	state.Facts = gpus(2)
 	r.register(state)
-	wanted := []*cellv1.PciRequest{{Count: 1, NumaPolicy: schedule.PCIPreferred, Specs: []*cellv1.PciSpec{{
-		Properties: []*cellv1.PciProperty{{Key: "product_id", Value: "20b5"}},
-	}}}}
+	wanted := oneGPU()
 	free := func(r *replica) float64 {
 		t.Helper()
 		p := r.ask(schedule.PCIFilter, &cellv1.NovaRequest{PciRequests: wanted}, &cellv1.Weigher{Name: schedule.PCIWeigher, Multiplier: 1})
@@ -94,7 +107,65 @@ func TestPendingClaimsTakeDevices(t *testing.T) {
 	r.must(release("c1", 1))
 	expect(r, 1, "one released")
 	r.must(confirm("c2", 2))
-	expect(r, 2, "the other confirmed")
+	expect(r, 1, "the other confirmed")
+	r.stop()
+	r = start(t, store)
+	expect(r, 1, "after another restart")
+	state = proto.CloneOf(state)
+	state.Version = 2
+	agent := r.register(state)
+	expect(r, 1, "a report without the instance")
+	state = proto.CloneOf(state)
+	state.Version, state.Facts, state.Instances = 3, gpus(1), []*agentv1.Instance{{InstanceUuid: consumerUUID(2)}}
+	agent.report(state)
+	expect(r, 1, "a report with the instance and its device")
+	r.must(guestClaim("c3", 3, 1, guest), confirm("c3", 3))
+	expect(r, 0, "a third claim, confirmed at once")
+	r.must(release("c3", 3))
+	expect(r, 1, "released, never reported")
+}
+
+// A claim that comes when what it asks for of the host was taken by others is refused
+// before the shard is asked; a repeat of one that was made is answered.
+func TestClaimsOfHardwareThatWasTakenAreRefused(t *testing.T) {
+	r := start(t, newStore(t))
+	for host, devices := range []int{1: 2, 2: 1} {
+		if host > 0 {
+			state := plainState(host, 8)
+			state.Facts = gpus(devices)
+			r.register(state)
+		}
+	}
+	judged := &cellv1.Guest{PciRequests: oneGPU(), JudgePci: true}
+	refused := func(o *cellv1.ClaimOutcome, when string) {
+		t.Helper()
+		if f := o.GetRefusal(); f.GetReason() != string(fault.NoValidHost) || f.GetFilter() != schedule.PCIFilter || o.GetClaim() != nil {
+			t.Errorf("%s: %v, want a refusal of %s", when, o, schedule.PCIFilter)
+		}
+	}
+	out := r.do(guestClaim("c1", 1, 1, judged), guestClaim("c2", 2, 1, judged), guestClaim("c3", 3, 1, judged), newClaim("c4", 4, 1, 1))
+	for i, o := range out {
+		if i != 2 && o.GetRefusal() != nil {
+			t.Errorf("claim %d of four at once is refused: %v", i+1, o.GetRefusal())
+		}
+	}
+	refused(out[2], "the third of two devices, in one transaction")
+	refused(r.do(guestClaim("c5", 5, 1, judged))[0], "later")
+	if o := r.do(guestClaim("c1", 1, 1, judged))[0]; o.GetClaim().GetClaimId() != "c1" {
+		t.Errorf("the first claim again: %v", o)
+	}
+	if o := r.do(guestClaim("c6", 1, 1, judged))[0]; o.GetRefusal().GetReason() != string(fault.AlreadyExists) {
+		t.Errorf("another claim of a consumer that has one: %v", o)
+	}
+	r.must(guestClaim("forced", 6, 1, &cellv1.Guest{PciRequests: oneGPU()}))
+	r.must(release("forced", 6), guestClaim("c7", 7, 2, judged))
+	refused(r.do(swap("c7", 7, 1, 1))[0], "swapped to the host without a device left")
+	r.must(release("c2", 2))
+	r.must(swap("c7", 7, 1, 1))
+	numa := &cellv1.Guest{Numa: &cellv1.GuestNuma{Cells: []*cellv1.GuestCell{{Cpus: 1, MemoryMb: 1}}}, JudgeNuma: true}
+	if f := r.do(guestClaim("c8", 8, 1, numa))[0].GetRefusal(); f.GetFilter() != schedule.NUMAFilter {
+		t.Errorf("a topology on a host without one: %v", f)
+	}
 }
 
 func TestGuestsThatCannotBe(t *testing.T) {

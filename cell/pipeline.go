@@ -21,6 +21,8 @@ type pipeline struct {
 	queue *queue
 	batch int
 	lane  shard.Lane
+	// screen gives, op by op, why some are refused without a transaction; nil for none.
+	screen func(ctx context.Context, ops []shard.Op) []*shard.Refusal
 	// show takes a transaction's changes to the table; see feed.
 	show func(feed)
 	// committed hears of every journal entry of the lane, unknown of a
@@ -93,15 +95,12 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 		}
 		batch = append(batch, i)
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTimeout)
+	defer cancel()
+	batch, ops := p.screened(ctx, batch)
 	if len(batch) == 0 {
 		return nil
 	}
-	ops := make([]shard.Op, len(batch))
-	for n, i := range batch {
-		ops[n] = i.op()
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTimeout)
-	defer cancel()
 	spans := p.spans(batch, telemetry.SpanTransaction)
 	for _, s := range spans {
 		s.Int(telemetry.AttrBatch, len(ops))
@@ -135,6 +134,30 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 	p.committed(applied.Entry)
 	p.settle(batch, func(n int) answer { return answer{outcome: applied.Outcomes[n]} }, applied.Entry.Changes)
 	return nil
+}
+
+// screened answers what screen refuses, and gives the rest with its operations.
+func (p *pipeline) screened(ctx context.Context, batch []item) ([]item, []shard.Op) {
+	ops := make([]shard.Op, len(batch))
+	for n, i := range batch {
+		ops[n] = i.op()
+	}
+	why := p.screen(ctx, ops)
+	if why == nil {
+		return batch, ops
+	}
+	left := 0
+	for n, i := range batch {
+		if why[n] == nil {
+			batch[left], ops[left] = i, ops[n]
+			left++
+			continue
+		}
+		refusal := why[n]
+		p.tel.Operation(opKind(ops[n]), refusal.Kind)
+		p.settle([]item{i}, func(int) answer { return answer{outcome: shard.Outcome{Refusal: refusal}} }, nil)
+	}
+	return batch[:left], ops[:left]
 }
 
 // settle answers a batch once the table shows its changes. Every answer is

@@ -136,12 +136,12 @@ func (w *writer) editHardware(e *schedule.Edit, uuid string) {
 	}
 	var guests []*schedule.NovaRequest
 	for _, c := range w.rows.takingFrom(uuid) {
-		n, err := hardwareOf(c)
+		taken, err := hardwareOf(c.Guest)
 		if err != nil {
 			w.log.Error("what a claim takes of its host's hardware is not readable and was left out of the table", "claim_id", c.ClaimID, "err", err)
 			continue
 		}
-		guests = append(guests, n)
+		guests = append(guests, taken.Nova)
 	}
 	e.SetGuests(row.id, guests)
 }

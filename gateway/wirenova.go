@@ -49,6 +49,9 @@ func guestOf(r *schedule.Request, rules *schedule.Rules) *cellv1.Guest {
 	}
 	if n.NUMA != nil || len(n.PCI) > 0 {
 		g.Numa, g.PciRequests, g.Networks = numaOf(n.NUMA), pciOf(n.PCI), networksOf(n.Networks)
+		// A forced host is not judged, as in Nova.
+		g.JudgeNuma = n.NUMA != nil && !r.Forced() && slices.Contains(rules.Filters, schedule.NUMAFilter)
+		g.JudgePci = len(n.PCI) > 0 && !r.Forced() && slices.Contains(rules.Filters, schedule.PCIFilter)
 	}
 	if g.FlavorId == "" && g.Image == nil && g.Numa == nil && len(g.PciRequests) == 0 {
 		return nil

@@ -31,7 +31,7 @@ func (t *transaction) confirm(ref *ClaimRef) Outcome {
 	case Confirmed:
 		return Outcome{Claim: c}
 	case Pending:
-		return Outcome{Claim: t.confirmed(c)}
+		return Outcome{Claim: t.confirmed(c.awaiting(true))}
 	case Expired:
 		if why := t.lost(c); why != "" {
 			o := refused(fault.ClaimExpired, "claim %s expired, and cannot be taken again: %s", c.ClaimID, why)
@@ -41,7 +41,7 @@ func (t *transaction) confirm(ref *ClaimRef) Outcome {
 		if ref.Retake {
 			return Outcome{Claim: t.retaken(c)}
 		}
-		return Outcome{Claim: t.confirmed(c)}
+		return Outcome{Claim: t.confirmed(c.awaiting(true))}
 	default:
 		o := refused(fault.ClaimExpired, "claim %s was released", c.ClaimID)
 		o.Claim = c
@@ -69,6 +69,18 @@ func (t *transaction) confirmed(c *Claim) *Claim {
 		}
 	}
 	return n
+}
+
+// awaiting gives the claim with Guest.Awaited set so, if it has hardware; the claim
+// itself when that changes nothing.
+func (c *Claim) awaiting(awaited bool) *Claim {
+	if c.Guest == nil || len(c.Guest.Hardware) == 0 || c.Guest.Awaited == awaited {
+		return c
+	}
+	n, g := *c, *c.Guest
+	g.Awaited = awaited
+	n.Guest = &g
+	return &n
 }
 
 // lost says why an expired claim cannot be taken again; "" when it can. It fits

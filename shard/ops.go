@@ -32,7 +32,8 @@ type Op struct {
 // allocations reported, and one whose instance is gone is RELEASED, unless it was
 // transferred: then it is its new consumer's to release. An instance whose live
 // claims are all on other hosts, or were transferred to it, is left alone and
-// counted (Outcome.Conflicts).
+// counted (Outcome.Conflicts). A CONFIRMED claim whose instance is awaited
+// (Guest.Awaited) is so no more.
 // Nothing changes when the stored state has the same BootID and a StateVersion
 // that is not lower.
 type PutHost struct {

@@ -88,6 +88,10 @@ func (t *transaction) instance(h *Host, i *Instance, o *Outcome) {
 	switch c := here[0]; {
 	case c.State == Pending:
 		t.confirmed(c)
+	case c.Guest != nil && c.Guest.Awaited:
+		n := *c.awaiting(false)
+		n.UpdatedAt = t.after(c)
+		t.putClaim(&n)
 	case c.Adopted && c.TransferredFrom == "" && !sameAllocations(c.Allocations, i.Allocations):
 		n := *c
 		n.Allocations, n.UpdatedAt = i.Allocations, t.after(c)

@@ -206,8 +206,8 @@ func (c *Claim) Instance() string {
 	return c.ConsumerUUID
 }
 
-// Guest is what a claim keeps of its instance beyond amounts. The rules do not read
-// it, and a store keeps it as it is.
+// Guest is what a claim keeps of its instance beyond amounts. The rules read no more
+// of it than whether there is Hardware, and set Awaited.
 type Guest struct {
 	// FlavorID is empty when it is not known.
 	FlavorID string
@@ -215,6 +215,10 @@ type Guest struct {
 	// for, as the cell serializes them; empty for none.
 	Image    []byte
 	Hardware []byte
+	// Awaited: the claim was confirmed by its caller, and no report of its host has
+	// had the instance since. Such a report has what Hardware takes; until then only
+	// the claim does. Never set without Hardware.
+	Awaited bool
 }
 
 // MaxGuest bounds the bytes of each part of a Guest.

@@ -191,5 +191,5 @@ func DecodeGuest(b []byte) (*shard.Guest, error) {
 }
 
 func rowGuest(m *storagev1.Guest) *shard.Guest {
-	return &shard.Guest{FlavorID: m.FlavorId, Image: m.Image, Hardware: m.Hardware}
+	return &shard.Guest{FlavorID: m.FlavorId, Image: m.Image, Hardware: m.Hardware, Awaited: m.Awaited}
 }

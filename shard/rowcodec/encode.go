@@ -155,5 +155,5 @@ func guestRow(g *shard.Guest) *storagev1.Guest {
 	if g == nil {
 		return nil
 	}
-	return &storagev1.Guest{FlavorId: g.FlavorID, Image: g.Image, Hardware: g.Hardware}
+	return &storagev1.Guest{FlavorId: g.FlavorID, Image: g.Image, Hardware: g.Hardware, Awaited: g.Awaited}
 }

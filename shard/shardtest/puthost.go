@@ -109,6 +109,40 @@ func putHostClauses() []clause {
 			}
 			s.used(1, 3)
 		}},
+		{name: "AConfirmedClaimWithHardwareAwaitsAReportThatHasItsInstance", test: func(s *suite) {
+			awaited := func(n int, want bool, when string) {
+				s.Helper()
+				if c, found := s.rows().Claims[ClaimID(n)], s.find(n); c.Guest.Awaited != want || found.Guest.Awaited != want {
+					s.Errorf("%s: awaited is %v, found with %v, want %v", when, c.Guest.Awaited, found.Guest.Awaited, want)
+				}
+			}
+			plain := NewClaim(2, 1, 1)
+			plain.Guest.Hardware = nil
+			s.do(state(1, 8, nil))
+			s.do(NewClaim(1, 1, 3))
+			s.do(plain)
+			awaited(1, false, "pending")
+			if c := s.do(confirm(*Ref(1))).Claim; !c.Guest.Awaited {
+				s.Error("confirmed, and not awaited")
+			}
+			s.do(confirm(*Ref(2)))
+			awaited(2, false, "without hardware")
+			s.nothing(confirm(*Ref(1)))
+			s.do(state(2, 8, nil))
+			awaited(1, true, "a report without the instance")
+			before := s.find(2)
+			s.do(state(3, 8, map[int]int64{1: 3, 2: 1}))
+			awaited(1, false, "a report with the instance")
+			if c := s.find(2); !equalRows(before, c) {
+				s.Errorf("a claim that awaits nothing is %+v, was %+v", c, before)
+			}
+			s.state(1, shard.Confirmed)
+			s.used(1, 4)
+			s.do(NewClaim(3, 1, 1))
+			s.do(state(4, 8, map[int]int64{1: 3, 2: 1, 3: 1}))
+			s.state(3, shard.Confirmed)
+			awaited(3, false, "confirmed by the report")
+		}},
 		{name: "AnAdoptedClaimGoesWithItsInstance", test: func(s *suite) {
 			s.do(state(1, 8, map[int]int64{1: 3, 2: 1}))
 			s.do(state(2, 8, map[int]int64{2: 1}))

@@ -160,7 +160,7 @@ unnest($26::bytea[])`
 ON CONFLICT (claim_key) DO UPDATE SET consumer_uuid = excluded.consumer_uuid, state = excluded.state,
 host_uuid = excluded.host_uuid, service_host = excluded.service_host, allocations = excluded.allocations,
 answer = excluded.answer,
-transferred_from = excluded.transferred_from, attempt = excluded.attempt, expires_at = excluded.expires_at, updated_at = excluded.updated_at`
+transferred_from = excluded.transferred_from, attempt = excluded.attempt, expires_at = excluded.expires_at, updated_at = excluded.updated_at, guest = excluded.guest`
 
 	insertMembers = `INSERT INTO group_members (group_uuid, claim_key) SELECT unnest($1::text[]), unnest($2::text[])`
 	deleteMembers = `DELETE FROM group_members WHERE (group_uuid, claim_key) IN (SELECT unnest($1::text[]), unnest($2::text[]))`

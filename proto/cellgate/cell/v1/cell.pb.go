@@ -3547,11 +3547,15 @@ type Guest struct {
 	FlavorId string `protobuf:"bytes,1,opt,name=flavor_id,json=flavorId,proto3" json:"flavor_id,omitempty"`
 	// The image's properties, when ImagePropertiesWeigher weighs them.
 	Image *NovaImage `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
-	// What it takes of its host's NUMA cells and devices while the claim is
-	// PENDING: the host's reports do not have that yet.
-	Numa          *GuestNuma     `protobuf:"bytes,3,opt,name=numa,proto3" json:"numa,omitempty"`
-	PciRequests   []*PciRequest  `protobuf:"bytes,4,rep,name=pci_requests,json=pciRequests,proto3" json:"pci_requests,omitempty"`
-	Networks      *GuestNetworks `protobuf:"bytes,5,opt,name=networks,proto3" json:"networks,omitempty"`
+	// What it takes of its host's NUMA cells and devices until a report of the host
+	// has the instance.
+	Numa        *GuestNuma     `protobuf:"bytes,3,opt,name=numa,proto3" json:"numa,omitempty"`
+	PciRequests []*PciRequest  `protobuf:"bytes,4,rep,name=pci_requests,json=pciRequests,proto3" json:"pci_requests,omitempty"`
+	Networks    *GuestNetworks `protobuf:"bytes,5,opt,name=networks,proto3" json:"networks,omitempty"`
+	// NUMATopologyFilter, PciPassthroughFilter judged the host: the cell refuses the
+	// claim when by now others have taken what it needs.
+	JudgeNuma     bool `protobuf:"varint,6,opt,name=judge_numa,json=judgeNuma,proto3" json:"judge_numa,omitempty"`
+	JudgePci      bool `protobuf:"varint,7,opt,name=judge_pci,json=judgePci,proto3" json:"judge_pci,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3619,6 +3623,20 @@ func (x *Guest) GetNetworks() *GuestNetworks {
 		return x.Networks
 	}
 	return nil
+}
+
+func (x *Guest) GetJudgeNuma() bool {
+	if x != nil {
+		return x.JudgeNuma
+	}
+	return false
+}
+
+func (x *Guest) GetJudgePci() bool {
+	if x != nil {
+		return x.JudgePci
+	}
+	return false
 }
 
 // SwapClaim puts a PENDING or EXPIRED claim on another host of the cell. A live
@@ -5400,13 +5418,16 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
 	"moves_cell\x18\x0f \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\tmovesCell\x12!\n" +
 	"\aattempt\x18\x10 \x01(\tB\a\xbaH\x04r\x02\x18@R\aattempt\x12-\n" +
-	"\x05guest\x18\x11 \x01(\v2\x17.cellgate.cell.v1.GuestR\x05guest\"\x9b\x02\n" +
+	"\x05guest\x18\x11 \x01(\v2\x17.cellgate.cell.v1.GuestR\x05guest\"\xd7\x02\n" +
 	"\x05Guest\x12%\n" +
 	"\tflavor_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\bflavorId\x121\n" +
 	"\x05image\x18\x02 \x01(\v2\x1b.cellgate.cell.v1.NovaImageR\x05image\x12/\n" +
 	"\x04numa\x18\x03 \x01(\v2\x1b.cellgate.cell.v1.GuestNumaR\x04numa\x12J\n" +
 	"\fpci_requests\x18\x04 \x03(\v2\x1c.cellgate.cell.v1.PciRequestB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\vpciRequests\x12;\n" +
-	"\bnetworks\x18\x05 \x01(\v2\x1f.cellgate.cell.v1.GuestNetworksR\bnetworks\"\xa8\x02\n" +
+	"\bnetworks\x18\x05 \x01(\v2\x1f.cellgate.cell.v1.GuestNetworksR\bnetworks\x12\x1d\n" +
+	"\n" +
+	"judge_numa\x18\x06 \x01(\bR\tjudgeNuma\x12\x1b\n" +
+	"\tjudge_pci\x18\a \x01(\bR\bjudgePci\"\xa8\x02\n" +
 	"\tSwapClaim\x12$\n" +
 	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12-\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12%\n" +

@@ -926,6 +926,7 @@ type Guest struct {
 	FlavorId      string                 `protobuf:"bytes,1,opt,name=flavor_id,json=flavorId,proto3" json:"flavor_id,omitempty"`
 	Image         []byte                 `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
 	Hardware      []byte                 `protobuf:"bytes,3,opt,name=hardware,proto3" json:"hardware,omitempty"`
+	Awaited       bool                   `protobuf:"varint,4,opt,name=awaited,proto3" json:"awaited,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -979,6 +980,13 @@ func (x *Guest) GetHardware() []byte {
 		return x.Hardware
 	}
 	return nil
+}
+
+func (x *Guest) GetAwaited() bool {
+	if x != nil {
+		return x.Awaited
+	}
+	return false
 }
 
 type Group struct {
@@ -1585,11 +1593,12 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"moves_cell\x18\x14 \x01(\tR\tmovesCell\x12)\n" +
 	"\x10transferred_from\x18\x15 \x01(\tR\x0ftransferredFrom\x12\x18\n" +
 	"\aattempt\x18\x16 \x01(\tR\aattempt\x120\n" +
-	"\x05guest\x18\x17 \x01(\v2\x1a.cellgate.storage.v1.GuestR\x05guest\"V\n" +
+	"\x05guest\x18\x17 \x01(\v2\x1a.cellgate.storage.v1.GuestR\x05guest\"p\n" +
 	"\x05Guest\x12\x1b\n" +
 	"\tflavor_id\x18\x01 \x01(\tR\bflavorId\x12\x14\n" +
 	"\x05image\x18\x02 \x01(\fR\x05image\x12\x1a\n" +
-	"\bhardware\x18\x03 \x01(\fR\bhardware\"o\n" +
+	"\bhardware\x18\x03 \x01(\fR\bhardware\x12\x18\n" +
+	"\aawaited\x18\x04 \x01(\bR\aawaited\"o\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12 \n" +
