@@ -30,7 +30,7 @@ func (s *scheduler) PutDecisions(ctx context.Context, req *cellv1.PutDecisionsRe
 	if err := fault.InvalidFields(r.bad); err != nil {
 		return nil, err
 	}
-	if err := s.store.PutDecisions(ctx, ds); err != nil {
+	if err := s.store.PutDecisions(ctx, ds, s.cfg.MaxDecisions); err != nil {
 		return nil, storeFault(err)
 	}
 	return &cellv1.PutDecisionsResponse{}, nil
@@ -64,9 +64,9 @@ func (s *scheduler) GetDecision(ctx context.Context, req *cellv1.GetDecisionRequ
 	if err := s.serving(); err != nil {
 		return nil, err
 	}
-	page, err := s.store.FindDecisions(ctx, shard.DecisionQuery{ID: req.GetDecisionId(), Limit: 1})
+	page, err := s.findDecisions(ctx, shard.DecisionQuery{ID: req.GetDecisionId(), Limit: 1})
 	if err != nil {
-		return nil, storeFault(err)
+		return nil, err
 	}
 	if len(page.Decisions) == 0 {
 		return nil, fault.New(fault.NotFound, "cell %s has no decision %s", s.cfg.Name, req.GetDecisionId())
@@ -96,9 +96,9 @@ func (s *scheduler) ListDecisions(ctx context.Context, req *cellv1.ListDecisions
 	if err := fault.InvalidFields(r.bad); err != nil {
 		return nil, err
 	}
-	page, err := s.store.FindDecisions(ctx, q)
+	page, err := s.findDecisions(ctx, q)
 	if err != nil {
-		return nil, storeFault(err)
+		return nil, err
 	}
 	out := &cellv1.ListDecisionsResponse{More: page.More}
 	for i := range page.Decisions {
@@ -109,6 +109,21 @@ func (s *scheduler) ListDecisions(ctx context.Context, req *cellv1.ListDecisions
 		out.Decisions = append(out.Decisions, d)
 	}
 	return out, nil
+}
+
+// findDecisions leaves out what is older than decisions are kept, by store time: the
+// keeper drops it later.
+func (s *scheduler) findDecisions(ctx context.Context, q shard.DecisionQuery) (shard.DecisionPage, error) {
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return shard.DecisionPage{}, storeFault(err)
+	}
+	q.Since = now.Add(-s.cfg.DecisionsKeep)
+	page, err := s.store.FindDecisions(ctx, q)
+	if err != nil {
+		return shard.DecisionPage{}, storeFault(err)
+	}
+	return page, nil
 }
 
 func decisionOf(d *shard.Decision) (*cellgatev1.Decision, error) {

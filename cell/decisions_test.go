@@ -15,6 +15,7 @@ import (
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
 )
 
 func ulidText(n int) string { return fmt.Sprintf("%026d", n) }
@@ -121,6 +122,7 @@ func TestOldDecisionsAreDropped(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		left(ulidText(4), ulidText(3), ulidText(2)) // at once
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		left(ulidText(4), ulidText(3), ulidText(2))
@@ -134,5 +136,36 @@ func TestOldDecisionsAreDropped(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		left()
+	})
+}
+
+// What is older than decisions are kept is not shown, though it is dropped only a
+// while later.
+func TestDecisionsEndOnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		r := start(t, store, func(c *Config) { c.DecisionsKeep = trimEvery / 2 })
+		shown := func(want bool) {
+			t.Helper()
+			for _, ask := range []*cellv1.ListDecisionsRequest{{}, {RequestId: "req-1"}, {InstanceUuid: consumerUUID(1)}, {ProjectId: "p1"}} {
+				if ids, _ := r.decisions(ask); (len(ids) == 1) != want {
+					t.Errorf("%v lists %v, want it there: %v", ask, ids, want)
+				}
+			}
+			_, err := r.cells.GetDecision(context.Background(), &cellv1.GetDecisionRequest{DecisionId: decision(1).GetDecisionId()})
+			if want && err != nil || !want && fault.KindOf(err) != fault.NotFound {
+				t.Errorf("GetDecision: %v, want it there: %v", err, want)
+			}
+		}
+		if err := r.decide(decision(1)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(trimEvery/2 - time.Second)
+		shown(true)
+		time.Sleep(2 * time.Second)
+		shown(false)
+		if p, err := store.FindDecisions(context.Background(), shard.DecisionQuery{}); err != nil || len(p.Decisions) != 1 {
+			t.Errorf("the store has %d, %v: it was dropped already, and this test shows nothing", len(p.Decisions), err)
+		}
 	})
 }

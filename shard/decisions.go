@@ -15,7 +15,9 @@ import (
 type Decisions interface {
 	// PutDecisions keeps decisions; one whose ID is there already is replaced. It
 	// keeps all or none; a bad one is an InvalidRequest fault that names the field.
-	PutDecisions(ctx context.Context, ds []Decision) error
+	// When there are too many then (TooMany), it drops the oldest until keep are left;
+	// those that others put into the same shard may count only once they trim.
+	PutDecisions(ctx context.Context, ds []Decision, keep int) error
 	// FindDecisions lists decisions by descending ID, with their bodies.
 	FindDecisions(ctx context.Context, q DecisionQuery) (DecisionPage, error)
 	// TrimDecisions drops the oldest, by ID, while they are of before a time or
@@ -56,6 +58,8 @@ type DecisionQuery struct {
 	RequestID    string
 	// Refused lists refusals only.
 	Refused bool
+	// Since leaves out those of before.
+	Since time.Time
 	// Before is the ID before which to go on.
 	Before string
 	// Limit is the page's size; 0 means 100.
@@ -106,5 +110,9 @@ func (q *DecisionQuery) Matches(d *Decision) bool {
 		(q.ID == "" || d.ID == q.ID) && (q.Before == "" || d.ID < q.Before) &&
 		(q.ProjectID == "" || d.ProjectID == q.ProjectID) &&
 		(q.RequestID == "" || d.RequestID == q.RequestID) &&
-		(!q.Refused || d.Refusal != "")
+		(!q.Refused || d.Refusal != "") && !d.At.Before(q.Since)
 }
+
+// TooMany reports whether what there is passes a bound by more than a twentieth: a
+// write makes room then, and not each time that one comes and one goes.
+func TooMany[N int | int64](there, bound N) bool { return there-bound > bound/20 }

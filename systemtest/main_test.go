@@ -39,7 +39,7 @@ func keepOneDecision() error {
 	if err != nil {
 		return err
 	}
-	if err := s.PutDecisions(context.Background(), []shard.Decision{{ID: "cell.01JAB2C3D4E5F6G7H8J9KMNPQR", At: time.Now(), Body: []byte("body")}}); err != nil {
+	if err := s.PutDecisions(context.Background(), []shard.Decision{{ID: "cell.01JAB2C3D4E5F6G7H8J9KMNPQR", At: time.Now(), Body: []byte("body")}}, 1_000_000); err != nil {
 		return err
 	}
 	return s.Close()

@@ -244,7 +244,7 @@ func (r *randomOps) decide(ctx context.Context, s *Store) error {
 		d.ProjectID = fmt.Sprint("project-", r.rng.IntN(5))
 		ds = append(ds, d)
 	}
-	if err := s.PutDecisions(ctx, ds); err != nil {
+	if err := s.PutDecisions(ctx, ds, 1_000_000); err != nil {
 		return err
 	}
 	if r.rng.IntN(5) > 0 {

@@ -34,7 +34,7 @@ type amount struct {
 func (a *amount) add(b amount) { a.n += b.n; a.bytes += b.bytes }
 
 // PutDecisions writes all of them in one batch, unsynced.
-func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision) error {
+func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision, keep int) error {
 	if err := shard.CheckDecisions(ds); err != nil {
 		return err
 	}
@@ -69,10 +69,19 @@ func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision) error {
 		}
 		return added, nil
 	})
-	if err != nil || s.opts.MaxDecisionBytes == 0 {
+	if err != nil {
 		return err
 	}
-	return s.dropDecisions(ctx, time.Time{}, math.MaxInt)
+	s.decisions.mu.Lock()
+	n := s.decisions.all.n
+	s.decisions.mu.Unlock()
+	switch {
+	case shard.TooMany(n, keep):
+		return s.dropDecisions(ctx, time.Time{}, keep)
+	case s.opts.MaxDecisionBytes > 0:
+		return s.dropDecisions(ctx, time.Time{}, math.MaxInt)
+	}
+	return nil
 }
 
 // writeDecisions fills a batch and writes it; fill says by how much it changes what

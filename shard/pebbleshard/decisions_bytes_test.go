@@ -25,7 +25,7 @@ func TestDecisionsStayWithinTheirBytes(t *testing.T) {
 		body := make([]byte, each)
 		_, _ = rand.Read(body) // it never fails
 		d := shard.Decision{ID: fmt.Sprintf("a.%03d", n), At: time.Unix(int64(1000+n), 0), RequestID: "r", Body: body}
-		if err := s.PutDecisions(t.Context(), []shard.Decision{d}); err != nil {
+		if err := s.PutDecisions(t.Context(), []shard.Decision{d}, 1_000_000); err != nil {
 			t.Fatal(err)
 		}
 	}

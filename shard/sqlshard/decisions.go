@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -61,9 +62,55 @@ func namesOf(d *shard.Decision) []string {
 	return names
 }
 
+// amount is a number of decisions and the bytes of their bodies as they are stored.
+type amount struct{ n, bytes int64 }
+
+// decisionCount is how many decisions there are, or some more: what was counted last
+// and what was put from here since. To count them reads them all.
+type decisionCount struct {
+	mu sync.Mutex
+	// put is what was ever put from here; counted is what there was when it was then.
+	put, then, counted amount
+	known              bool
+}
+
+func (c *decisionCount) add(a amount) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.put.n += a.n
+	c.put.bytes += a.bytes
+}
+
+// begin is before a count, whose result goes to set.
+func (c *decisionCount) begin() (then amount) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.put
+}
+
+func (c *decisionCount) set(then, counted amount) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.then, c.counted, c.known = then, counted, true
+}
+
+// forget makes the count unknown.
+func (c *decisionCount) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known = false
+}
+
+// is gives the count; false when none was made yet.
+func (c *decisionCount) is() (amount, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return amount{c.counted.n + c.put.n - c.then.n, c.counted.bytes + c.put.bytes - c.then.bytes}, c.known
+}
+
 // PutDecisions writes all of them in one transaction. One that another process writes
 // at the same time is replaced by either.
-func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision) error {
+func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision, keep int) error {
 	if err := shard.CheckDecisions(ds); err != nil {
 		return err
 	}
@@ -82,11 +129,16 @@ func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision) error {
 	slices.SortFunc(rows, func(a, b *shard.Decision) int { return cmp.Compare(keyOf(a.ID), keyOf(b.ID)) })
 	keys := column(rows, func(d *shard.Decision) string { return keyOf(d.ID) })
 	bodies := column(rows, func(d *shard.Decision) []byte { return rowcodec.Pack(d.Body) })
-	return s.once(ctx, func(ctx context.Context, c *pgx.Conn) error {
+	var added amount
+	for _, b := range bodies {
+		added.bytes += int64(len(b))
+	}
+	err := s.once(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		old, err := decisionsOf(ctx, c, lockDecisions, keys)
 		if err != nil {
 			return err
 		}
+		added.n = int64(len(rows) - len(old))
 		if err := unname(ctx, c, old); err != nil {
 			return err
 		}
@@ -102,6 +154,36 @@ func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision) error {
 		}
 		return eachName(ctx, c, putNames, rows)
 	})
+	if err != nil {
+		s.decisions.forget() // it may have been done
+		return err
+	}
+	s.decisions.add(added)
+	return s.makeRoom(ctx, keep)
+}
+
+// makeRoom drops the oldest decisions when there are too many: of what is known, and
+// then of what is counted, which is less when others dropped some.
+func (s *Store) makeRoom(ctx context.Context, keep int) error {
+	tooMany := func(there amount) bool {
+		most := s.opts.MaxDecisionBytes
+		return shard.TooMany(there.n, int64(keep)) || most > 0 && shard.TooMany(there.bytes, most)
+	}
+	there, known := s.decisions.is()
+	if known && !tooMany(there) {
+		return nil
+	}
+	then := s.decisions.begin()
+	if err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		return c.QueryRow(ctx, countDecisions).Scan(&there.n, &there.bytes)
+	}); err != nil {
+		return err
+	}
+	s.decisions.set(then, there)
+	if !tooMany(there) {
+		return nil
+	}
+	return s.TrimDecisions(ctx, time.Time{}, keep)
 }
 
 // once runs a transaction that may be run again after it was done.
@@ -186,12 +268,15 @@ func (s *Store) TrimDecisions(ctx context.Context, before time.Time, keep int) e
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		then := s.decisions.begin()
+		var left amount
 		if err := s.once(ctx, func(ctx context.Context, c *pgx.Conn) (err error) {
-			n, err = s.trimDecisions(ctx, c, before, keep)
+			n, left, err = s.trimDecisions(ctx, c, before, keep)
 			return err
 		}); err != nil {
 			return err
 		}
+		s.decisions.set(then, left)
 	}
 	return nil
 }
@@ -203,43 +288,44 @@ type oldDecision struct {
 }
 
 // trimDecisions drops at most trimStep decisions: those over, by number or by bytes,
-// and those of before a time.
-func (s *Store) trimDecisions(ctx context.Context, c *pgx.Conn, before time.Time, keep int) (int, error) {
-	var there int
-	var bytes int64
-	if err := c.QueryRow(ctx, countDecisions).Scan(&there, &bytes); err != nil {
-		return 0, err
+// and those of before a time. It gives how many, and what is left.
+func (s *Store) trimDecisions(ctx context.Context, c *pgx.Conn, before time.Time, keep int) (n int, left amount, err error) {
+	if err := c.QueryRow(ctx, countDecisions).Scan(&left.n, &left.bytes); err != nil {
+		return 0, left, err
+	}
+	tooMany := func() bool {
+		most := s.opts.MaxDecisionBytes
+		return left.n > int64(keep) || most > 0 && left.bytes > most
+	}
+	if before.IsZero() && !tooMany() {
+		return 0, left, nil
 	}
 	var oldest []oldDecision
 	b := &pgx.Batch{}
 	for slot := range slots {
 		b.Queue(oldDecisions, slotName(slot), slotName(slot+1), trimStep)
 	}
-	err := eachAnswer(c.SendBatch(ctx, b), slots, func(rows pgx.Rows) error {
+	err = eachAnswer(c.SendBatch(ctx, b), slots, func(rows pgx.Rows) error {
 		return scanOld(rows, &oldest)
 	})
 	if err != nil {
-		return 0, err
+		return 0, left, err
 	}
 	slices.SortFunc(oldest, func(a, b oldDecision) int { return cmp.Compare(a.ID, b.ID) })
-	over := int64(0)
-	if s.opts.MaxDecisionBytes > 0 {
-		over = bytes - s.opts.MaxDecisionBytes
-	}
-	n := 0
-	for n < min(trimStep, len(oldest)) && (n < there-keep || over > 0 || oldest[n].At.Before(before)) {
-		over -= oldest[n].bytes
+	for n < min(trimStep, len(oldest)) && (tooMany() || oldest[n].At.Before(before)) {
+		left.n--
+		left.bytes -= oldest[n].bytes
 		n++
 	}
 	if n == 0 {
-		return 0, nil
+		return 0, left, nil
 	}
 	gone := column(oldest[:n], func(d oldDecision) *shard.Decision { return d.Decision })
 	keys := column(gone, func(d *shard.Decision) string { return keyOf(d.ID) })
 	slices.Sort(keys)
 	if err := unname(ctx, c, gone); err != nil {
-		return 0, err
+		return 0, left, err
 	}
 	_, err = c.Exec(ctx, deleteDecisions, keys)
-	return n, err
+	return n, left, err
 }

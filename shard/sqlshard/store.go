@@ -16,15 +16,16 @@ import (
 
 // Store is a shard.Store on CockroachDB or PostgreSQL.
 type Store struct {
-	opts    Options
-	server  server
-	version string
-	pool    *pgxpool.Pool
-	clock   clock
-	hosts   hostCache
-	usages  usageCache
-	homes   homes
-	count   Counters
+	opts      Options
+	server    server
+	version   string
+	pool      *pgxpool.Pool
+	clock     clock
+	hosts     hostCache
+	usages    usageCache
+	homes     homes
+	count     Counters
+	decisions decisionCount
 
 	mu     sync.Mutex
 	closed bool
