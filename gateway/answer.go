@@ -99,7 +99,7 @@ func allocationsOf(of *schedule.Allocation) []*cellgatev1.Allocation {
 // present state, and no host that was selected for one instance is an alternate
 // of another.
 func (s *selecting) respond() *cellgatev1.SelectDestinationsResponse {
-	r := &cellgatev1.SelectDestinationsResponse{DecisionId: s.decision, Exact: s.exact, IgnoredFields: s.ignored}
+	r := &cellgatev1.SelectDestinationsResponse{DecisionId: s.decision, Exact: s.inexact == "", IgnoredFields: s.ignored}
 	selected := map[string]bool{}
 	for _, p := range s.places {
 		selected[p.answer.GetSelected().GetComputeNodeUuid()] = true

@@ -226,6 +226,12 @@ func TestGoneStartsAgainOnceThenGoesOnInexactly(t *testing.T) {
 			if resp.GetExact() != tt.exact || len(resp.GetDestinations()) != 3 || w.liveClaims() != 3 {
 				t.Errorf("exact %v, %d destinations, %d claims", resp.GetExact(), len(resp.GetDestinations()), w.liveClaims())
 			}
+			inexact := 0.0
+			if !tt.exact {
+				inexact = 1
+			}
+			w.counts(inexact, "cellgate_gateway_inexact_total", "version")
+			w.counts(inexact, "cellgate_gateway_inexact_total")
 			if left.Load() >= tt.times {
 				t.Error("no version was pinned")
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
 	"cellgate/schedule"
 )
 
@@ -74,7 +75,7 @@ func (s *selecting) scatter(m *merged) {
 			p.Candidate = list[k]
 			list = append(list[:k:k], list[k+1:]...)
 			taken[p.Candidate.Host] = true
-			s.exact = false
+			s.notExact(telemetry.InexactSpread)
 			s.g.tel.Spread()
 		} else {
 			list = list[1:]

@@ -39,7 +39,7 @@ func TestSeveralInstancesEachFillWhatThereIs(t *testing.T) {
 func TestScatteredAlternatesAreNobodysPick(t *testing.T) {
 	bad := 0
 	for seed := range uint64(200) {
-		s := &selecting{g: &Gateway{}, request: &schedule.Request{}, exact: true, alternates: 3, losses: 2, seed: seed}
+		s := &selecting{g: &Gateway{}, request: &schedule.Request{}, alternates: 3, losses: 2, seed: seed}
 		list := func() []schedule.Candidate {
 			var l []schedule.Candidate
 			for i := range 8 {

@@ -151,7 +151,7 @@ func TestPairsDoNotStarveEachOther(t *testing.T) {
 
 // An idle system takes the best host; the first losses spread the choice.
 func TestSpreadGrowsWithLostRaces(t *testing.T) {
-	s := &selecting{g: &Gateway{}, request: &schedule.Request{}, exact: true, alternates: 1}
+	s := &selecting{g: &Gateway{}, request: &schedule.Request{}, alternates: 1}
 	var got []string
 	for _, losses := range []int{0, 1, 2, 3, 5, 60} {
 		s.losses = losses
@@ -171,7 +171,7 @@ func TestSpreadGrowsWithLostRaces(t *testing.T) {
 	m := &merged{result: &schedule.Result{Picks: []schedule.Pick{pick(), pick()}}}
 	s.scatter(m)
 	for _, p := range m.result.Picks {
-		if p.Candidate.Host != testID(0xa, 0) || len(p.Alternates) != 1 || p.Alternates[0].Host != testID(0xa, 1) || !s.exact {
+		if p.Candidate.Host != testID(0xa, 0) || len(p.Alternates) != 1 || p.Alternates[0].Host != testID(0xa, 1) || s.inexact != "" {
 			t.Errorf("without a loss the pick became %v", p)
 		}
 	}

@@ -138,9 +138,13 @@ func TestPicksSpreadWhileClaimsAreRefused(t *testing.T) {
 				return nil
 			}, nil)
 			w.choose(ask(100, 1))
-			if n := inexact(200); (n > 0) == keep {
+			before := w.metric("cellgate_gateway_inexact_total") // the one that was refused may be one
+			n := inexact(200)
+			if (n > 0) == keep {
 				t.Errorf("keep %v, after refusals: %d picks out of the order", keep, n)
 			}
+			w.counts(before+float64(n), "cellgate_gateway_inexact_total", "spread")
+			w.counts(before+float64(n), "cellgate_gateway_inexact_total")
 			time.Sleep(time.Minute)
 			if n := inexact(300); n != 0 {
 				t.Errorf("keep %v, a minute later: %d picks out of the order", keep, n)

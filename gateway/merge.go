@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -37,12 +38,20 @@ func (s *selecting) merge(ctx context.Context, pending []int) (*merged, error) {
 		if fault.KindOf(err) == fault.Gone && try < 3 {
 			continue
 		}
-		if err == nil && m.result != nil && (try == 3 || !m.result.Exact) {
-			s.exact = false
+		switch {
+		case err != nil || m.result == nil:
+		case try == 3:
+			s.notExact(telemetry.InexactVersion)
+		case !m.result.Exact:
+			s.notExact(telemetry.InexactRounds)
 		}
 		return m, err
 	}
 }
+
+// notExact says why the answer's order may not be that of one scheduler: the first
+// reason stays.
+func (s *selecting) notExact(why telemetry.Inexact) { s.inexact = cmp.Or(s.inexact, why) }
 
 func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *merged, err error) {
 	ctx, step := s.g.tel.Stage(ctx, telemetry.StageMerge)

@@ -41,7 +41,8 @@ type selecting struct {
 	// decision is set by the first pick of the first round that places something, or
 	// by a kept claim.
 	decision string
-	exact    bool
+	// inexact is why the answer says exact=false; empty when it is exact.
+	inexact telemetry.Inexact
 
 	// By cell, in the order of configuration: why it was left out and whether
 	// that is final; why it did not answer; what is reported of it.

@@ -28,7 +28,7 @@ func (s *selecting) tell(ctx context.Context, resp *cellgatev1.SelectDestination
 		}
 		s.g.cells[i].tel.Searched(outcome)
 	}
-	s.g.tel.Answered(len(s.instances), resp.GetExact(), resp.GetPartial())
+	s.g.tel.Answered(len(s.instances), s.inexact, resp.GetPartial())
 	if span.On() {
 		span.Text(telemetry.AttrDecision, resp.GetDecisionId())
 		span.Bool(telemetry.AttrExact, resp.GetExact())

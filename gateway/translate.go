@@ -24,7 +24,7 @@ const (
 func (g *Gateway) newSelecting(req *cellgatev1.SelectDestinationsRequest) (*selecting, error) {
 	n := len(g.cells)
 	s := &selecting{
-		g: g, req: req, exact: true, ttl: defaultTTL,
+		g: g, req: req, ttl: defaultTTL,
 		began: time.Now(), answered: make([]bool, n), via: make([]*replica, n), chances: make([]int, n),
 		lost: make([]error, n), skip: make([]string, n), final: make([]bool, n),
 	}

@@ -45,7 +45,7 @@ func BenchmarkSelection(b *testing.B) {
 		_, _ = c.door.unary(ctx, nil, at, handle)
 		l.Called(ctx, nil, time.Millisecond, nil)
 		g.Merged(1, 1)
-		g.Answered(1, true, false)
+		g.Answered(1, "", false)
 		return nil, nil
 	}
 	b.ReportAllocs()

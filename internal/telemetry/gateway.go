@@ -17,9 +17,11 @@ type Gateway struct {
 	rounds  map[bool]prometheus.Observer
 	rejects lazily
 
-	shed, placed, inexact, partial, racesLost, restarts prometheus.Counter
-	claimed, refused, spread                            prometheus.Counter
-	batchQueries, batchWait                             prometheus.Observer
+	inexact map[Inexact]prometheus.Counter
+
+	shed, placed, partial, racesLost, restarts prometheus.Counter
+	claimed, refused, spread                   prometheus.Counter
+	batchQueries, batchWait                    prometheus.Observer
 }
 
 // Gateway makes the handle of the process's gateway.
@@ -41,12 +43,15 @@ func (p *Process) Gateway() *Gateway {
 			false: p.histogram(gatewayMergeRounds, "several"),
 		},
 		shed: p.counter(gatewayShed), placed: p.counter(gatewayPlaced),
-		inexact: p.counter(gatewayInexact), partial: p.counter(gatewayPartial),
+		partial: p.counter(gatewayPartial), inexact: map[Inexact]prometheus.Counter{},
 		racesLost: p.counter(gatewayRacesLost), restarts: p.counter(gatewayRestarts),
 		claimed: p.counter(gatewayClaims, "made"), refused: p.counter(gatewayClaims, "refused"), spread: p.counter(gatewaySpread),
 		batchQueries: p.histogram(gatewayBatchQueries), batchWait: p.histogram(gatewayBatchWait),
 	}
 	g.rejects.of = func(filter string) prometheus.Counter { return p.counter(gatewayRejects, filter) }
+	for _, r := range InexactReasons() {
+		g.inexact[r] = p.counter(gatewayInexact, string(r))
+	}
 	for _, s := range Stages() {
 		g.stages[s] = p.histogram(gatewayStageSeconds, string(s))
 	}
@@ -159,14 +164,15 @@ func (g *Gateway) Restarted() {
 	}
 }
 
-// Answered counts a selection that placed its instances.
-func (g *Gateway) Answered(placed int, exact, partial bool) {
+// Answered counts a selection that placed its instances; inexact is empty when it did
+// so exactly.
+func (g *Gateway) Answered(placed int, inexact Inexact, partial bool) {
 	if g == nil {
 		return
 	}
 	g.placed.Add(float64(placed))
-	if !exact {
-		g.inexact.Inc()
+	if c := g.inexact[inexact]; c != nil {
+		c.Inc()
 	}
 	if partial {
 		g.partial.Inc()

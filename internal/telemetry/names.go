@@ -74,6 +74,22 @@ func Stages() []Stage {
 	return []Stage{StageAdmit, StageTranslate, StageRoute, StagePropose, StageMerge, StagePin, StageClaim, StageAnswer}
 }
 
+// Inexact is why a selection was answered with exact=false.
+type Inexact string
+
+// The reasons.
+const (
+	// InexactSpread: a pick among the first few hosts, while claims are refused.
+	InexactSpread Inexact = "spread"
+	// InexactVersion: a merge that could not go on with one version of each table.
+	InexactVersion Inexact = "version"
+	// InexactRounds: a merge that did not come to rest within its rounds.
+	InexactRounds Inexact = "rounds"
+)
+
+// InexactReasons lists them.
+func InexactReasons() []Inexact { return []Inexact{InexactSpread, InexactVersion, InexactRounds} }
+
 // Op is a kind of operation on a shard.
 type Op string
 
@@ -150,6 +166,7 @@ var (
 	labelSearch   = Label{Name: "search", Values: []string{"searched", "skipped", "unavailable", "hurried", other}}
 	labelBreaker  = Label{Name: "to", Values: []string{"closed", "half-open", "open", other}}
 	labelClaimed  = Label{Name: "end", Values: []string{"made", "refused"}}
+	labelInexact  = Label{Name: "reason", Values: texts(InexactReasons())}
 	labelDecision = Label{Name: "end", Values: []string{"written", "dropped"}}
 	labelOp       = Label{Name: "op", Values: texts(Ops())}
 	labelQueue    = Label{Name: "queue", Values: []string{"urgent", "other"}}
@@ -209,8 +226,8 @@ var (
 		Help: "Instances that were given a host.",
 	}
 	gatewayInexact = Metric{
-		Name: "cellgate_gateway_inexact_total", Kind: Counter, Of: inGateway,
-		Help: "Selections answered with exact=false.",
+		Name: "cellgate_gateway_inexact_total", Kind: Counter, Of: inGateway, Labels: []Label{labelInexact},
+		Help: "Selections answered with exact=false, by the first reason: spread, a pick among the first few hosts while claims are refused; version, a merge that could not go on with one version of each table; rounds, a merge that did not come to rest.",
 	}
 	gatewayPartial = Metric{
 		Name: "cellgate_gateway_partial_total", Kind: Counter, Of: inGateway,

@@ -59,7 +59,7 @@ func useAll(p *Process) {
 	g.Raced(1, 1)
 	g.Spread()
 	g.Restarted()
-	g.Answered(2, false, true)
+	g.Answered(2, InexactSpread, true)
 	g.Sent(3)
 	g.Waited(time.Millisecond)
 	g.Decided(true)
