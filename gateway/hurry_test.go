@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,6 +111,20 @@ func TestI7_HurryDoesNotWaitForACellThatIsSick(t *testing.T) {
 		resp, err := w.chooseWithin(30*time.Millisecond, req)
 		if err != nil || !resp.GetPartial() {
 			t.Fatalf("after a probe failed: %v, %v; want a partial answer", resp, err)
+		}
+	})
+}
+
+// A cell that is silent is told before the deadline, with how long it was waited for.
+func TestSilenceIsToldBeforeTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, twoCells()[:1], nil)
+		w.cells[0].hook(hang("ProposeBatch"), nil)
+		began := time.Now()
+		_, err := w.chooseWithin(100*time.Millisecond, ask(1, 1))
+		took := time.Since(began)
+		if !errors.Is(err, &fault.Error{Kind: fault.CellUnavailable}) || !strings.Contains(err.Error(), "within 50ms") || took != 50*time.Millisecond {
+			t.Errorf("after %v: %v; want CELL_UNAVAILABLE after 50ms", took, err)
 		}
 	})
 }
