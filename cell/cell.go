@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -123,11 +124,11 @@ func (c *Cell) serve(ctx context.Context) error {
 	start := time.Now()
 	cursor, _, err := c.follower.load(ctx)
 	if err != nil {
-		return fmt.Errorf("load the shard: %w", err)
+		return c.unloaded(ctx, fmt.Errorf("load the shard: %w", err))
 	}
 	lane, err := c.store.OpenLane(ctx, c.cfg.Replica)
 	if err != nil {
-		return fmt.Errorf("open a lane: %w", err)
+		return c.unloaded(ctx, fmt.Errorf("open a lane: %w", err))
 	}
 	c.follower.start(lane.ID(), cursor)
 	c.versions.born(lane.ID())
@@ -149,6 +150,16 @@ func (c *Cell) serve(ctx context.Context) error {
 	close(c.ready)
 	c.log.Info("cell is ready", "hosts", c.versions.current.Load().Len(), "lane", lane.ID().Life, "took", time.Since(start))
 	return g.Wait()
+}
+
+// unloaded gives the error of a start that did not come to its end: none when it was
+// asked to stop, unless the store is broken.
+func (c *Cell) unloaded(ctx context.Context, err error) error {
+	if ctx.Err() == nil || errors.Is(err, shard.ErrBroken) {
+		return err
+	}
+	c.log.Info("cell was stopped while it loaded its shard: it served nobody")
+	return nil
 }
 
 // sweep lets go of versions that nobody may ask for any more while nothing new

@@ -1,9 +1,12 @@
 package cell
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,5 +119,70 @@ func TestABrokenStoreEndsTheReplica(t *testing.T) {
 	}
 	if err := <-ran; !errors.Is(err, shard.ErrBroken) {
 		t.Errorf("Run gave %v", err)
+	}
+}
+
+// waitingStore waits at one point of the start until its caller gives up, as a
+// database does that reads many rows.
+type waitingStore struct {
+	*testStore
+	at      string
+	waiting chan struct{}
+	fails   error
+}
+
+func (s waitingStore) wait(ctx context.Context, at string) error {
+	if s.at != at {
+		return nil
+	}
+	close(s.waiting)
+	<-ctx.Done()
+	return s.fails
+}
+
+func (s waitingStore) Load(ctx context.Context, visit func(shard.Change) error) (shard.Cursor, error) {
+	if err := s.wait(ctx, "load"); err != nil {
+		return nil, err
+	}
+	return s.testStore.Load(ctx, visit)
+}
+
+func (s waitingStore) OpenLane(ctx context.Context, replica string) (shard.Lane, error) {
+	if err := s.wait(ctx, "lane"); err != nil {
+		return nil, err
+	}
+	return s.testStore.OpenLane(ctx, replica)
+}
+
+// To be stopped while the shard is loaded is no failure, whatever the store says of
+// being interrupted; a store that is broken is one.
+func TestStoppedWhileItLoads(t *testing.T) {
+	for _, tt := range []struct {
+		at    string
+		fails error
+		want  error
+	}{
+		{"load", context.Canceled, nil},
+		{"load", fault.New(fault.CellUnavailable, "the database broke off a load"), nil},
+		{"lane", context.Canceled, nil},
+		{"load", shard.ErrBroken, shard.ErrBroken},
+	} {
+		var log bytes.Buffer
+		store := waitingStore{testStore: newStore(t), at: tt.at, waiting: make(chan struct{}), fails: tt.fails}
+		c, err := New(Config{Name: "a", UUID: cellUUID, Replica: "r"}, Deps{Store: store, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- c.Run(ctx) }()
+		<-store.waiting
+		stop()
+		if err := <-ran; !errors.Is(err, tt.want) || tt.want == nil && err != nil {
+			t.Errorf("%s, %v: Run gave %v, want %v", tt.at, tt.fails, err, tt.want)
+		}
+		if said := strings.Contains(log.String(), `level=INFO msg="cell was stopped while it loaded its shard`); said != (tt.want == nil) || strings.Contains(log.String(), "ready") {
+			t.Errorf("%s, %v: the log is %q", tt.at, tt.fails, log.String())
+		}
 	}
 }
