@@ -6,6 +6,7 @@ import (
 
 	"cellgate/internal/telemetry"
 	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
 )
 
 // tell counts what a selection found, when it ends, and marks the request's span.
@@ -14,6 +15,12 @@ func (s *selecting) tell(ctx context.Context, resp *cellgatev1.SelectDestination
 	for _, r := range s.reports {
 		for _, reject := range r.GetRejects() {
 			s.g.tel.Rejected(reject.GetFilter(), int(reject.GetHosts()))
+			if reject.GetDetail() == schedule.Unreadable {
+				s.g.tel.Unreadable(reject.GetFilter(), int(reject.GetHosts()))
+			}
+		}
+		for _, w := range r.GetWarnings() {
+			s.g.tel.Unreadable(schedule.ReaderOf(w.GetKey()), int(w.GetHosts()))
 		}
 	}
 	span := telemetry.Current(ctx)

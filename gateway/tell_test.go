@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
+	"cellgate/schedule"
 )
 
 // metric sums the series of a metric whose labels have all the given values.
@@ -107,4 +108,22 @@ func TestMetricsOfDoubtAndOfACellThatIsGone(t *testing.T) {
 			t.Error("no call to cell2 has failed")
 		}
 	})
+}
+
+// What hosts and their aggregates say and nobody can read is counted by who wanted to.
+func TestMetricOfUnreadableHosts(t *testing.T) {
+	odd, broken := testHost(1, 8), testHost(2, 8)
+	odd.Aggregates = append(odd.Aggregates, schedule.Aggregate{
+		UUID: "odd", Metadata: map[string]string{"ram_weight_multiplier": "much", "max_io_ops_per_host": "few"},
+	})
+	broken.Facts = schedule.ParseFacts(schedule.FactTexts{Stats: "{"})
+	w := start(t, []*fakeCell{newFakeCell(1, odd, broken)}, func(c *Config) {
+		c.Filters = append(schedule.DefaultFilters(), schedule.AggregateIoOpsFilter)
+	})
+	w.choose(ask(1, 1))
+	const name = "cellgate_gateway_unreadable_hosts_total"
+	w.counts(1, name, schedule.RAMWeigher)
+	w.counts(1, name, schedule.AggregateIoOpsFilter)
+	w.counts(1, name, schedule.HostFilter)
+	w.counts(0, name, "other")
 }

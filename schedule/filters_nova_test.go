@@ -3,6 +3,7 @@ package schedule
 import (
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -226,5 +227,30 @@ func TestPythonText(t *testing.T) {
 		if got := v.String(); got != want {
 			t.Errorf("%s is %s, want %s", in, got, want)
 		}
+	}
+}
+
+// Every key that a warning can have is some filter's or weigher's.
+func TestReaderOf(t *testing.T) {
+	for _, w := range Weighers() {
+		if ReaderOf(w) != w || ReaderOf(MultiplierOption(w)) != w {
+			t.Errorf("%s and %s are read by %q and %q", w, MultiplierOption(w), ReaderOf(w), ReaderOf(MultiplierOption(w)))
+		}
+	}
+	set := []Aggregate{{UUID: "a", Metadata: map[string]string{}}}
+	for key, filter := range limitReaders {
+		set[0].Metadata[key] = "some"
+		if !slices.Contains(Filters(), filter) || ReaderOf(key) != filter {
+			t.Errorf("%s is read by %q, want %s", key, ReaderOf(key), filter)
+		}
+	}
+	e := NewTable().Edit()
+	e.PutHost(Host{UUID: fleetHost(1), Aggregates: set, View: View{VCPUsTotal: 8, TotalRAMMB: 8, TotalDiskGB: 8, CPURatio: 1, RAMRatio: 1, DiskRatio: 1, FreeRAMMB: 8, FreeDiskMB: 8}})
+	p := propose(t, e.Table(), &Query{Request: &Request{}, Rules: &Rules{Filters: Filters()}, Limit: 1})
+	if len(p.Warnings) != len(limitReaders) {
+		t.Errorf("warnings %+v, want one of each key of %v", p.Warnings, limitReaders)
+	}
+	if ReaderOf("color") != "" {
+		t.Error("a key that nobody reads has a reader")
 	}
 }

@@ -46,3 +46,29 @@ func (s *scan) warnings() []Warning {
 	slices.SortFunc(list, func(a, b Warning) int { return strings.Compare(a.Key, b.Key) })
 	return list
 }
+
+// limitReaders are the filters that read a number of aggregates' metadata, by its key.
+var limitReaders = map[string]string{
+	maxIOOps:                AggregateIoOpsFilter,
+	maxInstances:            AggregateNumInstancesFilter,
+	"cpu_allocation_ratio":  AggregateCoreFilter,
+	"ram_allocation_ratio":  AggregateRAMFilter,
+	"disk_allocation_ratio": AggregateDiskFilter,
+}
+
+// ReaderOf names the filter or weigher that a warning with this key is of; "" for a
+// key that none has.
+func ReaderOf(key string) string {
+	if _, ok := weighers[key]; ok {
+		return key
+	}
+	if filter, ok := limitReaders[key]; ok {
+		return filter
+	}
+	for name, k := range weighers {
+		if k.override == key {
+			return name
+		}
+	}
+	return ""
+}

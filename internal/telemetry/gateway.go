@@ -16,6 +16,8 @@ type Gateway struct {
 	stages  map[Stage]prometheus.Observer
 	rounds  map[bool]prometheus.Observer
 	rejects lazily
+	// unreadable by the filter's or weigher's name.
+	unreadable lazily
 
 	inexact map[Inexact]prometheus.Counter
 
@@ -52,6 +54,7 @@ func (p *Process) Gateway() *Gateway {
 	for _, r := range InexactReasons() {
 		g.inexact[r] = p.counter(gatewayInexact, string(r))
 	}
+	g.unreadable.of = func(by string) prometheus.Counter { return p.counter(gatewayUnreadable, by) }
 	for _, s := range Stages() {
 		g.stages[s] = p.histogram(gatewayStageSeconds, string(s))
 	}
@@ -132,6 +135,13 @@ func (g *Gateway) Merged(instances, rounds int) {
 func (g *Gateway) Rejected(filter string, hosts int) {
 	if g != nil && hosts > 0 {
 		g.rejects.at(inList(labelFilter, filter)).Add(float64(hosts))
+	}
+}
+
+// Unreadable counts hosts with data that a filter or weigher could not read.
+func (g *Gateway) Unreadable(by string, hosts int) {
+	if g != nil && hosts > 0 {
+		g.unreadable.at(inList(labelReader, by)).Add(float64(hosts))
 	}
 }
 

@@ -162,6 +162,7 @@ var (
 	labelOutcome  = Label{Name: "outcome", Values: outcomes()}
 	labelStage    = Label{Name: "stage", Values: texts(Stages())}
 	labelFilter   = Label{Name: "filter", Values: append(schedule.Filters(), other)}
+	labelReader   = Label{Name: "by", Values: append(append(schedule.Filters(), schedule.Weighers()...), other)}
 	labelSize     = Label{Name: "instances", Values: []string{"one", "several"}}
 	labelSearch   = Label{Name: "search", Values: []string{"searched", "skipped", "unavailable", "hurried", other}}
 	labelBreaker  = Label{Name: "to", Values: []string{"closed", "half-open", "open", other}}
@@ -240,6 +241,10 @@ var (
 	gatewayRejects = Metric{
 		Name: "cellgate_gateway_rejected_hosts_total", Kind: Counter, Of: inGateway, Labels: []Label{labelFilter},
 		Help: "Hosts rejected, by the first filter that rejected them.",
+	}
+	gatewayUnreadable = Metric{
+		Name: "cellgate_gateway_unreadable_hosts_total", Kind: Counter, Of: inGateway, Labels: []Label{labelReader},
+		Help: "Hosts whose data, or whose aggregates' metadata, a filter or weigher could not read, by its name, in each selection. Such a filter leaves the host out, or goes by its option instead of the metadata; a weigher weighs it without.",
 	}
 	gatewayRacesLost = Metric{
 		Name: "cellgate_gateway_races_lost_total", Kind: Counter, Of: inGateway,
@@ -405,7 +410,7 @@ var (
 func Metrics() []Metric {
 	return []Metric{
 		gatewayRequests, gatewayRequestSeconds, gatewayStageSeconds, gatewayMergeRounds, gatewayInFlight, gatewayShed,
-		gatewayPlaced, gatewayInexact, gatewayPartial, gatewaySearches, gatewayRejects, gatewayRacesLost, gatewayClaims, gatewaySpread, gatewayRestarts,
+		gatewayPlaced, gatewayInexact, gatewayPartial, gatewaySearches, gatewayRejects, gatewayUnreadable, gatewayRacesLost, gatewayClaims, gatewaySpread, gatewayRestarts,
 		gatewayDoubts, gatewayBatchQueries, gatewayBatchWait, gatewayCallSeconds, gatewayCallErrors, gatewaySummaryAge,
 		gatewayBreaker, gatewayBreakerMoves, gatewayDecisions,
 		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellTransactions, cellTransactionSeconds,

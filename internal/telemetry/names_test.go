@@ -55,6 +55,8 @@ func useAll(p *Process) {
 	g.Merged(3, 5)
 	g.Rejected("ResourceFilter", 3)
 	g.Rejected("Made/up filter", 3)
+	g.Unreadable("RAMWeigher", 1)
+	g.Unreadable("made up", 1)
 	g.RaceLost()
 	g.Raced(1, 1)
 	g.Spread()
