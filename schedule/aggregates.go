@@ -15,10 +15,20 @@ type aggregateSet struct {
 	// them split at commas, without space around, sorted.
 	raw   map[string][]string
 	words map[string][]string
+	// numbers are those of the keys that are to have some: see least.
+	numbers map[string]number64
+	// own are the multipliers that it overrides.
+	own *overrides
 	// tenants may use one of the aggregates: see TenantsOf.
 	tenants []string
 	// needs are the traits that the aggregates' metadata requires.
 	needs []string
+}
+
+// number64 is the least of a key's values; not ok when any is no number.
+type number64 struct {
+	least float64
+	ok    bool
 }
 
 // aggregateKey interns a host's set of aggregates by their content.
@@ -49,7 +59,7 @@ func aggregateKey(in []Aggregate) name {
 }
 
 func newAggregateSet(id int, in []Aggregate) *aggregateSet {
-	a := &aggregateSet{id: id, raw: map[string][]string{}, words: map[string][]string{}}
+	a := &aggregateSet{id: id, raw: map[string][]string{}, words: map[string][]string{}, numbers: map[string]number64{}}
 	for i := range in {
 		a.tenants = append(a.tenants, TenantsOf(&in[i])...)
 		for k, v := range in[i].Metadata {
@@ -69,8 +79,20 @@ func newAggregateSet(id int, in []Aggregate) *aggregateSet {
 		slices.Sort(w)
 		a.words[k] = slices.Compact(w)
 	}
+	for k, values := range a.raw {
+		if strings.HasSuffix(k, multiplierKey) || strings.HasSuffix(k, ratioKey) {
+			least, ok := leastOf(values)
+			a.numbers[k] = number64{least, ok}
+		}
+	}
 	return a
 }
+
+// The ends of keys of metadata that are to have numbers.
+const (
+	multiplierKey = "_weight_multiplier"
+	ratioKey      = "_allocation_ratio"
+)
 
 // tenantKey begins the keys of metadata that name tenants.
 const tenantKey = "filter_tenant_id"
@@ -93,17 +115,26 @@ func TenantsOf(a *Aggregate) []string {
 // least is the least of the values of a key that are to be numbers, or otherwise
 // when there is none. It reports false, and gives otherwise, when any of them is
 // no number: Nova then goes by its option (nova/scheduler/filters/utils.py,
-// validate_num_values). A multiplier that is not finite counts as no number here.
+// validate_num_values).
 func (a *aggregateSet) least(key string, otherwise float64) (float64, bool) {
-	values := a.raw[key]
-	if len(values) == 0 {
+	switch n, there := a.numbers[key]; {
+	case !there:
 		return otherwise, true
+	case !n.ok:
+		return otherwise, false
+	default:
+		return n.least, true
 	}
-	least := math.Inf(1)
+}
+
+// leastOf is the least of values; false when any is no number. One that is not finite
+// counts as none here.
+func leastOf(values []string) (least float64, ok bool) {
+	least = math.Inf(1)
 	for _, v := range values {
 		f, ok := parseFloat(v)
 		if !ok || math.IsNaN(f) || math.Abs(f) > maxMultiplier {
-			return otherwise, false
+			return 0, false
 		}
 		least = min(least, f)
 	}

@@ -16,6 +16,8 @@ type catalog struct {
 	// platforms and sets of aggregates, by their content.
 	platforms pmap[name, *platform]
 	sets      pmap[name, *aggregateSet]
+	// overrides of multipliers that sets have, by their content.
+	overrides pmap[name, *overrides]
 }
 
 // series numbers names 0, 1, 2 … in the order they were met.
@@ -57,6 +59,7 @@ func (c *catalog) set(in []Aggregate, owner uint64) *aggregateSet {
 		return a
 	}
 	a := newAggregateSet(c.sets.n, in)
+	a.own = c.overridesOf(a, owner)
 	c.sets = c.sets.set(key, a, owner)
 	for k := range a.raw {
 		c.metadata.intern(k, owner)

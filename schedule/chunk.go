@@ -23,6 +23,7 @@ type chunk struct {
 	labels    *labels
 	platforms *parts[platform]
 	sets      *parts[aggregateSet]
+	overrides *parts[overrides]
 	// classes by the catalog's id: what fits. It may be shorter than the
 	// catalog; nil: no host here has the class.
 	classes []*limits

@@ -25,7 +25,7 @@ type scan struct {
 	// members of the request's group, by slot.
 	members []memberCount
 	// varied: hosts may have multipliers of their own, those of the weighers
-	// overridden; ofSet has the class of each set of aggregates met, plus 1.
+	// overridden; ofSet has the class of each set of overrides met, plus 1.
 	varied     bool
 	overridden []int
 	ofSet      []int

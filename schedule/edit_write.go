@@ -110,6 +110,7 @@ func (e *Edit) share(r *row, c *chunk, bit uint64) {
 	c.platforms = c.platforms.put(r.platform, bit, c.owner)
 	r.set = names.set(r.host.Aggregates, owner)
 	c.sets = c.sets.put(r.set, bit, c.owner)
+	c.overrides = c.overrides.put(r.set.own, bit, c.owner)
 	if f := r.host.Facts; f != nil {
 		for _, key := range f.stats.keys {
 			names.stats.intern(key, owner)
@@ -129,6 +130,7 @@ func (e *Edit) clear(at number) {
 	c.unfilled &^= bit
 	c.platforms = c.platforms.put(nil, bit, c.owner)
 	c.sets = c.sets.put(nil, bit, c.owner)
+	c.overrides = c.overrides.put(nil, bit, c.owner)
 	c.ownLabels().clear(bit)
 	c.setRow(i, nil)
 	c.setHash(i, 0)

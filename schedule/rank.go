@@ -63,7 +63,7 @@ func (s *scan) rank(at int, c *chunk, m uint64) {
 		s.rankClass(at, c, m, 0)
 		return
 	}
-	all := c.sets.all()
+	all := c.overrides.all()
 	for i := range all {
 		part := all[i].mask & m
 		if part == 0 {

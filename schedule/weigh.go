@@ -164,9 +164,30 @@ func (s *scan) classesOf(c *chunk, m uint64) {
 	if !s.varied {
 		return
 	}
+	for i := range c.overrides.all() {
+		p := &c.overrides.v[i]
+		if p.mask&m == 0 {
+			continue
+		}
+		s.classes[s.classOf(p.of)].passed = true
+		if p.of.bad {
+			s.warnOverrides(c, p.mask&m)
+		}
+	}
+}
+
+// warnOverrides notes the multipliers of hosts that are no numbers.
+func (s *scan) warnOverrides(c *chunk, m uint64) {
 	for i := range c.sets.all() {
-		if p := &c.sets.v[i]; p.mask&m != 0 {
-			s.classes[s.classOf(p.of)].passed = true
+		p := &c.sets.v[i]
+		if p.mask&m == 0 {
+			continue
+		}
+		for _, at := range s.overridden {
+			key := s.weighers[at].override
+			if o := p.of.own.of(key); o != nil && !o.ok {
+				s.warn(key, p.of)
+			}
 		}
 	}
 }

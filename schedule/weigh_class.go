@@ -33,12 +33,13 @@ func (s *scan) setClasses() {
 	}
 	s.classes = append(s.classes, rules)
 	if s.varied = len(s.overridden) > 0; s.varied {
-		s.ofSet = make([]int, s.t.names.sets.n)
+		s.ofSet = make([]int, s.t.names.overrides.n)
 	}
 }
 
-// classOf gives the class of the hosts in a set of aggregates.
-func (s *scan) classOf(set *aggregateSet) int {
+// classOf gives the class of the hosts with some overrides. A value that is no number
+// overrides nothing.
+func (s *scan) classOf(set *overrides) int {
 	if !s.varied {
 		return 0
 	}
@@ -47,12 +48,9 @@ func (s *scan) classOf(set *aggregateSet) int {
 	}
 	s.scratch = append(s.scratch[:0], s.classes[0].multipliers...)
 	for _, i := range s.overridden {
-		w := &s.weighers[i]
-		m, ok := set.least(w.override, w.multiplier)
-		if !ok {
-			s.warn(w.override, set)
+		if o := set.of(s.weighers[i].override); o != nil && o.ok {
+			s.scratch[i] = o.least
 		}
-		s.scratch[i] = m
 	}
 	k := slices.IndexFunc(s.classes, func(c class) bool { return slices.Equal(c.multipliers, s.scratch) })
 	if k < 0 {

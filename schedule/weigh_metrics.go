@@ -54,7 +54,7 @@ func (s *scan) countsFor(w *weigher, ratio float64, c *chunk, m uint64) (counts 
 		}
 		return 0
 	}
-	for _, p := range c.sets.all() {
+	for _, p := range c.overrides.all() {
 		if p.mask&m != 0 && ratio*s.classes[s.classOf(p.of)].multipliers[w.index] != 0 {
 			counts |= p.mask & m
 		}
@@ -65,7 +65,7 @@ func (s *scan) countsFor(w *weigher, ratio float64, c *chunk, m uint64) (counts 
 // multiplierOf is a weigher's multiplier for a host.
 func (s *scan) multiplierOf(w *weigher, r *row) float64 {
 	if s.varied {
-		return s.classes[s.classOf(r.set)].multipliers[w.index]
+		return s.classes[s.classOf(r.set.own)].multipliers[w.index]
 	}
 	return w.multiplier
 }
