@@ -96,11 +96,14 @@ func BenchmarkProposeNova(b *testing.B) {
 }
 
 // BenchmarkProposeMultipliers is Propose where aggregates override multipliers:
-// each rack in one of so many ways.
+// each rack in one of so many ways, or in none.
 func BenchmarkProposeMultipliers(b *testing.B) {
-	for _, ways := range []int{1, 4, 40} {
+	for _, ways := range []int{0, 1, 4, 40} {
 		hosts := richHosts(10_000)
 		for i := range hosts {
+			if ways == 0 {
+				break
+			}
 			hosts[i].Aggregates = append(hosts[i].Aggregates, Aggregate{
 				UUID: fmt.Sprintf("own-%d", i/40%ways), Metadata: map[string]string{"ram_weight_multiplier": fmt.Sprint(2 + i/40%ways)},
 			})
