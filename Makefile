@@ -97,6 +97,12 @@ shard-doc: needs ## Write the tables and plans of docs/shard.md, from a real Pos
 bench: $(TOOLS)/.stamp ## Run the benchmarks (6 times each) and print their medians.
 	./bench.sh
 
+.PHONY: bench-select
+bench-select: needs ## Measure how long hosts for a request take to find in the host table, by the SQL filter and by reading all rows, at 100 to 100,000 hosts, and print the table (10 minutes). SELECT_HOSTS=10000 stops there.
+	@mkdir -p .cellgate
+	@CELLGATE_SELECT_TABLE=$(CURDIR)/.cellgate/select.md CELLGATE_SELECT_HOSTS=$(SELECT_HOSTS) go test -count=1 -timeout 1h -run TestSelectTable ./cell >.cellgate/select.log || { cat .cellgate/select.log; exit 1; }
+	@cat .cellgate/select.md
+
 .PHONY: load
 load: build $(TOOLS)/.k6 proto/third_party/buf/validate/validate.proto ## Load a system of its own through REST and gRPC with k6 (40 s); fails when a threshold does. SCENARIO=smoke|steady|all, RATE=, STEADY=.
 	loadtest/run.sh $(BIN)/cellgate $(TOOLS)/k6

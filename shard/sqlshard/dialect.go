@@ -94,6 +94,21 @@ func (s server) patient() string {
 	return "SET LOCAL idle_in_transaction_session_timeout = 0"
 }
 
+// filters readies a transaction to look for hosts; "" for nothing to say. What
+// session says is right for a filter that goes from host to host. One that reads whole
+// tables must be let, and must be kept from going on host by host: its conditions
+// depend on each other, so PostgreSQL takes far too few hosts for left after each.
+func (s server) filters(whole bool) string {
+	if s == cockroach {
+		return ""
+	}
+	set := "SET LOCAL plan_cache_mode = force_custom_plan"
+	if whole {
+		set += "; SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on; SET LOCAL enable_nestloop = off; SET LOCAL work_mem = '64MB'"
+	}
+	return set
+}
+
 // ddlInTransaction: CockroachDB's schema changes run as jobs after the commit, and
 // can fail there.
 func (s server) ddlInTransaction() bool { return s == postgres }

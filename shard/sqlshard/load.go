@@ -13,10 +13,13 @@ import (
 const loadPage = 500
 
 const (
-	pageHosts      = `SELECT host_uuid FROM hosts WHERE host_uuid > $1::text ORDER BY host_uuid LIMIT $2::int8`
-	pageHostUsages = `SELECT host_uuid, generation, pending, confirmed, used FROM host_usages
+	pageHosts    = `SELECT host_uuid FROM hosts WHERE host_uuid > $1::text ORDER BY host_uuid LIMIT $2::int8`
+	usageColumns = `host_uuid, generation, pending, confirmed, used`
+
+	pageHostUsages = `SELECT ` + usageColumns + ` FROM host_usages
 WHERE host_uuid > $1::text ORDER BY host_uuid LIMIT $2::int8`
-	pageClaims = `SELECT ` + claimColumns + ` FROM claims c
+	usagesOfHosts = `SELECT ` + usageColumns + ` FROM host_usages WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid`
+	pageClaims    = `SELECT ` + claimColumns + ` FROM claims c
 WHERE c.claim_key > $1::text` + isLive + ` ORDER BY c.claim_key LIMIT $2::int8`
 	allPins = `SELECT group_uuid, service_host, holders FROM pins ORDER BY group_uuid`
 )
@@ -99,20 +102,8 @@ func (l *loading) hosts(ctx context.Context) error {
 func (l *loading) usages(ctx context.Context) error {
 	after := ""
 	for {
-		rows, err := l.conn.Query(ctx, pageHostUsages, after, loadPage)
-		if err != nil {
-			return err
-		}
-		var page []*shard.Usage
-		var u shard.Usage
-		var text string
-		if _, err := pgx.ForEachRow(rows, []any{&u.HostUUID, &u.Generation, &u.Pending, &u.Confirmed, &text}, func() error {
-			one := u
-			var err error
-			one.Used, err = textUsed(text)
-			page = append(page, &one)
-			return err
-		}); err != nil || len(page) == 0 {
+		page, err := usagesOf(ctx, l.conn, pageHostUsages, after, loadPage)
+		if err != nil || len(page) == 0 {
 			return err
 		}
 		for _, u := range page {
@@ -125,6 +116,25 @@ func (l *loading) usages(ctx context.Context) error {
 		}
 		after = page[len(page)-1].HostUUID
 	}
+}
+
+// usagesOf reads usages; Generation 0 is one of a host that never had a claim.
+func usagesOf(ctx context.Context, c *pgx.Conn, sql string, args ...any) ([]*shard.Usage, error) {
+	rows, err := c.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	var list []*shard.Usage
+	var u shard.Usage
+	var text string
+	_, err = pgx.ForEachRow(rows, []any{&u.HostUUID, &u.Generation, &u.Pending, &u.Confirmed, &text}, func() error {
+		one := u
+		var err error
+		one.Used, err = textUsed(text)
+		list = append(list, &one)
+		return err
+	})
+	return list, err
 }
 
 func (l *loading) claims(ctx context.Context) error {

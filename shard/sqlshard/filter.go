@@ -1,0 +1,133 @@
+package sqlshard
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"cellgate/shard"
+)
+
+var _ shard.HostFilter = (*Store)(nil)
+
+const countHosts = `SELECT count(*) FROM hosts`
+
+// FilterHosts asks the database. A query for all hosts reads the tables whole, once
+// each; one with a limit goes from host to host and ends when it has enough.
+func (s *Store) FilterHosts(ctx context.Context, q shard.HostQuery) (shard.HostMatches, error) {
+	var m shard.HostMatches
+	err := s.snapshot(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		m = shard.HostMatches{} // of a try that failed
+		if err := c.QueryRow(ctx, countHosts).Scan(&m.Hosts); err != nil {
+			return err
+		}
+		if prepare := s.server.filters(q.Limit <= 0); prepare != "" {
+			if _, err := c.Exec(ctx, prepare, pgx.QueryExecModeSimpleProtocol); err != nil {
+				return err
+			}
+		}
+		for _, f := range filtersOf(&q) {
+			more, err := s.filter(ctx, c, f, q.Limit, &m)
+			if err != nil {
+				return err
+			}
+			if m.More = m.More || more; m.More {
+				break
+			}
+		}
+		if !q.Rows {
+			return nil
+		}
+		var err error
+		m.Rows, err = s.rowsOf(ctx, c, m.UUIDs)
+		return err
+	})
+	if err != nil {
+		return shard.HostMatches{}, err
+	}
+	return m, nil
+}
+
+// filtersOf are the statements of a query: from where it begins to the end, and from
+// the beginning to there. None when no host can be what is asked for.
+func filtersOf(q *shard.HostQuery) []*hostFilter {
+	switch {
+	case nothingHas(q):
+		return nil
+	case q.Limit > 0 && q.From != "":
+		return []*hostFilter{filterFrom(q, " >= "), filterFrom(q, " < ")}
+	}
+	return []*hostFilter{filterFrom(q, "")}
+}
+
+func filterFrom(q *shard.HostQuery, side string) *hostFilter {
+	f := filterOf(q)
+	if side != "" {
+		f.where("h.host_uuid" + side + f.text(q.From))
+	}
+	return f
+}
+
+// filter runs one statement and adds what it finds, up to a limit. It reports whether
+// there is more.
+func (s *Store) filter(ctx context.Context, c *pgx.Conn, f *hostFilter, limit int, m *shard.HostMatches) (more bool, err error) {
+	sql := f.sql()
+	if limit > 0 {
+		sql += ` LIMIT ` + f.number(int64(limit-len(m.UUIDs)+1))
+	}
+	found, err := texts(ctx, c, sql, f.args...)
+	if err != nil {
+		return false, err
+	}
+	m.UUIDs = append(m.UUIDs, found...)
+	if limit > 0 && len(m.UUIDs) > limit {
+		m.UUIDs, more = m.UUIDs[:limit], true
+	}
+	return more, nil
+}
+
+// rowsOf reads all there is of hosts.
+func (s *Store) rowsOf(ctx context.Context, c *pgx.Conn, uuids []string) ([]shard.Change, error) {
+	if len(uuids) == 0 {
+		return nil, nil
+	}
+	hosts, err := s.loadHosts(ctx, c, uuids)
+	if err != nil {
+		return nil, err
+	}
+	var rows []shard.Change
+	for _, h := range hosts {
+		rows = append(rows, shard.Change{Host: h})
+	}
+	usages, err := usagesOf(ctx, c, usagesOfHosts, uuids)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range usages {
+		if u.Generation > 0 {
+			rows = append(rows, shard.Change{Usage: u})
+		}
+	}
+	claims, err := claimsOf(ctx, c, readClaimsOfHosts, uuids)
+	for _, c := range claims {
+		rows = append(rows, shard.Change{Claim: c})
+	}
+	return rows, err
+}
+
+// nothingHas reports whether a query asks for a name that no row can have.
+func nothingHas(q *shard.HostQuery) bool {
+	for _, list := range [][]string{q.Required, {q.ServiceHost, q.NodeName}} {
+		for _, name := range list {
+			if !keepable(name) {
+				return true
+			}
+		}
+	}
+	for _, a := range q.Resources {
+		if !keepable(a.ResourceClass) {
+			return true
+		}
+	}
+	return q.Zone != "" && !keepable(q.Zone) && !q.Unzoned
+}

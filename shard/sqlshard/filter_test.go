@@ -1,0 +1,105 @@
+package sqlshard
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"cellgate/shard"
+	"cellgate/shard/shardtest"
+)
+
+// What a database answers of a request's rules is tested against the host table, in
+// package cell (TestI6_…); here is the rest of the contract.
+
+// filterStand has hosts 1 to 20 of 10 VCPU; those with even numbers are full.
+func filterStand(t *testing.T) *stand {
+	s := newStand(t, testOptions(newDatabase(t)))
+	var ops []shard.Op
+	for n := 1; n <= 20; n++ {
+		p := shardtest.NewHost(n, 10)
+		p.Host.StateVersion = 2 // a stand has a host 1
+		ops = append(ops, shard.Op{PutHost: p})
+		amount := int64(1)
+		if n%2 == 0 {
+			amount = 10
+		}
+		ops = append(ops, shard.Op{Claim: shardtest.NewClaim(n, n, amount)})
+	}
+	if err := s.apply(ops...); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func hostsOf(numbers ...int) []string {
+	var list []string
+	for _, n := range numbers {
+		list = append(list, shardtest.HostID(n))
+	}
+	return list
+}
+
+func TestFilteredHostsBeginWhereTheQuerySays(t *testing.T) {
+	s := filterStand(t)
+	room := []shard.AmountOf{{ResourceClass: shardtest.Class, Amount: 2}}
+	for name, c := range map[string]struct {
+		q    shard.HostQuery
+		want []string
+		more bool
+	}{
+		"all":                   {shard.HostQuery{}, hostsOf(1, 3, 5, 7, 9, 11, 13, 15, 17, 19), false},
+		"the first ones":        {shard.HostQuery{Limit: 3}, hostsOf(1, 3, 5), true},
+		"from one on":           {shard.HostQuery{Limit: 3, From: shardtest.HostID(8)}, hostsOf(9, 11, 13), true},
+		"from one on and again": {shard.HostQuery{Limit: 4, From: shardtest.HostID(16)}, hostsOf(17, 19, 1, 3), true},
+		"as many as there are":  {shard.HostQuery{Limit: 10, From: shardtest.HostID(16)}, hostsOf(17, 19, 1, 3, 5, 7, 9, 11, 13, 15), false},
+		"of more than there are": {
+			shard.HostQuery{Limit: 99, From: shardtest.HostID(99)}, hostsOf(1, 3, 5, 7, 9, 11, 13, 15, 17, 19), false,
+		},
+		"just one":         {shard.HostQuery{Limit: 9, ServiceHost: shardtest.ServiceHost(7)}, hostsOf(7), false},
+		"none of the node": {shard.HostQuery{ServiceHost: shardtest.ServiceHost(7), NodeName: "x"}, nil, false},
+	} {
+		c.q.Resources = room
+		m, err := s.FilterHosts(t.Context(), c.q)
+		if err != nil || !slices.Equal(m.UUIDs, c.want) || m.More != c.more || m.Hosts != 20 || m.Rows != nil {
+			t.Errorf("%s: %+v, %v; want %v, more %v", name, m, err, c.want, c.more)
+		}
+	}
+}
+
+// The rows of hosts that were found are those that Load gives.
+func TestFilteredHostsComeWithTheirRows(t *testing.T) {
+	s := filterStand(t)
+	all, _, err := shardtest.LoadRows(t.Context(), s.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range []int{0, 4} {
+		m, err := s.FilterHosts(t.Context(), shard.HostQuery{
+			Resources: []shard.AmountOf{{ResourceClass: shardtest.Class, Amount: 2}}, Limit: limit, Rows: true,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := shardtest.NewRows()
+		for _, r := range m.Rows {
+			found.Put(r, time.Time{})
+		}
+		want := shardtest.NewRows()
+		for _, uuid := range m.UUIDs {
+			want.Put(shard.Change{Host: all.Hosts[uuid]}, time.Time{})
+			want.Put(shard.Change{Usage: all.Usages[uuid]}, time.Time{})
+		}
+		for _, c := range all.Claims {
+			if slices.Contains(m.UUIDs, c.HostUUID) {
+				want.Put(shard.Change{Claim: c}, time.Time{})
+			}
+		}
+		if len(want.Claims) == 0 || len(want.Claims) != len(m.UUIDs) {
+			t.Errorf("%d hosts have %d claims", len(m.UUIDs), len(want.Claims))
+		}
+		for _, d := range found.Diff(want) {
+			t.Error(d)
+		}
+	}
+}
