@@ -72,15 +72,15 @@ func (s server) beginSnapshot() string {
 // push its transaction aside when it stops sending heartbeats, and the 20.2 line does
 // not have the setting.
 //
-// PostgreSQL plans a prepared statement a few times and keeps the plan: made while a
-// table is small, it would read the whole of it for ever. Every statement here finds
-// its rows by an index, so it is told to; what that does to the costs must not have
-// it compile them.
+// PostgreSQL keeps the plan of a prepared statement: made while a table is small, it
+// would read the whole of it for ever. Every statement here finds its rows by an index,
+// so it is told to; what that does to the costs must not have it compile them. Left
+// alone it would plan statements for short lists each time, as short ones look cheap.
 func (s server) session(o Options) string {
 	set := fmt.Sprintf("SET statement_timeout = %d", o.StatementTimeout.Milliseconds())
 	if s == postgres {
 		set += fmt.Sprintf("; SET idle_in_transaction_session_timeout = %d", o.IdleTimeout.Milliseconds())
-		set += "; SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off"
+		set += "; SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off; SET plan_cache_mode = force_generic_plan"
 	}
 	return set
 }

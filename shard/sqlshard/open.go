@@ -52,6 +52,7 @@ func (s *Store) connect(ctx context.Context, config *pgxpool.Config, demanded *s
 	}
 	config.BeforeConnect = s.opts.withPassword
 	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		registerLists(c.TypeMap())
 		_, err := c.Exec(ctx, s.server.session(s.opts), pgx.QueryExecModeSimpleProtocol)
 		return err
 	}

@@ -49,6 +49,13 @@ c.moves, c.moves_cell, c.transferred_from, c.attempt, c.adopted, c.expires_at, c
 	readTransfers = `SELECT ` + claimColumns + ` FROM transfers t JOIN claims c ON c.claim_key = t.claim_key
 WHERE t.first_consumer = ANY($1::text[])`
 
+	// readStanding is readClaims, readClaimsOfConsumers and readTransfers: what every new
+	// claim asks. One statement costs the server less than three.
+	readStanding = readClaims + `
+UNION ALL SELECT ` + claimColumns + ` FROM claims c WHERE c.consumer_uuid = ANY($2::text[])` + isLive + `
+UNION ALL SELECT ` + claimColumns + ` FROM transfers t JOIN claims c ON c.claim_key = t.claim_key
+WHERE t.first_consumer = ANY($2::text[])`
+
 	readMembers = `SELECT ` + claimColumns + ` FROM group_members m JOIN claims c ON c.claim_key = m.claim_key
 WHERE m.group_uuid = ANY($1::text[])`
 )
@@ -181,9 +188,11 @@ SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::te
 
 // The journal and the lanes.
 const (
-	insertEntry = `INSERT INTO journal (replica, life, seq, written_at, entry) VALUES ($1::text, $2::int8, $3::int8, $4::int8, $5::bytea)`
-
-	putLane = `UPDATE lanes SET last = $3::int8 WHERE replica = $1::text AND life = $2::int8`
+	// insertEntry adds to the journal, with the lane's position: one statement costs the
+	// server less than two.
+	insertEntry = `WITH added AS (
+INSERT INTO journal (replica, life, seq, written_at, entry) VALUES ($1::text, $2::int8, $3::int8, $4::int8, $5::bytea) RETURNING seq)
+UPDATE lanes SET last = $3::int8 WHERE replica = $1::text AND life = $2::int8`
 
 	// touchLane reads a lane's position when a commit of it was not heard of. It
 	// waits for the lost transaction; on CockroachDB, where one may not have locked

@@ -101,9 +101,13 @@ func (l *lane) questions(p *picture, n *names) []question {
 		return err
 	}})
 	claims := func(r pgx.Rows) error { return scanClaims(r, p.add) }
-	ask(n.claims, readClaims, claims)
-	ask(n.consumers, readClaimsOfConsumers, claims)
-	ask(n.consumers, readTransfers, claims)
+	if len(n.claims) > 0 && len(n.consumers) > 0 {
+		all = append(all, question{readStanding, []any{n.claims, n.consumers}, claims})
+	} else {
+		ask(n.claims, readClaims, claims)
+		ask(n.consumers, readClaimsOfConsumers, claims)
+		ask(n.consumers, readTransfers, claims)
+	}
 	ask(n.groups, readMembers, claims)
 	ask(n.hostClaims, readClaimsOfHosts, claims)
 	return all

@@ -66,7 +66,6 @@ func (w *writes) entry(e shard.Entry) error {
 	w.claimRows(claims)
 	w.hostRows(hosts)
 	w.queue(insertEntry, e.Lane.Replica, int64(e.Lane.Life), int64(e.Seq), e.At.UnixNano(), rowcodec.Pack(body))
-	w.queue(putLane, e.Lane.Replica, int64(e.Lane.Life), int64(e.Seq))
 	return nil
 }
 
