@@ -73,6 +73,7 @@ func (a *assembly) addCell(c config.Cell, l net.Listener, tls *security.Server) 
 	}
 	a.own("shard of "+c.Name, store)
 	tel := a.telemetry.Cell(c.Name, c.Replica)
+	watchShard(tel, store)
 	s, err := cell.New(cell.Config{
 		Name: c.Name, UUID: c.UUID, Replica: c.Replica,
 		ServiceDownTime: c.ServiceDownTime, HeartbeatEvery: c.HeartbeatEvery,

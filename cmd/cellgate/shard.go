@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cellgate/internal/config"
+	"cellgate/internal/telemetry"
 	"cellgate/shard"
 	"cellgate/shard/pebbleshard"
 	"cellgate/shard/sqlshard"
@@ -84,4 +85,18 @@ func openShard(c config.Cell, log *slog.Logger) (shard.Store, error) {
 		return nil, shardError(c, err)
 	}
 	return s, nil
+}
+
+// watchShard has metrics of what a shard in a database went through.
+func watchShard(tel *telemetry.Cell, store shard.Store) {
+	s, ok := store.(*sqlshard.Store)
+	if !ok {
+		return
+	}
+	tel.WatchStore(func() telemetry.StoreReading {
+		c := s.Counts()
+		return telemetry.StoreReading{
+			Reruns: c.Races, Relocked: c.Relocked, ConnectionsLost: c.Lost, CommitsUnknown: c.Unknown, CommitsResolved: c.Resolved,
+		}
+	})
 }

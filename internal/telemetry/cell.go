@@ -203,3 +203,21 @@ func (c *Cell) Watch(read func() (r CellReading, ok bool)) {
 		emit(cellJournalAge, r.JournalAge.Seconds(), c.name, c.replica)
 	})
 }
+
+// StoreReading is what is read of a shard in a database when it is asked for.
+type StoreReading struct {
+	Reruns, Relocked, ConnectionsLost, CommitsUnknown, CommitsResolved int64
+}
+
+// WatchStore has the cell's shard read.
+func (c *Cell) WatchStore(read func() StoreReading) {
+	if c == nil {
+		return
+	}
+	c.p.readings.add(func(emit Emit) {
+		r := read()
+		for i, n := range []int64{r.Reruns, r.Relocked, r.ConnectionsLost, r.CommitsUnknown, r.CommitsResolved} {
+			emit(cellStoreEvents, float64(n), c.name, c.replica, labelEvent.Values[i])
+		}
+	})
+}

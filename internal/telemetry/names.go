@@ -22,11 +22,13 @@ type Metric struct {
 // Kind is what a metric is.
 type Kind string
 
-// The kinds of metrics. A Reading is a gauge that is read when it is asked for.
+// The kinds of metrics. A Reading is a gauge, a Tally a counter that is read when it is
+// asked for.
 const (
 	Counter   Kind = "counter"
 	Gauge     Kind = "gauge"
 	Reading   Kind = "gauge, read at scrape"
+	Tally     Kind = "counter, read at scrape"
 	Histogram Kind = "histogram"
 )
 
@@ -171,6 +173,7 @@ var (
 	labelDecision = Label{Name: "end", Values: []string{"written", "dropped"}}
 	labelOp       = Label{Name: "op", Values: texts(Ops())}
 	labelQueue    = Label{Name: "queue", Values: []string{"urgent", "other"}}
+	labelEvent    = Label{Name: "event", Values: []string{"rerun", "relocked", "connection_lost", "commit_unknown", "commit_resolved"}}
 	labelClaim    = Label{Name: "state", Values: []string{"pending", "confirmed"}}
 	labelSpan     = Label{Name: "end", Values: []string{"exported", "queue_full", "export_failed"}}
 	labelVersion  = Label{Name: "version", From: "the build"}
@@ -323,6 +326,10 @@ var (
 		Name: "cellgate_cell_transaction_seconds", Kind: Histogram, Unit: "seconds", Of: inCell, Labels: cellLabels(), Buckets: seconds,
 		Help: "How long a transaction took until it was durable, or failed.",
 	}
+	cellStoreEvents = Metric{
+		Name: "cellgate_cell_store_events_total", Kind: Tally, Of: inCell, Labels: cellLabels(labelEvent),
+		Help: "What a shard in a database went through: transactions run again because another was faster (rerun) or because they had to lock more than their operations name (relocked), connections that broke (connection_lost), commits that were not heard of (commit_unknown) and those of them that were looked up (commit_resolved). Absent with an embedded shard.",
+	}
 	cellTransactionOps = Metric{
 		Name: "cellgate_cell_transaction_ops", Kind: Histogram, Of: inCell, Labels: cellLabels(), Buckets: sizes,
 		Help: "Operations committed in one transaction.",
@@ -414,7 +421,7 @@ func Metrics() []Metric {
 		gatewayDoubts, gatewayBatchQueries, gatewayBatchWait, gatewayCallSeconds, gatewayCallErrors, gatewaySummaryAge,
 		gatewayBreaker, gatewayBreakerMoves, gatewayDecisions,
 		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellTransactions, cellTransactionSeconds,
-		cellTransactionOps, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellClaims,
+		cellTransactionOps, cellStoreEvents, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellClaims,
 		cellLeasesExpired, cellAdopted, cellElsewhere, cellOvercommitted, cellJournalAge, cellPinned, cellStreams, cellStates,
 		agentHosts, agentConnected, agentReports, agentReconnects,
 		buildInfo, traceSpans,

@@ -90,6 +90,7 @@ func useAll(p *Process) {
 	c.HostPut(1, 2, 3)
 	c.Stream()()
 	c.State(nil)
+	c.WatchStore(func() StoreReading { return StoreReading{Reruns: 1} })
 	c.Watch(func() (CellReading, bool) { return CellReading{Hosts: 1}, true })
 	a := p.Agent("cell1")
 	a.Reported("")
@@ -138,7 +139,7 @@ func TestNamesAreWellFormedAndLabelsBounded(t *testing.T) {
 			t.Errorf("%+v: name, help and process must be there, once", m)
 		}
 		seen[m.Name] = true
-		if strings.HasSuffix(m.Name, "_total") != (m.Kind == Counter) || strings.HasSuffix(m.Name, "_seconds") != (m.Unit == "seconds") {
+		if strings.HasSuffix(m.Name, "_total") != (m.Kind == Counter || m.Kind == Tally) || strings.HasSuffix(m.Name, "_seconds") != (m.Unit == "seconds") {
 			t.Errorf("%s: counters end in _total, seconds in _seconds", m.Name)
 		}
 		if (m.Buckets != nil) != (m.Kind == Histogram) || !slices.IsSorted(m.Buckets) {
@@ -288,5 +289,30 @@ func TestOnlyThisPackageKnowsPrometheusAndOpenTelemetry(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestStoreEventsAreCountersOfWhatTheyAreCalled(t *testing.T) {
+	p := newProcess(t, Traces{})
+	p.Cell("cell1", "r1").WatchStore(func() StoreReading {
+		return StoreReading{Reruns: 1, Relocked: 2, ConnectionsLost: 3, CommitsUnknown: 4, CommitsResolved: 5}
+	})
+	all, err := p.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range all {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if f.GetName() == cellStoreEvents.Name && l.GetName() == "event" {
+					got[l.GetValue()] = m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	want := map[string]float64{"rerun": 1, "relocked": 2, "connection_lost": 3, "commit_unknown": 4, "commit_resolved": 5}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -66,7 +66,7 @@ func (p *Process) register(m Metric) {
 		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: m.Buckets}, labels)
 		p.histos[m.Name] = v
 		p.registry.MustRegister(v)
-	case Reading:
+	case Reading, Tally:
 		p.readings.descs[m.Name] = prometheus.NewDesc(m.Name, m.Help, labels, nil)
 	}
 }
@@ -101,10 +101,10 @@ func (p *Process) histogram(m Metric, labels ...string) prometheus.Observer {
 	return p.histos[m.Name].WithLabelValues(labels...)
 }
 
-// Emit gives the value of a Reading; labels in the order of its Labels.
+// Emit gives the value of a Reading or a Tally; labels in the order of its Labels.
 type Emit func(m Metric, value float64, labels ...string)
 
-// readings are gauges that are read when somebody asks.
+// readings are gauges and counters that are read when somebody asks.
 type readings struct {
 	descs map[string]*prometheus.Desc
 	mu    sync.Mutex
@@ -131,7 +131,11 @@ func (r *readings) Collect(to chan<- prometheus.Metric) {
 	r.mu.Unlock()
 	for _, read := range all {
 		read(func(m Metric, value float64, labels ...string) {
-			to <- prometheus.MustNewConstMetric(r.descs[m.Name], prometheus.GaugeValue, value, labels...)
+			kind := prometheus.GaugeValue
+			if m.Kind == Tally {
+				kind = prometheus.CounterValue
+			}
+			to <- prometheus.MustNewConstMetric(r.descs[m.Name], kind, value, labels...)
 		})
 	}
 }
