@@ -26,6 +26,11 @@ const pebbleFormat = pebble.FormatValueSeparation
 // which Pebble allocates ahead and keeps a few of.
 const memTable = 8 << 20
 
+// blockCache holds what was read of tables, in bytes: the indexes and filters in which
+// each new claim is looked for among the tombstones. Pebble has 8 MiB unless told, which
+// what else is read and written pushes them out of.
+const blockCache = 32 << 20
+
 // Open opens the shard in a directory, or makes one there. Its errors are for who
 // starts the process: they name the directory, have every cause in their text and
 // say what to do; no caller of the API sees them, so they have no kind.
@@ -97,6 +102,7 @@ func pebbleOptions(e *ends) *pebble.Options {
 		EventListener:      listener(e),
 		FormatMajorVersion: pebbleFormat,
 		MemTableSize:       memTable,
+		CacheSize:          blockCache,
 	}
 	// Claims are looked for among the tombstones, where they hardly ever are.
 	for i := range opts.Levels {
