@@ -191,3 +191,28 @@ func TestServerErrorEndsRun(t *testing.T) {
 		t.Errorf("Run: %v, want an error named web", err)
 	}
 }
+
+// A process that is asked to stop before its server began to serve has not failed; a
+// server that does not serve while nobody asked has.
+func TestAServerThatNeverBeganEndsWell(t *testing.T) {
+	for _, asked := range []bool{true, false} {
+		ctx, stop := context.WithCancel(t.Context())
+		if asked {
+			stop()
+		}
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := grpc.NewServer()
+		s.Stop()
+		if err := GRPC("server", s, l).Run(ctx); (err == nil) != asked {
+			t.Errorf("asked to stop: %v, gave %v", asked, err)
+		}
+		stop()
+		if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
+			_ = c.Close()
+			t.Error("it still listens")
+		}
+	}
+}

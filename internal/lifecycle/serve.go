@@ -23,7 +23,13 @@ func GRPC(name string, s *grpc.Server, listeners ...net.Listener) Part {
 	return Part{Name: name, Run: func(ctx context.Context) error {
 		g, ctx := errgroup.WithContext(ctx)
 		for _, l := range listeners {
-			g.Go(func() error { return s.Serve(l) })
+			g.Go(func() error {
+				err := s.Serve(l)
+				if errors.Is(err, grpc.ErrServerStopped) && ctx.Err() != nil {
+					return nil // it was stopped before it began
+				}
+				return err
+			})
 		}
 		g.Go(func() error {
 			<-ctx.Done()
