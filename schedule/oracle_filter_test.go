@@ -97,7 +97,10 @@ func (s *naiveState) check(filter string, h *Host, r *Request, rules *Rules, aff
 				return a.Class, false
 			}
 		}
-		if f := r.Fallback; f != nil && !naiveAll(h, r.Resources, r.Required, r.Forbidden) && !naiveAll(h, f.Resources, f.Required, f.Forbidden) {
+		// What both ask has been judged above, and by TraitFilter if that runs.
+		if f := r.Fallback; f != nil &&
+			!naiveAll(h, naiveOwn(r.Resources, f.Resources), naiveOwn(r.Required, f.Required), naiveOwn(r.Forbidden, f.Forbidden)) &&
+			!naiveAll(h, naiveOwn(f.Resources, r.Resources), naiveOwn(f.Required, r.Required), naiveOwn(f.Forbidden, r.Forbidden)) {
 			return naiveEither(r), false
 		}
 	case AntiAffinityFilter:
@@ -132,6 +135,16 @@ func naiveAll(h *Host, resources []Amount, required, forbidden []string) bool {
 		}
 	}
 	return true
+}
+
+// naiveOwn gives what of a is not in b.
+func naiveOwn[T comparable](a, b []T) (own []T) {
+	for _, x := range a {
+		if !slices.Contains(b, x) {
+			own = append(own, x)
+		}
+	}
+	return own
 }
 
 // naiveEither names the classes that one question of the two asks.
