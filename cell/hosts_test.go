@@ -168,7 +168,7 @@ func TestTheSummarySaysWhatTheCellCouldHold(t *testing.T) {
 			{ResourceClass: "VCPU", Amount: 24},
 		},
 		Traits: []string{"CUSTOM_FAST"}, Aggregates: []string{aggA}, AvailabilityZones: []string{"west"}, HasUnzonedHosts: true,
-		Tenants: []string{"p1", "west"},
+		Tenants: []string{"p1", "west"}, ChildClasses: []string{"VGPU"},
 	}
 	if now := s.GetMachineTime().AsTime(); time.Since(now) > time.Minute || s.GetStoreTime().AsTime().Before(now.Add(-time.Minute)) || s.GetVersion() != "v9" {
 		t.Errorf("at %v, store time %v, version %q", now, s.GetStoreTime().AsTime(), s.GetVersion())

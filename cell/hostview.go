@@ -7,8 +7,7 @@ import (
 	"cellgate/shard"
 )
 
-// hostOf is a host as the core takes it in. Resources and traits are the root
-// provider's: what child providers have is claimed by name, not ranked.
+// hostOf is a host as the core takes it in.
 func hostOf(cellUUID string, row *hostRow, down bool) schedule.Host {
 	h := row.host
 	out := schedule.Host{
@@ -30,15 +29,51 @@ func hostOf(cellUUID string, row *hostRow, down bool) schedule.Host {
 		return out
 	}
 	out.Traits = slices.Clone(root.Traits)
-	for _, i := range root.Inventories {
-		out.Resources = append(out.Resources, schedule.Resource{
+	out.Resources = resourcesOf(root, row.usage)
+	ids := map[string]schedule.ID{root.UUID: row.id}
+	for i := range h.Providers[1:] {
+		p := &h.Providers[1+i]
+		// The shard has checked its uuid, and that its parent stands before.
+		id, err := schedule.ParseID(p.UUID)
+		if err != nil {
+			continue
+		}
+		ids[p.UUID] = id
+		out.Children = append(out.Children, schedule.Provider{
+			UUID: id, Parent: ids[p.ParentUUID], Traits: slices.Clone(p.Traits), Resources: resourcesOf(p, row.usage),
+		})
+	}
+	return out
+}
+
+func resourcesOf(p *shard.Provider, usage *shard.Usage) []schedule.Resource {
+	var out []schedule.Resource
+	for _, i := range p.Inventories {
+		out = append(out, schedule.Resource{
 			Class:    i.ResourceClass,
 			Capacity: i.Capacity(),
-			Used:     row.usage.Of(root.UUID, i.ResourceClass),
+			Used:     usage.Of(p.UUID, i.ResourceClass),
 			MinUnit:  i.MinUnit,
 			MaxUnit:  i.MaxUnit,
 			StepSize: i.StepSize,
 		})
+	}
+	return out
+}
+
+// childUsageOf is what claims use of the other providers.
+func childUsageOf(row *hostRow) []schedule.ProviderAmount {
+	if row.usage == nil {
+		return nil
+	}
+	var out []schedule.ProviderAmount
+	for _, u := range row.usage.Used {
+		if u.ProviderUUID == row.usage.HostUUID {
+			continue
+		}
+		if id, err := schedule.ParseID(u.ProviderUUID); err == nil {
+			out = append(out, schedule.ProviderAmount{Provider: id, Class: u.ResourceClass, N: u.Amount})
+		}
 	}
 	return out
 }

@@ -53,6 +53,10 @@ func TestHostViewFollowsFromInventoriesAndClaims(t *testing.T) {
 			{Class: "MEMORY_MB", Capacity: 97536, Used: 4096, MinUnit: 1, MaxUnit: 65536, StepSize: 1},
 			{Class: "DISK_GB", Capacity: 900, Used: 40, MinUnit: 1, MaxUnit: 1000, StepSize: 10},
 		},
+		Children: []schedule.Provider{{
+			UUID: mustParse(t, gpu), Parent: id, Traits: []string{"CUSTOM_GPU"},
+			Resources: []schedule.Resource{{Class: "VGPU", Capacity: 4, Used: 1, MinUnit: 1, MaxUnit: 4, StepSize: 1}},
+		}},
 		View: schedule.View{
 			VCPUsTotal: 16, CPURatio: 4, VCPUsUsed: 2 + 8,
 			TotalRAMMB: 65536, RAMRatio: 1.5, FreeRAMMB: 65536 - 512 - 4096,
@@ -68,4 +72,16 @@ func TestHostViewFollowsFromInventoriesAndClaims(t *testing.T) {
 	if got := usageOf(row); !reflect.DeepEqual(got, amounts) {
 		t.Errorf("usage is %+v", got)
 	}
+	if got := childUsageOf(row); !reflect.DeepEqual(got, []schedule.ProviderAmount{{Provider: mustParse(t, gpu), Class: "VGPU", N: 1}}) {
+		t.Errorf("usage of children is %+v", got)
+	}
+}
+
+func mustParse(t *testing.T, uuid string) schedule.ID {
+	t.Helper()
+	id, err := schedule.ParseID(uuid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
 }

@@ -73,6 +73,7 @@ func (r *reader) request(p *cellv1.Placement) *schedule.Request {
 		Nova:   r.nova(p.GetNova()),
 		Tenant: p.GetTenant(),
 	}
+	req.Tree = r.tree(p.GetTree())
 	if f := p.GetFallback(); f != nil {
 		req.Fallback = &schedule.Fallback{
 			Resources: r.amounts("placement.fallback.resources", f.GetResources()),
@@ -200,4 +201,21 @@ func sameUUID(a, b string) bool {
 	}
 	y, err := schedule.ParseID(b)
 	return err == nil && x == y
+}
+
+func (r *reader) tree(in *cellv1.Tree) *schedule.Tree {
+	if in == nil {
+		return nil
+	}
+	out := &schedule.Tree{
+		Required: in.GetRequiredTraits(), Forbidden: in.GetForbiddenTraits(),
+		Both: in.GetBoth(), Isolate: in.GetIsolate(), SameSubtree: sets(in.GetSameSubtree()),
+	}
+	for i, g := range in.GetGroups() {
+		out.Groups = append(out.Groups, schedule.ResourceGroup{
+			Suffix: g.GetSuffix(), Resources: r.amounts(itemPath("placement.tree.groups", i, ".resources"), g.GetResources()),
+			Required: g.GetRequiredTraits(), Forbidden: g.GetForbiddenTraits(),
+		})
+	}
+	return out
 }

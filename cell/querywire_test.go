@@ -37,6 +37,16 @@ func wireQuery(q *schedule.Query, version string, consumers []string, flat bool)
 	for _, a := range req.Resources {
 		p.Resources = append(p.Resources, &cellv1.Amount{ResourceClass: a.Class, Amount: int32(a.N)})
 	}
+	if t := req.Tree; t != nil {
+		p.Tree = &cellv1.Tree{RequiredTraits: t.Required, ForbiddenTraits: t.Forbidden, Both: t.Both, Isolate: t.Isolate, SameSubtree: wireSets(t.SameSubtree)}
+		for _, g := range t.Groups {
+			group := &cellv1.ResourceGroup{Suffix: g.Suffix, RequiredTraits: g.Required, ForbiddenTraits: g.Forbidden}
+			for _, a := range g.Resources {
+				group.Resources = append(group.Resources, &cellv1.Amount{ResourceClass: a.Class, Amount: int32(a.N)})
+			}
+			p.Tree.Groups = append(p.Tree.Groups, group)
+		}
+	}
 	if f := req.Fallback; f != nil {
 		p.Fallback = &cellv1.Fallback{RequiredTraits: f.Required, ForbiddenTraits: f.Forbidden}
 		for _, a := range f.Resources {
@@ -113,6 +123,18 @@ func drawQuery(t *rapid.T) *schedule.Query {
 	}
 	for _, class := range rapid.SliceOfNDistinct(name, 0, 4, rapid.ID).Draw(t, "classes") {
 		req.Resources = append(req.Resources, schedule.Amount{Class: class, N: rapid.Int64Range(1, math.MaxInt32).Draw(t, "n")})
+	}
+	if rapid.Bool().Draw(t, "tree") {
+		req.Tree = &schedule.Tree{
+			Required: some(t, "tree required", name), Forbidden: some(t, "tree forbidden", name), Both: some(t, "both", name), Isolate: rapid.Bool().Draw(t, "isolate"),
+			SameSubtree: some(t, "same subtree", names),
+			Groups: some(t, "groups", rapid.Custom(func(t *rapid.T) schedule.ResourceGroup {
+				return schedule.ResourceGroup{
+					Suffix: name.Draw(t, "suffix"), Required: some(t, "required", name), Forbidden: some(t, "forbidden", name),
+					Resources: []schedule.Amount{{Class: "VGPU", N: rapid.Int64Range(1, 8).Draw(t, "n")}},
+				}
+			})),
+		}
 	}
 	if rapid.Bool().Draw(t, "fallback") {
 		req.Fallback = &schedule.Fallback{

@@ -59,6 +59,7 @@ func (c *Cell) summarize(version string) *cellv1.GetSummaryResponse {
 	out := &cellv1.GetSummaryResponse{Cell: c.cfg.Name, CellUuid: c.uuid, Replica: c.cfg.Replica, Totals: totals}
 	classes := map[string]*classTotals{}
 	traits, aggregates, zones, tenants := map[string]struct{}{}, map[string]struct{}{}, map[string]struct{}{}, map[string]struct{}{}
+	childTraits, childClasses := map[string]struct{}{}, map[string]struct{}{}
 	all, _ := c.rows.all()
 	for _, row := range all {
 		h := row.host
@@ -74,6 +75,14 @@ func (c *Cell) summarize(version string) *cellv1.GetSummaryResponse {
 		if root := rootOf(h); root != nil {
 			for _, t := range root.Traits {
 				traits[t] = struct{}{}
+			}
+			for _, p := range h.Providers[1:] {
+				for _, t := range p.Traits {
+					childTraits[t] = struct{}{}
+				}
+				for _, i := range p.Inventories {
+					childClasses[i.ResourceClass] = struct{}{}
+				}
 			}
 		}
 		for _, a := range h.Aggregates {
@@ -98,6 +107,8 @@ func (c *Cell) summarize(version string) *cellv1.GetSummaryResponse {
 		}
 	}
 	out.Traits = slices.Sorted(maps.Keys(traits))
+	out.ChildTraits = slices.Sorted(maps.Keys(childTraits))
+	out.ChildClasses = slices.Sorted(maps.Keys(childClasses))
 	out.Aggregates = slices.Sorted(maps.Keys(aggregates))
 	out.Tenants = slices.Sorted(maps.Keys(tenants))
 	out.AvailabilityZones = slices.Sorted(maps.Keys(zones))
@@ -106,7 +117,7 @@ func (c *Cell) summarize(version string) *cellv1.GetSummaryResponse {
 }
 
 // addClasses adds a host's inventories: all providers count for people, the
-// root's for routing, since only those are ranked.
+// root's amounts for routing.
 func addClasses(classes map[string]*classTotals, row *hostRow) {
 	for n, p := range row.host.Providers {
 		for _, i := range p.Inventories {

@@ -111,6 +111,7 @@ func (w *writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 				v.PCIFree = h.View.PCIFree
 			}
 			e.SetUsage(row.id, usageOf(row), v)
+			e.SetChildUsage(row.id, childUsageOf(row))
 		}
 	}
 	for uuid := range d.hardware {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -98,6 +99,13 @@ func (s *selecting) reportBytes() int {
 			count(a.Class)
 		}
 	}
+	if t := s.request.Tree; t != nil {
+		for _, g := range t.Groups {
+			for _, a := range g.Resources {
+				count(a.Class)
+			}
+		}
+	}
 	count(s.request.Required...)
 	count(s.request.Forbidden...)
 	for _, set := range s.request.AnyOf {
@@ -123,13 +131,49 @@ const (
 	rejectBytes = 64
 )
 
-// largest is no smaller than what an instance may take of any host.
+// largest is no smaller than what an instance may take of any host: where child
+// providers count, every amount of another provider.
 func (s *selecting) largest() *schedule.Allocation {
-	out := atRoot(schedule.ID{}, s.request.Resources)
+	out := s.spreadOut(s.request.Resources)
 	if f := s.request.Fallback; f != nil {
-		if other := atRoot(schedule.ID{}, f.Resources); len(allocationRequest(other)) > len(allocationRequest(out)) {
+		if other := s.spreadOut(f.Resources); len(allocationRequest(other)) > len(allocationRequest(out)) {
 			return other
 		}
+	}
+	return out
+}
+
+// spreads reports whether some cell tells of a class on child providers.
+func (s *selecting) spreads(resources []schedule.Amount) bool {
+	for _, c := range s.g.cells {
+		told := s.g.freshSummary(c)
+		if told != nil && slices.ContainsFunc(resources, func(a schedule.Amount) bool { return slices.Contains(told.GetChildClasses(), a.Class) }) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *selecting) spreadOut(resources []schedule.Amount) *schedule.Allocation {
+	t := s.request.Tree
+	if t == nil || len(t.Groups) == 0 && !s.spreads(resources) {
+		return atRoot(schedule.ID{}, resources)
+	}
+	out, n := &schedule.Allocation{}, byte(0)
+	take := func(suffix string, amounts []schedule.Amount, apart bool) {
+		m := schedule.Mapping{Suffix: suffix}
+		for i, a := range amounts {
+			if i == 0 || apart {
+				n++
+				m.Providers = append(m.Providers, schedule.ID{n})
+			}
+			out.Amounts = append(out.Amounts, schedule.ProviderAmount{Provider: schedule.ID{n}, Class: a.Class, N: a.N})
+		}
+		out.Mappings = append(out.Mappings, m)
+	}
+	take("", resources, true)
+	for _, g := range t.Groups {
+		take(g.Suffix, g.Resources, false)
 	}
 	return out
 }

@@ -69,7 +69,16 @@ func (f *fakeCell) take(c *cellgatev1.Claim, allocations []*cellgatev1.Allocatio
 		return refuse(fault.NotFound, "no such host")
 	}
 	var amounts []schedule.Amount
+	children := childUsage(&h)
 	for _, a := range allocations {
+		if a.GetProviderUuid() != host {
+			x := schedule.ProviderAmount{Provider: mustID(a.GetProviderUuid()), Class: a.GetResourceClass()}
+			if _, ok := children[x]; !ok {
+				return refuse(fault.NoValidHost, "does not fit")
+			}
+			children[x] += int64(a.GetAmount())
+			continue
+		}
 		i := slices.IndexFunc(h.Resources, func(r schedule.Resource) bool { return r.Class == a.GetResourceClass() })
 		amount := int64(a.GetAmount())
 		if i < 0 || h.Resources[i].Used+amount > h.Resources[i].Capacity {
@@ -81,6 +90,12 @@ func (f *fakeCell) take(c *cellgatev1.Claim, allocations []*cellgatev1.Allocatio
 	}
 	e := f.table.Edit()
 	e.Take(schedule.Take{Host: h.UUID, Instance: mustID(c.GetConsumerUuid())}, requestFor(c, amounts))
+	var used []schedule.ProviderAmount
+	for x, n := range children {
+		x.N = n
+		used = append(used, x)
+	}
+	e.SetChildUsage(h.UUID, used)
 	f.set(e.Table())
 	c.HostUuid, c.ServiceHost, c.Allocations = host, h.ServiceHost, allocations
 	return nil
@@ -176,4 +191,15 @@ func (f *fakeCell) transfer(t *cellv1.TransferClaim) *cellv1.ClaimOutcome {
 	}
 	c.claim.TransferredFrom, c.claim.ConsumerUuid = c.claim.GetConsumerUuid(), t.GetToConsumer()
 	return &cellv1.ClaimOutcome{Claim: proto.CloneOf(c.claim), ClaimOrigin: c.origin}
+}
+
+// childUsage is what is used of each class that a host's children have.
+func childUsage(h *schedule.Host) map[schedule.ProviderAmount]int64 {
+	used := map[schedule.ProviderAmount]int64{}
+	for _, c := range h.Children {
+		for _, r := range c.Resources {
+			used[schedule.ProviderAmount{Provider: c.UUID, Class: r.Class}] = r.Used
+		}
+	}
+	return used
 }

@@ -29,6 +29,19 @@ func queryFrom(q *cellv1.Query) *schedule.Query {
 	for _, a := range p.GetResources() {
 		r.Resources = append(r.Resources, schedule.Amount{Class: a.GetResourceClass(), N: int64(a.GetAmount())})
 	}
+	if t := p.GetTree(); t != nil {
+		r.Tree = &schedule.Tree{Required: t.GetRequiredTraits(), Forbidden: t.GetForbiddenTraits(), Both: t.GetBoth(), Isolate: t.GetIsolate()}
+		for _, set := range t.GetSameSubtree() {
+			r.Tree.SameSubtree = append(r.Tree.SameSubtree, set.GetNames())
+		}
+		for _, g := range t.GetGroups() {
+			group := schedule.ResourceGroup{Suffix: g.GetSuffix(), Required: g.GetRequiredTraits(), Forbidden: g.GetForbiddenTraits()}
+			for _, a := range g.GetResources() {
+				group.Resources = append(group.Resources, schedule.Amount{Class: a.GetResourceClass(), N: int64(a.GetAmount())})
+			}
+			r.Tree.Groups = append(r.Tree.Groups, group)
+		}
+	}
 	if f := p.GetFallback(); f != nil {
 		r.Fallback = &schedule.Fallback{Required: f.GetRequiredTraits(), Forbidden: f.GetForbiddenTraits()}
 		for _, a := range f.GetResources() {

@@ -41,8 +41,16 @@ func elsewhere(d *schedule.Destination, c *cell) bool {
 // cannotHold says why no host of a cell could pass, however empty; "" when one
 // might.
 func cannotHold(r *schedule.Request, s *summary, defaultZone string) string {
-	if why := lacks(r.Resources, r.Required, s); why != "" && (r.Fallback == nil || lacks(r.Fallback.Resources, r.Fallback.Required, s) != "") {
+	why := lacks(r, r.Resources, r.Required, s)
+	if why != "" && (r.Fallback == nil || lacks(r, r.Fallback.Resources, r.Fallback.Required, s) != "") {
 		return why
+	}
+	if r.Tree != nil {
+		for _, g := range r.Tree.Groups {
+			if why := tooSmall(g.Resources, s, true); why != "" {
+				return why
+			}
+		}
 	}
 	for _, set := range r.AnyOf {
 		if !intersect(set, s.GetTraits()) {
@@ -69,19 +77,32 @@ func intersect(a, b []string) bool {
 }
 
 // lacks says what no host of a cell has, however empty; "" for nothing.
-func lacks(resources []schedule.Amount, required []string, s *summary) string {
+func lacks(r *schedule.Request, resources []schedule.Amount, required []string, s *summary) string {
+	if why := tooSmall(resources, s, r.Tree != nil); why != "" {
+		return why
+	}
+	for _, t := range required {
+		child := r.Tree != nil && slices.Contains(r.Tree.Required, t) && !slices.Contains(r.Tree.Both, t) && slices.Contains(s.GetChildTraits(), t)
+		if !child && !slices.Contains(s.GetTraits(), t) {
+			return fmt.Sprintf("no host has trait %s", t)
+		}
+	}
+	return ""
+}
+
+// tooSmall says which amount no root provider has room for, nor any child, when those
+// count; of children only the classes are known.
+func tooSmall(resources []schedule.Amount, s *summary, children bool) string {
 	for _, a := range resources {
+		if children && slices.Contains(s.GetChildClasses(), a.Class) {
+			continue
+		}
 		i := slices.IndexFunc(s.GetLargest(), func(m *cellv1.MaxUnit) bool { return m.GetResourceClass() == a.Class })
 		switch {
 		case i < 0:
 			return fmt.Sprintf("no host has %s", a.Class)
 		case s.GetLargest()[i].GetAmount() < a.N:
 			return fmt.Sprintf("no host is large enough: %s %d, the largest has %d", a.Class, a.N, s.GetLargest()[i].GetAmount())
-		}
-	}
-	for _, t := range required {
-		if !slices.Contains(s.GetTraits(), t) {
-			return fmt.Sprintf("no host has trait %s", t)
 		}
 	}
 	return ""

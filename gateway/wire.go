@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -47,6 +48,12 @@ func placementOf(r *schedule.Request, rules *schedule.Rules) *cellv1.Placement {
 		p.Isolated = &cellv1.Isolation{Traits: r.Isolated.Traits}
 	}
 	p.Resources = amountsOf(r.Resources)
+	if t := r.Tree; t != nil {
+		p.Tree = treeOf(t)
+		if len(t.Groups) > 0 {
+			p.Rules.Filters = append(slices.Clone(rules.Filters), schedule.TreeFilter)
+		}
+	}
 	if f := r.Fallback; f != nil {
 		p.Fallback = &cellv1.Fallback{Resources: amountsOf(f.Resources), RequiredTraits: f.Required, ForbiddenTraits: f.Forbidden}
 	}
@@ -64,6 +71,16 @@ func placementOf(r *schedule.Request, rules *schedule.Rules) *cellv1.Placement {
 		p.Rules.Weighers = append(p.Rules.Weighers, &cellv1.Weigher{Name: w.Name, Multiplier: w.Multiplier})
 	}
 	return p
+}
+
+func treeOf(t *schedule.Tree) *cellv1.Tree {
+	out := &cellv1.Tree{RequiredTraits: t.Required, ForbiddenTraits: t.Forbidden, Both: t.Both, Isolate: t.Isolate, SameSubtree: nameSets(t.SameSubtree)}
+	for _, g := range t.Groups {
+		out.Groups = append(out.Groups, &cellv1.ResourceGroup{
+			Suffix: g.Suffix, Resources: amountsOf(g.Resources), RequiredTraits: g.Required, ForbiddenTraits: g.Forbidden,
+		})
+	}
+	return out
 }
 
 func amountsOf(in []schedule.Amount) []*cellv1.Amount {

@@ -25,14 +25,19 @@ type Mapping struct {
 }
 
 // allocation gives what an instance of the request takes of the host where that is
-// not the request's Resources of the root provider; else nil.
+// not the request's Resources of the root provider; else nil. The host has passed.
 func (r *row) allocation(q *Request) *Allocation {
-	f := q.Fallback
-	if f == nil || r.rootFits(q.Resources, q.Required, q.Forbidden) || !r.rootFits(f.Resources, f.Required, f.Forbidden) {
+	if q.Fallback == nil && !q.Tree.groups() && (q.Tree == nil || len(r.host.Children) == 0) {
 		return nil
 	}
+	a, _, _ := new(treeSearch).allocation(r, q)
+	return a
+}
+
+// atRoot takes amounts of the root provider.
+func (r *row) atRoot(amounts []Amount) *Allocation {
 	a := &Allocation{Mappings: []Mapping{{Providers: []ID{r.host.UUID}}}}
-	for _, x := range f.Resources {
+	for _, x := range amounts {
 		a.Amounts = append(a.Amounts, ProviderAmount{Provider: r.host.UUID, Class: x.Class, N: x.N})
 	}
 	return a
@@ -41,15 +46,8 @@ func (r *row) allocation(q *Request) *Allocation {
 // rootFits reports whether the root provider has room for the amounts, and the
 // traits.
 func (r *row) rootFits(amounts []Amount, required, forbidden []string) bool {
-	for _, t := range required {
-		if !slices.Contains(r.host.Traits, t) {
-			return false
-		}
-	}
-	for _, t := range forbidden {
-		if slices.Contains(r.host.Traits, t) {
-			return false
-		}
+	if !qualifies(r.host.Traits, required, forbidden) {
+		return false
 	}
 	for _, a := range amounts {
 		i := slices.IndexFunc(r.host.Resources, func(res Resource) bool { return res.Class == a.Class })
@@ -92,10 +90,12 @@ func (a *Allocation) consumption(root ID) (c Consumption) {
 }
 
 // use counts an amount of the root's. The row must be owned.
-func (r *row) use(a Amount) {
-	for i := range r.used {
-		if a.Class == r.host.Resources[i].Class {
-			r.used[i] += a.N
+func (r *row) use(a Amount) { use(r.host.Resources, r.used, a) }
+
+func use(of []Resource, used []int64, a Amount) {
+	for i := range of {
+		if a.Class == of[i].Class {
+			used[i] += a.N
 		}
 	}
 }
@@ -103,6 +103,14 @@ func (r *row) use(a Amount) {
 // allocate counts an allocation. The row must be owned.
 func (r *row) allocate(a *Allocation) {
 	for _, x := range a.Amounts {
-		r.use(Amount{Class: x.Class, N: x.N})
+		amount := Amount{Class: x.Class, N: x.N}
+		if x.Provider == r.host.UUID {
+			r.use(amount)
+		}
+		for i := range r.host.Children {
+			if c := &r.host.Children[i]; c.UUID == x.Provider {
+				use(c.Resources, r.childUsed[i], amount)
+			}
+		}
 	}
 }

@@ -9,6 +9,9 @@ type catalog struct {
 	zones      series
 	cells      series // by uuid
 	classes    series
+	// childTraits and childClasses are those that child providers have had.
+	childTraits  series
+	childClasses series
 	// stats and metadata are the keys that hosts' stats and aggregates' metadata
 	// have had.
 	stats    series

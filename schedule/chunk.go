@@ -42,6 +42,9 @@ type labels struct {
 	zones      []uint64
 	cells      []uint64
 	zoned      uint64 // hosts in any zone
+	// Of child providers: the traits and the classes that any of a host's has.
+	childTraits  []uint64
+	childClasses []uint64
 }
 
 // limits is the greatest amount of a class that fits on each host: the lesser
@@ -171,6 +174,8 @@ func (c *chunk) ownLabels() *labels {
 		n.aggregates = slices.Clone(n.aggregates)
 		n.zones = slices.Clone(n.zones)
 		n.cells = slices.Clone(n.cells)
+		n.childTraits = slices.Clone(n.childTraits)
+		n.childClasses = slices.Clone(n.childClasses)
 		c.labels = &n
 	}
 	return c.labels

@@ -75,7 +75,7 @@ func grow[T any](s []T, i int) []T {
 
 // clear takes a host out of every set.
 func (l *labels) clear(bit uint64) {
-	for _, words := range [][]uint64{l.traits, l.aggregates, l.zones, l.cells} {
+	for _, words := range [][]uint64{l.traits, l.aggregates, l.zones, l.cells, l.childTraits, l.childClasses} {
 		for i := range words {
 			words[i] &^= bit
 		}

@@ -20,8 +20,12 @@ type scan struct {
 	// unreadable is for a check to say which hosts it could not judge.
 	unreadable uint64
 	exceptions []Raised
-	warned     []warned
-	weighers   []weigher
+	// nested: TreeFilter is to run. spread are the hosts of the chunk at hand that
+	// passed some check by what their children have.
+	nested   bool
+	spread   uint64
+	warned   []warned
+	weighers []weigher
 	// members of the request's group, by slot.
 	members []memberCount
 	// varied: hosts may have multipliers of their own, those of the weighers
@@ -68,6 +72,9 @@ func (t *Table) compile(q *Query, before *Table) (*scan, error) {
 		if !s.addFilter(f) {
 			return nil, bad(fmt.Sprintf("Rules.Filters[%d]", i), "%q is not a filter", f)
 		}
+	}
+	if s.nested {
+		s.treeFilter()
 	}
 	weighers := q.Rules.weighers()
 	s.weighers = make([]weigher, len(weighers))

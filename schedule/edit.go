@@ -72,6 +72,13 @@ func (e *Edit) PutHost(h Host) {
 	for i := range h.Resources {
 		r.used[i] = h.Resources[i].Used
 	}
+	for i := range h.Children {
+		used := make([]int64, len(h.Children[i].Resources))
+		for k := range used {
+			used[k] = h.Children[i].Resources[k].Used
+		}
+		r.childUsed = append(r.childUsed, used)
+	}
 	if known {
 		old := t.row(at)
 		r.consumers = slices.Clip(old.consumers)
@@ -121,6 +128,28 @@ func (e *Edit) SetUsage(id ID, used []Amount, v View) bool {
 	}
 	r.view = v
 	e.writeUsage(at, r, c)
+	return true
+}
+
+// SetChildUsage sets what is used of the child providers (0 of what is not named). It
+// reports false when there is no such host.
+func (e *Edit) SetChildUsage(id ID, used []ProviderAmount) bool {
+	at, ok := e.t.slots.get(id)
+	if !ok {
+		return false
+	}
+	if len(e.t.row(at).host.Children) == 0 {
+		return true
+	}
+	r, _ := e.ownRow(at)
+	for i := range r.childUsed {
+		clear(r.childUsed[i])
+		for _, a := range used {
+			if c := &r.host.Children[i]; c.UUID == a.Provider {
+				use(c.Resources, r.childUsed[i], Amount{Class: a.Class, N: a.N})
+			}
+		}
+	}
 	return true
 }
 
@@ -220,6 +249,11 @@ func cloneHost(h *Host) *Host {
 	c := *h
 	c.Traits = slices.Clone(h.Traits)
 	c.Resources = slices.Clone(h.Resources)
+	c.Children = slices.Clone(h.Children)
+	for i := range c.Children {
+		c.Children[i].Traits = slices.Clone(c.Children[i].Traits)
+		c.Children[i].Resources = slices.Clone(c.Children[i].Resources)
+	}
 	c.Aggregates = slices.Clone(h.Aggregates)
 	for i := range c.Aggregates {
 		c.Aggregates[i].Metadata = maps.Clone(c.Aggregates[i].Metadata)

@@ -61,6 +61,15 @@ func (e *Edit) write(at number, r *row) {
 	for _, trait := range h.Traits {
 		l.traits = mark(l.traits, t.names.traits.intern(trait, owner), bit)
 	}
+	for i := range h.Children {
+		child := &h.Children[i]
+		for _, trait := range child.Traits {
+			l.childTraits = mark(l.childTraits, t.names.childTraits.intern(trait, owner), bit)
+		}
+		for k := range child.Resources {
+			l.childClasses = mark(l.childClasses, t.names.childClasses.intern(child.Resources[k].Class, owner), bit)
+		}
+	}
 	for i := range h.Aggregates {
 		a := &h.Aggregates[i]
 		l.aggregates = mark(l.aggregates, t.names.aggregates.intern(a.UUID, owner), bit)

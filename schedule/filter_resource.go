@@ -12,6 +12,7 @@ import (
 // With a fallback, what only one of the two questions asks is one check.
 func (s *scan) resourceFilter() {
 	fallback := s.q.Request.Fallback
+	s.nested = s.nested || s.q.Request.Tree.groups()
 	for _, a := range s.q.Request.Resources {
 		if fallback == nil || slices.Contains(fallback.Resources, a) {
 			s.check(ResourceFilter, a.Class, s.hasRoom(a))
@@ -22,8 +23,30 @@ func (s *scan) resourceFilter() {
 	}
 }
 
-// hasRoom keeps the hosts whose root has room for an amount.
+// hasRoom keeps the hosts whose root has room for an amount of the unsuffixed group,
+// and those where a child may have it: TreeFilter looks at these.
 func (s *scan) hasRoom(a Amount) pass {
+	root := s.rootRoom(a)
+	child := s.t.names.childClasses.id(a.Class)
+	if s.q.Request.Tree == nil || child < 0 {
+		return root
+	}
+	s.nested = true
+	return func(at int, c *chunk, m uint64) uint64 {
+		kept := m & root(at, c, m)
+		return kept | s.byChildren(m&^kept&has(c.labels.childClasses, child))
+	}
+}
+
+// byChildren notes which hosts of the chunk at hand pass by what their children have,
+// if at all.
+func (s *scan) byChildren(m uint64) uint64 {
+	s.spread |= m
+	return m
+}
+
+// rootRoom keeps the hosts whose root has room for an amount.
+func (s *scan) rootRoom(a Amount) pass {
 	id := s.t.names.classes.id(a.Class)
 	return func(_ int, c *chunk, m uint64) uint64 {
 		if id < 0 || id >= len(c.classes) || c.classes[id] == nil {

@@ -32,16 +32,54 @@ func (s *scan) traitFilter() {
 	}
 }
 
+// hasTrait keeps the hosts whose root has the trait; of the unsuffixed group's also
+// those where a child has it, which TreeFilter looks at.
 func (s *scan) hasTrait(t string) pass {
-	id := s.t.names.traits.id(t)
-	return func(_ int, c *chunk, _ uint64) uint64 { return has(c.labels.traits, id) }
+	id, child := s.t.names.traits.id(t), s.t.names.childTraits.id(t)
+	root := func(_ int, c *chunk, _ uint64) uint64 { return has(c.labels.traits, id) }
+	if tree := s.q.Request.Tree; tree == nil || child < 0 || !tree.spreads(t, tree.Required) {
+		return root
+	}
+	s.nested = true
+	return func(_ int, c *chunk, m uint64) uint64 {
+		kept := m & has(c.labels.traits, id)
+		return kept | s.byChildren(m&^kept&has(c.labels.childTraits, child))
+	}
 }
 
-// lacksTrait is nil when no host has the trait.
+// lacksTrait is nil when no host's root has the trait. A root with one that is
+// forbidden to the unsuffixed group may stay if its children have all that is asked.
 func (s *scan) lacksTrait(t string) pass {
 	id := s.t.names.traits.id(t)
 	if id < 0 {
 		return nil
 	}
-	return func(_ int, c *chunk, _ uint64) uint64 { return ^has(c.labels.traits, id) }
+	if tree := s.q.Request.Tree; tree == nil || !tree.spreads(t, tree.Forbidden) {
+		return func(_ int, c *chunk, _ uint64) uint64 { return ^has(c.labels.traits, id) }
+	}
+	s.nested = true
+	return func(_ int, c *chunk, m uint64) uint64 {
+		bad := m & has(c.labels.traits, id)
+		if bad == 0 {
+			return m
+		}
+		return m&^bad | s.byChildren(bad&s.childrenHave(c))
+	}
+}
+
+// childrenHave gives the hosts whose children have every class of the unsuffixed
+// group, by one of its questions.
+func (s *scan) childrenHave(c *chunk) uint64 {
+	all := func(amounts []Amount) uint64 {
+		m := c.valid
+		for _, a := range amounts {
+			m &= has(c.labels.childClasses, s.t.names.childClasses.id(a.Class))
+		}
+		return m
+	}
+	m := all(s.q.Request.Resources)
+	if f := s.q.Request.Fallback; f != nil {
+		m |= all(f.Resources)
+	}
+	return m
 }

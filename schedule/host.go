@@ -16,6 +16,8 @@ type Host struct {
 	Aggregates []Aggregate
 	// Resources of the root provider.
 	Resources []Resource
+	// Children are the other providers of the host's tree, each after its parent.
+	Children []Provider
 	// View is Nova's picture of the host: what weighers read.
 	View View
 	// Facts are what else the host says of itself; nil for nothing.
@@ -29,7 +31,7 @@ type Aggregate struct {
 	Metadata map[string]string
 }
 
-// Resource is what the root provider has of a class. Capacity is the rounded
+// Resource is what a provider has of a class. Capacity is the rounded
 // down (total - reserved) * ratio; an amount n fits when Used + n <= Capacity,
 // MinUnit <= n <= MaxUnit and n is a multiple of StepSize.
 type Resource struct {

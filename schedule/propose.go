@@ -89,6 +89,7 @@ func (t *Table) taken(q *Query) *Table {
 // filter gives the hosts of a chunk that pass all checks.
 func (s *scan) filter(at int, c *chunk) uint64 {
 	m := c.valid
+	s.spread = 0
 	for i := range s.checks {
 		if m == 0 {
 			return 0

@@ -41,6 +41,9 @@ func (q *Query) check() error {
 			return err
 		}
 	}
+	if err := q.Request.Tree.check(); err != nil {
+		return err
+	}
 	if g := q.Request.Group; g != nil {
 		switch g.Policy {
 		case "", Affinity, AntiAffinity, SoftAffinity, SoftAntiAffinity:
@@ -101,6 +104,31 @@ func checkAmounts(field string, amounts []Amount) error {
 		}
 		if slices.ContainsFunc(amounts[:i], func(b Amount) bool { return a.Class == b.Class }) {
 			return bad(fmt.Sprintf("%s[%d].Class", field, i), "%q stands twice", a.Class)
+		}
+	}
+	return nil
+}
+
+func (t *Tree) check() error {
+	if t == nil {
+		return nil
+	}
+	suffixes := map[string]bool{}
+	for i, g := range t.Groups {
+		field := fmt.Sprintf("Request.Tree.Groups[%d]", i)
+		if g.Suffix == "" || suffixes[g.Suffix] {
+			return bad(field+".Suffix", "is %q: must not be empty, nor stand twice", g.Suffix)
+		}
+		suffixes[g.Suffix] = true
+		if err := checkAmounts(field+".Resources", g.Resources); err != nil {
+			return err
+		}
+	}
+	for i, set := range t.SameSubtree {
+		for _, suffix := range set {
+			if !suffixes[suffix] {
+				return bad(fmt.Sprintf("Request.Tree.SameSubtree[%d]", i), "names %q, which is no group", suffix)
+			}
 		}
 	}
 	return nil

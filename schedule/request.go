@@ -14,6 +14,8 @@ type Request struct {
 	// Fallback, when not nil, is asked of the hosts that do not pass Resources,
 	// Required and Forbidden.
 	Fallback *Fallback
+	// Tree is what is asked of child providers too; nil for nothing.
+	Tree *Tree
 	// MemberOf: in at least one aggregate of each set (uuids). Forbidden: in
 	// none.
 	MemberOf            [][]string

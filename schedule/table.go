@@ -127,7 +127,9 @@ type row struct {
 	// (parallel to host.Resources) and view are.
 	host *Host
 	used []int64
-	view View
+	// childUsed is the same of host.Children.
+	childUsed [][]int64
+	view      View
 	// zone is the first by name; empty when the host is in none.
 	zone      string
 	consumers []ID
@@ -142,6 +144,14 @@ func (r *row) whole() Host {
 	for i := range h.Resources {
 		h.Resources[i].Used = r.used[i]
 	}
+	h.Children = slices.Clone(h.Children)
+	for i := range h.Children {
+		c := &h.Children[i]
+		c.Resources = slices.Clone(c.Resources)
+		for k := range c.Resources {
+			c.Resources[k].Used = r.childUsed[i][k]
+		}
+	}
 	return h
 }
 
@@ -153,6 +163,10 @@ func (r *row) own(owner uint64) *row {
 	c := *r
 	c.owner = owner
 	c.used = slices.Clone(r.used)
+	c.childUsed = slices.Clone(r.childUsed)
+	for i := range c.childUsed {
+		c.childUsed[i] = slices.Clone(c.childUsed[i])
+	}
 	c.consumers = slices.Clip(r.consumers)
 	return &c
 }

@@ -131,7 +131,7 @@ var parityPrefilters = [][2]string{
 	{"compute_status_filter", "honoured; besides, ComputeFilter looks at the host itself, for forced hosts too"},
 	{"isolate_aggregates", "honoured"},
 	{"transform_image_metadata", "honoured"},
-	{"accelerators_filter", "refused: `accel:*`"},
+	{"accelerators_filter", "honoured; the profile's groups must come in `requested_resources`"},
 	{"packed_virtqueue_filter", "honoured"},
 	{"routed_networks_filter", "not done: it asks Neutron; its option ends the start"},
 	{"remote_managed_ports_filter", "not done: it asks Neutron"},

@@ -46,7 +46,7 @@ func TestPrefilters(t *testing.T) {
 		"image metadata":            {options: Options{ImageMetadata: true}, image: map[string]string{"hw_disk_bus": "virtio", "hw_vif_model": "igb"}, traits: []string{"COMPUTE_NET_VIF_MODEL_IGB", "COMPUTE_STORAGE_BUS_VIRTIO"}},
 		"image metadata and vIOMMU": {options: Options{ImageMetadata: true}, image: map[string]string{"hw_disk_bus": "virtio", "hw_viommu_model": "intel"}},
 		"accelerators are refused":  {specs: map[string]string{"accel:device_profile": "p"}, wrong: `flavor.extra_specs["accel:device_profile"]`},
-		"suffixed are refused":      {specs: map[string]string{"resources1:VGPU": "1"}, wrong: `flavor.extra_specs["resources1:VGPU"]`},
+		"no suffix is refused":      {specs: map[string]string{"resources!:VGPU": "1"}, wrong: `flavor.extra_specs["resources!:VGPU"]`},
 		"dedicated are refused":     {specs: map[string]string{"hw:cpu_policy": "dedicated"}, wrong: `flavor.extra_specs["hw:cpu_policy"]`},
 		"disabled hosts are wanted": {specs: map[string]string{"trait:COMPUTE_STATUS_DISABLED": "required"}, wrong: "request_level_params.root_forbidden"},
 	}

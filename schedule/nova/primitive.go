@@ -75,7 +75,8 @@ func (f *findings) fromPrimitive(m map[string]any) (*Translated, error) {
 	s.numaTopology(o)
 	s.pciRequests(o)
 	s.networks(o)
-	o.unsupported()
+	s.requestedResources(o)
+	o.unread()
 	s.ProjectID = t.ProjectID
 	s.retry(o)
 	o.known("id", "limits", "security_groups")
@@ -253,18 +254,12 @@ func (s *Spec) levelParams(spec *object) {
 	o := spec.child("request_level_params", "RequestLevelParams")
 	s.RequiredTraits = o.texts("root_required")
 	s.ForbiddenTraits = o.texts("root_forbidden")
-	if len(o.list("same_subtree")) > 0 {
-		o.invalid(o.at("same_subtree"), "not supported: %s", granular)
-	}
+	s.sameSubtree(o)
 	o.rest()
 }
 
-// unsupported refuses the fields that narrow the choice of host in ways the core
-// does not know, and reports those that do so only beside them.
-func (o *object) unsupported() {
-	if len(o.list("requested_resources")) > 0 {
-		o.invalid(o.at("requested_resources"), "not supported: %s", granular)
-	}
+// unread reports what only Nova's filters outside of the core narrow the choice by.
+func (o *object) unread() {
 	// Read by request filters that are off by default.
 	if o.get("requested_networks") != nil {
 		o.ignore(o.at("requested_networks"))

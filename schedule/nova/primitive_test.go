@@ -129,6 +129,7 @@ func TestFromPrimitive(t *testing.T) {
 			Members: []schedule.ID{mustID("96000000-0000-4000-8000-000000000002")}, Hosts: []string{"h1"},
 		},
 		CheckForced: true,
+		Tree:        &schedule.Tree{Required: []string{"CUSTOM_GOLD", "HW_CPU_X86_AVX2"}, Forbidden: []string{"STORAGE_DISK_HDD"}},
 		Consume:     schedule.Consumption{RAMMB: 4096, DiskMB: 32 * 1024},
 	}
 	want.Nova = tr.Request.Nova // TestNovaRequest compares it.
@@ -192,6 +193,11 @@ func TestFromPrimitiveRefuses(t *testing.T) {
 			"cells": []any{object1("InstanceNUMACell", "1.6", c)},
 		}))
 	}
+	requested := func(k string, v any) func(map[string]any) {
+		g := map[string]any{"requester_id": "p", "resources": map[string]any{"VGPU": 1.0}}
+		g[k] = v
+		return spec("/requested_resources", []any{object1("RequestGroup", "1.3", g)})
+	}
 	device := func(k string, v any) func(map[string]any) {
 		r := map[string]any{"count": 1.0, "spec": []any{}}
 		r[k] = v
@@ -224,8 +230,18 @@ func TestFromPrimitiveRefuses(t *testing.T) {
 		{extra("resources:GPU", "1"), `.flavor.extra_specs["resources:GPU"]`, "unknown resource class"},
 		{extra("resources:VCPU", "-1"), `.flavor.extra_specs["resources:VCPU"]`, "negative"},
 		{extra("resources:VCPU", "many"), `.flavor.extra_specs["resources:VCPU"]`, "integer"},
-		{extra("resources1:VCPU", "1"), `.flavor.extra_specs["resources1:VCPU"]`, "not supported"},
-		{extra("trait1:X", "required"), `.flavor.extra_specs["trait1:X"]`, "not supported"},
+		{extra("resources1", "1"), `.flavor.extra_specs["resources1"]`, "names no group"},
+		{extra("trait1:X", "required"), `.flavor`, `group "1" asks for traits alone`},
+		{spec("/flavor//extra_specs", map[string]any{"resources1:VGPU": "1", "resources2:VGPU": "1"}), `.flavor.extra_specs["group_policy"]`, "none or isolate"},
+		{extra("accel:device_profile", "p"), `.flavor.extra_specs["accel:device_profile"]`, "requested_resources"},
+		{requested("requester_id", "a b"), ".requested_resources[0].requester_id", "1 to 64 letters"},
+		{requested("resources", map[string]any{"GPU": 1.0}), `.requested_resources[0].resources["GPU"]`, "unknown resource class"},
+		{requested("resources", map[string]any{"VGPU": "x"}), `.requested_resources[0].resources["VGPU"]`, "integer"},
+		{requested("resources", nil), ".requested_resources[0]", "asks for nothing"},
+		{requested("use_same_provider", false), ".requested_resources[0].use_same_provider", "not supported"},
+		{requested("aggregates", []any{[]any{"a"}}), ".requested_resources[0].aggregates", "not supported"},
+		{requested("forbidden_aggregates", []any{"a"}), ".requested_resources[0].forbidden_aggregates", "not supported"},
+		{requested("in_tree", "a0000000-0000-4000-8000-000000000001"), ".requested_resources[0].in_tree", "not supported"},
 		{extra("trait:X", "wanted"), `.flavor.extra_specs["trait:X"]`, "required or forbidden"},
 		{extra("trait:not a trait", "required"), `.flavor.extra_specs["trait:not a trait"]`, "no trait"},
 		{extra("hw:from_the_future", "1"), `.flavor.extra_specs["hw:from_the_future"]`, "not supported"},
@@ -257,8 +273,8 @@ func TestFromPrimitiveRefuses(t *testing.T) {
 		{device("spec", []any{map[string]any{"vendor_id": 1.0}}), `.pci_requests.requests[0].spec[0]["vendor_id"]`, "a string"},
 		{device("numa_policy", "near"), ".pci_requests.requests[0].numa_policy", "required, preferred, legacy, socket"},
 		{spec("/network_metadata", object1("NetworkMetadata", "1.0", map[string]any{"physnets": "a"})), ".network_metadata.physnets", "list of strings"},
-		{spec("/requested_resources", []any{1.0}), ".requested_resources", "not supported"},
-		{spec("/request_level_params", object1("RequestLevelParams", "1.1", map[string]any{"same_subtree": []any{"a"}})), ".request_level_params.same_subtree", "not supported"},
+		{spec("/requested_resources", []any{1.0}), ".requested_resources[0]", "must be a RequestGroup object"},
+		{spec("/request_level_params", object1("RequestLevelParams", "1.1", map[string]any{"same_subtree": []any{[]any{"a"}}})), ".request_level_params.same_subtree[0]", "no group's suffix"},
 		{spec("/request_level_params", object1("RequestLevelParams", "1.1", map[string]any{"root_required": []any{"A"}, "root_forbidden": []any{"A"}})), ".request_level_params.root_forbidden[0]", "required as well"},
 		{spec("/requested_destination", object1("Destination", "1.4", map[string]any{"aggregates": []any{"ssd"}})), ".requested_destination.aggregates[0][0]", "not a uuid"},
 	}

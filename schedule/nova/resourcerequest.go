@@ -35,6 +35,9 @@ type requestGroup struct {
 // specKey is an extra spec that asks for resources or a trait, with its suffix.
 var specKey = regexp.MustCompile(`^(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)$`)
 
+// suffix is what a group may be named by.
+var suffix = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+
 // build makes the resource request of a flavor and an image. With pinning off it
 // is the second that Nova asks for dedicated CPUs: VCPU instead of PCPU, none of
 // the traits of CPU policies.
@@ -51,6 +54,7 @@ func (f *findings) build(s *Spec, pinning bool) *resourceRequest {
 	if pinning {
 		r.pinning(g)
 	}
+	r.requested(s)
 	r.flavor(s)
 	r.memoryEncryption(g)
 	r.persistentMemory(g)
@@ -91,6 +95,9 @@ func (r *resourceRequest) extraSpecs(s *Spec) {
 		}
 		m := specKey.FindStringSubmatch(key)
 		if m == nil {
+			if strings.HasPrefix(key, "resources") || strings.HasPrefix(key, "trait") {
+				r.invalid(where, "names no group: a suffix is 1 to 64 letters, digits, _ and -, before a colon")
+			}
 			continue
 		}
 		if m[1] == "trait" {

@@ -2,6 +2,7 @@ package nova
 
 import (
 	"maps"
+	"slices"
 
 	"cellgate/schedule"
 )
@@ -51,6 +52,10 @@ type Spec struct {
 	NUMA     *schedule.InstanceNUMA
 	PCI      []schedule.PCIRequest
 	Networks *schedule.NetworkNeeds
+	// Groups come beside the flavor. Of each set of SameSubtree, suffixes of groups, one
+	// provider is the others' ancestor.
+	Groups      []SpecGroup
+	SameSubtree [][]string
 	// Names of the fields that MemberOf, ForbiddenAggregates, RequiredTraits
 	// and ForbiddenTraits come from, for paths; when empty, those of the typed
 	// form.
@@ -121,6 +126,7 @@ func (f *findings) compile(s *Spec) schedule.Request {
 	f.prefilter(s, asked, &r)
 	r.Resources = f.resources(s, asked)
 	r.Required, r.Forbidden = asked.rootTraits()
+	r.Tree = f.tree(s, asked, r.Resources)
 	r.Fallback = f.fallback(s, asked)
 	r.CheckForced = f.hints(s)
 	r.Nova = f.novaRequest(s)
@@ -146,6 +152,9 @@ func (f *findings) resourceRequest(s *Spec) *resourceRequest {
 		}
 	}
 	f.triageAll(s.Path+".flavor.extra_specs", "keys", extraSpecs, s.Flavor.ExtraSpecs)
+	if s.Resolved {
+		f.accelerators(s)
+	}
 	props := s.ImageProperties
 	if f.options.ImageMetadata {
 		props = maps.Clone(props)
@@ -178,7 +187,8 @@ func (f *findings) resources(s *Spec, asked *resourceRequest) []schedule.Amount 
 	}
 	f.overrides(s.Path+".resources", s.Resources, by)
 	out := f.amounts(path, by)
-	if len(out) == 0 && len(f.fields) == 0 {
+	suffixed := func(suffix string) bool { return suffix != "" && len(asked.groups[suffix].resources) > 0 }
+	if len(out) == 0 && len(f.fields) == 0 && !slices.ContainsFunc(sortedKeys(asked.groups), suffixed) {
 		f.invalid(path, "asks for no amount of any resource class")
 	}
 	return out

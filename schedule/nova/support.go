@@ -35,8 +35,7 @@ var (
 	pinning    = "dedicated CPUs are asked for by nova_request_spec, which has them resolved"
 	aliases    = "PCI devices are asked for by nova_request_spec, which has aliases resolved"
 	memory     = "persistent memory is asked for by nova_request_spec, which has its NUMA cells resolved"
-	devices    = "devices of child providers are not supported"
-	granular   = "numbered request groups are not supported"
+	devices    = "a device profile's groups come with nova_request_spec (requested_resources)"
 	encryption = "models of memory encryption are not supported"
 )
 
@@ -46,9 +45,9 @@ var (
 var extraSpecs = []rule{
 	{key: "resources:*", care: honoured},
 	{key: "trait:*", care: honoured},
-	{key: "resources*", care: refused, why: granular},
-	{key: "trait*", care: refused, why: granular},
-	{key: "group_policy", care: ignored},
+	{key: "resources*", care: honoured},
+	{key: "trait*", care: honoured},
+	{key: "group_policy", care: honoured},
 	{key: "hide_hypervisor_id", care: ignored},
 	{key: "hw:cpu_policy", care: resolved, harmless: sharedCPUs, why: pinning},
 	{key: "hw:cpu_thread_policy", care: resolved, why: pinning},
@@ -87,7 +86,8 @@ var extraSpecs = []rule{
 	{key: "hw:watchdog_action", care: ignored},
 	{key: "hw:*", care: refused, why: "the key is not known"},
 	{key: "os:secure_boot", care: honoured},
-	{key: "accel:*", care: refused, why: devices},
+	{key: "accel:device_profile", care: resolved, harmless: []string{""}, why: devices},
+	{key: "accel:*", care: refused, why: "the key is not known"},
 	{key: "pci_passthrough:*", care: resolved, why: aliases},
 	{key: "capabilities:*", care: honoured},
 	{key: "aggregate_instance_extra_specs:*", care: honoured},

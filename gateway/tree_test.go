@@ -1,0 +1,80 @@
+package gateway
+
+import (
+	"strings"
+	"testing"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// gpuHost has two child providers of one VGPU each, of which one is fast.
+func gpuHost(n int) schedule.Host {
+	h := testHost(n, 1)
+	for i, traits := range [][]string{{"CUSTOM_SLOW"}, {"CUSTOM_FAST"}} {
+		h.Children = append(h.Children, schedule.Provider{
+			UUID: testID(0xf, 10*n+i), Parent: h.UUID, Traits: traits,
+			Resources: []schedule.Resource{{Class: "VGPU", Capacity: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1}},
+		})
+	}
+	return h
+}
+
+// Groups are claimed of the child providers that have them, and the answer says of
+// which; when those are taken there is no host, in whichever cell.
+func TestGroupsAreClaimedOfChildProviders(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 4)), newFakeCell(2, gpuHost(2))}, nil)
+	asked := func(first, n int, specs map[string]string) *cellgatev1.SelectDestinationsRequest {
+		req := ask(first, n)
+		req.GetRequestSpec().Flavor.ExtraSpecs = specs
+		return req
+	}
+	fast := map[string]string{"resources1:VGPU": "1", "trait1:CUSTOM_FAST": "required"}
+	s := w.choose(asked(1, 1, fast)).GetDestinations()[0].GetSelected()
+	root, child := testUUID(0xa, 2), testUUID(0xf, 21)
+	want := `{"allocations":{"` + root + `":{"resources":{"DISK_GB":10,"MEMORY_MB":4096,"VCPU":2}},"` + child + `":{"resources":{"VGPU":1}}},` +
+		`"mappings":{"":["` + root + `"],"1":["` + child + `"]}}`
+	if s.GetAllocationRequest() != want {
+		t.Errorf("allocation_request %s\nwant %s", s.GetAllocationRequest(), want)
+	}
+	claim := w.cells[1].live()[0]
+	if len(claim.GetAllocations()) != 4 || claim.GetAllocations()[3].GetProviderUuid() != child || claim.GetAllocations()[3].GetResourceClass() != "VGPU" {
+		t.Errorf("claimed %v", claim.GetAllocations())
+	}
+	if _, err := w.scheduler.SelectDestinations(t.Context(), asked(2, 1, fast)); err == nil || !strings.Contains(err.Error(), "TreeFilter") {
+		t.Errorf("the fast one is taken: %v", err)
+	}
+	// The other is left: without a suffix the class is found wherever it is.
+	s = w.choose(asked(3, 1, map[string]string{"resources:VGPU": "1"})).GetDestinations()[0].GetSelected()
+	if !strings.Contains(s.GetAllocationRequest(), testUUID(0xf, 20)+`":{"resources":{"VGPU":1}}`) {
+		t.Errorf("allocation_request %s", s.GetAllocationRequest())
+	}
+}
+
+// Two instances of a request are of two providers; a third has none.
+func TestInstancesShareATree(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, gpuHost(1))}, nil)
+	req := ask(1, 2)
+	req.GetRequestSpec().Flavor.ExtraSpecs = map[string]string{"resources_gpu:VGPU": "1"}
+	resp := w.choose(req)
+	taken := map[string]bool{}
+	for _, d := range resp.GetDestinations() {
+		allocations, err := readAllocations(d.GetSelected().GetAllocationRequest())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range allocations {
+			if a.GetResourceClass() == "VGPU" {
+				taken[a.GetProviderUuid()] = true
+			}
+		}
+	}
+	if len(taken) != 2 {
+		t.Errorf("taken %v", taken)
+	}
+	req = ask(5, 3)
+	req.GetRequestSpec().Flavor.ExtraSpecs = map[string]string{"resources_gpu:VGPU": "1"}
+	if _, err := w.scheduler.SelectDestinations(t.Context(), req); err == nil {
+		t.Error("three instances were placed on two providers")
+	}
+}

@@ -1,0 +1,97 @@
+package schedule
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// Tree is what a request asks of a host's whole tree of providers. Without one,
+// everything is asked of the root.
+type Tree struct {
+	// Required and Forbidden are those of the request's (and of its fallback's) that
+	// are the unsuffixed group's: required of the providers that Resources are taken of
+	// together, forbidden on each of them. All others are the root's, and of these
+	// those in Both too.
+	Required  []string
+	Forbidden []string
+	Both      []string
+	// Groups are the suffixed ones, each of one provider.
+	Groups []ResourceGroup
+	// Isolate is group_policy: no two groups are of one provider.
+	Isolate bool
+	// SameSubtree: of the providers of each set of groups, by suffix, one is the others'
+	// ancestor.
+	SameSubtree [][]string
+}
+
+// ResourceGroup is asked of one provider. It may have no Resources when a set of
+// SameSubtree names it. Suffixes are unique and not empty.
+type ResourceGroup struct {
+	Suffix    string
+	Resources []Amount
+	Required  []string
+	Forbidden []string
+}
+
+// Provider is a child provider of a host.
+type Provider struct {
+	UUID ID
+	// Parent is the root, or a child that stands before.
+	Parent    ID
+	Traits    []string
+	Resources []Resource
+}
+
+// TreeFilter asks a host's tree of providers for what its root alone does not have,
+// and for the groups. It runs after all other filters, wherever it is named, and
+// with ResourceFilter even unnamed. A rule that names it is refused by who does not
+// know of trees.
+const TreeFilter = "TreeFilter"
+
+// spreads reports whether a trait that is asked, of is Required or Forbidden, is not
+// the root's.
+func (t *Tree) spreads(trait string, of []string) bool {
+	return slices.Contains(of, trait) && !slices.Contains(t.Both, trait)
+}
+
+// groups reports whether there are suffixed groups.
+func (t *Tree) groups() bool { return t != nil && len(t.Groups) > 0 }
+
+// treeFilter is the check of TreeFilter. Without groups only those hosts are looked
+// at that passed some check by what their children have.
+func (s *scan) treeFilter() {
+	q := s.q.Request
+	for _, g := range q.Tree.Groups {
+		for _, a := range g.Resources {
+			s.check(TreeFilter, a.Class, s.somewhere(a))
+		}
+	}
+	var search treeSearch
+	s.check(TreeFilter, "", func(_ int, c *chunk, m uint64) uint64 {
+		look := m
+		if !q.Tree.groups() {
+			look &= s.spread
+		}
+		for ; look != 0; look &= look - 1 {
+			bit := look & -look
+			_, ok, hard := search.allocation(c.rows.v[bits.TrailingZeros64(bit)], q)
+			if !ok && hard {
+				s.unreadable |= bit
+				s.raised(TreeFilter, c.rows.v[bits.TrailingZeros64(bit)], &pyError{"TimeoutError", "too many ways to place groups on providers"})
+			}
+			if !ok {
+				m &^= bit
+			}
+		}
+		return m
+	})
+}
+
+// somewhere keeps the hosts of which the root has room for an amount, or some child
+// has the class at all.
+func (s *scan) somewhere(a Amount) pass {
+	root, child := s.rootRoom(a), s.t.names.childClasses.id(a.Class)
+	return func(at int, c *chunk, m uint64) uint64 {
+		return m & (root(at, c, m) | has(c.labels.childClasses, child))
+	}
+}
