@@ -126,6 +126,9 @@ func keepsClaims(t *testing.T, flag, value string) {
 		t.Errorf("the released claim is still there: %s", out)
 	}
 	cellgate(t, api, exitDone, nil, "select", "--instance", leased)
+	if _, there := series(t, get(t, web+"/metrics"))["cellgate_cell_store_events_total"]; there != (flag == "--store") {
+		t.Errorf("the metrics have store events: %v", there)
+	}
 }
 
 // claimsOf lists all live claims: by consumer, the claim, its state and host.
