@@ -38,11 +38,21 @@ type Limits struct {
 var ErrStuck = errors.New("did not stop in time")
 
 // Signals gives a context that ends at the first SIGINT or SIGTERM. A second
-// one ends the process at once, as if nobody listened.
+// one ends the process at once, as if nobody listened: nobody does any more when the
+// context ends. The cancel function must be called.
 func Signals(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
+	ctx, cancel := context.WithCancel(ctx)
+	first := make(chan os.Signal, 1)
+	signal.Notify(first, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-first:
+		case <-ctx.Done():
+		}
+		signal.Stop(first)
+		cancel()
+	}()
+	return ctx, cancel
 }
 
 // running is a started part: cancel asks it to stop, ended is closed after err
