@@ -158,13 +158,14 @@ func writeEntry(b *pebble.Batch, l *laneState, e shard.Entry, ended map[string]t
 	if err := setLane(b, l); err != nil {
 		return err
 	}
-	journal := rowcodec.AppendTime(nil, e.At)
+	journal := rowcodec.AppendTime(make([]byte, 0, 512*len(e.Changes)), e.At)
+	var buf []byte
 	for _, ch := range e.Changes {
-		field, row, err := rowcodec.Row(ch)
+		longer, field, row, err := rowcodec.Row(buf[:0], ch)
 		if err != nil {
 			return err
 		}
-		journal = rowcodec.AppendRow(journal, field, row)
+		buf, journal = longer, rowcodec.AppendRow(journal, field, row)
 		if err := setRow(b, ch, row, ended); err != nil {
 			return err
 		}

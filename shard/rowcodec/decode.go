@@ -105,14 +105,10 @@ func rowClaim(m *storagev1.Claim) (*shard.Claim, error) {
 		Moves: m.Moves, MovesCell: m.MovesCell, TransferredFrom: m.TransferredFrom, Attempt: m.Attempt,
 		ExpiresAt: Instant(m.ExpiresAt), CreatedAt: Instant(m.CreatedAt), UpdatedAt: Instant(m.UpdatedAt),
 	}
-	for state, row := range stateRows {
-		if row == m.State {
-			c.State = state
-		}
-	}
-	if c.State == "" {
+	if m.State <= 0 || int(m.State) >= len(states) {
 		return nil, fmt.Errorf("claim %s has state %v", m.ClaimId, m.State)
 	}
+	c.State = states[m.State]
 	if g := m.Group; g != nil {
 		c.Group = &shard.Group{UUID: g.Uuid, Policy: g.Policy, MaxPerHost: g.MaxPerHost, Members: g.Members}
 	}

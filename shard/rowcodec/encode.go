@@ -1,6 +1,7 @@
 package rowcodec
 
 import (
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -35,22 +36,29 @@ func AppendTime(entry []byte, at time.Time) []byte {
 	return protowire.AppendVarint(entry, uint64(at.UnixNano()))
 }
 
-// Row gives a change's row and its field in storagev1.Change.
-func Row(c shard.Change) (protowire.Number, []byte, error) {
-	var field protowire.Number
-	var m proto.Message
+// Row appends a change's row to buf and gives the row, which is the end of what it
+// gives first, and its field in storagev1.Change.
+func Row(buf []byte, c shard.Change) (longer []byte, field protowire.Number, row []byte, err error) {
+	at := len(buf)
+	w := wire{b: buf}
 	switch {
 	case c.Host != nil:
-		field, m = changeHost, hostRow(c.Host)
+		field = changeHost
+		w.b, err = proto.MarshalOptions{}.MarshalAppend(w.b, hostRow(c.Host))
 	case c.Usage != nil:
-		field, m = changeUsage, usageRow(c.Usage)
+		field = changeUsage
+		w.usage(c.Usage)
 	case c.Claim != nil:
-		field, m = changeClaim, claimRow(c.Claim)
+		field = changeClaim
+		w.claim(c.Claim)
 	default:
-		field, m = changePin, pinRow(c.Pin)
+		field = changePin
+		w.b, err = proto.MarshalOptions{}.MarshalAppend(w.b, pinRow(c.Pin))
 	}
-	b, err := proto.Marshal(m)
-	return field, b, err
+	if err == nil && w.bad {
+		err = errText
+	}
+	return w.b, field, w.b[at:], err
 }
 
 // Nanos is a time as rows have it: nanoseconds since 1970 UTC, 0 for none.
@@ -92,45 +100,11 @@ func hostRow(h *shard.Host) *storagev1.Host {
 	return m
 }
 
-func usageRow(u *shard.Usage) *storagev1.Usage {
-	return &storagev1.Usage{
-		HostUuid: u.HostUUID, Generation: u.Generation, Used: usedRows(u.Used),
-		Pending: u.Pending, Confirmed: u.Confirmed,
-	}
-}
+// states are in the order of storagev1.ClaimState.
+var states = [...]shard.ClaimState{"", shard.Pending, shard.Confirmed, shard.Expired, shard.Released}
 
-func usedRows(us []shard.Used) []*storagev1.Used {
-	rows := make([]storagev1.Used, len(us))
-	list := make([]*storagev1.Used, len(us))
-	for i, u := range us {
-		list[i] = &rows[i]
-		list[i].ProviderUuid, list[i].ResourceClass, list[i].Amount = u.ProviderUUID, u.ResourceClass, u.Amount
-	}
-	return list
-}
-
-var stateRows = map[shard.ClaimState]storagev1.ClaimState{
-	shard.Pending:   storagev1.ClaimState_CLAIM_STATE_PENDING,
-	shard.Confirmed: storagev1.ClaimState_CLAIM_STATE_CONFIRMED,
-	shard.Expired:   storagev1.ClaimState_CLAIM_STATE_EXPIRED,
-	shard.Released:  storagev1.ClaimState_CLAIM_STATE_RELEASED,
-}
-
-func claimRow(c *shard.Claim) *storagev1.Claim {
-	m := &storagev1.Claim{
-		ClaimId: c.ClaimID, ConsumerUuid: c.ConsumerUUID, State: stateRows[c.State],
-		HostUuid: c.HostUUID, ServiceHost: c.ServiceHost, Allocations: usedRows(c.Allocations),
-		ProjectId: c.ProjectID, UserId: c.UserID,
-		RequestId: c.RequestID, Fingerprint: c.Fingerprint, DecisionId: c.DecisionID,
-		InstanceIndex: c.InstanceIndex, Answer: c.Answer, Adopted: c.Adopted,
-		Moves: c.Moves, MovesCell: c.MovesCell, TransferredFrom: c.TransferredFrom, Attempt: c.Attempt,
-		ExpiresAt: Nanos(c.ExpiresAt), CreatedAt: Nanos(c.CreatedAt), UpdatedAt: Nanos(c.UpdatedAt),
-	}
-	if g := c.Group; g != nil {
-		m.Group = &storagev1.Group{Uuid: g.UUID, Policy: g.Policy, MaxPerHost: g.MaxPerHost, Members: g.Members}
-	}
-	m.Guest = guestRow(c.Guest)
-	return m
+func stateRow(s shard.ClaimState) storagev1.ClaimState {
+	return storagev1.ClaimState(max(0, slices.Index(states[:], s)))
 }
 
 func pinRow(p *shard.Pin) *storagev1.Pin {

@@ -38,13 +38,14 @@ func (w *writes) entry(e shard.Entry) error {
 	var usages []*shard.Usage
 	var claims []*shard.Claim
 	var pins []*shard.Pin
-	body := rowcodec.AppendTime(nil, e.At)
+	body := rowcodec.AppendTime(make([]byte, 0, 512*len(e.Changes)), e.At)
+	var buf []byte
 	for _, ch := range e.Changes {
-		field, row, err := rowcodec.Row(ch)
+		longer, field, row, err := rowcodec.Row(buf[:0], ch)
 		if err != nil {
 			return err
 		}
-		body = rowcodec.AppendRow(body, field, row)
+		buf, body = longer, rowcodec.AppendRow(body, field, row)
 		switch {
 		case ch.Host != nil:
 			hosts = append(hosts, ch.Host)
