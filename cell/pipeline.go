@@ -16,7 +16,8 @@ import (
 const applyTimeout = 10 * time.Second
 
 // pipeline commits operations through the replica's lane. Operations that come
-// while a transaction is in flight go together in the next one.
+// while a transaction is in flight go together in the next one, which may wait a
+// little for more (shard.Gathering).
 type pipeline struct {
 	queue *queue
 	batch int
@@ -33,6 +34,8 @@ type pipeline struct {
 	stored *storeWatch
 	log    *slog.Logger
 	tel    *telemetry.Cell
+	// gathering is run's.
+	gathering shard.Gathering
 }
 
 // do queues operations and waits for their answers. It gives an error when
@@ -74,11 +77,38 @@ func (p *pipeline) run(ctx context.Context) error {
 			return nil
 		case <-p.queue.wake:
 		}
+		p.gather(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err := p.commit(ctx, p.queue.take(p.batch)); err != nil {
 			return err
+		}
+	}
+}
+
+// gather waits a little for those who were just answered, when that pays.
+func (p *pipeline) gather(ctx context.Context) {
+	before := p.queue.length()
+	want, limit := p.gathering.Wait(before, p.batch)
+	if limit == 0 {
+		return
+	}
+	began := time.Now()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for there := before; ; there = p.queue.length() {
+		if there >= want {
+			p.gathering.Waited(before, there, time.Since(began))
+			return
+		}
+		select {
+		case <-p.queue.wake:
+		case <-timer.C:
+			p.gathering.Waited(before, p.queue.length(), time.Since(began))
+			return
+		case <-ctx.Done():
+			return
 		}
 	}
 }
@@ -110,6 +140,7 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 	applied, err := p.lane.Apply(ctx, ops)
 	ended(err)
 	took := time.Since(began)
+	p.gathering.Applied(len(ops), p.queue.length(), took)
 	if err != nil {
 		err = storeFault(err)
 	}

@@ -193,3 +193,35 @@ func TestTheTransactionInFlightIsFinishedAtTheEnd(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+// The callers of the last transaction that ask again at once go with those who waited.
+func TestATransactionWaitsForThoseJustAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		r := start(t, store)
+		r.register(plainState(1, 1000))
+		g := newGate(store)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			r.must(newClaim("first", 1000, 1, 1))
+			time.Sleep(200 * time.Microsecond) // what it does with the answer
+			r.must(newClaim("again", 1001, 1, 1))
+		})
+		<-g.arrived
+		for n := range 7 {
+			wg.Go(func() { r.must(newClaim(fmt.Sprintf("k%d", n), n, 1, 1)) })
+		}
+		synctest.Wait()
+		time.Sleep(4 * time.Millisecond) // the transaction takes so long
+		began := time.Now()
+		g.pass <- struct{}{}
+		if second := <-g.arrived; len(second) != 8 {
+			t.Errorf("the second transaction has %d operations, want 8", len(second))
+		}
+		if waited := time.Since(began); waited > time.Millisecond {
+			t.Errorf("it waited %v, more than a quarter of the one before", waited)
+		}
+		close(g.pass)
+		wg.Wait()
+	})
+}

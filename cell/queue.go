@@ -168,6 +168,12 @@ func (q *queue) waiting() (urgent, other int) {
 	return q.urgent.ops, q.other.ops
 }
 
+// length counts all operations that wait.
+func (q *queue) length() int {
+	urgent, other := q.waiting()
+	return urgent + other
+}
+
 func errStopping() error {
 	return fault.New(fault.CellUnavailable, "the cell's replica is stopping")
 }

@@ -127,6 +127,32 @@ func (s *Server) family() ([]int, error) {
 	return pids, nil
 }
 
+// CPU is the processor time that the server's processes have taken, those that ended
+// too, in steps of 10 ms.
+func (s *Server) CPU(t testing.TB) time.Duration {
+	t.Helper()
+	pids, err := s.family()
+	if err != nil {
+		t.Fatalf("the processes of PostgreSQL: %v", err)
+	}
+	var ticks int64
+	for i, pid := range pids {
+		f := fields(pid)
+		last := 12
+		if i == 0 {
+			last = 14 // with its children that ended
+		}
+		for n := 11; n < min(last+1, len(f)); n++ {
+			v, err := strconv.ParseInt(f[n], 10, 64)
+			if err != nil {
+				t.Fatalf("the processor time of a process of PostgreSQL: %v", err)
+			}
+			ticks += v
+		}
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
 func alive(pid int) bool {
 	parent, state := stat(pid)
 	return parent != 0 && state != "Z"
@@ -134,21 +160,27 @@ func alive(pid int) bool {
 
 // stat gives a process's parent and state; 0 for a process that is gone.
 func stat(pid int) (parent int, state string) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, ""
-	}
-	// The name stands in brackets and may have blanks.
-	_, rest, _ := strings.Cut(string(b), ") ")
-	f := strings.Fields(rest)
+	f := fields(pid)
 	if len(f) < 2 {
 		return 0, ""
 	}
-	parent, err = strconv.Atoi(f[1])
+	parent, err := strconv.Atoi(f[1])
 	if err != nil {
 		return 0, ""
 	}
 	return parent, f[0]
+}
+
+// fields are those of a process's stat after its name, from its state on; none for a
+// process that is gone.
+func fields(pid int) []string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil
+	}
+	// The name stands in brackets and may have blanks.
+	_, rest, _ := strings.Cut(string(b), ") ")
+	return strings.Fields(rest)
 }
 
 // remove stops the server and deletes what it left.

@@ -1,7 +1,6 @@
 package pebbleshard
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -49,21 +48,23 @@ func benchmarkClaims(b *testing.B, callers int) {
 	if _, err := l.Apply(b.Context(), hosts); err != nil {
 		b.Fatal(err)
 	}
-	queue := make(chan asked, callers)
+	queue := make(chan shardtest.Asked, callers)
 	var batches, next atomic.Int64
 	var loop, wg sync.WaitGroup
-	loop.Go(func() { applyQueued(b.Context(), l, queue, &batches) })
+	loop.Go(func() {
+		shardtest.Serve(b.Context(), l, queue, 256, func(shard.Applied) { batches.Add(1) })
+	})
 
 	b.ReportAllocs()
 	b.ResetTimer()
 	begin := time.Now()
 	for range callers {
 		wg.Go(func() {
-			answer := make(chan error, 1)
+			back := make(chan shardtest.Answer, 1)
 			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
-				queue <- asked{op: shardtest.BigClaim(int(i), int(i)%benchHosts), answer: answer}
-				if err := <-answer; err != nil {
-					b.Error(err)
+				queue <- shardtest.Asked{Op: shardtest.BigClaim(int(i), int(i)%benchHosts), Answer: back}
+				if a := <-back; a.Err != nil || a.Outcome.Refusal != nil {
+					b.Errorf("refused: %+v, %v", a.Outcome.Refusal, a.Err)
 					return
 				}
 			}
@@ -77,45 +78,6 @@ func benchmarkClaims(b *testing.B, callers int) {
 	b.ReportMetric(float64(b.N)/elapsed.Seconds(), "claims/s")
 	b.ReportMetric(float64(b.N)/float64(batches.Load()), "claims/batch")
 	b.ReportMetric(float64(fsync.Nanoseconds()), "fsync-ns")
-}
-
-type asked struct {
-	op     shard.Op
-	answer chan error
-}
-
-// applyQueued applies what is queued as one batch, until the queue is closed.
-func applyQueued(ctx context.Context, l shard.Lane, queue <-chan asked, batches *atomic.Int64) {
-	var batch []asked
-	var ops []shard.Op
-	for first := range queue {
-		batch = append(batch[:0], first)
-	fill:
-		for len(batch) < 256 {
-			select {
-			case more, ok := <-queue:
-				if !ok {
-					break fill
-				}
-				batch = append(batch, more)
-			default:
-				break fill
-			}
-		}
-		ops = ops[:0]
-		for _, a := range batch {
-			ops = append(ops, a.op)
-		}
-		applied, err := l.Apply(ctx, ops)
-		batches.Add(1)
-		for i, a := range batch {
-			if err == nil && applied.Outcomes[i].Refusal != nil {
-				a.answer <- fmt.Errorf("refused: %s", applied.Outcomes[i].Refusal.Message)
-				continue
-			}
-			a.answer <- err
-		}
-	}
 }
 
 // fsyncMedian times an append of 4 KiB and its fsync.

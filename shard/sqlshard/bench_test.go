@@ -83,7 +83,7 @@ func openDurable(b *testing.B, isolation string) shard.Store {
 // load is a store under load.
 type load struct {
 	store   shard.Store
-	lanes   []chan asked
+	lanes   []chan shardtest.Asked
 	loop    sync.WaitGroup
 	batches atomic.Int64
 }
@@ -109,53 +109,13 @@ func newLoad(b *testing.B, s shard.Store, lanes int, host func(n int) *shard.Put
 				b.Fatal(err)
 			}
 		}
-		queue := make(chan asked, 256)
+		queue := make(chan shardtest.Asked, 256)
 		run.lanes = append(run.lanes, queue)
-		run.loop.Go(func() { applyQueued(b.Context(), l, queue, &run.batches) })
+		run.loop.Go(func() {
+			shardtest.Serve(b.Context(), l, queue, 256, func(shard.Applied) { run.batches.Add(1) })
+		})
 	}
 	return run
-}
-
-type asked struct {
-	op     shard.Op
-	answer chan answer
-}
-
-type answer struct {
-	outcome shard.Outcome
-	err     error
-}
-
-// applyQueued applies what is queued as one batch, until the queue is closed.
-func applyQueued(ctx context.Context, l shard.Lane, queue <-chan asked, batches *atomic.Int64) {
-	for first := range queue {
-		batch := []asked{first}
-	fill:
-		for len(batch) < 256 {
-			select {
-			case more, ok := <-queue:
-				if !ok {
-					break fill
-				}
-				batch = append(batch, more)
-			default:
-				break fill
-			}
-		}
-		ops := make([]shard.Op, len(batch))
-		for i, a := range batch {
-			ops[i] = a.op
-		}
-		applied, err := l.Apply(ctx, ops)
-		batches.Add(1)
-		for i, a := range batch {
-			if err != nil {
-				a.answer <- answer{err: err}
-				continue
-			}
-			a.answer <- answer{outcome: applied.Outcomes[i]}
-		}
-	}
 }
 
 // callers runs callers that take numbers up to b.N, each at its lane.
@@ -167,11 +127,11 @@ func (l *load) callers(b *testing.B, n int, call func(ask func(shard.Op) (shard.
 	begin := time.Now()
 	for c := range n {
 		wg.Go(func() {
-			back := make(chan answer, 1)
+			back := make(chan shardtest.Answer, 1)
 			ask := func(op shard.Op) (shard.Outcome, error) {
-				l.lanes[c%len(l.lanes)] <- asked{op, back}
+				l.lanes[c%len(l.lanes)] <- shardtest.Asked{Op: op, Answer: back}
 				a := <-back
-				return a.outcome, a.err
+				return a.Outcome, a.Err
 			}
 			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
 				if err := call(ask, int(i)); err != nil {

@@ -33,8 +33,11 @@ type storeRun struct {
 	batches, refusals, beyondThree atomic.Int64
 	conflicts                      func() int64
 	took                           time.Duration
-	latencies                      []time.Duration
-	wrong                          int
+	// cpu is the processor time taken by this process and by the database.
+	cpu          func() (here, server time.Duration)
+	here, server time.Duration
+	latencies    []time.Duration
+	wrong        int
 }
 
 // benchRound is hosts that are empty at first. A run has another one when all are full.
@@ -77,7 +80,7 @@ func newStoreRun(ctx context.Context, t *testing.T, s storeSetting, stores []sha
 		}
 		sched := &benchScheduler{
 			number: i, of: s.schedulers, store: stores[i], lane: l, pick: s.pick, partition: s.partition,
-			queue: make(chan asked, s.callers), batch: batch,
+			queue: make(chan shardtest.Asked, s.callers), batch: batch,
 		}
 		run.schedulers = append(run.schedulers, sched)
 		run.workers.Go(func() { sched.work(ctx, &run.batches) })
@@ -163,6 +166,7 @@ func (run *storeRun) measure(ctx context.Context, t *testing.T, limit time.Durat
 		for _, sched := range run.schedulers {
 			followers.Go(func() { sched.follow(following, t) })
 		}
+		here, server := run.cpu()
 		began := time.Now()
 		end := began.Add(limit - run.took)
 		for c := range run.setting.callers {
@@ -183,6 +187,8 @@ func (run *storeRun) measure(ctx context.Context, t *testing.T, limit time.Durat
 		}
 		callers.Wait()
 		run.took += time.Since(began)
+		hereAfter, serverAfter := run.cpu()
+		run.here, run.server = run.here+hereAfter-here, run.server+serverAfter-server
 		stop()
 		followers.Wait()
 		for i := range r.taken {
@@ -203,7 +209,7 @@ func (run *storeRun) measure(ctx context.Context, t *testing.T, limit time.Durat
 func (run *storeRun) one(ctx context.Context, r *benchRound, caller int) (bool, error) {
 	sched := run.schedulers[caller%len(run.schedulers)]
 	n := int(run.number.Add(1))
-	back := make(chan answer, 1)
+	back := make(chan shardtest.Answer, 1)
 	var tried []int
 	for attempt := 1; ; attempt++ {
 		host, ok := sched.choose(tried)
@@ -222,9 +228,9 @@ func (run *storeRun) one(ctx context.Context, r *benchRound, caller int) (bool, 
 			if run.setting.partition == rendezvous {
 				to = run.schedulers[r.owner[host]]
 			}
-			to.queue <- asked{op, back}
+			to.queue <- shardtest.Asked{Op: op, Answer: back}
 			a := <-back
-			o, err = a.outcome, a.err
+			o, err = a.Outcome, a.Err
 		}
 		switch {
 		case err != nil:
@@ -277,6 +283,9 @@ type storeResult struct {
 	took                                    time.Duration
 	refusals, conflicts, beyondThree, batch float64
 	p50, p99                                time.Duration
+	// here and server are the processor time of a claim: callers and schedulers, and the
+	// database.
+	here, server time.Duration
 	// wrong counts hosts that refused a claim that would have fitted, broken what was
 	// found wrong at the end.
 	wrong, broken int
@@ -290,6 +299,7 @@ func (run *storeRun) result() *storeResult {
 		batch: float64(n) / float64(max(1, run.batches.Load())),
 	}
 	if n > 0 {
+		res.here, res.server = run.here/time.Duration(n), run.server/time.Duration(n)
 		res.p50, res.p99 = run.latencies[n/2], run.latencies[n*99/100]
 	}
 	return res
@@ -298,6 +308,7 @@ func (run *storeRun) result() *storeResult {
 func (r *storeResult) perSecond() float64 { return float64(r.claims) / r.took.Seconds() }
 
 func (r *storeResult) String() string {
-	return fmt.Sprintf("%.0f claims/s, %.0f refusals, %.0f conflicts, p50 %s, p99 %s, wrong %d", r.perSecond(), r.refusals, r.conflicts,
+	return fmt.Sprintf("%.0f claims/s, %.1f a transaction, %d+%d µs, %.0f refusals, %.0f conflicts, p50 %s, p99 %s, wrong %d", r.perSecond(), r.batch,
+		r.here.Microseconds(), r.server.Microseconds(), r.refusals, r.conflicts,
 		r.p50.Round(10*time.Microsecond), r.p99.Round(10*time.Microsecond), r.wrong+r.broken)
 }

@@ -22,7 +22,7 @@ type benchScheduler struct {
 	store           shard.Store
 	lane            shard.Lane
 	pick, partition string
-	queue           chan asked
+	queue           chan shardtest.Asked
 	batch           int
 	// cursor is where its reading of the journal stands; one goroutine at a time.
 	cursor shard.Cursor
@@ -121,40 +121,12 @@ func (s *benchScheduler) learn(changes []shard.Change) {
 	}
 }
 
-// work applies what is queued: what comes while a transaction is under way goes as
-// the next one.
+// work applies what is queued. A transaction that has no entry changed nothing.
 func (s *benchScheduler) work(ctx context.Context, batches *atomic.Int64) {
-	for first := range s.queue {
-		batch := []asked{first}
-	fill:
-		for len(batch) < s.batch {
-			select {
-			case more, ok := <-s.queue:
-				if !ok {
-					break fill
-				}
-				batch = append(batch, more)
-			default:
-				break fill
-			}
-		}
-		ops := make([]shard.Op, len(batch))
-		for i, a := range batch {
-			ops[i] = a.op
-		}
-		applied, err := s.lane.Apply(ctx, ops)
+	shardtest.Serve(ctx, s.lane, s.queue, s.batch, func(a shard.Applied) {
 		batches.Add(1)
-		if err == nil {
-			s.learn(applied.Entry.Changes)
-		}
-		for i, a := range batch {
-			if err != nil {
-				a.answer <- answer{err: err}
-				continue
-			}
-			a.answer <- answer{outcome: applied.Outcomes[i]}
-		}
-	}
+		s.learn(a.Entry.Changes)
+	})
 }
 
 // follow reads the journal as often as a cell does (cell.tail_every).

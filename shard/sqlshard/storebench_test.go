@@ -327,6 +327,12 @@ func (b *storeBench) run(t *testing.T, s storeSetting, took time.Duration) *stor
 	defer cancel()
 	stores := b.stores(t, s.store, s.schedulers)
 	run := newStoreRun(ctx, t, s, stores)
+	run.cpu = func() (here, server time.Duration) {
+		if s.store == "PostgreSQL" {
+			server = b.server.CPU(t)
+		}
+		return cpuTime(t), server
+	}
 	run.measure(ctx, t, took)
 	res := run.result()
 	rows, _, err := shardtest.LoadRows(ctx, stores[0])
