@@ -84,7 +84,11 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	c.outages = newOutages(c.live, c.rows.serviceHost, c.log)
 	c.writer = newWriter(c.uuid, c.rows, c.live, c.versions, c.log)
 	show := func(f feed) { c.writer.in <- f }
-	c.follower = newFollower(deps.Store, cfg.TailEvery, c.rows, show, c.log)
+	from := deps.Synchronizer
+	if from == nil {
+		from = deps.Store
+	}
+	c.follower = newFollower(from, deps.Store, cfg.TailEvery, c.rows, show, c.log)
 	c.pipeline = &pipeline{
 		queue: newQueue(cfg.MaxQueue), batch: cfg.MaxBatch, show: show,
 		screen: c.screenHardware, committed: c.follower.committed, unknown: c.follower.now, stored: c.stored, log: c.log, tel: c.tel,

@@ -43,12 +43,13 @@ type Config struct {
 	Version string
 }
 
-// Deps are what a cell works with. Log and Now may be nil.
+// Deps are what a cell works with. All but Store may be nil.
 type Deps struct {
 	Store shard.Store
-	Log   *slog.Logger
-	// Telemetry may be nil. The server that the cell is registered with has its
-	// options.
+	// Synchronizer brings the states of hosts to this replica; nil is the store's own.
+	Synchronizer shard.Synchronizer
+	Log          *slog.Logger
+	// The server that the cell is registered with has the options of Telemetry.
 	Telemetry *telemetry.Cell
 	// Now is the replica's clock; leases go by the store's.
 	Now func() time.Time

@@ -23,11 +23,12 @@ const (
 // follower brings the journal's entries into the table: other lanes' by reading
 // it, its own lane's when a transaction's fate was not known.
 type follower struct {
-	store shard.Store
-	every time.Duration
-	rows  *rows
-	show  func(feed)
-	log   *slog.Logger
+	from   shard.Synchronizer
+	claims shard.Reader
+	every  time.Duration
+	rows   *rows
+	show   func(feed)
+	log    *slog.Logger
 	// hurry has one element when the journal should be read now.
 	hurry chan struct{}
 
@@ -45,9 +46,9 @@ type follower struct {
 	failed  error
 }
 
-func newFollower(store shard.Store, every time.Duration, r *rows, show func(feed), log *slog.Logger) *follower {
+func newFollower(from shard.Synchronizer, claims shard.Reader, every time.Duration, r *rows, show func(feed), log *slog.Logger) *follower {
 	return &follower{
-		store: store, every: every, rows: r, show: show, log: log,
+		from: from, claims: claims, every: every, rows: r, show: show, log: log,
 		hurry: make(chan struct{}, 1), ahead: map[uint64]struct{}{}, reading: make(chan struct{}),
 	}
 }
@@ -159,7 +160,7 @@ func (f *follower) run(ctx context.Context) error {
 // read brings in everything up to the journal's end.
 func (f *follower) read(ctx context.Context) error {
 	for {
-		entries, to, err := f.store.Tail(ctx, f.position(), tailLimit)
+		entries, to, err := f.from.Tail(ctx, f.position(), tailLimit)
 		if err != nil {
 			return err
 		}

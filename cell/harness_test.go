@@ -48,7 +48,11 @@ func start(t testing.TB, store shard.Store, change ...func(*Config)) *replica {
 		t.Fatal(err)
 	}
 	tel := process.Cell(cfg.Name, cfg.Replica)
-	c, err := New(cfg, Deps{Store: store, Log: log, Telemetry: tel})
+	deps := Deps{Store: store, Log: log, Telemetry: tel}
+	if s, ok := store.(interface{ synchronizer() shard.Synchronizer }); ok {
+		deps.Synchronizer = s.synchronizer()
+	}
+	c, err := New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ const loadBatch = 4096
 func (f *follower) load(ctx context.Context) (shard.Cursor, map[string]struct{}, error) {
 	var batch []shard.Change
 	live := map[string]struct{}{}
-	cursor, err := f.store.Load(ctx, func(c shard.Change) error {
+	cursor, err := f.from.Load(ctx, func(c shard.Change) error {
 		if c.Claim != nil {
 			live[c.Claim.ClaimID] = struct{}{}
 		}
@@ -62,7 +62,7 @@ func (f *follower) reload(ctx context.Context) error {
 // lookUp brings in the claims of those ids as the shard has them now; one it
 // does not know any more has ended.
 func (f *follower) lookUp(ctx context.Context, ids []string) error {
-	page, err := f.store.FindClaims(ctx, shard.ClaimQuery{ClaimIDs: ids, Ended: true, Limit: len(ids)})
+	page, err := f.claims.FindClaims(ctx, shard.ClaimQuery{ClaimIDs: ids, Ended: true, Limit: len(ids)})
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ type Store interface {
 	Now(ctx context.Context) (time.Time, error)
 	// OpenLane starts a lane: one life of one replica.
 	OpenLane(ctx context.Context, replica string) (Lane, error)
+	Synchronizer
 	Reader
 	Journal
 	Decisions
@@ -31,12 +32,27 @@ var ErrBroken = errors.New("the store is broken")
 // life, which ended it: nothing can be written through it any more.
 var ErrFenced = errors.New("a newer life of the replica has fenced this one")
 
-// Reader reads rows outside of claims.
-type Reader interface {
+// Synchronizer is how the states of hosts, and the claims on them, reach every
+// scheduler of a cell: all there is as of one point, and what changed after it. A
+// Store's is its rows and its journal; a scheduler asks for no more of what stands
+// behind it, so it can be something else that hears of every entry.
+type Synchronizer interface {
 	// Load visits every host, every usage, every live claim and every pin, in
 	// this order, as of one point, and gives the journal position of that point: Tail from
 	// there gives exactly the later changes. An error of visit ends it.
 	Load(ctx context.Context, visit func(Change) error) (Cursor, error)
+	// Tail gives at most limit entries after the cursor and the cursor after
+	// them; none when there are none. In one lane entries come in order and
+	// without gaps; between lanes there is no order: rows are absolute, the
+	// higher Generation (hosts, usage), later UpdatedAt (claims) or later
+	// Entry.At (pins) wins. What was acknowledged before it was called is there. A cursor
+	// behind the trimmed floor, or one that this journal did not give, is a Gone fault:
+	// Load again.
+	Tail(ctx context.Context, after Cursor, limit int) ([]Entry, Cursor, error)
+}
+
+// Reader reads rows outside of claims.
+type Reader interface {
 	// FindClaims lists claims by ascending ClaimID.
 	FindClaims(ctx context.Context, q ClaimQuery) (ClaimPage, error)
 	// Due lists at most limit PENDING claims whose lease is over in store
@@ -44,15 +60,8 @@ type Reader interface {
 	Due(ctx context.Context, limit int) ([]ClaimRef, error)
 }
 
-// Journal reads what happened.
+// Journal keeps what Tail tells.
 type Journal interface {
-	// Tail gives at most limit entries after the cursor and the cursor after
-	// them; none when there are none. In one lane entries come in order and
-	// without gaps; between lanes there is no order: rows are absolute, the
-	// higher Generation (hosts, usage), later UpdatedAt (claims) or later
-	// Entry.At (pins) wins. A cursor behind the trimmed floor, or one that this
-	// journal did not give, is a Gone fault: Load again.
-	Tail(ctx context.Context, after Cursor, limit int) ([]Entry, Cursor, error)
 	// Trim drops journal entries and tombstones of before the given store
 	// time. Tombstones younger than TombstoneTTL are kept.
 	Trim(ctx context.Context, before time.Time) error

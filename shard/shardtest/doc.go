@@ -9,11 +9,12 @@
 //	shard.Store    Now                   time.go
 //	               OpenLane, Close       lanes.go, restart.go
 //	shard.Lane     Apply                 lanes.go, badinput.go
-//	shard.Reader   Load                  load.go
-//	               FindClaims            find.go
+//	shard.Synchronizer
+//	               Load                  load.go
+//	               Tail                  journal.go
+//	shard.Reader   FindClaims            find.go
 //	               Due                   expire.go
-//	shard.Journal  Tail                  journal.go
-//	               Trim                  trim.go
+//	shard.Journal  Trim                  trim.go
 //	shard.Decisions                      decisions.go
 //	shard.Op       Claim                 claims.go, moves.go
 //	               Swap                  swap.go

@@ -32,7 +32,7 @@ func NewRows() *Rows {
 }
 
 // LoadRows loads a shard.
-func LoadRows(ctx context.Context, r shard.Reader) (*Rows, shard.Cursor, error) {
+func LoadRows(ctx context.Context, r shard.Synchronizer) (*Rows, shard.Cursor, error) {
 	rows := NewRows()
 	at, err := r.Load(ctx, func(c shard.Change) error {
 		rows.Put(c, time.Time{})
@@ -227,7 +227,7 @@ func EqualEntries(a, b shard.Entry) bool { return equalRows(&a, &b) }
 
 // Replay reads the journal from the beginning: the rows it tells of, and each
 // lane's entries. It fails when a lane has a gap.
-func Replay(ctx context.Context, j shard.Journal, from shard.Cursor) (*Rows, map[shard.LaneID][]shard.Entry, error) {
+func Replay(ctx context.Context, j shard.Synchronizer, from shard.Cursor) (*Rows, map[shard.LaneID][]shard.Entry, error) {
 	rows, lanes := NewRows(), map[shard.LaneID][]shard.Entry{}
 	at := from
 	for {
