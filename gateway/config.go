@@ -58,6 +58,11 @@ func checkConfig(cfg Config) error {
 	for _, f := range UnknownNames(cfg.Filters, cfg.Weighers) {
 		bad("%s: %s", f.Path, f.Problem)
 	}
+	if o := cfg.Options; o != nil && o.DefaultArchitecture != "" {
+		if word, ok := schedule.Architecture(o.DefaultArchitecture); !ok || word != o.DefaultArchitecture {
+			bad("nova.image_properties_default_architecture: %q is no architecture that Nova knows", o.DefaultArchitecture)
+		}
+	}
 	return errors.Join(problems...)
 }
 

@@ -78,3 +78,10 @@ func className(name, pkg string) (string, bool) {
 	dot := strings.LastIndexByte(name, '.')
 	return name[dot+1:], dot < 0 || strings.HasPrefix(name, pkg)
 }
+
+// architectures are what Nova takes for one (nova/objects/fields.py).
+var architectures = []string{
+	"alpha", "armv6", "armv7l", "armv7b", "aarch64", "cris", "i686", "ia64", "lm32", "m68k", "microblaze", "microblazeel",
+	"mips", "mipsel", "mips64", "mips64el", "openrisc", "parisc", "parisc64", "ppc", "ppcle", "ppc64", "ppc64le", "ppcemb",
+	"s390", "s390x", "sh4", "sh4eb", "sparc", "sparc64", "unicore32", "x86_64", "xtensa", "xtensaeb",
+}

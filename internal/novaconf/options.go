@@ -10,6 +10,8 @@ type option struct {
 	// standard is Nova's default, as text. An integer's or number's least value.
 	standard string
 	least    *float64
+	// words, when given, are all values that Nova takes besides none.
+	words []string
 	// set takes the value into the settings.
 	set func(*Settings, value)
 	// idle says why it has no effect here.
@@ -43,6 +45,7 @@ func opt(p place, old []place, k kind, standard string) option {
 }
 
 func (o option) from(n float64) option              { o.least = least(n); return o }
+func (o option) oneOf(words []string) option        { o.words = words; return o }
 func (o option) to(f func(*Settings, value)) option { o.set = f; return o }
 func (o option) noEffect(why string) option         { o.idle = why; return o }
 func (o option) notYet(what string) option          { o.missing = what; return o }
@@ -63,6 +66,9 @@ func tableOfOptions() []option {
 	}
 	removed := func(group, name, why string, old ...string) option {
 		return o(group, name, text, "", old...).noEffect(why)
+	}
+	elsewhere := func(name, standard, why string) option {
+		return o("DEFAULT", name, text, standard).noEffect(why)
 	}
 	return []option{
 		o(filters, "available_filters", several, "nova.scheduler.filters.all_filters", "scheduler_available_filters"),
@@ -99,7 +105,7 @@ func tableOfOptions() []option {
 			to(func(s *Settings, v value) { s.Options.ImageIsolationNamespace = v.text }),
 		o(filters, "aggregate_image_properties_isolation_separator", text, ".", "aggregate_image_properties_isolation_separator").
 			to(func(s *Settings, v value) { s.Options.ImageIsolationSeparator = v.text }),
-		o(filters, "image_properties_default_architecture", text, "").
+		o(filters, "image_properties_default_architecture", text, "").oneOf(architectures).
 			to(func(s *Settings, v value) { s.Options.DefaultArchitecture = v.text }),
 		o(filters, "image_props_weight_setting", list, "").
 			to(func(s *Settings, v value) { s.Options.ImagePropertySetting = v.list }),
@@ -113,6 +119,11 @@ func tableOfOptions() []option {
 			place: place{"DEFAULT", "default_availability_zone"}, standard: "nova",
 			set: func(s *Settings, v value) { s.DefaultAvailabilityZone = v.text },
 		},
+		elsewhere("service_down_time", "60", "a cell says when a host counts as down: its cell.service_down_time"),
+		elsewhere("report_interval", "10", "agents say how often they report"),
+		elsewhere("cpu_allocation_ratio", "", "the ratio is that of the inventory which a host reports"),
+		elsewhere("ram_allocation_ratio", "", "the ratio is that of the inventory which a host reports"),
+		elsewhere("disk_allocation_ratio", "", "the ratio is that of the inventory which a host reports"),
 
 		o(filters, "pci_in_placement", boolean, "false").notYet("devices of child providers"),
 		o(scheduler, "limit_tenants_to_placement_aggregate", boolean, "false").

@@ -179,7 +179,6 @@ weight_classes = nova.scheduler.weights.ram.RAMWeigher,
   nova.scheduler.weights.metrics.MetricsWeigher
 isolated_hosts = "win1,win2"
 isolated_images: 342b492c-128f-4a42-8d3a-c5088cf27d13 , ebd267a6-ca86-4d6c-9a0e-bd132d6b7d09
-Restrict-isolated-hosts = true
 [Metrics]
 weight_setting = cpu.percent=1.0, memory.bandwidth=-2
 `},
@@ -190,7 +189,6 @@ weight_setting = cpu.percent=1.0, memory.bandwidth=-2
 				o.IsolatedImages = []string{"342b492c-128f-4a42-8d3a-c5088cf27d13", "ebd267a6-ca86-4d6c-9a0e-bd132d6b7d09"}
 				o.MetricsSetting = []string{"cpu.percent=1.0", "memory.bandwidth=-2"}
 			},
-			notes: []string{"a.conf:11 [filter_scheduler] Restrict_isolated_hosts: Nova's scheduler has no such option: delete it"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -219,7 +217,7 @@ weight_setting = cpu.percent=1.0, memory.bandwidth=-2
 			if s.DefaultAvailabilityZone != c.zone {
 				t.Errorf("zone %q, want %q", s.DefaultAvailabilityZone, c.zone)
 			}
-			lines := strings.Split(strings.TrimSuffix(s.told(), "\n"), "\n")
+			lines := strings.FieldsFunc(s.told(), func(r rune) bool { return r == '\n' })
 			if len(lines) != len(c.notes) {
 				t.Fatalf("%d notes, want %d:\n%s", len(lines), len(c.notes), s.told())
 			}
@@ -257,6 +255,8 @@ func TestWhatIsRefused(t *testing.T) {
 		"too small":           {text: "host_subset_size = 0\npci_weight_multiplier = -1", want: []string{"0 is below 1, the least that Nova takes", "-1 is below 0"}},
 		"neither":             {text: "restrict_isolated_hosts_to_isolated_images = maybe", want: []string{`"maybe" is neither true nor false`}},
 		"pre-filter":          {text: "[scheduler]\nquery_placement_for_routed_network_aggregates = yes", want: []string{"a.conf:3: [scheduler] query_placement_for_routed_network_aggregates = yes: cellgate does not have the pre-filter of routed networks"}},
+		"no such option":      {text: "cpu_weigth_multiplier = 2\nRestrict-isolated-hosts = true", want: []string{"a.conf:2: [filter_scheduler] cpu_weigth_multiplier: Nova's scheduler has no such option: delete it, or did you mean cpu_weight_multiplier?", "a.conf:3: [filter_scheduler] Restrict_isolated_hosts: Nova's"}},
+		"no architecture":     {text: "image_properties_default_architecture = z80", want: []string{`"z80" is none of alpha, `}},
 		"dangling reference":  {text: "isolated_hosts = $nobody", want: []string{"isolated_hosts refers to $nobody, which the files do not set"}},
 		"round":               {text: "isolated_hosts = $a\na = ${filter_scheduler.b}\nb = $a", want: []string{"refers to itself"}},
 		"not ini":             {text: "what is this\n[nonsense\n= 3", want: []string{`a.conf:2: "what is this" is not an option`, `a.conf:3: "[nonsense" is not a section`, `a.conf:4: "= 3" is`}},
@@ -277,6 +277,21 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
+// The order of weight_classes is that of the sum, what is named twice counts twice, and
+// a multiplier of 0 leaves what aggregates say.
+func TestWeighersInTheirOrder(t *testing.T) {
+	s := settings(t, everything(), `[filter_scheduler]
+weight_classes = nova.scheduler.weights.cpu.CPUWeigher,nova.scheduler.weights.ram.RAMWeigher,nova.scheduler.weights.metrics.MetricsWeigher,nova.scheduler.weights.ram.RAMWeigher
+[metrics]
+weight_multiplier = 0
+weight_setting = cpu.percent=1
+`)
+	want := []Weigher{{"CPUWeigher", 1}, {"RAMWeigher", 1}, {"MetricsWeigher", 0}, {"RAMWeigher", 1}}
+	if !slices.Equal(s.Weighers, want) || !strings.Contains(s.told(), "RAMWeigher: is named twice") {
+		t.Errorf("weighers %v, notes %s", s.Weighers, s.told())
+	}
+}
+
 func TestMissingFileAndStrayLines(t *testing.T) {
 	_, err := Read([]string{"/nonexistent/nova.conf"}, everything())
 	if err == nil || !strings.Contains(err.Error(), "/nonexistent/nova.conf") {
@@ -293,12 +308,13 @@ func TestNotesOfFilters(t *testing.T) {
 enabled_filters = AllHostsFilter, CoreFilter, RetryFilter, AvailabilityZoneFilter, JsonFilter, JsonFilter
 available_filters = acme.Unused
 available_filters = nova.scheduler.filters.all_filters
-cpu_weigth_multiplier = 2
 host_subset_size =
 [DEFAULT]
+service_down_time = 300
 cpu_weight_multiplier = 3
 scheduler_zebra = 1
 ram_allocation_ratio = 1.5
+reserved_host_memory_mb = 512
 `)
 	if got, want := s.Filters[len(always):], []string{"AllHostsFilter", "JsonFilter", "ComputeFilter", "ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter"}; !slices.Equal(got, want) {
 		t.Errorf("filters %v, want %v", got, want)
@@ -308,15 +324,15 @@ ram_allocation_ratio = 1.5
 		"a.conf:2 AllHostsFilter: redundant", "a.conf:2 JsonFilter: is enabled twice",
 		"a.conf:2 ComputeFilter: is not enabled, and runs all the same", "a.conf:2 ServerGroupAffinityFilter: is not enabled, and runs",
 		"a.conf:3 acme.Unused: is not Nova's own and not enabled: delete it",
-		"a.conf:5 [filter_scheduler] cpu_weigth_multiplier: Nova's scheduler has no such option: delete it, or did you mean cpu_weight_multiplier?",
-		"a.conf:6 [filter_scheduler] host_subset_size: is empty: Nova's default counts, 1",
+		"a.conf:5 [filter_scheduler] host_subset_size: is empty: Nova's default counts, 1",
+		"a.conf:7 [DEFAULT] service_down_time: has no effect here: a cell says",
 		"a.conf:8 [DEFAULT] cpu_weight_multiplier: Nova's scheduler has no such option", "a.conf:9 [DEFAULT] scheduler_zebra: ",
 	} {
 		if !strings.Contains(s.told(), want) {
 			t.Errorf("not told: %s\n%s", want, s.told())
 		}
 	}
-	if strings.Contains(s.told(), "ram_allocation_ratio") {
+	if strings.Contains(s.told(), "reserved_host_memory_mb") {
 		t.Errorf("told of an option that is not the scheduler's:\n%s", s.told())
 	}
 	if got := s.From["[filter_scheduler] enabled_filters"]; !strings.HasSuffix(got, "a.conf:2") {

@@ -202,20 +202,21 @@ func (t *translation) having() string {
 func (t *translation) weighers() {
 	option := place{filters, "weight_classes"}
 	a := t.set[option]
-	chosen := map[string]bool{}
+	var chosen []string // in order, and twice what is named twice, as in Nova
 	for _, path := range t.values[option].list {
 		name, ofNovas := className(path, weigherPackage)
 		switch {
 		case path == allWeighers:
-			for _, w := range weighers {
-				chosen[w] = true
-			}
+			chosen = append(chosen, weighers...)
 		case !ofNovas:
 			t.bad("%s: %s: %s is not Nova's own: cellgate runs no Python; delete it, or keep to %s", a.at(), a.place, path, strings.Join(weighers, ", "))
 		case !slices.Contains(weighers, name):
 			t.bad("%s: %s: %s", a.at(), a.place, unknown("weigher", name, weighers))
 		default:
-			chosen[name] = true
+			if slices.Contains(chosen, name) {
+				t.note(a, name, "is named twice: its weight counts twice, as in Nova")
+			}
+			chosen = append(chosen, name)
 		}
 	}
 	var from []string
@@ -226,22 +227,24 @@ func (t *translation) weighers() {
 	}
 	t.WeighersFrom = strings.Join(from, ", ")
 	t.Settings.Weighers = []Weigher{}
-	for _, name := range weighers {
+	for _, name := range chosen {
 		m := t.multipliers[name]
-		idle := m == 0 || name == "MetricsWeigher" && len(t.Options.MetricsSetting) == 0
+		// Without a setting MetricsWeigher weighs nothing.
+		unset := name == "MetricsWeigher" && len(t.Options.MetricsSetting) == 0
 		switch {
-		case !chosen[name] || name == "MetricsWeigher" && idle:
+		case unset:
 		case t.known.Weigher(name):
 			// One with multiplier 0 counts where an aggregate's metadata says so.
 			t.Settings.Weighers = append(t.Settings.Weighers, Weigher{name, m})
-		case !idle:
+		case m != 0:
 			t.bad("%s has the multiplier %v: cellgate does not have this weigher yet", name, m)
 		}
 	}
 }
 
-// unknown tells of options that Nova's scheduler does not have. [DEFAULT] holds
-// the options of everything else: only what looks like the scheduler's is told.
+// unknown refuses options that Nova's scheduler does not have: what was meant by one
+// would not count. [DEFAULT] holds the options of everything else: what looks like
+// the scheduler's is only told of.
 func (t *translation) unknown() {
 	names := map[string][]string{}
 	for _, o := range tableOfOptions() {
@@ -256,10 +259,14 @@ func (t *translation) unknown() {
 				continue
 			}
 			why := "Nova's scheduler has no such option: delete it"
-			if n := spell.Nearest(a.name, names[a.group], 3); n != "" && a.group != "DEFAULT" {
+			if a.group == "DEFAULT" {
+				t.note(a, a.place.String(), why)
+				continue
+			}
+			if n := spell.Nearest(a.name, names[a.group], 3); n != "" {
 				why += ", or did you mean " + n + "?"
 			}
-			t.note(a, a.place.String(), why)
+			t.bad("%s: %s: %s", a.at(), a.place, why)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package novaconf
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -47,6 +48,9 @@ func (o *option) read(s string) (value, error) {
 	case list:
 		v.list = readList(s)
 	case text, several:
+		if len(o.words) > 0 && s != "" && !slices.Contains(o.words, s) {
+			err = fmt.Errorf("%q is none of %s", s, strings.Join(o.words, ", "))
+		}
 	}
 	if err == nil && o.least != nil && v.num < *o.least {
 		err = fmt.Errorf("%s is below %v, the least that Nova takes", strings.TrimSpace(s), *o.least)

@@ -91,11 +91,33 @@ type goldenExpected struct {
 		Weight float64            `json:"weight"`
 		Raw    map[string]float64 `json:"raw"`
 	} `json:"weighed"`
-	Sequence *struct {
+	HostStates []goldenState `json:"host_states"`
+	Sequence   *struct {
 		Hosts []string `json:"hosts"`
 		Error any      `json:"error"`
 	} `json:"sequence"`
 	Error *goldenError `json:"error"`
+}
+
+// goldenState is what Nova's HostState had of a host when its filters ran.
+type goldenState struct {
+	Host         string   `json:"host"`
+	CellUUID     string   `json:"cell_uuid"`
+	TotalRAMMB   int64    `json:"total_usable_ram_mb"`
+	TotalDiskGB  int64    `json:"total_usable_disk_gb"`
+	DiskUsedMB   int64    `json:"disk_mb_used"`
+	FreeRAMMB    int64    `json:"free_ram_mb"`
+	FreeDiskMB   int64    `json:"free_disk_mb"`
+	VCPUsTotal   int64    `json:"vcpus_total"`
+	VCPUsUsed    int64    `json:"vcpus_used"`
+	CPURatio     float64  `json:"cpu_allocation_ratio"`
+	RAMRatio     float64  `json:"ram_allocation_ratio"`
+	DiskRatio    float64  `json:"disk_allocation_ratio"`
+	Instances    int64    `json:"num_instances"`
+	IOOps        int64    `json:"num_io_ops"`
+	FailedBuilds int64    `json:"failed_builds"`
+	Aggregates   []string `json:"aggregates"`
+	Running      []string `json:"instances"`
 }
 
 type goldenError struct {

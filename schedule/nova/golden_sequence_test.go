@@ -28,6 +28,13 @@ func TestI5_GoldenSequences(t *testing.T) {
 func replayCases(t *testing.T, cases []*goldenCase, splits uint64) scores {
 	t.Helper()
 	all := scores{}
+	replayInto(t, all, cases, splits)
+	all.settle(t)
+	return all
+}
+
+func replayInto(t *testing.T, all scores, cases []*goldenCase, splits uint64) {
+	t.Helper()
 	oneRound, plans := 0, 0
 	for n, c := range cases {
 		if c.Expected.Error != nil {
@@ -50,9 +57,7 @@ func replayCases(t *testing.T, cases []*goldenCase, splits uint64) scores {
 		plans += p.plans
 		oneRound += p.oneRound
 	}
-	all.settle(t)
 	t.Logf("plans: %d, first pick in one round: %d", plans, oneRound)
-	return all
 }
 
 // replay makes a case ready; reason says what is missing to plan it.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -94,9 +95,11 @@ func (s scores) complete(t *testing.T) {
 	}
 }
 
-// TestGolden runs every case: the hosts made of its rows, each filter alone, the
-// enabled filters together, weights, order and raw weights, the picks of
-// sequences, and errors. CELLGATE_GOLDEN names another file.
+// TestGolden runs every case: the hosts made of its rows and their states, each
+// filter alone, the enabled filters together, weights, order and raw weights, the
+// picks (of sequences one after the other, over one random split into cells;
+// TestI5_GoldenSequences has more of them), and errors. CELLGATE_GOLDEN names
+// another file.
 func TestGolden(t *testing.T) {
 	all := goldenScores(t, loadGolden(t))
 	all.settle(t)
@@ -121,6 +124,7 @@ func goldenScores(t *testing.T, cases []*goldenCase) scores {
 			all.of("(cases)").notYet++
 		}
 	}
+	replayInto(t, all, cases, 1)
 	return all
 }
 
@@ -157,12 +161,48 @@ func (g *goldenRun) run() error {
 		err = fmt.Errorf("hosts %v, want %v", got, g.c.Expected.Hosts)
 	}
 	bad := g.note("(hosts)", true, err)
+	if g.c.Expected.HostStates != nil {
+		if err := g.note("(host states)", true, g.states()); err != nil && bad == nil {
+			bad = err
+		}
+	}
 	for _, step := range []func() error{g.alone, g.together} {
 		if err := step(); err != nil && bad == nil {
 			bad = err
 		}
 	}
 	return bad
+}
+
+// states compares what is made of the rows with Nova's host states.
+func (g *goldenRun) states() error {
+	for _, want := range g.c.Expected.HostStates {
+		i := slices.IndexFunc(g.hosts, func(h goldenHost) bool { return h.key == want.Host && h.Cell == want.CellUUID })
+		if i < 0 {
+			return fmt.Errorf("there is no host %s in cell %s", want.Host, want.CellUUID)
+		}
+		h := &g.hosts[i]
+		got := want
+		v := &h.View
+		got.FreeRAMMB, got.FreeDiskMB, got.VCPUsTotal, got.VCPUsUsed = v.FreeRAMMB, v.FreeDiskMB, v.VCPUsTotal, v.VCPUsUsed
+		got.TotalRAMMB, got.TotalDiskGB, got.DiskUsedMB = v.TotalRAMMB, v.TotalDiskGB, v.DiskUsedMB
+		got.CPURatio, got.RAMRatio, got.DiskRatio = v.CPURatio, v.RAMRatio, v.DiskRatio
+		got.Instances, got.IOOps, got.FailedBuilds = v.NumInstances, v.NumIOOps, v.FailedBuilds
+		got.Aggregates, got.Running = []string{}, []string{}
+		for _, a := range h.Aggregates {
+			got.Aggregates = append(got.Aggregates, a.Name)
+		}
+		for _, id := range h.instances {
+			got.Running = append(got.Running, id.String())
+		}
+		for _, list := range [][]string{got.Aggregates, got.Running, want.Aggregates, want.Running} {
+			slices.Sort(list)
+		}
+		if !reflect.DeepEqual(got, want) {
+			return fmt.Errorf("host state %+v, want %+v", got, want)
+		}
+	}
+	return nil
 }
 
 // failsAs reports whether reading some host's row raises the exception.

@@ -58,7 +58,9 @@ func parityTables(all scores) string {
 		b.WriteString(strings.Repeat("|---", len(cells)) + "|\n")
 	}
 	head("Whole cases", "compared", "cases", "agree", "say something", "not yet")
-	for _, name := range []string{"(cases)", "(hosts)", "(host states raise)", "(together)", "(raise)", "(weights and order)"} {
+	for _, name := range []string{
+		"(cases)", "(hosts)", "(host states)", "(host states raise)", "(together)", "(raise)", "(weights and order)", "single picks", "sequences",
+	} {
 		x := all.of(name)
 		row(strings.Trim(name, "()"), x.cases, x.agree, x.rejecting, x.notYet)
 	}
@@ -145,7 +147,7 @@ var parityPrefilters = [][2]string{
 // multipliers.
 var parityOptions = [][2]string{
 	{"enabled_filters", "honoured, in its order"},
-	{"weight_classes", "honoured, in its order"},
+	{"weight_classes", "honoured, in its order, one named twice counts twice"},
 	{"host_subset_size", "honoured: one of so many best, by the request's seed"},
 	{"shuffle_best_same_weighed_hosts", "always on: equal weights are ordered by a hash of seed and host"},
 	{"max_io_ops_per_host", "honoured; overridden by aggregates for AggregateIoOpsFilter"},
