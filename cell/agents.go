@@ -91,8 +91,11 @@ func (a *agentSession) take(ctx context.Context, m *agentv1.ReportRequest) (*age
 	if state := m.GetFullState(); state != nil {
 		return a.takeState(ctx, state)
 	}
-	if err := rpc.Validate(m); err != nil {
-		return nil, err
+	if b := m.GetHeartbeat(); b == nil || !rpc.IsUUID(b.GetBootId()) {
+		// For what is wrong with it: a heartbeat with a boot_id breaks no rule.
+		if err := rpc.Validate(m); err != nil {
+			return nil, err
+		}
 	}
 	return a.takeHeartbeat(m.GetHeartbeat()), nil
 }

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/rpc"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -10,7 +11,8 @@ import (
 // ServerOptions are those of a server that a cell registers with.
 func ServerOptions() []grpc.ServerOption { return []grpc.ServerOption{rpc.Plain(plain)} }
 
-// The limits of a query in cell.proto, and of what many of it may take.
+// The limits of a query and of decisions in cell.proto, and of what many of them may
+// take.
 const (
 	plainQueries    = 4096
 	plainTakes      = 1000
@@ -21,6 +23,7 @@ const (
 	plainBounds     = 256
 	plainGroupHosts = 65536
 	plainHost       = 255
+	plainDecided    = 1000
 )
 
 // plain reports whether a request certainly keeps the rules of cell.proto and is not
@@ -31,6 +34,8 @@ func plain(req any) bool {
 		return plainProposals(m)
 	case *cellv1.ClaimBatchRequest:
 		return plainClaims(m)
+	case *cellv1.PutDecisionsRequest:
+		return plainDecisions(m)
 	}
 	return false
 }
@@ -67,4 +72,10 @@ func plainProposals(m *cellv1.ProposeBatchRequest) bool {
 		}
 	}
 	return size <= rpc.MaxMessageBytes
+}
+
+// plainDecisions: the schema has no rules for what is in a decision.
+func plainDecisions(m *cellv1.PutDecisionsRequest) bool {
+	n := len(m.GetDecisions())
+	return n >= 1 && n <= plainDecided && proto.Size(m) <= rpc.MaxMessageBytes
 }

@@ -50,7 +50,7 @@ func plainClaim(c *cellv1.NewClaim) bool {
 			return false
 		}
 	}
-	return plainText(c.GetClaimId(), 1, plainID) && isUUID(c.GetConsumerUuid()) && isUUID(c.GetHostUuid()) &&
+	return plainText(c.GetClaimId(), 1, plainID) && rpc.IsUUID(c.GetConsumerUuid()) && rpc.IsUUID(c.GetHostUuid()) &&
 		plainText(c.GetProjectId(), 0, plainName) && plainText(c.GetUserId(), 0, plainName) && plainText(c.GetRequestId(), 0, plainName) &&
 		plainText(c.GetDecisionId(), 0, plainName) && plainText(c.GetMovesClaimId(), 0, plainID) && plainText(c.GetMovesCell(), 0, plainName) &&
 		plainText(c.GetAttempt(), 0, plainID) && len(c.GetFingerprint()) <= plainID && len(c.GetAnswer()) <= plainAnswer
@@ -61,29 +61,8 @@ func plainGuest(g *cellv1.Guest) bool {
 }
 
 func plainRef(r *cellv1.ClaimRef) bool {
-	return plainText(r.GetClaimId(), 1, plainID) && isUUID(r.GetConsumerUuid()) && plainText(r.GetAttempt(), 0, plainID)
+	return plainText(r.GetClaimId(), 1, plainID) && rpc.IsUUID(r.GetConsumerUuid()) && plainText(r.GetAttempt(), 0, plainID)
 }
 
 // plainText: as many bytes, so no more characters.
 func plainText(text string, least, most int) bool { return len(text) >= least && len(text) <= most }
-
-// isUUID reports whether text is 8-4-4-4-12 hexadecimal digits.
-func isUUID(text string) bool {
-	if len(text) != plainUUID {
-		return false
-	}
-	for i := range len(text) {
-		c := text[i]
-		switch i {
-		case 8, 13, 18, 23:
-			if c != '-' {
-				return false
-			}
-		default:
-			if (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
-				return false
-			}
-		}
-	}
-	return true
-}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"cellgate/internal/health"
+	"cellgate/internal/rpc"
 	"cellgate/internal/telemetry"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -146,7 +147,7 @@ const handlers = 64
 
 // ServerOptions are those of a server that a gateway registers with.
 func ServerOptions() []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.NumStreamWorkers(handlers)}
+	return []grpc.ServerOption{grpc.NumStreamWorkers(handlers), rpc.Plain(plain)}
 }
 
 // Register adds the public services to a server.

@@ -120,7 +120,7 @@ func benchSystem(b *testing.B, cells, hosts int) []grpc.ClientConnInterface {
 	g, err := gateway.New(cfg, gateway.Deps{Log: log, Dial: dial, Telemetry: tel})
 	check(b, err)
 	run(g.Run, g.Ready())
-	addr := serve(tel.ServerOptions(), g.Register)
+	addr := serve(append(gateway.ServerOptions(), tel.ServerOptions()...), g.Register)
 	var conns []grpc.ClientConnInterface
 	for range 2 {
 		conn, err := rpc.Dial(addr)
