@@ -86,7 +86,7 @@ func (c *Cell) Propose(ctx context.Context, traceParent string) (context.Context
 	if c == nil || traceParent == "" {
 		return ctx, Span{}
 	}
-	ctx, span := c.p.traces.start(under(ctx, traceParent, ""), SpanPropose.Name)
+	ctx, span := c.p.traces.start(c.p.traces.under(ctx, traceParent, ""), SpanPropose.Name)
 	if span.On() {
 		c.mark(span)
 	}

@@ -73,11 +73,14 @@ func (d *door) enter(ctx context.Context, name string) (context.Context, Span) {
 	if parent == "" && !d.traces.roots || name == d.untraced {
 		return ctx, Span{}
 	}
-	ctx = under(ctx, parent, first(ctx, headerState))
+	ctx = d.traces.under(ctx, parent, first(ctx, headerState))
 	if at := trace.SpanContextFromContext(ctx); at.IsValid() && !at.IsSampled() {
 		return ctx, Span{}
 	}
 	ctx, started := d.traces.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer))
+	if started.SpanContext().IsSampled() {
+		d.traces.met.Store(true)
+	}
 	if !started.IsRecording() {
 		return ctx, Span{}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -45,6 +46,8 @@ type tracing struct {
 	tracer trace.Tracer
 	// roots: requests without a trace may be sampled here.
 	roots bool
+	// met: some request was sampled, so that contexts are worth a look.
+	met atomic.Bool
 	// sender is nil when nothing is recorded.
 	sender *sender
 }
@@ -104,7 +107,7 @@ func (s Span) On() bool { return s.of != nil }
 
 // start starts a span below ctx's when that one is sampled.
 func (t *tracing) start(ctx context.Context, name string) (context.Context, Span) {
-	if t == nil || !trace.SpanContextFromContext(ctx).IsSampled() {
+	if t == nil || !t.met.Load() || !trace.SpanContextFromContext(ctx).IsSampled() {
 		return ctx, Span{}
 	}
 	ctx, span := t.tracer.Start(ctx, name)
@@ -180,9 +183,13 @@ func traceParentOf(c trace.SpanContext) string {
 
 // under puts ctx below a span of another process. A text that is no traceparent
 // changes nothing.
-func under(ctx context.Context, parent, state string) context.Context {
+func (t *tracing) under(ctx context.Context, parent, state string) context.Context {
 	if parent == "" {
 		return ctx
 	}
-	return w3c.Extract(ctx, propagation.MapCarrier{headerParent: parent, headerState: state})
+	ctx = w3c.Extract(ctx, propagation.MapCarrier{headerParent: parent, headerState: state})
+	if trace.SpanContextFromContext(ctx).IsSampled() {
+		t.met.Store(true)
+	}
+	return ctx
 }
