@@ -97,8 +97,9 @@ func splitDecision(id string) (cell, ulid string) {
 }
 
 // cutDown makes a decision of most bytes at most, by leaving out what can be spared
-// soonest; its message says what. What it shares with an answer is not touched.
-func cutDown(d *cellgatev1.Decision, most int) {
+// soonest; its message says what. What it shares with an answer is not touched. It
+// gives how many bytes the decision has.
+func cutDown(d *cellgatev1.Decision, most int) int {
 	const without = "cut down to what is kept: without "
 	cuts := []struct {
 		what string
@@ -117,8 +118,8 @@ func cutDown(d *cellgatev1.Decision, most int) {
 	}
 	note := d.GetMessage()
 	for _, cut := range cuts {
-		if proto.Size(d) <= most {
-			return
+		if size := proto.Size(d); size <= most {
+			return size
 		}
 		cut.do()
 		d.Message = note
@@ -130,6 +131,7 @@ func cutDown(d *cellgatev1.Decision, most int) {
 	if len(d.GetMessage()) > most/2 {
 		d.Message = strings.ToValidUTF8(d.GetMessage()[:most/2], "")
 	}
+	return proto.Size(d)
 }
 
 // eachDestination replaces each destination by a copy that is changed.

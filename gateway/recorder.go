@@ -96,8 +96,7 @@ func (r *recorder) put(c *cell, d *cellgatev1.Decision) {
 		r.count(1, false, func(n *DecisionCounts) *int64 { return &n.Nowhere })
 		return
 	}
-	cutDown(d, maxDecisionBytes)
-	size := proto.Size(d)
+	size := cutDown(d, maxDecisionBytes)
 	r.mu.Lock()
 	lost := r.makeRoom(1, size)
 	full := r.full(1, size)
