@@ -66,20 +66,25 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 	}
 	var next atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)
-	for range min(len(queries), cap(s.slots)) {
-		g.Go(func() error {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(queries) {
-					return nil
-				}
-				if err := one(ctx, i); err != nil {
-					return err
-				}
+	some := func() error {
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= len(queries) {
+				return nil
 			}
-		})
+			if err := one(ctx, i); err != nil {
+				return err
+			}
+		}
 	}
-	if err := g.Wait(); err != nil {
+	for range min(len(queries), cap(s.slots)) - 1 {
+		g.Go(some)
+	}
+	err := some()
+	if failed := g.Wait(); failed != nil {
+		err = failed
+	}
+	if err != nil {
 		return nil, err
 	}
 	return &cellv1.ProposeBatchResponse{Proposals: out}, nil

@@ -164,22 +164,27 @@ func (s *selecting) send(ctx context.Context, orders []order) []made {
 	budget := share(ctx, s.g.cfg.ClaimBudget)
 	bounded, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
+	sendLane := func(l lane, indices []int) {
+		ops := make([]*cellv1.ClaimOp, len(indices))
+		for k, i := range indices {
+			ops[k] = &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Claim{Claim: orders[i].claim}}
+		}
+		outcomes, sent, err := s.batch(ctx, bounded, l.cell, budget, ops)
+		for k, i := range indices {
+			if k >= len(outcomes) {
+				results[i] = made{err: err, sent: k < sent}
+				continue
+			}
+			results[i] = madeOf(outcomes[k])
+		}
+	}
 	var all sync.WaitGroup
 	for l, indices := range byLane {
-		all.Go(func() {
-			ops := make([]*cellv1.ClaimOp, len(indices))
-			for k, i := range indices {
-				ops[k] = &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Claim{Claim: orders[i].claim}}
-			}
-			outcomes, sent, err := s.batch(ctx, bounded, l.cell, budget, ops)
-			for k, i := range indices {
-				if k >= len(outcomes) {
-					results[i] = made{err: err, sent: k < sent}
-					continue
-				}
-				results[i] = madeOf(outcomes[k])
-			}
-		})
+		if len(byLane) == 1 {
+			sendLane(l, indices) // this goroutine's stack has grown already
+			break
+		}
+		all.Go(func() { sendLane(l, indices) })
 	}
 	all.Wait()
 	for l, indices := range byLane {

@@ -41,7 +41,7 @@ func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement 
 			continue
 		}
 		all.Go(func() {
-			p, _, err := c.propose(ctx, budget, query, nil)
+			p, _, err := c.propose(ctx, nil, budget, query, nil)
 			lock.Lock()
 			defer lock.Unlock()
 			if err != nil {

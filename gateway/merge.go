@@ -154,11 +154,13 @@ func (s *selecting) round(ctx context.Context, n int, cells []int, asks []schedu
 	step.Span.Int(telemetry.AttrRound, n)
 	budget := share(ctx, s.g.cfg.ProposeBudget)
 	got := make([]proposed, len(asks))
+	within, cancel := allot(ctx, budget)
+	defer cancel()
 	var all sync.WaitGroup
 	for i, a := range asks {
 		all.Go(func() {
 			cell := cells[a.Cell]
-			got[i].proposal, got[i].by, got[i].err = s.g.cells[cell].propose(ctx, budget, queries[i], s.askFirst(cell))
+			got[i].proposal, got[i].by, got[i].err = s.g.cells[cell].propose(ctx, within, budget, queries[i], s.askFirst(cell))
 		})
 	}
 	all.Wait()

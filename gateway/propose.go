@@ -76,11 +76,15 @@ type proposed struct {
 // what waited for it in the queue failed too. When it answered others meanwhile it
 // is busy, and not to blame.
 //
-// The replicas are asked in order, nil for any; by is the one that answered.
-func (c *cell) propose(ctx context.Context, budget time.Duration, q *cellv1.Query, order []*replica) (answer *cellv1.Proposal, by *replica, err error) {
+// The replicas are asked in order, nil for any; by is the one that answered. round is
+// that of the queries sent at once, nil for one alone.
+func (c *cell) propose(ctx context.Context, round *allotment, budget time.Duration, q *cellv1.Query, order []*replica) (answer *cellv1.Proposal, by *replica, err error) {
 	ctx, span := c.tel.Span(ctx, telemetry.SpanAsk)
 	defer func() { span.End(err) }()
-	a := attempt{budget: budget, fair: c.proposeBudget, again: true, read: true, order: order}
+	if span.On() {
+		round = nil // its context is not below the span
+	}
+	a := attempt{budget: budget, fair: c.proposeBudget, again: true, read: true, order: order, within: round}
 	got, err := try(ctx, c, a, func(ctx context.Context, r *replica, p *pass) (proposed, error) {
 		answer, err := r.proposer.propose(ctx, p.closed, q)
 		return proposed{proposal: answer, by: r}, err

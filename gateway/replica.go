@@ -132,6 +132,22 @@ type attempt struct {
 	kind callKind
 	// order is in which the replicas are asked; nil for none in particular.
 	order []*replica
+	// within is the budget when it is that of several calls; nil for this one's own.
+	within *allotment
+}
+
+// allotment is the time of calls that begin at once.
+type allotment struct {
+	// ctx ends with it.
+	ctx   context.Context
+	began time.Time
+}
+
+// allot begins a time of budget, which ends with ctx or cancel too.
+func allot(ctx context.Context, budget time.Duration) (within *allotment, cancel context.CancelFunc) {
+	within = &allotment{began: time.Now()}
+	within.ctx, cancel = context.WithTimeout(ctx, budget)
+	return within, cancel
 }
 
 // try does a call at the first replica that may be asked, or, when that takes half
@@ -144,6 +160,7 @@ func try[T any](ctx context.Context, c *cell, a attempt, once func(context.Conte
 	if !a.again || len(a.order) == 1 {
 		return tryInOrder(ctx, c, a, once)
 	}
+	a.within = nil // the call that comes second is given up
 	return hedged(ctx, c, a, once)
 }
 
@@ -159,9 +176,12 @@ func try[T any](ctx context.Context, c *cell, a attempt, once func(context.Conte
 //     budget has some left too.
 func tryInOrder[T any](ctx context.Context, c *cell, a attempt, once func(context.Context, *replica, *pass) (T, error)) (T, error) {
 	var none T
-	began := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, a.budget)
-	defer cancel()
+	within := a.within
+	if within == nil {
+		var cancel context.CancelFunc
+		within, cancel = allot(ctx, a.budget)
+		defer cancel()
+	}
 	var failure error
 	for from := 0; ; {
 		i, p, err := c.enterOne(a.order, a.kind, from)
@@ -171,14 +191,14 @@ func tryInOrder[T any](ctx context.Context, c *cell, a attempt, once func(contex
 			}
 			return none, err
 		}
-		t := timing{budget: a.budget, fair: a.fair, given: a.budget - time.Since(began)}
+		t := timing{budget: a.budget, fair: a.fair, given: a.budget - time.Since(within.began)}
 		if failure == nil {
 			t.given = a.budget
 		}
 		if until, ok := ctx.Deadline(); ok {
 			t.given = min(t.given, time.Until(until))
 		}
-		got, err := once(bounded, a.order[i], p)
+		got, err := once(within.ctx, a.order[i], p)
 		if err == nil {
 			p.leave(served, nil)
 			return got, nil
@@ -187,7 +207,7 @@ func tryInOrder[T any](ctx context.Context, c *cell, a attempt, once func(contex
 			p.leave(excused, err)
 			return none, ctx.Err()
 		}
-		t.took = time.Since(began)
+		t.took = time.Since(within.began)
 		late := t.took >= a.budget
 		switch {
 		case late:
