@@ -176,10 +176,12 @@ proto/third_party/buf/validate/validate.proto: Makefile
 	dir=$$(go mod download -json $(VALIDATE) | sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p'); \
 	install -m 644 "$$dir/proto/protovalidate/buf/validate/validate.proto" $@
 
-# The race detector needs a C compiler, the SQL shard's tests a PostgreSQL.
+# The race detector needs a C compiler, the SQL shard's tests a PostgreSQL, those of Nova's
+# own tables a MariaDB too (the -core packages have no service).
 .PHONY: needs
 needs:
 	@command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || { echo "installing PostgreSQL for the tests ..."; apt-get update -q && apt-get install -y -q --no-install-recommends postgresql; }
+	@command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ] || { echo "installing MariaDB's programs for the tests ..."; apt-get update -q && apt-get install -y -q --no-install-recommends mariadb-server-core mariadb-client-core; }
 	@command -v gcc >/dev/null || { echo "installing gcc for the race detector ..."; apt-get update -q && apt-get install -y -q gcc libc6-dev; }
 
 .PHONY: clean

@@ -188,3 +188,38 @@ func (s *Server) remove() error {
 	err := s.stop(syscall.SIGINT)
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
+
+// Freeze stops every process of the server (SIGSTOP): its connections stay open,
+// and nothing answers. Thaw undoes it, as Kill does.
+func (s *Server) Freeze(t testing.TB) {
+	t.Helper()
+	if err := s.signal(syscall.SIGSTOP); err != nil {
+		t.Fatalf("freezing PostgreSQL: %v", err)
+	}
+}
+
+// Thaw lets a frozen server go on.
+func (s *Server) Thaw(t testing.TB) {
+	t.Helper()
+	if err := s.signal(syscall.SIGCONT); err != nil {
+		t.Fatalf("thawing PostgreSQL: %v", err)
+	}
+}
+
+// signal sends one to every process of the server; the main one first, which then
+// makes no others.
+func (s *Server) signal(sig syscall.Signal) error {
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		return err
+	}
+	pids, err := s.family()
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids[1:] {
+		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
+	}
+	return nil
+}

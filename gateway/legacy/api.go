@@ -1,0 +1,170 @@
+package legacy
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"cellgate/schedule"
+)
+
+// apiData is what the API database has of a cell.
+type apiData struct {
+	sameHost func(string) string
+	// mapped are the hosts mapped to the cell, elsewhere those mapped to another one, by
+	// what sameHost makes of them.
+	mapped, elsewhere map[string]bool
+	// asked: elsewhere was looked for all hosts that are not in mapped.
+	asked bool
+	// aggregates by host, as it is written, in the order of their ids.
+	aggregates map[string][]schedule.Aggregate
+}
+
+// readAPI reads what the API database has of the cell; hosts are those of the cell's
+// live compute nodes.
+func (r *Reader) readAPI(ctx context.Context, x *Snapshot, hosts []string) error {
+	a := &apiData{sameHost: r.api.sameHost, mapped: map[string]bool{}, elsewhere: map[string]bool{}, aggregates: map[string][]schedule.Aggregate{}}
+	x.api = a
+	return r.api.transaction(ctx, func(s *session, _ time.Time) error {
+		cell, err := r.findCell(ctx, s, x)
+		if err != nil {
+			return err
+		}
+		x.Read.HostMappings, err = s.pages(ctx, list{
+			table: "host_mappings", page: stampPage, max: r.conf.MaxRows, args: []any{cell},
+			text: "SELECT id, host FROM host_mappings WHERE cell_id = ? AND id > ? ORDER BY id LIMIT ?",
+		}, func(rows *sql.Rows) (id int64, err error) {
+			var host string
+			err = rows.Scan(&id, &host)
+			a.mapped[a.sameHost(host)] = true
+			return id, err
+		})
+		if err != nil {
+			return err
+		}
+		if err := a.readElsewhere(ctx, s, hosts); err != nil {
+			return err
+		}
+		return r.readAggregates(ctx, s, x, cell)
+	})
+}
+
+// findCell gives the id of the cell's row, and notes its uuid.
+func (r *Reader) findCell(ctx context.Context, s *session, x *Snapshot) (id int64, err error) {
+	by, value := "uuid", r.conf.CellUUID
+	if value == "" {
+		by, value = "name", r.conf.Cell
+	}
+	found := 0
+	_, err = s.each(ctx, `SELECT id, uuid, name, disabled FROM cell_mappings WHERE `+by+` = ? LIMIT ?`, []any{value, 2}, func(rows *sql.Rows) error {
+		var name sql.NullString
+		var disabled sql.NullBool
+		found++
+		if err := rows.Scan(&id, &x.CellUUID, &name, &disabled); err != nil {
+			return err
+		}
+		x.CellDisabled = disabled.Bool
+		return nil
+	})
+	if err == nil && found != 1 {
+		what := "has no cell with that " + by
+		if found > 1 {
+			what = "has several cells with that " + by
+		}
+		err = r.api.unavailable(NotMapped, nil, fmt.Sprintf("%s in cell_mappings: %s", what, value))
+	}
+	return id, err
+}
+
+// mostAsked is how many hosts that are not mapped to the cell are looked for in other
+// cells; more is a cell that was never discovered.
+const mostAsked = 1000
+
+// readElsewhere finds which hosts are mapped to other cells.
+func (a *apiData) readElsewhere(ctx context.Context, s *session, hosts []string) error {
+	var strange []string
+	for _, h := range hosts {
+		if !a.mapped[a.sameHost(h)] {
+			strange = append(strange, h)
+		}
+	}
+	a.asked = len(strange) <= mostAsked
+	_, err := inFew(ctx, s, "SELECT host FROM host_mappings WHERE host IN ("+listOfFew+")", strange[:min(len(strange), mostAsked)], func(rows *sql.Rows) error {
+		var host string
+		if err := rows.Scan(&host); err != nil {
+			return err
+		}
+		a.elsewhere[a.sameHost(host)] = true
+		return nil
+	})
+	return err
+}
+
+// readAggregates reads the aggregates of the cell's hosts.
+func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot, cell int64) error {
+	members := map[int64][]string{}
+	n, err := s.pages(ctx, list{
+		table: "aggregate_hosts", page: stampPage, max: 10 * r.conf.MaxRows, args: []any{cell},
+		text: `SELECT a.id, a.aggregate_id, a.host FROM aggregate_hosts a JOIN host_mappings m ON m.host = a.host
+			WHERE m.cell_id = ? AND a.id > ? ORDER BY a.id LIMIT ?`,
+	}, func(rows *sql.Rows) (id int64, err error) {
+		var in int64
+		var host string
+		err = rows.Scan(&id, &in, &host)
+		members[in] = append(members[in], host)
+		return id, err
+	})
+	x.Read.Aggregates += n
+	if err != nil {
+		return err
+	}
+	all := map[int64]*schedule.Aggregate{}
+	n, err = s.pages(ctx, list{
+		table: "aggregates", page: stampPage, max: r.conf.MaxRows,
+		text: "SELECT id, uuid, name FROM aggregates WHERE id > ? ORDER BY id LIMIT ?",
+	}, func(rows *sql.Rows) (id int64, err error) {
+		var uuid, name sql.NullString
+		err = rows.Scan(&id, &uuid, &name)
+		if len(members[id]) > 0 {
+			all[id] = &schedule.Aggregate{UUID: uuid.String, Name: name.String, Metadata: map[string]string{}}
+		}
+		return id, err
+	})
+	x.Read.Aggregates += n
+	if err != nil {
+		return err
+	}
+	n, err = s.pages(ctx, list{
+		table: "aggregate_metadata", page: stampPage, max: 10 * r.conf.MaxRows,
+		text: `SELECT id, aggregate_id, "key", value FROM aggregate_metadata WHERE id > ? ORDER BY id LIMIT ?`,
+	}, func(rows *sql.Rows) (id int64, err error) {
+		var of int64
+		var key, value string
+		err = rows.Scan(&id, &of, &key, &value)
+		if a := all[of]; a != nil {
+			a.Metadata[key] = value
+		}
+		return id, err
+	})
+	x.Read.Aggregates += n
+	if err != nil {
+		return err
+	}
+	x.api.join(all, members)
+	return nil
+}
+
+func (a *apiData) join(all map[int64]*schedule.Aggregate, members map[int64][]string) {
+	ids := make([]int64, 0, len(all))
+	for id := range all {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		for _, host := range members[id] {
+			a.aggregates[host] = append(a.aggregates[host], *all[id])
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package legacy
+
+import (
+	"context"
+	"database/sql"
+	"iter"
+	"time"
+)
+
+// Instance is a row of instances. Times are those of whoever wrote them, in UTC;
+// zero is NULL.
+type Instance struct {
+	ID         int64
+	UUID       string
+	Host, Node string // empty for one that is on no host
+	// The amounts of its flavor. Incomplete: one of them is NULL, and 0 here.
+	VCPUs, MemoryMB, RootGB, EphemeralGB int64
+	Incomplete                           bool
+	// FlavorID is the id, no uuid, of its flavor in the API database.
+	FlavorID      int64
+	Project, User string
+	// VMState and TaskState are Nova's words; empty for NULL.
+	VMState, TaskState string
+	// Deleted: the row is soft-deleted.
+	Deleted                         bool
+	CreatedAt, UpdatedAt, DeletedAt time.Time
+}
+
+// InstancePoint says where a pass over instances begins.
+type InstancePoint struct {
+	// Since is the At of an earlier pass: rows written since, deleted ones too. The
+	// zero time: all live rows.
+	Since time.Time
+	// After is the Last of a page: the pass goes on behind it.
+	After int64
+}
+
+// InstancePage is some rows, by id.
+type InstancePage struct {
+	Instances []Instance
+	// At is the server's time when this pass, or the part of it that went on from a
+	// point, began.
+	At time.Time
+	// Last is the greatest id that has been looked at.
+	Last int64
+}
+
+// instanceOverlap is how much further back than Since a pass looks: a writer's clock
+// may be behind, a commit late. So rows come again; they are whole each time.
+const instanceOverlap = 2 * time.Minute
+
+// instanceWindow is how many ids a query looks at: most rows of a pass over changes
+// are skipped by the server, and a query has a deadline.
+const instanceWindow = 50_000
+
+// Instances passes over instances, at most PageSize rows a page, each page a query of
+// its own. It ends after the first error. There is no index by which the server finds
+// changed rows, deleted ones above all: a pass makes it read the table. What it
+// misses is a row that was deleted from the table, and a write that left no time or
+// one more than two minutes wrong: whoever needs to know compares with a pass over
+// all live rows now and then.
+func (r *Reader) Instances(ctx context.Context, from InstancePoint) iter.Seq2[*InstancePage, error] {
+	return func(yield func(*InstancePage, error) bool) {
+		at, last, err := r.instanceBounds(ctx)
+		for after := from.After; err == nil && after < last; {
+			p := &InstancePage{At: at}
+			if err = r.instancePage(ctx, from.Since, after, p); err == nil {
+				after = p.Last
+				if !yield(p, nil) {
+					return
+				}
+			}
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// instanceBounds gives the server's time, and the greatest id after it.
+func (r *Reader) instanceBounds(ctx context.Context) (at time.Time, last int64, err error) {
+	err = r.cell.transaction(ctx, func(s *session, now time.Time) error {
+		at = now
+		_, err := s.each(ctx, "SELECT coalesce(max(id), 0) FROM instances", nil, func(rows *sql.Rows) error { return rows.Scan(&last) })
+		return err
+	})
+	return at, last, err
+}
+
+const instanceColumns = `id, uuid, host, node, vcpus, memory_mb, root_gb, ephemeral_gb, instance_type_id, project_id, user_id,
+	vm_state, task_state, deleted, created_at, updated_at, deleted_at`
+
+func (r *Reader) instancePage(ctx context.Context, since time.Time, after int64, p *InstancePage) error {
+	s, err := r.cell.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.end(ctx)
+	to := after + instanceWindow
+	which, args := "deleted = 0", []any{after, to}
+	if !since.IsZero() {
+		which = "(updated_at >= ? OR created_at >= ? OR deleted_at >= ?)"
+		t := since.UTC().Add(-instanceOverlap)
+		args = append(args, t, t, t)
+	}
+	n, err := s.each(ctx, "SELECT "+instanceColumns+" FROM instances WHERE id > ? AND id <= ? AND "+which+" ORDER BY id LIMIT ?",
+		append(args, r.conf.PageSize), func(rows *sql.Rows) error {
+			i, err := scanInstance(rows)
+			p.Instances = append(p.Instances, i)
+			return err
+		})
+	p.Last = to
+	if n == r.conf.PageSize {
+		p.Last = p.Instances[n-1].ID
+	}
+	return err
+}
+
+func scanInstance(rows *sql.Rows) (i Instance, err error) {
+	var host, node, project, user, vm, task sql.NullString
+	var vcpus, memory, root, ephemeral, flavor, deleted sql.NullInt64
+	var created, updated, gone sql.NullTime
+	err = rows.Scan(&i.ID, &i.UUID, &host, &node, &vcpus, &memory, &root, &ephemeral, &flavor, &project, &user,
+		&vm, &task, &deleted, &created, &updated, &gone)
+	i.Host, i.Node, i.Project, i.User, i.VMState, i.TaskState = host.String, node.String, project.String, user.String, vm.String, task.String
+	i.VCPUs, i.MemoryMB, i.RootGB, i.EphemeralGB, i.FlavorID = vcpus.Int64, memory.Int64, root.Int64, ephemeral.Int64, flavor.Int64
+	i.Incomplete = !vcpus.Valid || !memory.Valid || !root.Valid || !ephemeral.Valid
+	i.Deleted = !deleted.Valid || deleted.Int64 != 0
+	i.CreatedAt, i.UpdatedAt, i.DeletedAt = utc(created), utc(updated), utc(gone)
+	return i, err
+}

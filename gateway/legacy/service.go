@@ -1,0 +1,87 @@
+package legacy
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"cellgate/schedule/nova"
+)
+
+// Service is a live nova-compute row of services. Times are those of whoever wrote
+// them, in UTC; zero is NULL.
+type Service struct {
+	ID   int64
+	UUID string
+	Host string
+	// Version is 0 when the row has none, as in Nova.
+	Version        int64
+	Disabled       bool
+	DisabledReason string
+	ForcedDown     bool
+	LastSeenUp     time.Time
+	CreatedAt      time.Time
+}
+
+// Up reports whether the service counts as up at a time of the server, as in Nova:
+// its heartbeat, else its creation, is no further from it than down.
+func (s *Service) Up(now time.Time, down time.Duration) bool {
+	n := nova.Service{ForcedDown: s.ForcedDown}
+	if !s.LastSeenUp.IsZero() {
+		n.LastSeenUp = &s.LastSeenUp
+	}
+	if !s.CreatedAt.IsZero() {
+		n.CreatedAt = &s.CreatedAt
+	}
+	return n.Up(now, down)
+}
+
+// readServices reads every live nova-compute row, by id.
+func (r *Reader) readServices(ctx context.Context, s *session, x *Snapshot) error {
+	n, err := s.pages(ctx, list{
+		table: "services", page: stampPage, max: r.conf.MaxRows,
+		text: `SELECT id, uuid, host, version, disabled, disabled_reason, forced_down, last_seen_up, created_at
+			FROM services WHERE deleted = 0 AND "binary" = 'nova-compute' AND id > ? ORDER BY id LIMIT ?`,
+	}, func(rows *sql.Rows) (int64, error) {
+		var v Service
+		var uuid, host, why sql.NullString
+		var version sql.NullInt64
+		var disabled, forced sql.NullBool
+		var seen, created sql.NullTime
+		if err := rows.Scan(&v.ID, &uuid, &host, &version, &disabled, &why, &forced, &seen, &created); err != nil {
+			return 0, err
+		}
+		v.UUID, v.Host, v.Version, v.DisabledReason = uuid.String, host.String, version.Int64, why.String
+		v.Disabled, v.ForcedDown, v.LastSeenUp, v.CreatedAt = disabled.Bool, forced.Bool, utc(seen), utc(created)
+		x.Services = append(x.Services, v)
+		return v.ID, nil
+	})
+	x.Read.Services = n
+	return err
+}
+
+func utc(t sql.NullTime) time.Time {
+	if !t.Valid {
+		return time.Time{}
+	}
+	return t.Time.UTC()
+}
+
+// MinVersion gives the least version of the services that count, and one that has
+// it; all count when counts is nil. It is 0 when none counts and when there is no
+// snapshot: what cannot be read is old.
+func (x *Snapshot) MinVersion(counts func(*Service) bool) (version int64, by *Service) {
+	if x == nil {
+		return 0, nil
+	}
+	for i := range x.Services {
+		s := &x.Services[i]
+		if (counts == nil || counts(s)) && (by == nil || s.Version < by.Version) {
+			by = s
+		}
+	}
+	if by == nil {
+		return 0, nil
+	}
+	return by.Version, by
+}

@@ -1,0 +1,124 @@
+package mariatest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Freeze stops the server's process (SIGSTOP): its connections stay open, and
+// nothing answers. Thaw undoes it, as Kill does.
+func (s *Server) Freeze(t testing.TB) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatalf("freezing MariaDB: %v", err)
+	}
+}
+
+// Thaw lets a frozen server go on.
+func (s *Server) Thaw(t testing.TB) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatalf("thawing MariaDB: %v", err)
+	}
+}
+
+// Kill ends the server with SIGKILL.
+func (s *Server) Kill(t testing.TB) {
+	t.Helper()
+	if err := s.stop(syscall.SIGKILL); err != nil {
+		t.Fatalf("killing MariaDB: %v", err)
+	}
+}
+
+// Run starts a server that was killed, at the same address, with what it had.
+func (s *Server) Run(t testing.TB) {
+	t.Helper()
+	if err := s.run(); err != nil {
+		t.Fatalf("starting MariaDB again: %v", err)
+	}
+}
+
+func (s *Server) stop(sig syscall.Signal) error {
+	if s.cmd == nil {
+		return nil
+	}
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		return err
+	}
+	limit := time.AfterFunc(startLimit, func() { _ = s.cmd.Process.Kill() })
+	_, err := s.cmd.Process.Wait()
+	if !limit.Stop() {
+		err = errors.Join(err, fmt.Errorf("it did not end within %v and was killed", startLimit))
+	}
+	s.cmd = nil
+	return err
+}
+
+// ended reports whether the process is gone, without waiting for it.
+func (s *Server) ended() (bool, error) {
+	var status syscall.WaitStatus
+	pid, err := syscall.Wait4(s.cmd.Process.Pid, &status, syscall.WNOHANG, nil)
+	if err != nil || pid == 0 {
+		return false, err
+	}
+	return true, fmt.Errorf("exit status %d", status.ExitStatus())
+}
+
+// remove stops the server and deletes what it left.
+func (s *Server) remove() error {
+	if s.cmd != nil {
+		_ = s.cmd.Process.Signal(syscall.SIGCONT) // a test may have left it frozen
+	}
+	err := s.stop(syscall.SIGTERM)
+	return errors.Join(err, os.RemoveAll(s.dir))
+}
+
+// account is whom servers run as when the tests run as root.
+const account = "nobody"
+
+// asServer makes a process that ends with this one, and that is not root's.
+func asServer() *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Setpgid: true}
+	endsWithUs(a)
+	if uid, gid, err := ids(); err == nil && os.Getuid() == 0 {
+		a.Credential = &syscall.Credential{Uid: uid, Gid: gid}
+	}
+	return a
+}
+
+// giveAway makes a folder and all in it the server's own.
+func giveAway(dir string) error {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	uid, gid, err := ids()
+	if err != nil {
+		return err
+	}
+	return filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, int(uid), int(gid))
+	})
+}
+
+func ids() (uid, gid uint32, err error) {
+	u, err := user.Lookup(account)
+	if err != nil {
+		return 0, 0, fmt.Errorf("MariaDB is not run as root, and there is no user %s: %w", account, err)
+	}
+	n, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return 0, 0, err
+	}
+	m, err := strconv.ParseUint(u.Gid, 10, 32)
+	return uint32(n), uint32(m), err
+}

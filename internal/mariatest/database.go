@@ -1,0 +1,68 @@
+package mariatest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"testing"
+)
+
+// Log is the path of the server's log.
+func (s *Server) Log() string { return filepath.Join(s.dir, "log") }
+
+// Addr is where it listens: 127.0.0.1 and a port.
+func (s *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
+
+// URL is the address of a database of the server, for its superuser, who has no
+// password.
+func (s *Server) URL(database string) string { return "mysql://root@" + s.Addr() + "/" + database }
+
+var databases atomic.Int64
+
+// NewDatabase makes an empty database, that the test drops, and gives its name.
+func (s *Server) NewDatabase(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("test_%d", databases.Add(1))
+	s.Exec(t, "CREATE DATABASE "+name)
+	t.Cleanup(func() {
+		if s.cmd != nil {
+			s.Exec(t, "DROP DATABASE "+name)
+		}
+	})
+	return name
+}
+
+// Open gives a pool of connections to a database as its superuser; the test closes
+// it. A text may hold several statements.
+func (s *Server) Open(t testing.TB, database string) *sql.DB {
+	t.Helper()
+	db, err := s.open(database)
+	if err != nil {
+		t.Fatalf("MariaDB: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Errorf("leaving MariaDB: %v", err)
+		}
+	})
+	return db
+}
+
+// Exec runs statements as the superuser, in no database.
+func (s *Server) Exec(t testing.TB, statements string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	db, err := s.open("")
+	if err != nil {
+		t.Errorf("MariaDB: %v", err)
+		return
+	}
+	defer func() { _ = db.Close() }() // what counts is the answer
+	if _, err := db.ExecContext(ctx, statements); err != nil {
+		t.Errorf("%s: %v", statements, err)
+	}
+}
