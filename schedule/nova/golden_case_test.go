@@ -46,6 +46,8 @@ type goldenCase struct {
 	Expected      goldenExpected `json:"expected"`
 	// extraSpecs has the keys of the flavor's extra specs in their order.
 	extraSpecs []string
+	// replaced are hosts that came another way than from the rows of the line.
+	replaced []goldenHost
 }
 
 type goldenConfig struct {
@@ -250,6 +252,9 @@ func value[T any](option *T, otherwise T) T {
 // live compute nodes of the enabled or requested cells, with a live nova-compute
 // service record.
 func (c *goldenCase) hosts() ([]goldenHost, error) {
+	if c.replaced != nil {
+		return c.replaced, nil
+	}
 	d := &c.Config.Default
 	o := RowOptions{
 		ServiceDownTime:     time.Duration(value(d.ServiceDownTime, 60) * float64(time.Second)),
