@@ -69,9 +69,9 @@ var forbidden = map[string]string{
 
 // forbiddenExcept are the packages that may import what others may not.
 var forbiddenExcept = map[string]string{
-	"cellgate/shard/shardtest": "testing",
-	"cellgate/internal/pgtest": "testing",
-	"cellgate/internal/mariatest": "testing",
+	"cellgate/shard/shardtest":           "testing",
+	"cellgate/internal/pgtest":           "testing",
+	"cellgate/internal/mariatest":        "testing",
 	"cellgate/gateway/legacy/legacytest": "testing",
 }
 

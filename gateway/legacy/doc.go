@@ -41,6 +41,6 @@
 // for comparing with Nova. A load that did not read everything gives an error and
 // no snapshot: see Trouble.
 //
-// Tests that hold this: TestTraps…, TestTroubles, and TestGoldenFromDatabases of
+// Tests that hold this: TestTraps…, TestRefreshIsLoad, TestFaults…, TestTroubles, and TestGoldenFromDatabases of
 // schedule/nova.
 package legacy
