@@ -89,6 +89,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 		from = deps.Store
 	}
 	c.follower = newFollower(from, deps.Store, cfg.TailEvery, c.rows, show, c.log)
+	c.follower.stored = c.stored
 	c.pipeline = &pipeline{
 		queue: newQueue(cfg.MaxQueue), batch: cfg.MaxBatch, show: show,
 		screen: c.screenHardware, committed: c.follower.committed, unknown: c.follower.now, stored: c.stored, log: c.log, tel: c.tel,

@@ -31,6 +31,8 @@ type follower struct {
 	log    *slog.Logger
 	// hurry has one element when the journal should be read now.
 	hurry chan struct{}
+	// stored hears how each reading went.
+	stored *storeWatch
 
 	mu sync.Mutex
 	// own is this replica's lane. Its entries come with their transactions;
@@ -125,7 +127,7 @@ func (f *follower) now() {
 }
 
 // run reads until ctx ends. A store that fails is tried again at the next tick;
-// the failure is logged once.
+// the failure is logged once, and so is a reading that does not come back.
 func (f *follower) run(ctx context.Context) error {
 	tick := time.NewTicker(f.every)
 	defer tick.Stop()
@@ -138,19 +140,23 @@ func (f *follower) run(ctx context.Context) error {
 		case <-f.hurry:
 		}
 		began := time.Now()
+		stored := f.stored.beginReading()
+		late := time.AfterFunc(maxBehind, func() { f.log.Warn("the journal is not read: the store does not answer", "for", maxBehind) })
 		err := f.read(ctx)
 		if fault.KindOf(err) == fault.Gone {
 			f.log.Warn("the journal was trimmed before it was read; loading the shard again")
 			err = f.reload(ctx)
 		}
+		wasLate := !late.Stop()
 		if ctx.Err() != nil {
 			return nil
 		}
+		stored(err)
 		f.ended(began, err)
 		if err != nil && !failing {
 			f.log.Warn("the journal could not be read", "err", err)
 		}
-		if err == nil && failing {
+		if err == nil && (failing || wasLate) {
 			f.log.Info("the journal is read again")
 		}
 		failing = err != nil

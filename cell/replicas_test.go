@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/pgproxy"
 	"cellgate/internal/pgtest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/shard"
@@ -21,11 +22,15 @@ import (
 )
 
 // openPostgres opens a shard in a database, as a replica's process does.
-func openPostgres(t testing.TB, url string) shard.Store {
+func openPostgres(t testing.TB, url string, change ...func(*sqlshard.Options)) shard.Store {
 	t.Helper()
-	s, err := sqlshard.Open(context.Background(), sqlshard.Options{
+	opts := sqlshard.Options{
 		Cell: "cell1", CellUUID: cellUUID, URL: url, Migrate: true, Log: slog.New(slog.DiscardHandler),
-	})
+	}
+	for _, f := range change {
+		f(&opts)
+	}
+	s, err := sqlshard.Open(context.Background(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,8 +229,11 @@ func TestAStalledReplicaReadsTheJournalBeforeItProposes(t *testing.T) {
 		if p, err := two.cells.ProposeBatch(ctx, &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{query(8)}}); err == nil {
 			t.Errorf("half a minute behind: %v", p)
 		}
+		two.placesNothing("half a minute behind", "the cell's journal has not been read for 3")
 		slow.set(nil, nil)
 		close(wakes)
+		synctest.Wait()
+		two.places("awake")
 		if p := two.propose(query(8)); p.GetPassed() != 1 {
 			t.Errorf("awake: %v", p)
 		}
@@ -237,7 +245,51 @@ func TestAStalledReplicaReadsTheJournalBeforeItProposes(t *testing.T) {
 		if fault.KindOf(err) != fault.CellUnavailable || time.Since(began) > time.Second {
 			t.Errorf("no journal: %v after %v", err, time.Since(began))
 		}
+		two.placesNothing("without a journal", "the cell's journal cannot be read for 5s")
 	})
+}
+
+// The connections of a replica fall silent, without being closed: it learns what others
+// did all the same.
+func TestAReplicaWhoseConnectionsFallSilentGoesOn(t *testing.T) {
+	srv := pgtest.Start(t)
+	direct := srv.NewDatabase(t)
+	proxy, err := pgproxy.New(srv.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := proxy.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	url, err := proxy.URL(direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quick := func(o *sqlshard.Options) { o.StatementTimeout, o.IdleTimeout = time.Second, 200*time.Millisecond }
+	one, two := start(t, openPostgres(t, direct), named("r1")), start(t, openPostgres(t, url, quick), named("r2"))
+	one.register(plainState(1, 8))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	await := func(passed int32) {
+		t.Helper()
+		for {
+			r, err := two.cells.ProposeBatch(ctx, &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{query(8)}})
+			if err == nil && r.GetProposals()[0].GetPassed() == passed {
+				return
+			}
+			if ctx.Err() != nil {
+				t.Fatalf("%d hosts never pass: %v, %v", passed, r, err)
+			}
+		}
+	}
+	await(1)
+	proxy.SilenceAll()
+	one.must(newClaim("k1", 1, 1, 8))
+	await(0)
+	two.must(release("k1", 1))
+	await(1)
 }
 
 // The proposals of a replica that lags are refused by the transaction, and its claims

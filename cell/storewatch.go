@@ -19,8 +19,11 @@ type storeWatch struct {
 	mu sync.Mutex
 	// began is when the transaction in flight began; zero for none.
 	began time.Time
-	// reads and writes are apart: a store whose disk hangs is still read.
-	reads, writes trouble
+	// reading is when the reading of the journal under way began; zero for none.
+	reading time.Time
+	// They are apart: a store whose disk hangs is still read, and one connection to a
+	// database may be dead while others work.
+	reads, writes, journal trouble
 }
 
 // trouble is since when something fails each time, and the last error; the zero
@@ -63,6 +66,21 @@ func (w *storeWatch) begin() (end func(error)) {
 	}
 }
 
+// beginReading marks that the journal begins to be read; the function it returns, how
+// that ended.
+func (w *storeWatch) beginReading() (end func(error)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	began := w.now()
+	w.reading = began
+	return func(err error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.reading = time.Time{}
+		w.journal.saw(began, err)
+	}
+}
+
 // inFlight is how long the transaction in flight has taken; 0 for none.
 func (w *storeWatch) inFlight() time.Duration {
 	w.mu.Lock()
@@ -82,7 +100,8 @@ func (w *storeWatch) uncommitted() bool {
 
 // failing is why nothing can be claimed now, as a CELL_UNAVAILABLE fault: a
 // transaction is in flight for longer than commitBound, none was committed since
-// one failed, or reads fail. nil when the store works.
+// one failed, reads fail, or the journal was not read to its end for maxBehind: what
+// is proposed after that would wait in vain. nil when the store works.
 func (w *storeWatch) failing() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,6 +114,10 @@ func (w *storeWatch) failing() error {
 		return fault.New(fault.CellUnavailable, "the cell's shard has not committed for %v", lasted(w.began))
 	case w.reads.err != nil:
 		return fault.Wrap(fault.CellUnavailable, w.reads.err, "the cell's shard cannot be read for %v", lasted(w.reads.since))
+	case w.journal.err != nil && now.Sub(w.journal.since) >= maxBehind:
+		return fault.Wrap(fault.CellUnavailable, w.journal.err, "the cell's journal cannot be read for %v", lasted(w.journal.since))
+	case !w.reading.IsZero() && now.Sub(w.reading) >= maxBehind:
+		return fault.New(fault.CellUnavailable, "the cell's journal has not been read for %v", lasted(w.reading))
 	}
 	return nil
 }

@@ -16,6 +16,9 @@
 // The messages of a client are held back until one that asks for an answer (Sync,
 // Flush, Query): a trip. Of a trip's statements at most one fails.
 //
+// CutAll ends all connections at once; SilenceAll keeps them open, and passes nothing of
+// them on any more.
+//
 // TLS is refused ('N'): clients that can do without go on in plain text. Passwords
 // pass through, and so do cancel requests.
 package pgproxy

@@ -24,6 +24,8 @@ type Proxy struct {
 	conns  int
 	open   map[net.Conn]struct{}
 	counts map[string]int64
+	// silent is closed when the connections of now pass nothing on any more.
+	silent chan struct{}
 }
 
 // New starts a proxy in front of a server, host:port, that need not be there yet. It
@@ -35,7 +37,7 @@ func New(server string) (*Proxy, error) {
 	}
 	p := &Proxy{
 		server: server, listener: l, closing: make(chan struct{}),
-		open: map[net.Conn]struct{}{}, counts: map[string]int64{},
+		open: map[net.Conn]struct{}{}, counts: map[string]int64{}, silent: make(chan struct{}),
 	}
 	p.on.Store(true)
 	p.serving.Go(p.accept)
@@ -81,6 +83,23 @@ func (p *Proxy) CutAll() {
 	for c := range p.open {
 		_ = c.Close() // its goroutines see it
 	}
+}
+
+// SilenceAll leaves every connection there is open on both sides and passes nothing of
+// them on any more, as a firewall that forgot them does. New ones pass.
+func (p *Proxy) SilenceAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.silent)
+	p.silent = make(chan struct{})
+	p.counts["silent"]++
+}
+
+// silence is closed when the connections that are made now are silenced.
+func (p *Proxy) silence() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.silent
 }
 
 // Close ends everything, and returns when all of it has ended.

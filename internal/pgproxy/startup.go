@@ -13,8 +13,9 @@ const dialLimit = 5 * time.Second
 // serve is the life of a client's connection.
 func (p *Proxy) serve(client net.Conn, n int) {
 	defer p.end(client)
+	heard := &hushed{Conn: client, silent: p.silence(), closing: p.closing}
 	c := &conn{
-		proxy: p, n: n, client: client, back: pgproto3.NewBackend(client, client),
+		proxy: p, n: n, client: client, back: pgproto3.NewBackend(heard, heard),
 		answered: make(chan struct{}),
 	}
 	first := c.greet()

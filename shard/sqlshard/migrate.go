@@ -273,7 +273,7 @@ type connection struct {
 }
 
 func (s *Store) alone(ctx context.Context, err *error) (connection, error) {
-	c, cerr := connectOnce(ctx, s.opts, s.pool.Config().ConnConfig)
+	c, cerr := connectOnce(ctx, s.opts, s.direct)
 	return connection{c, err}, cerr
 }
 

@@ -50,6 +50,8 @@ func (s *Store) connect(ctx context.Context, config *pgxpool.Config, demanded *s
 	if demanded != nil && *demanded != s.server {
 		return fmt.Errorf("its URL says %v, and the server is %s", *demanded, s.version)
 	}
+	s.direct = config.ConnConfig.Copy()
+	config.ConnConfig.DialFunc = attentive(config.ConnConfig.DialFunc, s.opts.StatementTimeout+silenceMargin)
 	config.BeforeConnect = s.opts.withPassword
 	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		registerLists(c.TypeMap())

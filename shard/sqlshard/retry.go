@@ -45,6 +45,9 @@ func (s *Store) retry(ctx context.Context, once func(ctx context.Context) error)
 			// Its neighbours in the pool are most likely as dead.
 			s.count.lost.Add(1)
 			s.pool.Reset()
+			if dumb := (silence{}); errors.As(err, &dumb) {
+				s.opts.Log.Warn("a connection to the shard's database is given up", "err", dumb)
+			}
 			if losses++; losses < maxLost {
 				return retryable{err}
 			}

@@ -16,10 +16,13 @@ import (
 
 // Store is a shard.Store on CockroachDB or PostgreSQL.
 type Store struct {
-	opts      Options
-	server    server
-	version   string
-	pool      *pgxpool.Pool
+	opts    Options
+	server  server
+	version string
+	pool    *pgxpool.Pool
+	// direct makes connections that are not the pool's: these may take as long as they
+	// need.
+	direct    *pgx.ConnConfig
 	clock     clock
 	hosts     hostCache
 	usages    usageCache

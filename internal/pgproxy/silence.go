@@ -1,0 +1,33 @@
+package pgproxy
+
+import "net"
+
+// hushed is a client's connection that nothing passes any more, in either direction,
+// once silent is closed: what the client says is not heard, what it is told is lost,
+// and neither side is told.
+type hushed struct {
+	net.Conn
+	silent  <-chan struct{}
+	closing <-chan struct{}
+}
+
+func (h *hushed) Read(b []byte) (int, error) {
+	n, err := h.Conn.Read(b)
+	select {
+	case <-h.silent:
+		// The server does not learn that the client left, either.
+		<-h.closing
+		return 0, net.ErrClosed
+	default:
+		return n, err
+	}
+}
+
+func (h *hushed) Write(b []byte) (int, error) {
+	select {
+	case <-h.silent:
+		return len(b), nil
+	default:
+		return h.Conn.Write(b)
+	}
+}

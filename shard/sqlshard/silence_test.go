@@ -1,0 +1,111 @@
+package sqlshard
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/pgproxy"
+	"cellgate/internal/pgtest"
+	"cellgate/shard"
+	"cellgate/shard/shardtest"
+)
+
+// Each call of the store comes back when its connection, and every other one of the
+// pool, falls silent in the middle of it without being closed: by way of new ones.
+func TestSilentConnectionsAreGivenUp(t *testing.T) {
+	srv := pgtest.Start(t)
+	for name, call := range map[string]func(ctx context.Context, s *stand) error{
+		"Now":  func(ctx context.Context, s *stand) error { _, err := s.Now(ctx); return err },
+		"Due":  func(ctx context.Context, s *stand) error { _, err := s.Due(ctx, 10); return err },
+		"Tail": func(ctx context.Context, s *stand) error { _, _, err := s.Tail(ctx, nil, 10); return err },
+		"Trim": func(ctx context.Context, s *stand) error { return s.Trim(ctx, time.Unix(1, 0)) },
+		"Load": func(ctx context.Context, s *stand) error {
+			_, err := s.Load(ctx, func(shard.Change) error { return nil })
+			return err
+		},
+		"FindClaims": func(ctx context.Context, s *stand) error { _, err := s.FindClaims(ctx, shard.ClaimQuery{}); return err },
+		"FindDecisions": func(ctx context.Context, s *stand) error {
+			_, err := s.FindDecisions(ctx, shard.DecisionQuery{})
+			return err
+		},
+		"TrimDecisions": func(ctx context.Context, s *stand) error { return s.TrimDecisions(ctx, time.Unix(1, 0), 10) },
+		"PutDecisions": func(ctx context.Context, s *stand) error {
+			return s.PutDecisions(ctx, []shard.Decision{{ID: "cell1.1", At: time.Unix(1, 0), Body: []byte("b")}}, 10)
+		},
+		"FilterHosts": func(ctx context.Context, s *stand) error { _, err := s.FilterHosts(ctx, shard.HostQuery{}); return err },
+		"OpenLane":    func(ctx context.Context, s *stand) error { _, err := s.OpenLane(ctx, "other"); return err },
+		"Apply":       func(_ context.Context, s *stand) error { return s.claim(2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, proxy := behindProxy(t, srv)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			proxy.SetPlan(silentAt(proxy, func(pgproxy.Statement) bool { return true }))
+			if err := call(ctx, s); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if n := proxy.Counts()["silent"]; n != 1 || s.Counts().Lost == 0 {
+				t.Errorf("the proxy was silenced %d times, %+v", n, s.Counts())
+			}
+		})
+	}
+}
+
+// A commit that was done, on a connection that fell silent then, is looked up.
+func TestASilentCommitIsLookedUp(t *testing.T) {
+	s, proxy := behindProxy(t, pgtest.Start(t))
+	proxy.SetPlan(silentAt(proxy, func(st pgproxy.Statement) bool { return st.Role == pgproxy.Commit }))
+	if err := s.claim(2); err != nil {
+		t.Errorf("Apply: %v", err)
+	}
+	if c := s.Counts(); c.Unknown != 1 || c.Resolved != 1 {
+		t.Errorf("counted %+v", c)
+	}
+	if n := s.live(); n != 2 {
+		t.Errorf("%d claims are live", n)
+	}
+}
+
+// A Load that gave rows already does not begin anew: it fails, and soon.
+func TestALoadThatFallsSilentEnds(t *testing.T) {
+	s, proxy := behindProxy(t, pgtest.Start(t))
+	var once sync.Once
+	_, err := s.Load(t.Context(), func(shard.Change) error {
+		once.Do(proxy.SilenceAll)
+		return nil
+	})
+	if fault.KindOf(err) != fault.CellUnavailable {
+		t.Errorf("Load: %v", err)
+	}
+	if _, err := s.Load(t.Context(), func(shard.Change) error { return nil }); err != nil {
+		t.Errorf("Load afterwards: %v", err)
+	}
+}
+
+// behindProxy is a stand with a claim. Its statements may take 300 ms, and the locks of
+// a connection that fell silent go before that.
+func behindProxy(t *testing.T, srv *pgtest.Server) (*stand, *pgproxy.Proxy) {
+	proxy, url := proxied(t, srv, newDatabase(t))
+	opts := testOptions(url)
+	opts.StatementTimeout, opts.IdleTimeout = 300*time.Millisecond, 100*time.Millisecond
+	s := newStand(t, opts)
+	if err := s.apply(shard.Op{Claim: shardtest.NewClaim(1, 1, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	return s, proxy
+}
+
+// silentAt silences all connections before the first statement that matches.
+func silentAt(proxy *pgproxy.Proxy, match func(pgproxy.Statement) bool) pgproxy.Plan {
+	var once sync.Once
+	return func(st pgproxy.Statement) pgproxy.Fault {
+		if st.Role != pgproxy.Connect && match(st) {
+			once.Do(proxy.SilenceAll)
+		}
+		return pgproxy.Fault{}
+	}
+}
