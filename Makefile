@@ -103,6 +103,12 @@ bench-select: needs ## Measure how long hosts for a request take to find in the 
 	@CELLGATE_SELECT_TABLE=$(CURDIR)/.cellgate/select.md CELLGATE_SELECT_HOSTS=$(SELECT_HOSTS) go test -count=1 -timeout 1h -run TestSelectTable ./cell >.cellgate/select.log || { cat .cellgate/select.log; exit 1; }
 	@cat .cellgate/select.md
 
+.PHONY: bench-cold
+bench-cold: needs ## Measure how long a replica on PostgreSQL takes from its start to its first answer, from what the database finds and with its table, at 800 to 100,000 hosts, and print the table (10 minutes). SELECT_HOSTS=10000 stops there.
+	@mkdir -p .cellgate
+	@CELLGATE_COLD_TABLE=$(CURDIR)/.cellgate/cold.md CELLGATE_SELECT_HOSTS=$(SELECT_HOSTS) go test -count=1 -timeout 1h -run TestColdTable ./cell >.cellgate/cold.log || { cat .cellgate/cold.log; exit 1; }
+	@cat .cellgate/cold.md
+
 .PHONY: load
 load: build $(TOOLS)/.k6 proto/third_party/buf/validate/validate.proto ## Load a system of its own through REST and gRPC with k6 (40 s); fails when a threshold does. SCENARIO=smoke|steady|all, RATE=, STEADY=.
 	loadtest/run.sh $(BIN)/cellgate $(TOOLS)/k6

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,7 @@ type Cell struct {
 	pipeline  *pipeline
 	keeper    *keeper
 	stored    *storeWatch
+	cold      *cold
 	health    *health.Monitor
 	summary   summaryCache
 	order     hostOrder
@@ -47,6 +49,8 @@ type Cell struct {
 	// slots bounds the proposals computed at once.
 	slots chan struct{}
 
+	// open is closed when the lane is open, ready when the table is loaded too.
+	open     chan struct{}
 	ready    chan struct{}
 	stopping chan struct{}
 	stop     sync.Once
@@ -77,8 +81,9 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 		cfg: cfg, uuid: id.String(), store: deps.Store, now: now, log: log.With("cell", cfg.Name, "replica", cfg.Replica), tel: deps.Telemetry,
 		rows: newRows(), live: newLiveness(cfg.ServiceDownTime, now), versions: newVersions(cfg, now), shapes: newShapes(),
 		slots: make(chan struct{}, runtime.GOMAXPROCS(0)),
-		ready: make(chan struct{}), stopping: make(chan struct{}),
+		open: make(chan struct{}), ready: make(chan struct{}), stopping: make(chan struct{}),
 	}
+	c.cold = newCold(cfg, deps.Store, c.versions, now, c.log)
 	c.stored = &storeWatch{now: now}
 	c.health = health.New(c.aliveChecks, c.readyChecks)
 	c.outages = newOutages(c.live, c.rows.serviceHost, c.log)
@@ -108,10 +113,11 @@ func (c *Cell) Register(s grpc.ServiceRegistrar) {
 	agentv1.RegisterHostReportsServer(s, &reports{Cell: c})
 }
 
-// Ready is closed when the table is loaded and the lane is open.
+// Ready is closed when the table is loaded and the lane is open. A replica whose store
+// can look for hosts itself (shard.HostFilter) answers before that: see cold.go.
 func (c *Cell) Ready() <-chan struct{} { return c.ready }
 
-// Run loads the shard, opens a lane and serves until ctx ends or a part of it
+// Run opens a lane, loads the shard and serves until ctx ends or a part of it
 // fails. The transaction in flight is finished, streams of agents end, and all
 // goroutines have ended when it returns. It runs once.
 func (c *Cell) Run(ctx context.Context) error {
@@ -119,30 +125,26 @@ func (c *Cell) Run(ctx context.Context) error {
 	written.Go(c.writer.run)
 	err := c.serve(ctx)
 	c.stop.Do(func() { close(c.stopping) })
+	c.cold.end()
 	close(c.writer.in)
 	written.Wait()
 	return err
 }
 
-// serve runs everything that feeds the writer.
+// serve runs everything that feeds the writer. Claims are committed from when the lane
+// is open; what reads the table, or what others write, begins when that is loaded.
 func (c *Cell) serve(ctx context.Context) error {
 	start := time.Now()
-	cursor, _, err := c.follower.load(ctx)
-	if err != nil {
-		return c.unloaded(ctx, fmt.Errorf("load the shard: %w", err))
-	}
 	lane, err := c.store.OpenLane(ctx, c.cfg.Replica)
 	if err != nil {
 		return c.unloaded(ctx, fmt.Errorf("open a lane: %w", err))
 	}
-	c.follower.start(lane.ID(), cursor)
+	c.follower.opened(lane.ID())
 	c.versions.born(lane.ID())
 	c.pipeline.lane = lane
 
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.pipeline.run(ctx) })
-	g.Go(func() error { return c.follower.run(ctx) })
-	g.Go(func() error { return c.live.run(ctx, c.outages.tell) })
 	g.Go(func() error { return c.sweep(ctx) })
 	g.Go(func() error { return c.keeper.leases(ctx) })
 	g.Go(func() error { return c.keeper.journal(ctx) })
@@ -152,8 +154,25 @@ func (c *Cell) serve(ctx context.Context) error {
 		c.stop.Do(func() { close(c.stopping) })
 		return nil
 	})
-	close(c.ready)
-	c.log.Info("cell is ready", "hosts", c.versions.current.Load().Len(), "lane", lane.ID().Life, "took", time.Since(start))
+	g.Go(func() error {
+		cursor, _, err := c.follower.load(ctx)
+		if err != nil {
+			return c.unloaded(ctx, fmt.Errorf("load the shard: %w", err))
+		}
+		c.follower.moved(cursor)
+		g.Go(func() error { return c.follower.run(ctx) })
+		g.Go(func() error { return c.live.run(ctx, c.outages.tell) })
+		// What others wrote since the moment that was read is in what was answered so far.
+		for c.follower.caughtUp(ctx) != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+		}
+		close(c.ready)
+		c.log.Info("cell is ready", "hosts", c.versions.current.Load().Len(), "lane", lane.ID().Life, "took", time.Since(start), "cold_queries", c.cold.answered())
+		return nil
+	})
+	close(c.open)
 	return g.Wait()
 }
 
@@ -163,7 +182,7 @@ func (c *Cell) unloaded(ctx context.Context, err error) error {
 	if ctx.Err() == nil || errors.Is(err, shard.ErrBroken) {
 		return err
 	}
-	c.log.Info("cell was stopped while it loaded its shard: it served nobody")
+	c.log.Info("cell was stopped while it loaded its shard")
 	return nil
 }
 
@@ -182,19 +201,48 @@ func (c *Cell) sweep(ctx context.Context) error {
 	}
 }
 
-// serving is nil when requests can be answered.
+// serving is nil when requests can be answered, if only from the shard.
 func (c *Cell) serving() error {
+	select {
+	case <-c.open:
+		if c.loading() && !c.cold.serves() {
+			return errLoading()
+		}
+		return c.running()
+	default:
+		return cmp.Or(c.running(), errLoading())
+	}
+}
+
+// loaded is nil when requests can be answered that need the whole table.
+func (c *Cell) loaded() error {
+	if err := c.running(); err != nil || !c.loading() {
+		return err
+	}
+	return errLoading()
+}
+
+// loading reports whether the table is not there yet.
+func (c *Cell) loading() bool {
+	select {
+	case <-c.ready:
+		return false
+	default:
+		return true
+	}
+}
+
+func (c *Cell) running() error {
 	select {
 	case <-c.stopping:
 		return errStopping()
 	default:
-	}
-	select {
-	case <-c.ready:
 		return nil
-	default:
-		return fault.New(fault.CellUnavailable, "the cell's replica is loading its shard")
 	}
+}
+
+func errLoading() error {
+	return fault.New(fault.CellUnavailable, "the cell's replica is loading its shard")
 }
 
 // placing is nil when instances can be placed here: requests can be answered, and

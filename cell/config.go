@@ -39,6 +39,9 @@ type Config struct {
 	MaxQueue int
 	// MaxPinned is how many versions are kept at most besides the newest (256).
 	MaxPinned int
+	// ColdHosts is how many hosts a query is answered from at most while the table is
+	// loaded (1,000).
+	ColdHosts int
 	// Version of the binary, for those who compare; may be empty.
 	Version string
 }
@@ -97,6 +100,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"max_queue", &c.MaxQueue, 8192},
 		{"max_pinned", &c.MaxPinned, 256},
 		{"max_decisions", &c.MaxDecisions, 100_000},
+		{"cold_hosts", &c.ColdHosts, coldHosts},
 	}
 	for _, n := range counts {
 		if *n.value < 0 {

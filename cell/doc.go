@@ -24,6 +24,9 @@
 //     registrations while claims wait.
 //   - A version named in a proposal answers for PinFor; after that, or in another
 //     life of the replica, it is GONE.
+//   - While the table is loaded, queries are answered from small ones, of hosts that the
+//     store finds itself (cold.go, hostquery.go), as they would be from the whole; what
+//     could not be is refused.
 //   - A replica proposes from a table that is at most maxBehind (2 s) behind what other
 //     replicas did: one that stood still reads the journal first (follow.go), and does
 //     not take its hosts for silent (liveness.go). One whose lane was fenced ends.

@@ -50,20 +50,16 @@ type follower struct {
 
 func newFollower(from shard.Synchronizer, claims shard.Reader, every time.Duration, r *rows, show func(feed), log *slog.Logger) *follower {
 	return &follower{
-		from: from, claims: claims, every: every, rows: r, show: show, log: log,
+		from: from, claims: claims, every: every, rows: r, show: show, log: log, cursor: shard.Cursor{},
 		hurry: make(chan struct{}, 1), ahead: map[uint64]struct{}{}, reading: make(chan struct{}),
 	}
 }
 
-// start begins at a cursor, with the lane whose entries come by themselves.
-func (f *follower) start(own shard.LaneID, at shard.Cursor) {
+// opened names the lane whose entries come by themselves, before the first does.
+func (f *follower) opened(own shard.LaneID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.own, f.atEnd = own, time.Now()
-	f.cursor = maps.Clone(at)
-	if f.cursor == nil {
-		f.cursor = shard.Cursor{}
-	}
+	f.own = own
 }
 
 // committed notes an entry of the own lane that was shown already.
@@ -96,7 +92,8 @@ func (f *follower) closeGap() {
 	}
 }
 
-// moved takes the position after a reading.
+// moved takes the position after a reading, or of what was loaded. Entries of the own
+// lane may have come meanwhile.
 func (f *follower) moved(to shard.Cursor) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

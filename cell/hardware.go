@@ -25,8 +25,12 @@ type want struct {
 // consumer that has a claim already is left to the rules: it may be a repeat.
 //
 // Naively every operation would wait for the table and be judged. Only those with
-// hardware do, and the store is asked only about those that are to be refused.
+// hardware do, and the store is asked only about those that are to be refused. While the
+// table is loaded nothing can be judged.
 func (c *Cell) screenHardware(ctx context.Context, ops []shard.Op) []*shard.Refusal {
+	if c.loading() {
+		return c.unjudged(ctx, ops)
+	}
 	wants := c.wants(ops)
 	if len(wants) == 0 {
 		return nil
@@ -56,6 +60,52 @@ func (c *Cell) screenHardware(ctx context.Context, ops []shard.Op) []*shard.Refu
 		}
 	}
 	return c.hardwareRefusals(ctx, len(ops), refused, filters)
+}
+
+// unjudged refuses, while the table is loaded, what needs to be judged: the caller may
+// go elsewhere, or come again.
+func (c *Cell) unjudged(ctx context.Context, ops []shard.Op) []*shard.Refusal {
+	var swapped []string
+	for _, op := range ops {
+		if op.Swap != nil {
+			swapped = append(swapped, op.Swap.ClaimID)
+		}
+	}
+	guests := map[string]*shard.Guest{}
+	var failed error
+	if len(swapped) > 0 {
+		page, err := c.store.FindClaims(ctx, shard.ClaimQuery{ClaimIDs: swapped, Ended: true, Limit: len(swapped)})
+		failed = err
+		for _, claim := range page.Claims {
+			guests[claim.ClaimID] = claim.Guest
+		}
+	}
+	var out []*shard.Refusal
+	for i, op := range ops {
+		why := ""
+		switch {
+		case op.Claim != nil && judged(op.Claim.Guest), op.Swap != nil && judged(guests[op.Swap.ClaimID]):
+			why = "and cannot say yet which NUMA cells and devices are taken"
+		case op.Swap != nil && failed != nil:
+			why = "which did not say what the claim takes"
+		default:
+			continue
+		}
+		if out == nil {
+			out = make([]*shard.Refusal, len(ops))
+		}
+		out[i] = &shard.Refusal{Kind: fault.CellUnavailable, Message: "the cell's replica is loading its shard, " + why}
+	}
+	return out
+}
+
+// judged reports whether filters judged what an instance takes of hardware.
+func judged(g *shard.Guest) bool {
+	if !hasHardware(g) {
+		return false
+	}
+	check, err := hardwareOf(g)
+	return err == nil && (check.NUMA || check.PCI)
 }
 
 // wants lists the operations of a batch that take hardware, in their order.

@@ -27,6 +27,7 @@ const cellUUID = "f0f0f0f0-0000-4000-8000-000000000001"
 // replica is a running cell behind a real gRPC server.
 type replica struct {
 	t         testing.TB
+	ran       chan error
 	cell      *Cell
 	telemetry *telemetry.Process
 	cells     cellv1.CellSchedulerClient
@@ -37,6 +38,14 @@ type replica struct {
 
 // start runs a cell over a store and waits until it is ready.
 func start(t testing.TB, store shard.Store, change ...func(*Config)) *replica {
+	t.Helper()
+	r := launch(t, store, change...)
+	r.await(r.cell.Ready())
+	return r
+}
+
+// launch is start that does not wait.
+func launch(t testing.TB, store shard.Store, change ...func(*Config)) *replica {
 	t.Helper()
 	cfg := Config{Name: "cell1", UUID: cellUUID, Replica: "r1"}
 	for _, f := range change {
@@ -70,7 +79,7 @@ func start(t testing.TB, store shard.Store, change ...func(*Config)) *replica {
 	go func() { ran <- c.Run(ctx) }()
 	go func() { served <- server.Serve(listener) }()
 	stopped := false
-	r := &replica{t: t, cell: c, telemetry: process, cells: cellv1.NewCellSchedulerClient(conn), hosts: agentv1.NewHostReportsClient(conn)}
+	r := &replica{t: t, ran: ran, cell: c, telemetry: process, cells: cellv1.NewCellSchedulerClient(conn), hosts: agentv1.NewHostReportsClient(conn)}
 	r.stop = func() {
 		if stopped {
 			return
@@ -88,12 +97,18 @@ func start(t testing.TB, store shard.Store, change ...func(*Config)) *replica {
 		}
 	}
 	t.Cleanup(r.stop)
-	select {
-	case <-c.Ready():
-	case err := <-ran:
-		t.Fatalf("Run ended at the start: %v", err)
-	}
 	return r
+}
+
+// await waits for a state of the replica, which must not end before.
+func (r *replica) await(state <-chan struct{}) {
+	r.t.Helper()
+	select {
+	case <-state:
+	case err := <-r.ran:
+		r.ran <- err
+		r.t.Fatalf("Run ended at the start: %v", err)
+	}
 }
 
 // agent is one host's stream.

@@ -8,8 +8,8 @@ import (
 )
 
 // Health says whether the replica is alive (no transaction stands still) and
-// ready: it is alive, its table is loaded, it is not stopping, and its store does
-// not fail. The lease scan asks the store every Config.LeaseScan, and writes to it
+// ready: it is alive, its table is loaded or its store looks for hosts itself until it
+// is, it is not stopping, and its store does not fail. The lease scan asks the store every Config.LeaseScan, and writes to it
 // while writes fail, so that a store that works again is seen without a request.
 func (c *Cell) Health() *health.Monitor { return c.health }
 
@@ -25,6 +25,8 @@ func (c *Cell) readyChecks() []health.Check {
 	table := health.Check{Name: "table", OK: true}
 	if err := c.serving(); err != nil {
 		table.OK, table.Why = false, err.Error()
+	} else if c.loading() {
+		table.Why = "is being loaded; until it is, requests are answered by what the shard finds itself, which is slower"
 	}
 	store := health.Check{Name: "store", OK: true}
 	if err := c.stored.failing(); err != nil {

@@ -50,7 +50,7 @@ func compareHosts(a, b *hostRow) int {
 
 // ListHosts lists the hosts this replica knows, by service host, then uuid.
 func (s *scheduler) ListHosts(_ context.Context, req *cellv1.ListHostsRequest) (*cellv1.ListHostsResponse, error) {
-	if err := s.serving(); err != nil {
+	if err := s.loaded(); err != nil {
 		return nil, err
 	}
 	var r reader

@@ -10,7 +10,8 @@ import (
 const loadBatch = 4096
 
 // load brings the whole shard into the table and gives the journal's position
-// of that state, once the table shows it.
+// of that state, once the table shows it. What the own lane commits meanwhile is newer
+// and stays.
 func (f *follower) load(ctx context.Context) (shard.Cursor, map[string]struct{}, error) {
 	var batch []shard.Change
 	live := map[string]struct{}{}

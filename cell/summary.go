@@ -22,13 +22,20 @@ type summaryCache struct {
 }
 
 // GetSummary says what the cell could ever hold and what it holds now, computed
-// once a version of the table; and the time, and the version of the binary. It
+// once a version of the table; and the time, and the version of the binary. While the
+// table is loaded it says only that. It
 // fails while the shard does: gateways take it for whether the cell can be used.
 func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest) (*cellv1.GetSummaryResponse, error) {
 	if err := s.placing(); err != nil {
 		return nil, err
 	}
-	out := proto.CloneOf(s.newestSummary())
+	out := &cellv1.GetSummaryResponse{
+		Cell: s.cfg.Name, CellUuid: s.uuid, Replica: s.cfg.Replica, Loading: true,
+		Totals: &cellgatev1.Cell{Cell: s.cfg.Name, CellUuid: s.uuid, Enabled: true, Available: true},
+	}
+	if !s.loading() {
+		out = proto.CloneOf(s.newestSummary())
+	}
 	// A store that gives no time is told of by the health service.
 	if t, err := s.store.Now(ctx); err == nil {
 		out.StoreTime = timestamppb.New(t)

@@ -95,7 +95,7 @@ func end(spans []telemetry.Span, err error) {
 
 // reading is what is read of the replica by who watches it.
 func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
-	if c.serving() != nil {
+	if c.loaded() != nil {
 		return r, false
 	}
 	t := c.newestSummary().GetTotals()

@@ -21,7 +21,7 @@ func TestVersionsArePinnedForATimeAndABound(t *testing.T) {
 	}
 
 	now = now.Add(1500 * time.Millisecond)
-	if got, err := v.at(name); err != nil || got != first {
+	if got, err := v.at(name); err != nil || got.table != first {
 		t.Fatalf("within its time the version gave %p, %v; want %p", got, err, first)
 	}
 	now = now.Add(1999 * time.Millisecond)

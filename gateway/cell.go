@@ -24,8 +24,9 @@ type cell struct {
 	// deadline does not say less.
 	proposeBudget, claimBudget time.Duration
 	retries                    retryBudget
-	// summary is the last one read, of any replica; nil before the first.
-	summary atomic.Pointer[summary]
+	// summary is the last one read, of any replica that has its table; unloaded of any
+	// that loads it. nil before the first.
+	summary, unloaded atomic.Pointer[summary]
 	tel     *telemetry.Link
 }
 
@@ -55,10 +56,26 @@ func (c *cell) uuid() string {
 	if c.cfg.UUID != "" {
 		return c.cfg.UUID
 	}
-	if s := c.summary.Load(); s != nil {
+	if s := c.heard(); s != nil {
 		return s.GetCellUuid()
 	}
 	return ""
+}
+
+// proposeTime is what a replica of the cell is given to answer a query: while all that
+// may be asked load their tables, as long as for a claim.
+func (c *cell) proposeTime() time.Duration {
+	for _, r := range c.replicas {
+		if !r.loading.Load() && r.refuses() == nil {
+			return c.proposeBudget
+		}
+	}
+	for _, r := range c.replicas {
+		if r.loading.Load() && r.refuses() == nil {
+			return max(c.proposeBudget, c.claimBudget)
+		}
+	}
+	return c.proposeBudget
 }
 
 // call does one call to the cell within budget. An error is a *fault.Error, or

@@ -41,8 +41,11 @@ func (g *Gateway) showCells(ctx context.Context, cells []*cell) []*cellgatev1.Ce
 		row.Enabled, row.Replicas = !r.cell.cfg.Disabled, r.cell.cfg.Replicas
 		row.Available, row.Reason = r.err == nil, ""
 		row.ReplicaStates = r.cell.replicaStates()
-		if r.err != nil {
+		switch {
+		case r.err != nil:
 			row.Reason = reasonOf(r.err)
+		case r.got.GetLoading():
+			row.Reason = "it loads its table, and answers slower until it has; what it holds is not known yet"
 		}
 		out = append(out, row)
 	}
@@ -54,7 +57,7 @@ func (c *cell) replicaStates() []*cellgatev1.ReplicaState {
 	var out []*cellgatev1.ReplicaState
 	for _, r := range c.replicas {
 		v := r.breaker.view()
-		s := &cellgatev1.ReplicaState{Address: r.addr, Breaker: shownStates[v.state], Since: timestamppb.New(v.since)}
+		s := &cellgatev1.ReplicaState{Address: r.addr, Breaker: shownStates[v.state], Since: timestamppb.New(v.since), Loading: r.loading.Load()}
 		switch {
 		case r.strange() != nil:
 			s.LastError = reasonOf(r.strange())

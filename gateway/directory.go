@@ -32,7 +32,8 @@ func (g *Gateway) readSummary(ctx context.Context, c *cell) (*cellv1.GetSummaryR
 }
 
 // summaryOf asks a replica for its summary and keeps it, if it is of the
-// configured cell.
+// configured cell. That of a replica that loads its table does not take the place of
+// one to route by.
 func (g *Gateway) summaryOf(ctx context.Context, r *replica) (*cellv1.GetSummaryResponse, error) {
 	began, req := time.Now(), &cellv1.GetSummaryRequest{}
 	s, err := r.client.GetSummary(ctx, req)
@@ -50,8 +51,26 @@ func (g *Gateway) summaryOf(ctx context.Context, r *replica) (*cellv1.GetSummary
 	if r.stranger.Swap(nil) != nil {
 		g.log.InfoContext(ctx, "replica is used", "cell", c.cfg.Name, "replica", r.addr)
 	}
-	c.summary.Store(&summary{GetSummaryResponse: s, at: g.now()})
+	told := &summary{GetSummaryResponse: s, at: g.now()}
+	if r.loading.Swap(s.GetLoading()) != s.GetLoading() {
+		g.log.InfoContext(ctx, "a replica loads its table, or is done", "cell", c.cfg.Name, "replica", r.addr, "loading", s.GetLoading())
+	}
+	if s.GetLoading() {
+		c.unloaded.Store(told)
+	} else {
+		c.summary.Store(told)
+	}
 	return s, nil
+}
+
+// heard is the newest answer of any replica, of one that loads its table too; nil
+// before the first.
+func (c *cell) heard() *summary {
+	s, u := c.summary.Load(), c.unloaded.Load()
+	if s == nil || u != nil && u.at.After(s.at) {
+		return u
+	}
+	return s
 }
 
 // strangerIn says how a summary's cell differs from the configured one; "" when

@@ -30,7 +30,6 @@ func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement 
 		instances = append(instances, s.instances[i])
 	}
 	query := &cellv1.Query{Placement: placement, Limit: 1, ConsumerUuids: idTexts(instances)}
-	budget := share(ctx, s.g.cfg.ProposeBudget)
 	var lock sync.Mutex
 	var found []held
 	var answered []int
@@ -41,7 +40,7 @@ func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement 
 			continue
 		}
 		all.Go(func() {
-			p, _, err := c.propose(ctx, nil, budget, query, nil)
+			p, _, err := c.propose(ctx, nil, share(ctx, c.proposeTime()), query, nil)
 			lock.Lock()
 			defer lock.Unlock()
 			if err != nil {

@@ -37,6 +37,9 @@ type fakeCell struct {
 	decisions        map[string]*cellgatev1.Decision
 	puts, shortPages int
 
+	// loading: it says that it loads its table; cut: that it looked at some hosts alone.
+	loading, cut bool
+
 	vague  fault.Kind // when set, claims are made and answered with it
 	before func(ctx context.Context, method string, req any) error
 	after  func(method string, req any) error
@@ -184,7 +187,7 @@ func (f *fakeCell) propose(q *cellv1.Query) *cellv1.Proposal {
 		return &cellv1.Proposal{Failure: &cellv1.Failure{Reason: string(fault.InvalidRequest), Message: err.Error()}}
 	}
 	out := proposalTo(p)
-	out.TableVersion = strconv.FormatUint(t.Version(), 10)
+	out.TableVersion, out.Cut = strconv.FormatUint(t.Version(), 10), f.cut
 	for _, c := range f.liveOf(func(c *cellgatev1.Claim) bool { return slices.Contains(q.GetConsumerUuids(), c.GetConsumerUuid()) }) {
 		out.Claims = append(out.Claims, c)
 		out.ClaimOrigins = append(out.ClaimOrigins, f.claims[c.GetClaimId()].origin)
@@ -407,6 +410,9 @@ func (f *fakeCell) GetSummary(ctx context.Context, req *cellv1.GetSummaryRequest
 	s := &cellv1.GetSummaryResponse{
 		Cell: f.name, CellUuid: f.uuid, Replica: "r1",
 		Totals: &cellgatev1.Cell{Cell: f.name, CellUuid: f.uuid, Hosts: int32(f.table.Len())},
+	}
+	if s.Loading = f.loading; f.loading {
+		return s, nil
 	}
 	largest := map[string]int64{}
 	for h := range f.table.All() {

@@ -49,7 +49,7 @@ func (g *Gateway) cellsCheck() health.Check {
 			continue
 		}
 		enabled++
-		s := c.summary.Load()
+		s := c.heard()
 		who := c.strange()
 		switch {
 		case who != "":

@@ -24,6 +24,8 @@ type merged struct {
 	result *schedule.Result
 	// answers are the cells' first ones, by the plan's index; nil when lost.
 	answers []*schedule.Proposal
+	// cut: some cell did not look at all its hosts.
+	cut bool
 }
 
 // merge places the instances of the given indices over all cells that are
@@ -42,6 +44,8 @@ func (s *selecting) merge(ctx context.Context, pending []int) (*merged, error) {
 		case err != nil || m.result == nil:
 		case try == 3:
 			s.notExact(telemetry.InexactVersion)
+		case m.cut:
+			s.notExact(telemetry.InexactCut)
 		case !m.result.Exact:
 			s.notExact(telemetry.InexactRounds)
 		}
@@ -113,6 +117,7 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 			if pin {
 				versions[k] = got.proposal.GetTableVersion()
 			}
+			m.cut = m.cut || got.proposal.GetCut()
 			m.held = append(m.held, heldIn(m.cells[k], got.proposal)...)
 			p, err := proposalFrom(got.proposal)
 			if err == nil {
@@ -141,13 +146,15 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 	if r := m.result.Raised; r != nil {
 		return nil, fault.New(fault.InvalidRequest, "strict_nova is set and Nova fails such a request: %s", r)
 	}
-	step.Span.Bool(telemetry.AttrExact, m.result.Exact)
-	s.g.hints.put(key, m.result.Known)
+	step.Span.Bool(telemetry.AttrExact, m.result.Exact && !m.cut)
+	if !m.cut {
+		s.g.hints.put(key, m.result.Known)
+	}
 	return m, nil
 }
 
 // round asks all cells of a round at once and gives their answers in the order
-// of asks, and how long that took: as long as the slowest, and the budget at
+// of asks, and how long that took: as long as the slowest, and its budget at
 // most. n counts the rounds of a merge from 1.
 func (s *selecting) round(ctx context.Context, n int, cells []int, asks []schedule.Ask, queries []*cellv1.Query) ([]proposed, time.Duration) {
 	ctx, step := s.g.tel.Stage(ctx, telemetry.StagePropose)
@@ -160,7 +167,11 @@ func (s *selecting) round(ctx context.Context, n int, cells []int, asks []schedu
 	for i, a := range asks {
 		all.Go(func() {
 			cell := cells[a.Cell]
-			got[i].proposal, got[i].by, got[i].err = s.g.cells[cell].propose(ctx, within, budget, queries[i], s.askFirst(cell))
+			c, round, given := s.g.cells[cell], within, budget
+			if own := c.proposeTime(); own != s.g.cfg.ProposeBudget {
+				round, given = nil, share(ctx, own)
+			}
+			got[i].proposal, got[i].by, got[i].err = c.propose(ctx, round, given, queries[i], s.askFirst(cell))
 		})
 	}
 	all.Wait()

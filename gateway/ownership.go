@@ -16,28 +16,32 @@ import (
 // its seed, so that replicas share them and a repeat asks the same one.
 
 // inOrder gives the cell's replicas in the order to ask them for a key: those in
-// doubt last, the rendezvous choice first; without a key as configured.
+// doubt last, before them those that load their tables, the rendezvous choice first;
+// without a key as configured.
 func (c *cell) inOrder(key string) []*replica {
 	if len(c.replicas) == 1 {
 		return c.replicas
 	}
 	type ranked struct {
 		replica *replica
-		doubt   bool
+		worry   int
 		score   uint64
 	}
 	all := make([]ranked, len(c.replicas))
 	for i, r := range c.replicas {
-		all[i] = ranked{replica: r, doubt: r.breaker.inDoubt()}
+		all[i].replica = r
+		if r.loading.Load() {
+			all[i].worry++
+		}
+		if r.breaker.inDoubt() {
+			all[i].worry += 2
+		}
 		if key != "" {
 			all[i].score = score(key, r.addr)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b ranked) int {
-		if a.doubt != b.doubt {
-			return map[bool]int{false: -1, true: 1}[a.doubt]
-		}
-		return cmp.Compare(b.score, a.score)
+		return cmp.Or(cmp.Compare(a.worry, b.worry), cmp.Compare(b.score, a.score))
 	})
 	order := make([]*replica, len(all))
 	for i, r := range all {

@@ -26,7 +26,7 @@ func (g *Gateway) watchCells(ctx context.Context) {
 }
 
 // watch probes one replica again and again: every summaryEvery while it is well,
-// every ProbeEvery while it is in doubt, and as soon as its breaker lets one probe
+// every ProbeEvery while it is in doubt or loads its table, and as soon as its breaker lets one probe
 // in while it is open.
 func (g *Gateway) watch(ctx context.Context, r *replica, first func()) {
 	due := time.NewTimer(0)
@@ -38,7 +38,7 @@ func (g *Gateway) watch(ctx context.Context, r *replica, first func()) {
 			return
 		case <-r.breaker.trouble:
 			if first == nil {
-				due.Reset(r.breaker.nextProbe(began, summaryEvery))
+				due.Reset(r.breaker.nextProbe(began, r.pace()))
 			}
 			continue
 		case <-due.C:
@@ -50,8 +50,17 @@ func (g *Gateway) watch(ctx context.Context, r *replica, first func()) {
 			first()
 			first = nil
 		}
-		due.Reset(r.breaker.nextProbe(began, summaryEvery))
+		due.Reset(r.breaker.nextProbe(began, r.pace()))
 	}
+}
+
+// pace is how often the replica is probed while it is well. One that loads its table
+// is soon done.
+func (r *replica) pace() time.Duration {
+	if r.loading.Load() {
+		return min(summaryEvery, r.breaker.cfg.ProbeEvery)
+	}
+	return summaryEvery
 }
 
 // probe reads a replica's summary within the probe's budget. While the breaker

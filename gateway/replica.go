@@ -31,6 +31,8 @@ type replica struct {
 	// stranger says why what answers at the address is not the configured cell;
 	// nil when it is, or is not known yet.
 	stranger atomic.Pointer[string]
+	// loading: its last summary said that it loads its table.
+	loading atomic.Bool
 	// watched is when its prober last came around, in ns of the gateway's clock;
 	// 0 before the first time.
 	watched atomic.Int64

@@ -16,8 +16,9 @@ type HostQuery struct {
 	// Resources are amounts above 0; a class stands once.
 	Resources []AmountOf
 	// Required are traits of the root provider, all of them; AnyOf has sets, one of
-	// each; Forbidden, none.
+	// each; Forbidden, none. Somewhere are traits that any provider of the host may have.
 	Required, Forbidden []string
+	Somewhere           []string
 	AnyOf               [][]string
 	// MemberOf has sets of aggregates, one of each; ForbiddenAggregates, none.
 	MemberOf            [][]string
@@ -42,6 +43,9 @@ type HostQuery struct {
 type AmountOf struct {
 	ResourceClass string
 	Amount        int64
+	// OrChild: a host whose root provider has no room for it will do when another
+	// provider of its has the class at all.
+	OrChild bool
 }
 
 // HostMatches is the answer to a HostQuery.

@@ -20,8 +20,8 @@ import (
 //
 // In a process that is to be a replica it is that.
 func TestMain(m *testing.M) {
-	if name, url, ok := strings.Cut(os.Getenv(replicaEnv), " "); ok {
-		if err := serveReplica(name, url); err != nil {
+	if f := strings.Fields(os.Getenv(replicaEnv)); len(f) == 4 {
+		if err := serveReplica(f[0], f[1], f[2] == "true", f[3]); err != nil {
 			slog.Error("the replica ended", "error", err)
 			os.Exit(1)
 		}

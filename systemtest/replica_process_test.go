@@ -17,19 +17,35 @@ import (
 
 	"cellgate/cell"
 	"cellgate/internal/rpc"
+	"cellgate/shard"
 	"cellgate/shard/sqlshard"
 )
 
-// replicaEnv has, in a process that is to be a replica, its name and the URL of its
-// database.
+// replicaEnv has, in a process that is to be a replica, its name, the address that it
+// listens at, whether it holds its load up, and the URL of its database.
 const replicaEnv = "CELLGATE_SYSTEMTEST_REPLICA"
 
 // downAfter is how long a host of these replicas may be silent.
 const downAfter = 8 * time.Second
 
+// heldUp is a shard that is loaded once something is read from standard input.
+type heldUp struct {
+	*sqlshard.Store
+	goes chan struct{}
+}
+
+func (s heldUp) Load(ctx context.Context, visit func(shard.Change) error) (shard.Cursor, error) {
+	select {
+	case <-s.goes:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return s.Store.Load(ctx, visit)
+}
+
 // serveReplica is a replica of cell1 until its standard input ends. It prints its
-// address when it is ready.
-func serveReplica(name, url string) (err error) {
+// address when it is ready, or, with a load that is held up, when it listens.
+func serveReplica(name, addr string, held bool, url string) (err error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
@@ -38,15 +54,20 @@ func serveReplica(name, url string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	var of shard.Store = store
+	goes := make(chan struct{})
+	if held {
+		of = heldUp{store, goes}
+	}
 	c, err := cell.New(cell.Config{
 		Name: "cell1", UUID: uuidOf(0xc, 1), Replica: name, ServiceDownTime: downAfter, HeartbeatEvery: downAfter / 6,
-	}, cell.Deps{Store: store, Log: log})
+	}, cell.Deps{Store: of, Log: log})
 	if err != nil {
 		return err
 	}
 	server := rpc.NewServer(log, cell.ServerOptions()...)
 	c.Register(server)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
@@ -54,11 +75,20 @@ func serveReplica(name, url string) (err error) {
 	go func() { ended <- c.Run(ctx) }()
 	go func() { ended <- server.Serve(l) }()
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // its end is what counts
+		if _, err := os.Stdin.Read(make([]byte, 1)); err == nil {
+			close(goes)
+			_, _ = io.Copy(io.Discard, os.Stdin) // its end is what counts
+		}
 		stop()
 	}()
+	shown := c.Ready()
+	if held {
+		listens := make(chan struct{})
+		close(listens)
+		shown = listens
+	}
 	select {
-	case <-c.Ready():
+	case <-shown:
 		fmt.Println(l.Addr())
 	case err := <-ended:
 		return err
@@ -72,12 +102,20 @@ func serveReplica(name, url string) (err error) {
 type replicaProcess struct {
 	addr string
 	cmd  *exec.Cmd
+	in   io.Writer
 }
 
 func startReplica(t *testing.T, name, url string) *replicaProcess {
 	t.Helper()
+	return startReplicaAt(t, name, url, "127.0.0.1:0", false)
+}
+
+// startReplicaAt starts one at an address; a load that is held up goes on when
+// something is written to in.
+func startReplicaAt(t *testing.T, name, url, at string, held bool) *replicaProcess {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), replicaEnv+"="+name+" "+url)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %t %s", replicaEnv, name, at, held, url))
 	in, err := cmd.StdinPipe()
 	must(t, err)
 	out, err := cmd.StdoutPipe()
@@ -96,7 +134,7 @@ func startReplica(t *testing.T, name, url string) *replicaProcess {
 	if err != nil {
 		t.Fatalf("replica %s did not start: %v\n%s", name, err, &said)
 	}
-	return &replicaProcess{addr: strings.TrimSpace(addr), cmd: cmd}
+	return &replicaProcess{addr: strings.TrimSpace(addr), cmd: cmd, in: in}
 }
 
 func (r *replicaProcess) signal(t *testing.T, s syscall.Signal) {

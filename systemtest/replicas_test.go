@@ -35,6 +35,8 @@ type oneCell struct {
 	replicas  []*replicaProcess
 	scheduler cellgatev1.SchedulerClient
 	next      atomic.Int64
+	// placed counts the requests that were.
+	placed atomic.Int64
 }
 
 func startOneCell(t *testing.T, replicas, hosts int) *oneCell {
@@ -93,12 +95,13 @@ func (w *oneCell) place(vcpus int32) (claim string, took time.Duration, err erro
 	if err != nil {
 		return "", time.Since(began), err
 	}
+	w.placed.Add(1)
 	return resp.GetDestinations()[0].GetSelected().GetClaimId(), time.Since(began), nil
 }
 
-// check reads the database: every claim that was answered is there, no other of a
-// request is, and no host has more in use than it has.
-func (w *oneCell) check(answered map[string]bool) {
+// check reads the database: every claim that was answered is there, at most so many
+// others of requests are, and no host has more in use than it has.
+func (w *oneCell) check(answered map[string]bool, others int) {
 	w.t.Helper()
 	s, err := sqlshard.Open(context.Background(), sqlshard.Options{Cell: "cell1", CellUUID: uuidOf(0xc, 1), URL: w.url, Log: slog.New(slog.DiscardHandler)})
 	must(w.t, err)
@@ -111,7 +114,9 @@ func (w *oneCell) check(answered map[string]bool) {
 		case c.Usage != nil:
 			usages[c.Usage.HostUUID] = c.Usage
 		case c.Claim != nil && c.Claim.State.Live() && c.Claim.RequestID != "": // the others are of instances that hosts have
-			if live++; !answered[c.Claim.ClaimID] {
+			if answered[c.Claim.ClaimID] {
+				live++
+			} else if others--; others < 0 {
 				w.t.Errorf("claim %s was answered to nobody", c.Claim.ClaimID)
 			}
 		}
@@ -201,7 +206,59 @@ func TestReplicasFrozenAndKilled(t *testing.T) {
 		t.Errorf("only %d requests were placed", len(r.answered))
 	}
 	t.Logf("%d placed, the longest took %v", len(r.answered), r.longest)
-	w.check(r.answered)
+	w.check(r.answered, 0)
+}
+
+// The only replica of a cell is started again under load. It answers while it loads its
+// table, from what the database finds; callers do not notice the end of the load.
+func TestTheOnlyReplicaAnswersWhileItLoads(t *testing.T) {
+	w := startOneCell(t, 1, 100)
+	stop, ended := make(chan struct{}), make(chan struct{})
+	var answered map[string]bool
+	var failed []error
+	go func() {
+		defer close(ended)
+		answered, _, failed = w.load(4, stop)
+	}()
+	end := sync.OnceFunc(func() { close(stop); <-ended })
+	defer end()
+	const some = 30
+	grows := func(when string) {
+		t.Helper()
+		from, over := w.placed.Load(), time.After(2*time.Minute)
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for w.placed.Load() < from+some {
+			select {
+			case <-tick.C:
+			case <-over:
+				t.Fatalf("%s: %d requests were placed within two minutes", when, w.placed.Load()-from)
+			}
+		}
+	}
+	grows("at first")
+	first := w.replicas[0]
+	first.signal(t, syscall.SIGKILL)
+	if _, err := first.cmd.Process.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	again := startReplicaAt(t, "r1", w.url, first.addr, true)
+	began := time.Now()
+	grows("while it loads")
+	t.Logf("%d were placed within %v of a load that had not begun", some, time.Since(began))
+	if _, err := again.in.Write([]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	grows("after it loaded, or while it did")
+	w.asksReplica(again.addr)
+	end()
+	for _, err := range failed {
+		if k := fault.KindOf(err); k != fault.CellUnavailable && k != fault.OutcomeUnknown {
+			t.Errorf("a request failed otherwise than by a replica that is gone: %v", err)
+		}
+	}
+	t.Logf("%d placed, %d failed while there was no replica", len(answered), len(failed))
+	w.check(answered, len(failed))
 }
 
 // asksReplica asks a replica itself for one VCPU: hosts have plenty.
@@ -257,5 +314,5 @@ func TestReplicasFillTheirCell(t *testing.T) {
 		t.Error("nothing was placed")
 	}
 	t.Logf("%d instances of 32 VCPU placed", len(answered))
-	w.check(answered)
+	w.check(answered, 0)
 }

@@ -17,6 +17,7 @@ type Cell struct {
 	door          door
 	transactions  lazily
 	states        lazily
+	cold          lazily
 	ops           map[Op]*lazily
 	refused       map[bool]prometheus.Counter
 	waits         map[bool]prometheus.Observer
@@ -42,6 +43,7 @@ func (p *Process) Cell(cell, replica string) *Cell {
 		},
 	}
 	c.transactions.of = func(o string) prometheus.Counter { return p.counter(cellTransactions, cell, replica, o) }
+	c.cold.of = func(answer string) prometheus.Counter { return p.counter(cellCold, cell, replica, answer) }
 	c.states.of = func(o string) prometheus.Counter { return p.counter(cellStates, cell, replica, o) }
 	for _, op := range Ops() {
 		c.ops[op] = &lazily{of: func(o string) prometheus.Counter { return p.counter(cellOperations, cell, replica, string(op), o) }}
@@ -105,6 +107,22 @@ func (c *Cell) Proposed(took time.Duration) {
 	if c != nil {
 		c.proposeSeconds.Observe(took.Seconds())
 	}
+}
+
+// Cold counts a query that came while the table was loaded; cut: it was answered from
+// some of the hosts that the shard found.
+func (c *Cell) Cold(cut bool, err error) {
+	if c == nil {
+		return
+	}
+	answer := "all"
+	switch {
+	case err != nil:
+		answer = "refused"
+	case cut:
+		answer = "cut"
+	}
+	c.cold.at(answer).Inc()
 }
 
 // Transaction counts and times a transaction of some operations.

@@ -87,10 +87,12 @@ const (
 	InexactVersion Inexact = "version"
 	// InexactRounds: a merge that did not come to rest within its rounds.
 	InexactRounds Inexact = "rounds"
+	// InexactCut: a replica that loads its table looked at some of its hosts alone.
+	InexactCut Inexact = "cut"
 )
 
 // InexactReasons lists them.
-func InexactReasons() []Inexact { return []Inexact{InexactSpread, InexactVersion, InexactRounds} }
+func InexactReasons() []Inexact { return []Inexact{InexactSpread, InexactVersion, InexactRounds, InexactCut} }
 
 // Op is a kind of operation on a shard.
 type Op string
@@ -174,6 +176,7 @@ var (
 	labelOp       = Label{Name: "op", Values: texts(Ops())}
 	labelQueue    = Label{Name: "queue", Values: []string{"urgent", "other"}}
 	labelEvent    = Label{Name: "event", Values: []string{"rerun", "relocked", "connection_lost", "commit_unknown", "commit_resolved"}}
+	labelCold     = Label{Name: "answer", Values: []string{"all", "cut", "refused"}}
 	labelClaim    = Label{Name: "state", Values: []string{"pending", "confirmed"}}
 	labelSpan     = Label{Name: "end", Values: []string{"exported", "queue_full", "export_failed"}}
 	labelVersion  = Label{Name: "version", From: "the build"}
@@ -231,7 +234,7 @@ var (
 	}
 	gatewayInexact = Metric{
 		Name: "cellgate_gateway_inexact_total", Kind: Counter, Of: inGateway, Labels: []Label{labelInexact},
-		Help: "Selections answered with exact=false, by the first reason: spread, a pick among the first few hosts while claims are refused; version, a merge that could not go on with one version of each table; rounds, a merge that did not come to rest.",
+		Help: "Selections answered with exact=false, by the first reason: spread, a pick among the first few hosts while claims are refused; version, a merge that could not go on with one version of each table; rounds, a merge that did not come to rest; cut, a replica that loads its table looked at some of its hosts alone.",
 	}
 	gatewayPartial = Metric{
 		Name: "cellgate_gateway_partial_total", Kind: Counter, Of: inGateway,
@@ -317,6 +320,10 @@ var (
 	cellProposeQueries = Metric{
 		Name: "cellgate_cell_propose_batch_queries", Kind: Histogram, Of: inCell, Labels: cellLabels(), Buckets: sizes,
 		Help: "Queries that came in one ProposeBatch call.",
+	}
+	cellCold = Metric{
+		Name: "cellgate_cell_cold_queries_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelCold),
+		Help: "Queries that came while the replica loaded its table: answered from all hosts that the shard found (all), from some of them (cut), or refused. Absent with an embedded shard.",
 	}
 	cellTransactions = Metric{
 		Name: "cellgate_cell_transactions_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelOutcome),
@@ -420,7 +427,7 @@ func Metrics() []Metric {
 		gatewayPlaced, gatewayInexact, gatewayPartial, gatewaySearches, gatewayRejects, gatewayUnreadable, gatewayRacesLost, gatewayClaims, gatewaySpread, gatewayRestarts,
 		gatewayDoubts, gatewayBatchQueries, gatewayBatchWait, gatewayCallSeconds, gatewayCallErrors, gatewaySummaryAge,
 		gatewayBreaker, gatewayBreakerMoves, gatewayDecisions,
-		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellTransactions, cellTransactionSeconds,
+		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellCold, cellTransactions, cellTransactionSeconds,
 		cellTransactionOps, cellStoreEvents, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellClaims,
 		cellLeasesExpired, cellAdopted, cellElsewhere, cellOvercommitted, cellJournalAge, cellPinned, cellStreams, cellStates,
 		agentHosts, agentConnected, agentReports, agentReconnects,

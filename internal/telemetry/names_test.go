@@ -79,6 +79,7 @@ func useAll(p *Process) {
 	c := p.Cell("cell1", "r1")
 	c.Asked(2)
 	c.Proposed(time.Millisecond)
+	c.Cold(true, nil)
 	c.Transaction(2, time.Millisecond, nil)
 	for _, op := range Ops() {
 		c.Operation(op, "")

@@ -51,6 +51,7 @@ var (
 
 	SpanServe       = SpanName{"cellgate.cell.v1.CellScheduler/<Method>", inCell, "A call for one request: claims, reads. ProposeBatch has none: its queries are of many requests.", []Attribute{AttrRPC, AttrOutcome, AttrCell, AttrReplica}}
 	SpanPropose     = SpanName{"cell.propose", inCell, "One query of a ProposeBatch.", []Attribute{AttrCell, AttrReplica, AttrHosts, AttrPassed, AttrVersion}}
+	SpanSearch      = SpanName{"cell.search", inCell, "The shard finds hosts for the query, while the table is loaded.", nil}
 	SpanSlot        = SpanName{"cell.propose_wait", inCell, "The query waits for a processor.", nil}
 	SpanQueue       = SpanName{"cell.queue", inCell, "The operations wait for the lane.", []Attribute{AttrOps}}
 	SpanTransaction = SpanName{"shard.transaction", inCell, "The transaction, until it is durable.", []Attribute{AttrBatch}}
@@ -62,7 +63,7 @@ func Spans() []SpanName {
 	return []SpanName{
 		SpanRequest, SpanAdmit, SpanTranslate, SpanRoute, SpanMerge, SpanRound, SpanAsk, SpanBatchWait, SpanCall,
 		SpanPin, SpanClaim, SpanClaimCell, SpanAnswer, SpanRelease,
-		SpanServe, SpanPropose, SpanSlot, SpanQueue, SpanTransaction, SpanPublish,
+		SpanServe, SpanPropose, SpanSearch, SpanSlot, SpanQueue, SpanTransaction, SpanPublish,
 	}
 }
 

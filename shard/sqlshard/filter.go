@@ -117,7 +117,7 @@ func (s *Store) rowsOf(ctx context.Context, c *pgx.Conn, uuids []string) ([]shar
 
 // nothingHas reports whether a query asks for a name that no row can have.
 func nothingHas(q *shard.HostQuery) bool {
-	for _, list := range [][]string{q.Required, {q.ServiceHost, q.NodeName}} {
+	for _, list := range [][]string{q.Required, q.Somewhere, {q.ServiceHost, q.NodeName}} {
 		for _, name := range list {
 			if !keepable(name) {
 				return true

@@ -42,10 +42,13 @@ func (f *hostFilter) list(names []string) string {
 func filterOf(q *shard.HostQuery) *hostFilter {
 	f := &hostFilter{}
 	for i, a := range q.Resources {
-		f.resource("i"+strconv.Itoa(i), a)
+		f.resource(strconv.Itoa(i), a, q.Limit <= 0)
 	}
 	for _, t := range q.Required {
 		f.where(`EXISTS (` + rootTraits + `= ` + f.text(t) + `)`)
+	}
+	for _, t := range q.Somewhere {
+		f.where(`EXISTS (` + hostTraits + `= ` + f.text(t) + `)`)
 	}
 	for _, set := range q.AnyOf {
 		f.where(`EXISTS (` + rootTraits + `= ANY(` + f.list(set) + `))`)
@@ -70,6 +73,7 @@ func filterOf(q *shard.HostQuery) *hostFilter {
 }
 
 const (
+	hostTraits   = `SELECT 1 FROM provider_traits t WHERE t.host_uuid = h.host_uuid AND t.trait `
 	rootTraits   = `SELECT 1 FROM provider_traits t WHERE t.host_uuid = h.host_uuid AND t.provider_uuid = h.host_uuid AND t.trait `
 	aggregatesOf = `SELECT 1 FROM host_aggregates a WHERE a.host_uuid = h.host_uuid AND a.aggregate_uuid `
 )
@@ -78,14 +82,30 @@ const (
 // floats: they hold whole numbers up to 2^53 exactly, and nothing overflows. A ratio
 // of 1e200 makes any capacity larger than all amounts; PostgreSQL does not multiply
 // beyond 1e308.
-func (f *hostFilter) resource(i string, a shard.AmountOf) {
+//
+// Whether a child has the class is found out for all hosts at once when the tables are
+// read whole, else host by host.
+func (f *hostFilter) resource(i string, a shard.AmountOf, whole bool) {
 	class, n := f.text(a.ResourceClass), f.number(a.Amount)
-	f.joins.WriteString(strings.NewReplacer("<i>", i, "<class>", class).Replace(`
-JOIN inventories <i> ON <i>.host_uuid = h.host_uuid AND <i>.provider_uuid = h.host_uuid AND <i>.resource_class = <class>`))
-	f.where(strings.NewReplacer("<i>", i, "<class>", class, "<n>", n).Replace(
-		`<n> >= <i>.min_unit AND <n> <= <i>.max_unit AND <n> % <i>.step_size = 0
+	fill := func(sql string) string { return strings.NewReplacer("<i>", "i"+i, "<k>", "k"+i, "<class>", class, "<n>", n).Replace(sql) }
+	const (
+		join = ` JOIN inventories <i> ON <i>.host_uuid = h.host_uuid AND <i>.provider_uuid = h.host_uuid AND <i>.resource_class = <class>`
+		room = `<n> >= <i>.min_unit AND <n> <= <i>.max_unit AND <n> % <i>.step_size = 0
 AND coalesce((nullif(u.used, '')::jsonb -> h.host_uuid ->> <class>)::float8, 0) + <n>::float8
-  <= (<i>.total - <i>.reserved)::float8 * least(<i>.allocation_ratio, 1e200::float8)`))
+  <= (<i>.total - <i>.reserved)::float8 * least(<i>.allocation_ratio, 1e200::float8)`
+		children = `FROM inventories c WHERE c.provider_uuid <> c.host_uuid AND c.resource_class = <class>`
+	)
+	switch {
+	case !a.OrChild:
+		f.joins.WriteString(fill("\n" + join[1:]))
+		f.where(fill(room))
+	case whole:
+		f.joins.WriteString(fill("\nLEFT" + join + "\nLEFT JOIN (SELECT DISTINCT c.host_uuid " + children + `) <k> ON <k>.host_uuid = h.host_uuid`))
+		f.where(fill(`(<k>.host_uuid IS NOT NULL OR ` + room + `)`))
+	default:
+		f.joins.WriteString(fill("\nLEFT" + join))
+		f.where(fill(`(` + room + ` OR EXISTS (SELECT 1 ` + children + ` AND c.host_uuid = h.host_uuid))`))
+	}
 }
 
 // spaces is what strings.TrimSpace cuts.

@@ -86,7 +86,8 @@ type Cell struct {
 	CellUuid string                 `protobuf:"bytes,2,opt,name=cell_uuid,json=cellUuid,proto3" json:"cell_uuid,omitempty"`
 	// Configured as enabled on this gateway.
 	Enabled bool `protobuf:"varint,3,opt,name=enabled,proto3" json:"enabled,omitempty"`
-	// The cell answered just now; reason says why not.
+	// The cell answered just now; reason says why not, or that its replica loads its
+	// table: hosts, claims, resources and zones are not known then.
 	Available bool   `protobuf:"varint,4,opt,name=available,proto3" json:"available,omitempty"`
 	Reason    string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Addresses of the cell's replicas.
@@ -246,7 +247,10 @@ type ReplicaState struct {
 	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
 	// Why the newest call failed for which the replica was to blame; kept when the
 	// breaker closes, empty when there was none.
-	LastError     string `protobuf:"bytes,4,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	LastError string `protobuf:"bytes,4,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	// It loads its table, and answers slower until it has. Another replica is asked
+	// first.
+	Loading       bool `protobuf:"varint,5,opt,name=loading,proto3" json:"loading,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -307,6 +311,13 @@ func (x *ReplicaState) GetLastError() string {
 		return x.LastError
 	}
 	return ""
+}
+
+func (x *ReplicaState) GetLoading() bool {
+	if x != nil {
+		return x.Loading
+	}
+	return false
 }
 
 type ResourceTotals struct {
@@ -568,13 +579,14 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\tresources\x18\v \x03(\v2\x1b.cellgate.v1.ResourceTotalsR\tresources\x12-\n" +
 	"\x12availability_zones\x18\f \x03(\tR\x11availabilityZones\x12#\n" +
 	"\rtable_version\x18\r \x01(\tR\ftableVersion\x12@\n" +
-	"\x0ereplica_states\x18\x0e \x03(\v2\x19.cellgate.v1.ReplicaStateR\rreplicaStates\"\xae\x01\n" +
+	"\x0ereplica_states\x18\x0e \x03(\v2\x19.cellgate.v1.ReplicaStateR\rreplicaStates\"\xc8\x01\n" +
 	"\fReplicaState\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x123\n" +
 	"\abreaker\x18\x02 \x01(\x0e2\x19.cellgate.v1.BreakerStateR\abreaker\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1d\n" +
 	"\n" +
-	"last_error\x18\x04 \x01(\tR\tlastError\"\x8a\x01\n" +
+	"last_error\x18\x04 \x01(\tR\tlastError\x12\x18\n" +
+	"\aloading\x18\x05 \x01(\bR\aloading\"\x8a\x01\n" +
 	"\x0eResourceTotals\x12%\n" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x1a\n" +
 	"\bcapacity\x18\x02 \x01(\x03R\bcapacity\x12\x12\n" +

@@ -2401,8 +2401,11 @@ type Proposal struct {
 	BoundsFlat      []float64   `protobuf:"fixed64,14,rep,packed,name=bounds_flat,json=boundsFlat,proto3" json:"bounds_flat,omitempty"`
 	Columns         *Candidates `protobuf:"bytes,15,opt,name=columns,proto3" json:"columns,omitempty"`
 	MultipliersFlat []float64   `protobuf:"fixed64,16,rep,packed,name=multipliers_flat,json=multipliersFlat,proto3" json:"multipliers_flat,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The replica looked at some of the hosts that may pass, not all: hosts, passed and
+	// bounds are of those, and passed is not 0.
+	Cut           bool `protobuf:"varint,17,opt,name=cut,proto3" json:"cut,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Proposal) Reset() {
@@ -2545,6 +2548,13 @@ func (x *Proposal) GetMultipliersFlat() []float64 {
 		return x.MultipliersFlat
 	}
 	return nil
+}
+
+func (x *Proposal) GetCut() bool {
+	if x != nil {
+		return x.Cut
+	}
+	return false
 }
 
 // Warning is something that hosts say and that cannot be used.
@@ -5100,8 +5110,12 @@ type GetSummaryResponse struct {
 	Tenants []string `protobuf:"bytes,13,rep,name=tenants,proto3" json:"tenants,omitempty"`
 	// Resource classes and traits that some child provider has; largest and traits are
 	// of root providers.
-	ChildClasses  []string `protobuf:"bytes,14,rep,name=child_classes,json=childClasses,proto3" json:"child_classes,omitempty"`
-	ChildTraits   []string `protobuf:"bytes,15,rep,name=child_traits,json=childTraits,proto3" json:"child_traits,omitempty"`
+	ChildClasses []string `protobuf:"bytes,14,rep,name=child_classes,json=childClasses,proto3" json:"child_classes,omitempty"`
+	ChildTraits  []string `protobuf:"bytes,15,rep,name=child_traits,json=childTraits,proto3" json:"child_traits,omitempty"`
+	// The replica loads its table: it answers queries from what its shard finds, slower,
+	// and does not know what the cell holds. Of this message only cell, cell_uuid,
+	// replica, times and version are set: nobody routes by it.
+	Loading       bool `protobuf:"varint,16,opt,name=loading,proto3" json:"loading,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5239,6 +5253,13 @@ func (x *GetSummaryResponse) GetChildTraits() []string {
 		return x.ChildTraits
 	}
 	return nil
+}
+
+func (x *GetSummaryResponse) GetLoading() bool {
+	if x != nil {
+		return x.Loading
+	}
+	return false
 }
 
 type MaxUnit struct {
@@ -5496,7 +5517,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x13ProposeBatchRequest\x12>\n" +
 	"\aqueries\x18\x01 \x03(\v2\x17.cellgate.cell.v1.QueryB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80 R\aqueries\"P\n" +
 	"\x14ProposeBatchResponse\x128\n" +
-	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\x8c\x06\n" +
+	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\x9e\x06\n" +
 	"\bProposal\x12#\n" +
 	"\rtable_version\x18\x01 \x01(\tR\ftableVersion\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x16\n" +
@@ -5518,7 +5539,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\vbounds_flat\x18\x0e \x03(\x01R\n" +
 	"boundsFlat\x126\n" +
 	"\acolumns\x18\x0f \x01(\v2\x1c.cellgate.cell.v1.CandidatesR\acolumns\x12)\n" +
-	"\x10multipliers_flat\x18\x10 \x03(\x01R\x0fmultipliersFlat\"1\n" +
+	"\x10multipliers_flat\x18\x10 \x03(\x01R\x0fmultipliersFlat\x12\x10\n" +
+	"\x03cut\x18\x11 \x01(\bR\x03cut\"1\n" +
 	"\aWarning\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\"z\n" +
@@ -5724,7 +5746,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x15ListDecisionsResponse\x123\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionR\tdecisions\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\"\x13\n" +
-	"\x11GetSummaryRequest\"\xc8\x04\n" +
+	"\x11GetSummaryRequest\"\xe2\x04\n" +
 	"\x12GetSummaryResponse\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
 	"\tcell_uuid\x18\x02 \x01(\tR\bcellUuid\x12\x18\n" +
@@ -5744,7 +5766,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\aversion\x18\f \x01(\tR\aversion\x12\x18\n" +
 	"\atenants\x18\r \x03(\tR\atenants\x12#\n" +
 	"\rchild_classes\x18\x0e \x03(\tR\fchildClasses\x12!\n" +
-	"\fchild_traits\x18\x0f \x03(\tR\vchildTraits\"H\n" +
+	"\fchild_traits\x18\x0f \x03(\tR\vchildTraits\x12\x18\n" +
+	"\aloading\x18\x10 \x01(\bR\aloading\"H\n" +
 	"\aMaxUnit\x12%\n" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x16\n" +
 	"\x06amount\x18\x02 \x01(\x03R\x06amount2\xec\x05\n" +

@@ -1,0 +1,232 @@
+package cell
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+const (
+	// coldHosts is how many hosts a small table has when Config.ColdHosts does not say.
+	coldHosts = 1000
+	// coldAtOnce is how many searches the shard does at once: a store in a database has
+	// connections for more than that, which the load and the lane need.
+	coldAtOnce = 3
+	// coldWaiting is how many searches wait for those.
+	coldWaiting = 64
+	// coldPatience is how long a search may take. Gateways wait as long as for a claim,
+	// 2 s by default.
+	coldPatience = 1500 * time.Millisecond
+	// coldTries is how many searches in a row may take longer before the replica says
+	// that it does not serve.
+	coldTries = 3
+)
+
+// cold answers queries while the replica loads its table: each from a small table, of
+// the hosts that the shard itself finds for it (shard.HostFilter, hostQueryOf). All
+// filters run on that table too, so the shard need only find no fewer hosts than pass.
+//
+// Queries that ask the shard for the same share a search that has not begun yet: as
+// many callers as there are cost one search for each kind of request at a time, and
+// each sees what was committed before it came.
+type cold struct {
+	filter   shard.HostFilter // nil: the store is none
+	cell     string
+	versions *versions
+	most     int
+	now      func() time.Time
+	log      *slog.Logger
+
+	// life bounds all searches, tasks are their goroutines.
+	life  context.Context
+	over  context.CancelFunc
+	tasks sync.WaitGroup
+	// running holds the searches under way.
+	running chan struct{}
+
+	mu    sync.Mutex
+	ended bool
+	// waiting are the searches that have not begun, by what they ask for.
+	waiting map[string]*search
+
+	// late counts the searches in a row that took too long.
+	late atomic.Int32
+	done atomic.Int64
+	cut  sync.Once
+}
+
+// search is one question to the shard and, once done is closed, its answer.
+type search struct {
+	query shard.HostQuery
+	// callers wait for it; cold.mu.
+	callers int
+	done    chan struct{}
+	at      version
+	name    string
+	err     error
+}
+
+func newCold(cfg Config, store shard.Store, v *versions, now func() time.Time, log *slog.Logger) *cold {
+	c := &cold{
+		cell: cfg.UUID, versions: v, most: cfg.ColdHosts, now: now, log: log,
+		running: make(chan struct{}, coldAtOnce), waiting: map[string]*search{},
+	}
+	c.filter, _ = store.(shard.HostFilter)
+	c.life, c.over = context.WithCancel(context.Background())
+	return c
+}
+
+// serves reports whether queries can be answered so.
+func (c *cold) serves() bool { return c.filter != nil && c.late.Load() < coldTries }
+
+// answered counts the searches that were answered.
+func (c *cold) answered() int64 { return c.done.Load() }
+
+// end ends the searches and waits for them.
+func (c *cold) end() {
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	c.over()
+	c.tasks.Wait()
+}
+
+// find gives a table of hosts for a query, pinned under its name.
+func (c *cold) find(ctx context.Context, q *schedule.Query) (version, string, error) {
+	if err := judgeable(q.Request, q.Rules); err != nil {
+		return version{}, "", err
+	}
+	s, err := c.join(q)
+	if err != nil {
+		return version{}, "", err
+	}
+	select {
+	case <-s.done:
+		return s.at, s.name, s.err
+	case <-ctx.Done():
+		c.mu.Lock()
+		s.callers--
+		c.mu.Unlock()
+		return version{}, "", ctx.Err()
+	}
+}
+
+// join takes part in the search that waits to ask for the same, or starts one.
+func (c *cold) join(q *schedule.Query) (*search, error) {
+	asked := hostQueryOf(q.Request, q.Rules)
+	key := fmt.Sprintf("%#v", asked)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.waiting[key]
+	switch {
+	case c.ended:
+		return nil, errStopping()
+	case s == nil && len(c.waiting) >= coldWaiting:
+		return nil, fault.New(fault.CellUnavailable, "the cell's replica is loading its shard, which too many other requests are waiting for")
+	case s == nil:
+		asked.Rows, asked.Limit, asked.From = true, c.most, somewhere(q.Seed)
+		s = &search{query: asked, done: make(chan struct{})}
+		c.waiting[key] = s
+		c.tasks.Go(func() { c.run(key, s) })
+	}
+	s.callers++
+	return s, nil
+}
+
+// somewhere is the host uuid from which on to look, so that requests that find more
+// hosts than they can have do not all find the same.
+func somewhere(seed uint64) string {
+	var id schedule.ID
+	binary.BigEndian.PutUint64(id[:8], schedule.Tie(seed, 1))
+	binary.BigEndian.PutUint64(id[8:], schedule.Tie(seed, 2))
+	return id.String()
+}
+
+func (c *cold) run(key string, s *search) {
+	defer close(s.done)
+	select {
+	case c.running <- struct{}{}:
+		defer func() { <-c.running }()
+	case <-c.life.Done():
+	}
+	c.mu.Lock()
+	delete(c.waiting, key)
+	unwanted := s.callers == 0
+	c.mu.Unlock()
+	if unwanted || c.life.Err() != nil {
+		s.err = errStopping()
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.life, coldPatience)
+	defer cancel()
+	found, err := c.filter.FilterHosts(ctx, s.query)
+	switch {
+	case err == nil:
+		c.late.Store(0)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		if c.late.Add(1) == coldTries {
+			c.log.Warn("the shard takes too long to find hosts: nothing is answered until the table is loaded", "longer_than", coldPatience)
+		}
+		fallthrough
+	default:
+		s.err = storeFault(err)
+		return
+	}
+	c.done.Add(1)
+	p := &part{hosts: found.Hosts, more: found.More}
+	if p.more {
+		c.cut.Do(func() {
+			c.log.Warn("while the table is loaded, requests that more hosts may pass are answered from some of them: such answers say that they are not exact", "hosts", c.most)
+		})
+	}
+	s.at = version{table: c.tableOf(found.Rows), part: p}
+	s.name = c.versions.pin(s.at)
+}
+
+// tableOf makes a table of rows, by the code that makes the large one. No host is down
+// in it, as in one that was just loaded.
+func (c *cold) tableOf(rows []shard.Change) *schedule.Table {
+	v := newVersions(Config{PinFor: time.Second, MaxPinned: 1}, c.now)
+	w := newWriter(c.cell, newRows(), newLiveness(time.Hour, c.now), v, slog.New(slog.DiscardHandler))
+	w.show([]feed{{changes: rows}})
+	return v.current.Load()
+}
+
+// version is a table and, unless it has all of the shard's hosts, which it has.
+type version struct {
+	table *schedule.Table
+	part  *part
+}
+
+// part is what a table has of the shard's hosts: those that the shard found.
+type part struct {
+	// hosts the shard has; more: it would have found others, too.
+	hosts int
+	more  bool
+}
+
+// shardFilter stands in the reject counts for what a shard judged by itself: the
+// host's state, amounts, traits, aggregates and zones.
+const shardFilter = "ShardFilter"
+
+// complete makes an answer from the part one about all hosts of the shard, which it is
+// unless there were more: that none of some passes says nothing.
+func (p *part) complete(found *schedule.Proposal) error {
+	switch {
+	case p.more && found.Passed == 0:
+		return fault.New(fault.CellUnavailable, "the cell's replica is loading its shard, and none passes of the %d hosts that it could look at", found.Hosts)
+	case !p.more && p.hosts > found.Hosts:
+		found.Rejects = append([]schedule.Reject{{Filter: shardFilter, Hosts: p.hosts - found.Hosts}}, found.Rejects...)
+		found.Hosts = p.hosts
+	}
+	return nil
+}

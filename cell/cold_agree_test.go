@@ -1,0 +1,152 @@
+package cell
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"cellgate/internal/pgtest"
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+// TestI6_AColdReplicaAnswersAsAWarmOne: random fleets, claims and requests. What a
+// replica answers from the hosts that its shard finds, while it loads its table, is
+// what one answers that has its table: who passes, with which weights, in which order,
+// and once some of them are taken.
+func TestI6_AColdReplicaAnswersAsAWarmOne(t *testing.T) {
+	t.Run("PostgreSQL", func(t *testing.T) {
+		coldAgrees(t, openPostgres(t, pgtest.Start(t).NewDatabase(t)), 8)
+	})
+	t.Run("a naive filter over Pebble", func(t *testing.T) {
+		coldAgrees(t, newColdStore(newStore(t)), 24)
+	})
+}
+
+func coldAgrees(t *testing.T, store shard.Store, rounds int) {
+	a := newAgreement(t, store, 5)
+	c := &Cell{}
+	tried, passed, refused := 0, 0, 0
+	for range rounds {
+		a.change()
+		cfg := Config{UUID: cellUUID, PinFor: time.Second, MaxPinned: 9, ColdHosts: agreementHosts}
+		c.cold = newCold(cfg, store, newVersions(cfg, time.Now), time.Now, a.writer.log)
+		table := a.writer.versions.current.Load()
+		for range 20 {
+			q := a.coldQuery()
+			at, _, err := c.cold.find(t.Context(), q)
+			if err != nil {
+				t.Fatalf("%+v: %v", q.Request, err)
+			}
+			n := a.sameAnswers(c, version{table: table}, at, q)
+			tried++
+			passed += min(1, n)
+			refused += at.part.hosts - at.table.Len()
+			if t.Failed() {
+				t.Fatalf("for %+v, tree %+v, fallback %+v", q.Request, q.Request.Tree, q.Request.Fallback)
+			}
+		}
+		c.cold.end()
+	}
+	if passed < tried/5 || passed > tried*19/20 || refused < tried {
+		t.Errorf("of %d requests %d found hosts, and the shard left %d hosts out: they are no test", tried, passed, refused)
+	}
+}
+
+// sameAnswers asks both versions, then again with picks of the first answer taken and
+// with what is known of another cell; and says how many hosts passed at first.
+func (a *agreement) sameAnswers(c *Cell, warm, cold version, q *schedule.Query) int {
+	passed := 0
+	for round := range 3 {
+		want, err := c.rankOf(warm, q)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		got, err := c.rankOf(cold, q)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		rejected := 0
+		for _, r := range got.Rejects {
+			rejected += r.Hosts
+		}
+		if got.Hosts != want.Hosts || got.Passed != want.Passed || rejected != got.Hosts-got.Passed {
+			a.t.Errorf("round %d: %d of %d hosts passed, %d rejected; want %d of %d", round, got.Passed, got.Hosts, rejected, want.Passed, want.Hosts)
+		}
+		if !reflect.DeepEqual(got.Bounds, want.Bounds) || !reflect.DeepEqual(got.Multipliers, want.Multipliers) {
+			a.t.Errorf("round %d: bounds %v %v, want %v %v", round, got.Bounds, got.Multipliers, want.Bounds, want.Multipliers)
+		}
+		if !reflect.DeepEqual(got.Candidates, want.Candidates) {
+			a.t.Errorf("round %d: candidates\n%+v, want\n%+v", round, got.Candidates, want.Candidates)
+		}
+		if round == 0 {
+			passed = want.Passed
+		}
+		if len(want.Candidates) == 0 {
+			break
+		}
+		pick := want.Candidates[a.rng.IntN(len(want.Candidates))].Host
+		q.Takes = append(q.Takes, schedule.Take{Host: pick, Instance: schedule.ID{0xee, byte(round)}})
+		q.Known = &schedule.Knowledge{Bounds: slices.Clone(want.Bounds), Passed: int64(want.Passed + 1)}
+		q.Known.Bounds[0].Max++
+	}
+	return passed
+}
+
+// rankOf is rank without what is remembered of shapes.
+func (c *Cell) rankOf(at version, q *schedule.Query) (*schedule.Proposal, error) {
+	if at.part == nil {
+		return at.table.Propose(q)
+	}
+	return c.rank(nil, at, q)
+}
+
+// coldQuery is a request of compare's kinds, with trees, second questions and lists of
+// hosts, under all filters and weighers.
+func (a *agreement) coldQuery() *schedule.Query {
+	r := a.request()
+	q := &schedule.Query{
+		Request: r, Limit: 1 + a.rng.IntN(agreementHosts), Seed: a.rng.Uint64(),
+		Rules: &schedule.Rules{DefaultAvailabilityZone: pick(a.rng, []string{"nova", "az1"})},
+	}
+	if a.rng.IntN(3) == 0 {
+		r.Fallback = &schedule.Fallback{
+			Resources: slices.Clone(r.Resources), Required: a.some(r.Required), Forbidden: a.some(r.Forbidden),
+		}
+		if n := len(r.Resources); n > 0 && a.rng.IntN(2) == 0 {
+			r.Fallback.Resources[n-1].Class = "CUSTOM_FPGA"
+		}
+	}
+	if a.rng.IntN(2) == 0 {
+		r.Tree = &schedule.Tree{Required: a.some(r.Required), Forbidden: a.some(r.Forbidden)}
+		r.Tree.Both = a.some(slices.Concat(r.Tree.Required, r.Tree.Forbidden))
+		if a.rng.IntN(2) == 0 {
+			r.Tree.Groups = []schedule.ResourceGroup{{Suffix: "1", Resources: []schedule.Amount{{Class: "CUSTOM_FPGA", N: 1}}}}
+		}
+	}
+	if a.rng.IntN(4) == 0 {
+		r.IgnoreHosts = []string{a.writer.rows.serviceHost(a.anyHost()), "HOST-0003"}
+	}
+	switch a.rng.IntN(8) {
+	case 0:
+		r.ForceHosts = []string{a.writer.rows.serviceHost(a.anyHost()), "HOST-0007", "host-0009"}
+	case 1:
+		r.Destination = &schedule.Destination{Host: a.writer.rows.serviceHost(a.anyHost())}
+	}
+	if a.rng.IntN(3) == 0 {
+		q.Rules.Filters = append(a.some([]string{
+			schedule.ZoneFilter, schedule.AggregateFilter, schedule.TraitFilter, schedule.ResourceFilter, schedule.CapabilitiesFilter,
+		}), schedule.ComputeFilter, schedule.IoOpsFilter)
+	}
+	if a.rng.IntN(3) == 0 {
+		q.Rules.Weighers = schedule.PackWeighers()
+	}
+	return q
+}
+
+func (a *agreement) anyHost() string {
+	all, _ := a.writer.rows.all()
+	slices.SortFunc(all, compareHosts)
+	return all[a.rng.IntN(len(all))].host.UUID
+}

@@ -1,0 +1,121 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// load makes a fake replica one that loads its table, or has it.
+func (f *fakeCell) load(on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.loading = on
+}
+
+// A cell whose replica loads its table is asked, given the time that a claim is given,
+// and never left out: its summary says nothing of its hosts.
+func TestACellThatLoadsIsAskedWithPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		loading, other := newFakeCell(1, testHost(1, 9)), newFakeCell(2, testHost(2, 1))
+		loading.loading = true
+		w := start(t, []*fakeCell{loading, other}, func(c *Config) { c.Cells[0].UUID = "" })
+		loading.hook(delay("ProposeBatch", time.Second), nil)
+		resp := w.choose(ask(1, 1))
+		if got := outcomes(resp.GetCells()); got != "cell1 SEARCHED, cell2 SEARCHED" || resp.GetPartial() || !resp.GetExact() {
+			t.Errorf("cells: %s, partial %v, exact %v", got, resp.GetPartial(), resp.GetExact())
+		}
+		cells, err := w.cellsAPI.ListCells(t.Context(), &cellgatev1.ListCellsRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := cells.GetCells()[0]
+		if !c.GetAvailable() || !strings.Contains(c.GetReason(), "loads") || c.GetCellUuid() != loading.uuid || !c.GetReplicaStates()[0].GetLoading() {
+			t.Errorf("the cell is shown as %v", c)
+		}
+		if cells.GetCells()[1].GetReason() != "" || cells.GetCells()[1].GetReplicaStates()[0].GetLoading() {
+			t.Errorf("the other one as %v", cells.GetCells()[1])
+		}
+		if report, ok := w.g.Health().Ready(); !ok || strings.Contains(report.Checks[len(report.Checks)-1].Why, "without") {
+			t.Errorf("health: %+v", report)
+		}
+		// Loaded, it is known within a probe, and has the usual budget.
+		loading.load(false)
+		time.Sleep(w.g.cfg.Breaker.ProbeEvery + time.Millisecond)
+		loading.hook(hang("ProposeBatch"), nil)
+		if resp, took, err := w.dry(t.Context()); err != nil || took != w.g.cfg.ProposeBudget || !resp.GetPartial() {
+			t.Errorf("loaded: took %v, %v %v", took, resp, err)
+		}
+	})
+}
+
+// What was known of a cell before it was started again stays what it is routed by,
+// while it is fresh: a replica that loads does not make it forgotten.
+func TestALoadingReplicaIsNotRoutedBy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := twoReplicas(t, nil)
+		w.cells[0].load(true)
+		time.Sleep(2 * summaryEvery)
+		large := ask(1, 1)
+		large.GetRequestSpec().Flavor.Vcpus = 1000
+		e := w.refused(large, fault.NoValidHost)
+		if !strings.Contains(e.Message, "no host is large enough") && !strings.Contains(e.Message, "ResourceFilter") {
+			t.Errorf("%v", e)
+		}
+		if s := w.g.freshSummary(w.g.cells[0]); s == nil || s.GetLoading() || len(s.GetLargest()) == 0 {
+			t.Errorf("the cell is routed by %v", s)
+		}
+	})
+}
+
+// A replica that has its table is asked before one that loads, for everything; one
+// that loads before one in doubt.
+func TestALoadingReplicaIsAskedLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := twoReplicas(t, nil)
+		w.cells[0].load(true)
+		time.Sleep(2 * summaryEvery)
+		asked := 0
+		count := func(_ context.Context, method string, _ any) error {
+			if method == "ProposeBatch" || method == "ClaimBatch" {
+				asked++
+			}
+			return nil
+		}
+		w.cells[0].hook(count, nil)
+		for n := range 20 {
+			w.choose(ask(1+n, 1))
+		}
+		if asked > 0 {
+			t.Errorf("the replica that loads was asked %d times", asked)
+		}
+		w.cells[1].hook(func(context.Context, string, any) error { return fault.New(fault.CellUnavailable, "gone") }, nil)
+		for range 3 {
+			if resp, _, err := w.dry(t.Context()); err != nil || resp.GetPartial() {
+				t.Errorf("%v, %v", resp, err)
+			}
+		}
+		if asked == 0 {
+			t.Error("the replica that loads was not asked")
+		}
+	})
+}
+
+// An answer from some of a cell's hosts is no exact one.
+func TestACutAnswerIsNotExact(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 9))}, nil)
+	w.cells[0].cut = true
+	if resp := w.choose(ask(1, 1)); resp.GetExact() {
+		t.Errorf("exact: %v", resp)
+	}
+	w.counts(1, "cellgate_gateway_inexact_total", "cut")
+	w.cells[0].cut = false
+	if resp := w.choose(ask(2, 1)); !resp.GetExact() {
+		t.Errorf("not exact: %v", resp)
+	}
+}
