@@ -35,8 +35,8 @@ type oneCell struct {
 	replicas  []*replicaProcess
 	scheduler cellgatev1.SchedulerClient
 	next      atomic.Int64
-	// placed counts the requests that were.
-	placed atomic.Int64
+	// placed counts the requests that were, failed the others.
+	placed, failed atomic.Int64
 }
 
 func startOneCell(t *testing.T, replicas, hosts int) *oneCell {
@@ -93,6 +93,7 @@ func (w *oneCell) place(vcpus int32) (claim string, took time.Duration, err erro
 		}},
 	})
 	if err != nil {
+		w.failed.Add(1)
 		return "", time.Since(began), err
 	}
 	w.placed.Add(1)
@@ -243,13 +244,19 @@ func TestTheOnlyReplicaAnswersWhileItLoads(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := startReplicaAt(t, "r1", w.url, first.addr, true)
-	began := time.Now()
 	grows("while it loads")
+	lost := w.failed.Load()
+	began := time.Now()
+	grows("while it still loads")
 	t.Logf("%d were placed within %v of a load that had not begun", some, time.Since(began))
 	if _, err := again.in.Write([]byte{1}); err != nil {
 		t.Fatal(err)
 	}
 	grows("after it loaded, or while it did")
+	grows("after it loaded")
+	if n := w.failed.Load() - lost; n > 0 {
+		t.Errorf("%d requests failed once the replica answered", n)
+	}
 	w.asksReplica(again.addr)
 	end()
 	for _, err := range failed {
