@@ -81,7 +81,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 		cfg: cfg, uuid: id.String(), store: deps.Store, now: now, log: log.With("cell", cfg.Name, "replica", cfg.Replica), tel: deps.Telemetry,
 		rows: newRows(), live: newLiveness(cfg.ServiceDownTime, now), versions: newVersions(cfg, now), shapes: newShapes(),
 		slots: make(chan struct{}, runtime.GOMAXPROCS(0)),
-		open: make(chan struct{}), ready: make(chan struct{}), stopping: make(chan struct{}),
+		open:  make(chan struct{}), ready: make(chan struct{}), stopping: make(chan struct{}),
 	}
 	c.cold = newCold(cfg, deps.Store, c.versions, now, c.log)
 	c.stored = &storeWatch{now: now}

@@ -59,7 +59,7 @@ func TestColdTable(t *testing.T) {
 		had = hosts
 		analyze(t, url)
 		var runs []coldRun
-		for range 3 {
+		for range max(1, 3*min(10_000/hosts, 1)) {
 			runs = append(runs, measureCold(t, url))
 		}
 		slices.SortFunc(runs, func(a, b coldRun) int { return int(a.cold - b.cold) })
@@ -67,6 +67,10 @@ func TestColdTable(t *testing.T) {
 		found := fmt.Sprint(r.found)
 		if r.cut {
 			found += " (cut)"
+		}
+		if r.answers == 0 {
+			say("| %d | | none | %s | | | %s | 0 |\n", hosts, millis(r.warm), millis(r.table))
+			continue
 		}
 		say("| %d | %s | %s | %s | %.1f | %s | %s | %d |\n", hosts, found, millis(r.cold), millis(r.warm), float64(r.warm)/float64(r.cold),
 			millis(r.each), millis(r.table), r.answers)
@@ -123,11 +127,13 @@ func measureCold(t *testing.T, url string) (run coldRun) {
 	}
 	if run.answers = len(each); run.answers == 0 {
 		t.Error("nothing was answered before the table was loaded")
-		return run
 	}
-	slices.Sort(each)
 	slices.Sort(table)
-	run.each, run.table = each[len(each)/2], table[len(table)/2]
+	run.table = table[len(table)/2]
+	if run.answers > 0 {
+		slices.Sort(each)
+		run.each = each[len(each)/2]
+	}
 	return run
 }
 

@@ -27,7 +27,7 @@ type cell struct {
 	// summary is the last one read, of any replica that has its table; unloaded of any
 	// that loads it. nil before the first.
 	summary, unloaded atomic.Pointer[summary]
-	tel     *telemetry.Link
+	tel               *telemetry.Link
 }
 
 func newCell(cfg CellConfig, dial func(string) (*grpc.ClientConn, error), g *Gateway) (*cell, error) {

@@ -2,6 +2,7 @@ package sqlshard
 
 import (
 	"context"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,7 +14,9 @@ var _ shard.HostFilter = (*Store)(nil)
 const countHosts = `SELECT count(*) FROM hosts`
 
 // FilterHosts asks the database. A query for all hosts reads the tables whole, once
-// each; one with a limit goes from host to host and ends when it has enough.
+// each; one with a limit goes from host to host and ends when it has enough, but for one
+// that wants rows: a cell that is nearly full would have it go to all, which takes
+// longer than reading whole tables.
 func (s *Store) FilterHosts(ctx context.Context, q shard.HostQuery) (shard.HostMatches, error) {
 	var m shard.HostMatches
 	err := s.snapshot(ctx, func(ctx context.Context, c *pgx.Conn) error {
@@ -21,19 +24,27 @@ func (s *Store) FilterHosts(ctx context.Context, q shard.HostQuery) (shard.HostM
 		if err := c.QueryRow(ctx, countHosts).Scan(&m.Hosts); err != nil {
 			return err
 		}
-		if prepare := s.server.filters(q.Limit <= 0); prepare != "" {
+		whole := q.Limit <= 0 || q.Rows
+		if prepare := s.server.filters(whole); prepare != "" {
 			if _, err := c.Exec(ctx, prepare, pgx.QueryExecModeSimpleProtocol); err != nil {
 				return err
 			}
 		}
-		for _, f := range filtersOf(&q) {
-			more, err := s.filter(ctx, c, f, q.Limit, &m)
+		asked, limit := q, q.Limit
+		if whole {
+			asked.Limit, asked.From, limit = 0, "", 0
+		}
+		for _, f := range filtersOf(&asked) {
+			more, err := s.filter(ctx, c, f, limit, &m)
 			if err != nil {
 				return err
 			}
 			if m.More = m.More || more; m.More {
 				break
 			}
+		}
+		if whole && q.Limit > 0 {
+			m.UUIDs, m.More = firstFrom(m.UUIDs, q.From, q.Limit)
 		}
 		if !q.Rows {
 			return nil
@@ -46,6 +57,16 @@ func (s *Store) FilterHosts(ctx context.Context, q shard.HostQuery) (shard.HostM
 		return shard.HostMatches{}, err
 	}
 	return m, nil
+}
+
+// firstFrom gives the first hosts of a list of all, from one on and then those before it.
+func firstFrom(all []string, from string, limit int) (first []string, more bool) {
+	at, _ := slices.BinarySearch(all, from)
+	first = slices.Concat(all[at:], all[:at])
+	if len(first) > limit {
+		return first[:limit], true
+	}
+	return first, false
 }
 
 // filtersOf are the statements of a query: from where it begins to the end, and from

@@ -87,7 +87,9 @@ const (
 // read whole, else host by host.
 func (f *hostFilter) resource(i string, a shard.AmountOf, whole bool) {
 	class, n := f.text(a.ResourceClass), f.number(a.Amount)
-	fill := func(sql string) string { return strings.NewReplacer("<i>", "i"+i, "<k>", "k"+i, "<class>", class, "<n>", n).Replace(sql) }
+	fill := func(sql string) string {
+		return strings.NewReplacer("<i>", "i"+i, "<k>", "k"+i, "<class>", class, "<n>", n).Replace(sql)
+	}
 	const (
 		join = ` JOIN inventories <i> ON <i>.host_uuid = h.host_uuid AND <i>.provider_uuid = h.host_uuid AND <i>.resource_class = <class>`
 		room = `<n> >= <i>.min_unit AND <n> <= <i>.max_unit AND <n> % <i>.step_size = 0

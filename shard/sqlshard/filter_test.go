@@ -75,11 +75,23 @@ func TestFilteredHostsComeWithTheirRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, limit := range []int{0, 4} {
-		m, err := s.FilterHosts(t.Context(), shard.HostQuery{
-			Resources: []shard.AmountOf{{ResourceClass: shardtest.Class, Amount: 2}}, Limit: limit, Rows: true,
-		})
+		q := shard.HostQuery{
+			Resources: []shard.AmountOf{{ResourceClass: shardtest.Class, Amount: 2}}, Limit: limit, From: shardtest.HostID(16),
+		}
+		bare, err := s.FilterHosts(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
+		}
+		q.Rows = true
+		m, err := s.FilterHosts(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if limit == 0 {
+			slices.Sort(bare.UUIDs)
+		}
+		if !slices.Equal(m.UUIDs, bare.UUIDs) || m.More != bare.More || m.More != (limit > 0) {
+			t.Errorf("with rows it finds %v, more %v; without %v, more %v", m.UUIDs, m.More, bare.UUIDs, bare.More)
 		}
 		found := shardtest.NewRows()
 		for _, r := range m.Rows {
