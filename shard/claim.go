@@ -31,7 +31,7 @@ func (t *transaction) claim(n *NewClaim) Outcome {
 		ProjectID: n.ProjectID, UserID: n.UserID,
 		RequestID: n.RequestID, Fingerprint: n.Fingerprint, DecisionID: n.DecisionID,
 		InstanceIndex: n.InstanceIndex, Answer: n.Answer, Moves: n.Moves, MovesCell: n.MovesCell, Attempt: n.Attempt, Guest: n.Guest,
-		ExpiresAt: t.now.Add(n.TTL), CreatedAt: t.now, UpdatedAt: t.now,
+		TTL: n.TTL, ExpiresAt: t.now.Add(n.TTL), CreatedAt: t.now, UpdatedAt: t.now,
 	}
 	if r := t.roomFor(h, c); r != nil {
 		return Outcome{Refusal: r}

@@ -49,10 +49,15 @@ func (t *transaction) confirm(ref *ClaimRef) Outcome {
 	}
 }
 
-// retaken gives an expired claim a short lease.
+// retaken gives an expired claim a short lease, never a longer one than its caller
+// asked for: it may be that nobody comes back to confirm it.
 func (t *transaction) retaken(c *Claim) *Claim {
 	again := *c
-	again.ExpiresAt = t.now.Add(RetakeTTL)
+	lease := RetakeTTL
+	if c.TTL > 0 {
+		lease = min(lease, c.TTL)
+	}
+	again.ExpiresAt = t.now.Add(lease)
 	return t.become(&again, Pending)
 }
 

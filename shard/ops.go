@@ -116,7 +116,7 @@ type ClaimRef struct {
 	// PendingOnly, with Release: a CONFIRMED claim is refused, ALREADY_EXISTS.
 	PendingOnly bool
 	// Retake, with Confirm: an EXPIRED claim that still fits becomes PENDING again
-	// instead of CONFIRMED, for RetakeTTL. All see it then, and it is confirmed by a
+	// instead of CONFIRMED, for RetakeTTL or its own TTL, whichever is shorter. All see it then, and it is confirmed by a
 	// Confirm that finds it PENDING.
 	Retake bool
 	// Attempt, with Keep: who has the claim from now on. With Release, unless empty:

@@ -159,7 +159,7 @@ func (o *oracle) step(now time.Time, op Op) answer {
 			return a
 		}
 		if c.State == Expired && op.Confirm.Retake {
-			c.State, c.ExpiresAt = Pending, now.Add(RetakeTTL)
+			c.State, c.ExpiresAt = Pending, now.Add(min(RetakeTTL, c.TTL))
 			return of(c)
 		}
 		o.confirm(c)
@@ -256,7 +256,7 @@ func (o *oracle) claim(now time.Time, n *NewClaim) answer {
 	}
 	c := &Claim{
 		ClaimID: n.ClaimID, ConsumerUUID: n.ConsumerUUID, HostUUID: n.HostUUID, State: Pending,
-		Allocations: n.Allocations, Group: n.Group, ExpiresAt: now.Add(n.TTL), Moves: n.Moves, Attempt: n.Attempt,
+		Allocations: n.Allocations, Group: n.Group, TTL: n.TTL, ExpiresAt: now.Add(n.TTL), Moves: n.Moves, Attempt: n.Attempt,
 	}
 	if r := o.refuses(c); r != nil {
 		return *r
@@ -298,7 +298,7 @@ func (o *oracle) swap(now time.Time, s *Swap) answer {
 	if r := o.refuses(&n); r != nil {
 		return *r
 	}
-	c.HostUUID, c.Allocations, c.State, c.ExpiresAt = s.HostUUID, s.Allocations, Pending, now.Add(s.TTL)
+	c.HostUUID, c.Allocations, c.State, c.TTL, c.ExpiresAt = s.HostUUID, s.Allocations, Pending, s.TTL, now.Add(s.TTL)
 	return of(c)
 }
 

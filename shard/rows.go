@@ -143,8 +143,9 @@ func (s ClaimState) Live() bool { return s == Pending || s == Confirmed }
 // TombstoneTTL is how long an ended claim's row is kept.
 const TombstoneTTL = 24 * time.Hour
 
-// MaxClaimTTL and DefaultClaimTTL bound a lease; RetakeTTL is that of an expired
-// claim that is on its way to be confirmed (ClaimRef.Retake).
+// MaxClaimTTL and DefaultClaimTTL bound a lease. An expired claim that is on its
+// way to be confirmed (ClaimRef.Retake) has one of RetakeTTL, or of its own TTL when
+// that is shorter.
 const (
 	DefaultClaimTTL = 300 * time.Second
 	MaxClaimTTL     = 3600 * time.Second
@@ -187,6 +188,9 @@ type Claim struct {
 	TransferredFrom string
 	// Adopted: made from an instance its host reported.
 	Adopted bool
+	// TTL is how long a lease was asked for, by the claim or its last Swap; 0 for an
+	// adopted claim, and for one from before it was kept.
+	TTL time.Duration
 	// ExpiresAt is the end of the lease while PENDING, else zero; the lease is
 	// over from that moment on. Store time, as are the others.
 	ExpiresAt time.Time

@@ -119,6 +119,7 @@ func (w *wire) claim(c *shard.Claim) {
 			w.flag(4, g.Awaited)
 		})
 	}
+	w.number(24, int64(c.TTL))
 }
 
 // member writes an element of a list of texts, which may be empty.

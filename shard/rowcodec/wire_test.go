@@ -87,7 +87,7 @@ func genClaim(t *rapid.T) *shard.Claim {
 		ClaimID: genText(t), ConsumerUUID: genText(t), State: rapid.SampledFrom(states[1:]).Draw(t, "state"),
 		HostUUID: genText(t), ServiceHost: genText(t), Allocations: genUsed(t), ProjectID: genText(t), UserID: genText(t),
 		RequestID: genText(t), Fingerprint: genBytes(t), DecisionID: genText(t), InstanceIndex: rapid.Int32().Draw(t, "index"),
-		Answer: genBytes(t), Moves: genText(t), MovesCell: genText(t), Attempt: genText(t), TransferredFrom: genText(t),
+		Answer: genBytes(t), Moves: genText(t), MovesCell: genText(t), Attempt: genText(t), TransferredFrom: genText(t), TTL: time.Duration(rapid.Int64().Draw(t, "ttl")),
 		Adopted: rapid.Bool().Draw(t, "adopted"), ExpiresAt: genTime(t), CreatedAt: genTime(t), UpdatedAt: genTime(t),
 	}
 	if rapid.Bool().Draw(t, "group?") {
@@ -121,7 +121,7 @@ func claimMessage(c *shard.Claim) *storagev1.Claim {
 		ProjectId: c.ProjectID, UserId: c.UserID,
 		RequestId: c.RequestID, Fingerprint: c.Fingerprint, DecisionId: c.DecisionID,
 		InstanceIndex: c.InstanceIndex, Answer: c.Answer, Adopted: c.Adopted,
-		Moves: c.Moves, MovesCell: c.MovesCell, TransferredFrom: c.TransferredFrom, Attempt: c.Attempt,
+		Moves: c.Moves, MovesCell: c.MovesCell, TransferredFrom: c.TransferredFrom, Attempt: c.Attempt, Ttl: int64(c.TTL),
 		ExpiresAt: Nanos(c.ExpiresAt), CreatedAt: Nanos(c.CreatedAt), UpdatedAt: Nanos(c.UpdatedAt),
 	}
 	if g := c.Group; g != nil {

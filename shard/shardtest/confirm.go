@@ -74,6 +74,19 @@ func confirmClauses() []clause {
 			s.nothing(retake)
 			s.used(1, 8)
 		}},
+		{name: "I4_ARetakenClaimHasNoLongerLeaseThanWasAskedFor", needs: advance, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			short := NewClaim(1, 1, 8)
+			short.TTL = 2 * time.Second
+			s.do(short)
+			s.Advance(2 * time.Minute)
+			s.do(expire(*Ref(1)))
+			retake := confirm(*Ref(1))
+			retake.Retake = true
+			if c := s.do(retake).Claim; c.ExpiresAt.Sub(c.UpdatedAt) > short.TTL {
+				s.Errorf("the claim is retaken for %v; its lease was %v", c.ExpiresAt.Sub(c.UpdatedAt), short.TTL)
+			}
+		}},
 		{name: "ARetakenClaimExpiresAgain", needs: advance, test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.expired(1, 1, 8)

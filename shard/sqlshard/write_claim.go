@@ -63,7 +63,8 @@ func (w *writes) claimTable(sql string, rows []*shard.Claim) {
 		column(rows, func(c *shard.Claim) int64 { return rowcodec.Nanos(c.ExpiresAt) }),
 		column(rows, func(c *shard.Claim) int64 { return rowcodec.Nanos(c.CreatedAt) }),
 		column(rows, func(c *shard.Claim) int64 { return rowcodec.Nanos(c.UpdatedAt) }),
-		column(rows, func(c *shard.Claim) []byte { return notNull(rowcodec.EncodeGuest(c.Guest)) }))
+		column(rows, func(c *shard.Claim) []byte { return notNull(rowcodec.EncodeGuest(c.Guest)) }),
+		column(rows, func(c *shard.Claim) int64 { return int64(c.TTL) }))
 }
 
 func notNull(b []byte) []byte {

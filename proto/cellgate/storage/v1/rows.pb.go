@@ -726,6 +726,7 @@ type Claim struct {
 	TransferredFrom string                 `protobuf:"bytes,21,opt,name=transferred_from,json=transferredFrom,proto3" json:"transferred_from,omitempty"`
 	Attempt         string                 `protobuf:"bytes,22,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Guest           *Guest                 `protobuf:"bytes,23,opt,name=guest,proto3" json:"guest,omitempty"`
+	Ttl             int64                  `protobuf:"varint,24,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -919,6 +920,13 @@ func (x *Claim) GetGuest() *Guest {
 		return x.Guest
 	}
 	return nil
+}
+
+func (x *Claim) GetTtl() int64 {
+	if x != nil {
+		return x.Ttl
+	}
+	return 0
 }
 
 type Guest struct {
@@ -1561,7 +1569,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x04Used\x12#\n" +
 	"\rprovider_uuid\x18\x01 \x01(\tR\fproviderUuid\x12%\n" +
 	"\x0eresource_class\x18\x02 \x01(\tR\rresourceClass\x12\x16\n" +
-	"\x06amount\x18\x03 \x01(\x03R\x06amount\"\xa9\x06\n" +
+	"\x06amount\x18\x03 \x01(\x03R\x06amount\"\xbb\x06\n" +
 	"\x05Claim\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tR\fconsumerUuid\x125\n" +
@@ -1593,7 +1601,8 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"moves_cell\x18\x14 \x01(\tR\tmovesCell\x12)\n" +
 	"\x10transferred_from\x18\x15 \x01(\tR\x0ftransferredFrom\x12\x18\n" +
 	"\aattempt\x18\x16 \x01(\tR\aattempt\x120\n" +
-	"\x05guest\x18\x17 \x01(\v2\x1a.cellgate.storage.v1.GuestR\x05guest\"p\n" +
+	"\x05guest\x18\x17 \x01(\v2\x1a.cellgate.storage.v1.GuestR\x05guest\x12\x10\n" +
+	"\x03ttl\x18\x18 \x01(\x03R\x03ttl\"p\n" +
 	"\x05Guest\x12\x1b\n" +
 	"\tflavor_id\x18\x01 \x01(\tR\bflavorId\x12\x14\n" +
 	"\x05image\x18\x02 \x01(\fR\x05image\x12\x1a\n" +
