@@ -147,7 +147,7 @@ const handlers = 64
 
 // ServerOptions are those of a server that a gateway registers with.
 func ServerOptions() []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.NumStreamWorkers(handlers), rpc.Plain(plain)}
+	return []grpc.ServerOption{grpc.NumStreamWorkers(handlers), rpc.Plain(plain), grpc.ChainUnaryInterceptor(takeTexts)}
 }
 
 // Register adds the public services to a server.

@@ -66,7 +66,7 @@ func readToken(s, list string) (token, error) {
 		err = json.Unmarshal(text, &t)
 	}
 	switch {
-	case err != nil:
+	case err != nil, hasNUL(t.After), hasNUL(t.AfterUUID):
 		return t, fault.Invalid("page_token", "is not a next_page_token of this list")
 	case t.List != list:
 		return t, fault.Invalid("page_token", "is of another list, or of this one with other filters")

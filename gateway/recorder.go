@@ -147,25 +147,36 @@ func (r *recorder) write(ctx context.Context, c *cell, lane *decisionLane) {
 			}
 		}
 		for batch := r.take(lane); len(batch) > 0; batch = r.take(lane) {
-			_, err := call(ctx, c, r.budget, &cellv1.PutDecisionsRequest{Decisions: batch}, cellv1.CellSchedulerClient.PutDecisions)
-			n := int64(len(batch))
-			if err == nil {
-				r.setStuck(lane, false)
-				r.count(n, true, func(t *DecisionCounts) *int64 { return &t.Written })
-				continue
-			}
-			r.log.Debug("decisions not written", "cell", c.cfg.Name, "decisions", n, "error", err)
-			if !open || !mayTakeLater(err) {
-				r.failed(n)
-				continue
-			}
-			r.failed(r.putBack(lane, batch))
-			open = r.wait(decisionRetry)
+			open = r.send(ctx, c, lane, batch, open)
 		}
 		if !open {
 			return
 		}
 	}
+}
+
+// send has a cell take a batch; it gives open, or false once no more come. A cell
+// takes all of a batch or none: one that it refuses is sent again in halves, so that
+// a decision which it cannot keep is lost alone.
+func (r *recorder) send(ctx context.Context, c *cell, lane *decisionLane, batch []*cellgatev1.Decision, open bool) bool {
+	_, err := call(ctx, c, r.budget, &cellv1.PutDecisionsRequest{Decisions: batch}, cellv1.CellSchedulerClient.PutDecisions)
+	n := len(batch)
+	if err == nil {
+		r.setStuck(lane, false)
+		r.count(int64(n), true, func(t *DecisionCounts) *int64 { return &t.Written })
+		return open
+	}
+	r.log.Debug("decisions not written", "cell", c.cfg.Name, "decisions", n, "error", err)
+	switch {
+	case n > 1 && fault.KindOf(err) == fault.InvalidRequest:
+		open = r.send(ctx, c, lane, batch[:n/2], open)
+		return r.send(ctx, c, lane, batch[n/2:], open)
+	case open && mayTakeLater(err):
+		r.failed(r.putBack(lane, batch))
+		return r.wait(decisionRetry)
+	}
+	r.failed(int64(n))
+	return open
 }
 
 // mayTakeLater reports whether the cell that gave an error may take the same

@@ -33,9 +33,6 @@ func (g *Gateway) newSelecting(req *cellgatev1.SelectDestinationsRequest) (*sele
 		return nil, err
 	}
 	s.places = make([]*place, len(s.instances))
-	if err := checkDepth(req); err != nil {
-		return nil, err
-	}
 	if err := s.translate(); err != nil {
 		return nil, err
 	}
@@ -121,6 +118,9 @@ func (s *selecting) translate() error {
 	s.request, s.asked = &request, &request
 	s.rules = rulesFor(s.g.cfg, s.req.GetRequestSpec().GetStrategy())
 	s.ignored = append(s.ignored, nova.Unread(s.request, s.rules, path)...)
+	if err := s.checkKept(); err != nil {
+		return err
+	}
 	return s.g.resolveDestination(s.request, path)
 }
 

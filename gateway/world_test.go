@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -96,7 +97,7 @@ func startWith(t testing.TB, cells []*fakeCell, change func(*Config), deps Deps)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- g.Run(ctx) }()
-	s := rpc.NewServer(slog.New(slog.DiscardHandler), deps.Telemetry.ServerOptions()...)
+	s := rpc.NewServer(slog.New(slog.DiscardHandler), slices.Concat(ServerOptions(), deps.Telemetry.ServerOptions())...)
 	g.Register(s)
 	w.serve(s, "gateway", listeners)
 	conn, err := dial("gateway")

@@ -54,8 +54,8 @@ func start(t *testing.T, n *network) *world {
 		}))...)
 	}
 	log := slog.New(slog.DiscardHandler)
-	serve := func(name string, register func(grpc.ServiceRegistrar)) {
-		server, l, done := rpc.NewServer(log), bufconn.Listen(1<<20), make(chan error, 1)
+	serve := func(name string, register func(grpc.ServiceRegistrar), options ...grpc.ServerOption) {
+		server, l, done := rpc.NewServer(log, options...), bufconn.Listen(1<<20), make(chan error, 1)
 		register(server)
 		listeners[name] = l
 		go func() { done <- server.Serve(l) }()
@@ -103,7 +103,7 @@ func start(t *testing.T, n *network) *world {
 	}})
 	must(t, err)
 	run("gateway", g.Run, g.Ready())
-	serve("gateway", g.Register)
+	serve("gateway", g.Register, gateway.ServerOptions()...)
 	conn, err := dial("gateway", n.between("conductor-gateway"))
 	must(t, err)
 	t.Cleanup(func() { must(t, conn.Close()) })
