@@ -143,7 +143,7 @@ func shows(ctx context.Context, addr string, files config.ServerTLS, unverified 
 
 // servedBy gives the process whose gRPC health service answers.
 func servedBy(ctx context.Context, addr string, creds credentials.TransportCredentials) (health.Process, bool) {
-	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(creds))
+	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(creds), grpc.WithNoProxy())
 	if err != nil {
 		return health.Process{}, false
 	}
