@@ -7,6 +7,7 @@ count=${COUNT:-6}
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 echo "commit $(git rev-parse --short HEAD 2>/dev/null || echo none), $(go version | cut -d' ' -f3), $(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)"
+go test -count=1 -v -run TestYardstick ./internal/bench | sed -n 's/.*go:[0-9]*: /yardstick: /p'
 if [ $# -eq 0 ]; then set -- -bench .; fi
 go test -run '^$' -benchmem -count "$count" "$@" ./schedule/... ./shard/... ./cell/... ./gateway/... | tee "$out" >&2
 bin/tools/benchstat "$out"

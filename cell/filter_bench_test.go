@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"cellgate/internal/bench"
 	"cellgate/internal/pgtest"
 	"cellgate/schedule"
 	"cellgate/shard"
@@ -58,7 +59,11 @@ func TestSelectTable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	say("Load of the machine at the start: %s\n\n", strings.TrimSpace(string(load)))
+	yard, err := bench.MeasureYardstick(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	say("Load of the machine at the start: %s; %s\n\n", strings.TrimSpace(string(load)), yard)
 	say("| hosts | found | host table | SQL filter | SQL filter, rows ranked | 1,000 of them | all rows read, ranked | all rows : SQL filter, ranked |\n")
 	say("|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	m := &selecting{t: t, store: store}

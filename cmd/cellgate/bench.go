@@ -259,6 +259,9 @@ func describe(ctx context.Context, b *benchFlags, target benchTarget, conn *grpc
 		return nil, err
 	}
 	r := newBenchReport(b, target)
+	if r.Yardstick, err = bench.MeasureYardstick(ctx); err != nil {
+		return nil, fmt.Errorf("yardstick: %w", err)
+	}
 	for _, c := range cells.GetCells() {
 		if !c.GetAvailable() {
 			return nil, fault.New(fault.CellUnavailable, "cell %s does not answer: %s", c.GetCell(), c.GetReason())

@@ -24,8 +24,10 @@ type benchReport struct {
 	Conns   int    `json:"connections"`
 	Release string `json:"release"`
 	// SyncMS is the disk's median time to make 4 KiB durable; 0: not measured.
-	SyncMS float64     `json:"sync_median_ms,omitempty"`
-	Steps  []benchStep `json:"steps"`
+	SyncMS float64 `json:"sync_median_ms,omitempty"`
+	// Yardstick is the machine's own speed, before the first step.
+	Yardstick bench.Yardstick `json:"yardstick"`
+	Steps     []benchStep     `json:"steps"`
 }
 
 // benchStep is one number of callers.
@@ -72,8 +74,8 @@ func (r *benchReport) print(w io.Writer, asJSON bool) error {
 		e.SetIndent("", "  ")
 		return e.Encode(r)
 	}
-	if _, err := fmt.Fprintf(w, "%d cells with %d hosts in all at %s; %d connections, release %s\n%d CPUs, load average before %s; 4 KiB durable in %s\n\n",
-		r.Cells, r.Hosts, r.Target, r.Conns, r.Release, r.CPUs, orDash(r.LoadAvg), syncText(r.SyncMS)); err != nil {
+	if _, err := fmt.Fprintf(w, "%d cells with %d hosts in all at %s; %d connections, release %s\n%d CPUs, load average before %s; 4 KiB durable in %s\nyardstick: %s\n\n",
+		r.Cells, r.Hosts, r.Target, r.Conns, r.Release, r.CPUs, orDash(r.LoadAvg), syncText(r.SyncMS), r.Yardstick); err != nil {
 		return err
 	}
 	t := newTable(w, "CALLERS", "SHAPE", "REQUESTS/S", "SELECTIONS/S", "P50 MS", "P95 MS", "P99 MS", "MAX MS", "REFUSED", "INEXACT", "PARTIAL", "ERRORS", "SERVER CPU", "CLIENT CPU")

@@ -27,7 +27,7 @@ func benchJSON(t *testing.T, args ...string) *benchReport {
 func TestBenchMeasuresASystemOfItsOwn(t *testing.T) {
 	profiles := t.TempDir()
 	r := benchJSON(t, "--callers", "1,4", "--duration", "1s", "--warmup", "100ms", "--cpu-profile", profiles)
-	if r.Cells != 2 || r.Hosts != 150 || len(r.Steps) != 2 || r.SyncMS <= 0 {
+	if r.Cells != 2 || r.Hosts != 150 || len(r.Steps) != 2 || r.SyncMS <= 0 || r.Yardstick.Loopback <= 0 {
 		t.Fatalf("report = %+v, want 2 cells, 150 hosts, 2 steps and the disk", r)
 	}
 	for i, s := range r.Steps {

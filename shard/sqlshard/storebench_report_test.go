@@ -38,6 +38,11 @@ func (b *storeBench) report(t *testing.T, tables []*storeTable, took time.Durati
 		t.Error(err)
 	}
 	line("fsync", "on; 4 KiB and its fsync take %s (median)", sync.Round(10*time.Microsecond))
+	yard, err := bench.MeasureYardstick(t.Context())
+	if err != nil {
+		t.Error(err)
+	}
+	line("yardstick", "%s", yard)
 	line("load average", "%s before, %s after", b.load, loadAverage())
 	line("a run", "%s, without registering hosts; a host takes %d claims (two VCPU, 4 GiB, 20 GB), and when all are full others come", took, benchFits)
 	w.WriteString(`
