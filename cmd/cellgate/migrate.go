@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"cellgate/internal/config"
 	"cellgate/shard/sqlshard"
 )
 
@@ -41,6 +43,7 @@ func newMigrateOf(name, short string, do func(ctx context.Context, o sqlshard.Op
 	}
 	store := cmd.Flags().String("store", "", "database of the shard, postgres:// or cockroach://")
 	password := cmd.Flags().String("store-password-file", "", "file with the password of the database")
+	insecure := cmd.Flags().Bool("insecure", false, "allow a database elsewhere that is reached without TLS")
 	timeout := cmd.Flags().Duration("timeout", 10*time.Minute, "how long it may take")
 	output := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -50,6 +53,9 @@ func newMigrateOf(name, short string, do func(ctx context.Context, o sqlshard.Op
 		}
 		if *store == "" {
 			return usage(cmd, errors.New("--store: say which database"))
+		}
+		if problems := config.StoreProblems(*store, true, *insecure); len(problems) > 0 {
+			return usage(cmd, fmt.Errorf("--store: %s", strings.ReplaceAll(strings.Join(problems, "; "), "store_password_file of a cell", "--store-password-file")))
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()

@@ -31,6 +31,14 @@ func TestMigrateAndACellOnADatabase(t *testing.T) {
 	if out := do(exitRefused, cell...); !strings.Contains(out, "does not exist") {
 		t.Errorf("a cell without a database: %s", out)
 	}
+	for _, unsafe := range []string{
+		"postgres://u:secret@127.0.0.1/cell7", "postgres://u@127.0.0.1/cell7?host=192.0.2.1", "cockroach://u@/cell7?host=192.0.2.1",
+	} {
+		out, stderr, status := typed(t.Context(), "", "migrate", "status", "--store", unsafe)
+		if status != exitUsage || strings.Contains(out+stderr, "secret@") || !strings.Contains(stderr, "--store") {
+			t.Errorf("migrate with %s: status %d\n%s%s", unsafe, status, out, stderr)
+		}
+	}
 	srv.Exec(t, "CREATE DATABASE cell7")
 	if out := do(exitDone, "migrate", "status"); !strings.Contains(out, "0001_rows") || !strings.Contains(out, "PostgreSQL") {
 		t.Errorf("status before: %s", out)

@@ -1,8 +1,11 @@
 package config
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // shard checks where a shard is: a directory or a database.
@@ -14,32 +17,75 @@ func (l *loader) shard(section, data, store string, insecure bool) {
 	case data != "":
 		l.bad(section+".data", "is given with store: a shard is in a directory or in a database")
 	}
-	path := section + ".store"
+	for _, problem := range StoreProblems(store, section == "cell", insecure) {
+		l.bad(section+".store", "%s", problem)
+	}
+}
+
+// StoreProblems says what is wrong with the URL of a shard's database. None of it has
+// the URL's text, which may have a password. named: it must name a database. insecure
+// allows a way to it that is not sure to be encrypted.
+func StoreProblems(store string, named, insecure bool) (problems []string) {
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	u, err := url.Parse(store)
 	if err != nil {
-		l.bad(path, "is not a URL") // its text may have a password
-		return
+		return []string{"is not a URL"}
 	}
 	switch u.Scheme {
 	case "postgres", "postgresql", "cockroach", "cockroachdb":
 	default:
-		l.bad(path, "must begin with postgres:// or cockroach://")
-		return
+		return []string{"must begin with postgres:// or cockroach://"}
 	}
 	if _, has := u.User.Password(); has || u.Query().Has("password") {
-		l.bad(path, "has a password, which everybody sees who sees the configuration: put it into a file (store_password_file of a cell, or ~/.pgpass)")
+		bad("has a password, which everybody sees who sees the configuration: put it into a file (store_password_file of a cell, or ~/.pgpass)")
 	}
-	if u.Hostname() == "" && !u.Query().Has("host") {
-		l.bad(path, "names no host")
+	if u.Host == "" && !u.Query().Has("host") {
+		bad("names no host")
 	}
-	if section == "cell" && strings.Trim(u.Path, "/") == "" {
-		l.bad(path, "names no database")
+	if named && strings.Trim(u.Path, "/") == "" {
+		bad("names no database")
 	}
-	switch mode := u.Query().Get("sslmode"); mode {
-	case "require", "verify-ca", "verify-full":
-	default:
-		if host := u.Hostname(); host != "" && !IsLoopback(host) && !insecure {
-			l.bad(path, "reaches %s without being sure of TLS: add sslmode=verify-full&sslrootcert=FILE, or allow it with insecure", host)
+	if insecure {
+		return problems
+	}
+	hosts, err := openHosts(u)
+	if err != nil {
+		bad("cannot be read: its hosts, ports or parameters are not those of a database's URL")
+	}
+	for _, host := range hosts {
+		bad("reaches %s without being sure of TLS: add sslmode=verify-full&sslrootcert=FILE, or allow it with insecure", host)
+	}
+	return problems
+}
+
+// openHosts lists the hosts of a URL that are elsewhere and may be reached without TLS:
+// those that the driver itself would go to, as host= counts more than the authority,
+// there may be several, and sslmode=prefer tries both ways.
+func openHosts(u *url.URL) (open []string, err error) {
+	plain := *u
+	plain.Scheme = "postgres"
+	q := plain.Query()
+	for _, file := range []string{"sslrootcert", "sslcert", "sslkey", "passfile"} {
+		q.Del(file) // need not be on the machine that checks
+	}
+	for name := range q {
+		if strings.HasPrefix(name, "pool_") {
+			q.Del(name) // are the pool's
 		}
 	}
+	plain.RawQuery = q.Encode()
+	c, err := pgconn.ParseConfig(plain.String())
+	if err != nil {
+		return nil, err // not shown: it has the URL
+	}
+	ways := append([]*pgconn.FallbackConfig{{Host: c.Host, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
+	seen := map[string]bool{}
+	for _, way := range ways {
+		local := strings.HasPrefix(way.Host, "/") || IsLoopback(way.Host) // a socket's directory, or this machine
+		if way.TLSConfig == nil && !local && !seen[way.Host] {
+			seen[way.Host] = true
+			open = append(open, way.Host)
+		}
+	}
+	return open, nil
 }

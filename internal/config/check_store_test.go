@@ -25,6 +25,16 @@ func TestShardsInDatabases(t *testing.T) {
 		{"store=postgres://u@db.example.org/cell1", "without being sure of TLS"},
 		{"store=postgres://u@db.example.org/cell1?sslmode=prefer", "without being sure of TLS"},
 		{"store=postgres://u@db.example.org/cell1 insecure=true", ""},
+		{"store=postgres://u@127.0.0.1/cell1?host=db.example.org", "reaches db.example.org without being sure of TLS"},
+		{"store=cockroach://u@/cell1?host=db.example.org", "reaches db.example.org without being sure of TLS"},
+		{"store=cockroach://u@/cell1?host=/var/run,127.0.0.1,db.example.org", "reaches db.example.org without being sure of TLS"},
+		{"store=postgres://u@127.0.0.1:5432,db.example.org:5432/cell1", "reaches db.example.org without being sure of TLS"},
+		{"store=postgres://u@127.0.0.1:5432,db.example.org:5432/cell1?sslmode=allow", "reaches db.example.org without being sure of TLS"},
+		{"store=cockroach://u@/cell1?host=a.example.org,b.example.org&port=26257&sslmode=require", ""},
+		{"store=postgres://u@db.example.org/cell1?sslmode=verify-full&sslrootcert=/not/here&pool_max_conns=3", ""},
+		{"store=postgres:///cell1?host=/var/run/postgresql", ""},
+		{"store=postgres://u@db.example.org:port/cell1", "is not a URL"},
+		{"store=postgres://u@127.0.0.1/cell1?sslmode=nonsense", "cannot be read"},
 		{"store=%zz", "is not a URL"},
 	} {
 		env := []string{"CELLGATE_CELL_NAME=cell1", "CELLGATE_CELL_UUID=c0000000-0000-4000-8000-000000000001"}
