@@ -52,14 +52,20 @@ func (g *Gateway) cellNames() []string {
 }
 
 // notFound gives the error of a search that found nothing: NOT_FOUND when every
-// cell answered, CELL_UNAVAILABLE when it may be in one that did not.
+// cell answered, CELL_UNAVAILABLE when it may be in one that did not, OVERLOADED when
+// such a one has too much to do.
 func notFound[T any](replies []reply[T], what string) error {
 	var missing, names []string
+	var errs []error
 	for _, r := range replies {
 		if r.err != nil {
+			errs = append(errs, r.err)
 			missing = append(missing, r.cell.cfg.Name+" ("+reasonOf(r.err)+")")
 			names = append(names, r.cell.cfg.Name)
 		}
+	}
+	if e := tooMuch(errs, "%s is not in the cells that answered; these did not: %s", what, strings.Join(missing, "; ")); e != nil {
+		return e.With("cells", strings.Join(names, ","))
 	}
 	if len(missing) > 0 {
 		return fault.New(fault.CellUnavailable, "%s is not in the cells that answered; these did not: %s", what, strings.Join(missing, "; ")).

@@ -26,7 +26,8 @@ type keeping struct {
 
 // keepAll takes claims over, all cells at once, and gives those that live their
 // places. An instance whose claim has ended is planned anew; so is one whose cell
-// could not answer, which is lost for the request. A confirmed claim needs no asking:
+// could not answer, which is lost for the request. A cell that has too much to do ends
+// it: the claim is there, and stays. A confirmed claim needs no asking:
 // no attempt gives it back.
 func (s *selecting) keepAll(ctx context.Context, claims []keeping) error {
 	byCell := map[int][]keeping{}
@@ -73,7 +74,11 @@ func (s *selecting) keepAll(ctx context.Context, claims []keeping) error {
 	for cell, list := range byCell {
 		for i, k := range list {
 			if i >= len(replies[cell].outcomes) {
-				if err := s.unheard(cell, replies[cell].err); err != nil {
+				err := replies[cell].err
+				if e := tooMuch([]error{err}, "cell %s holds a claim of this request: %s", s.g.cells[cell].cfg.Name, reasonOf(err)); e != nil {
+					return e.With("cells", s.g.cells[cell].cfg.Name)
+				}
+				if err := s.unheard(cell, err); err != nil {
 					return err
 				}
 				s.lose(ctx, cell, replies[cell].err)

@@ -15,7 +15,7 @@ const maxCounts = 10
 
 // noHost says why an instance found no host. With every cell searched that is
 // NO_VALID_HOST, with the counts; a cell that did not answer might have had a
-// host, so then it is CELL_UNAVAILABLE.
+// host, so then it is CELL_UNAVAILABLE, or OVERLOADED when one had too much to do.
 func (s *selecting) noHost(m *merged, pending []int) error {
 	index := pending[m.result.Failed]
 	which := ""
@@ -23,6 +23,9 @@ func (s *selecting) noHost(m *merged, pending []int) error {
 		which = fmt.Sprintf(" for instance %d of %d (%s)", index+1, len(s.instances), s.instances[index])
 	}
 	if lost := s.lostReasons(); len(lost) > 0 {
+		if e := tooMuch(s.lost, "no valid host was found%s in the cells that answered; these could not be used: %s", which, strings.Join(lost, "; ")); e != nil {
+			return e.With("cells", s.lostNames())
+		}
 		return fault.New(fault.CellUnavailable, "no valid host was found%s in the cells that answered; these did not: %s",
 			which, strings.Join(lost, "; ")).With("cells", s.lostNames())
 	}

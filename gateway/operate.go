@@ -21,15 +21,16 @@ const (
 )
 
 // operate sends operations to the cell, in order, in as many batches as they
-// need: to the owner of the host that the first of a batch names. It gives the outcomes of the batches that were answered; when those are
-// not all, err says why, and the operations from len(outcomes) up to sent have
-// an unknown outcome while those from sent on were never sent.
+// need: to the owner of the host that the first of a batch names. It gives the
+// outcomes of the batches that were answered; when those are not all, err says why,
+// and the operations from len(outcomes) up to sent have an unknown outcome while
+// those from sent on were never sent, or refused before anything was done (turnedAway).
 func (c *cell) operate(ctx context.Context, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
 	for len(outcomes) < len(ops) {
 		batch := firstBatch(ops[len(outcomes):])
 		sent = len(outcomes) + len(batch)
 		resp, err := callFor(ctx, c, hostOf(batch[0]), budget, &cellv1.ClaimBatchRequest{Ops: batch}, cellv1.CellSchedulerClient.ClaimBatch)
-		if errors.Is(err, errNotSent) {
+		if errors.Is(err, errNotSent) || turnedAway(err) {
 			return outcomes, len(outcomes), err
 		}
 		if err != nil {
@@ -78,7 +79,7 @@ func (c *cell) change(ctx context.Context, budget time.Duration, op *cellv1.Clai
 		return done(c, outcomes[0], claimIDOf(op))
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case sent == 0, fault.KindOf(err) == fault.Overloaded, fault.KindOf(err) == fault.InvalidRequest:
+	case sent == 0, fault.KindOf(err) == fault.InvalidRequest:
 		return nil, err
 	}
 	return nil, fault.Wrap(fault.OutcomeUnknown, err, "cell %s may or may not have done it: %s", c.cfg.Name, reasonOf(err)).
@@ -99,6 +100,35 @@ func done(c *cell, o *cellv1.ClaimOutcome, claimID string) (*cellv1.ClaimOutcome
 func claimIDOf(op *cellv1.ClaimOp) string {
 	return cmp.Or(op.GetConfirm().GetClaimId(), op.GetRelease().GetClaimId(), op.GetSwap().GetClaimId(), op.GetTransfer().GetClaimId(), op.GetKeep().GetClaimId())
 }
+
+// turnedAway reports whether a cell refused a call because it has too much to do:
+// nothing of it was done. gRPC's own status of that name, which an answer that is too
+// large has too, does not say so.
+func turnedAway(err error) bool {
+	var e *fault.Error
+	return errors.As(err, &e) && e.Kind == fault.Overloaded && e.Cause == nil
+}
+
+// tooMuch gives OVERLOADED with the longest time to wait that cells told, when one of
+// them turned a call away; nil when none did.
+func tooMuch(errs []error, format string, args ...any) *fault.Error {
+	var out *fault.Error
+	for _, err := range errs {
+		var e *fault.Error
+		if !turnedAway(err) || !errors.As(err, &e) {
+			continue
+		}
+		if out == nil {
+			out = fault.New(fault.Overloaded, format, args...)
+			out.RetryAfter = defaultRetryAfter
+		}
+		out.RetryAfter = max(out.RetryAfter, e.RetryAfter)
+	}
+	return out
+}
+
+// defaultRetryAfter is the least that the caller of an overloaded cell waits.
+const defaultRetryAfter = 100 * time.Millisecond
 
 // couldNot reports whether an error, or an operation's outcome, says that the
 // cell could not do it or does not know, rather than "no".

@@ -80,6 +80,9 @@ func (s *selecting) pinGroup(ctx context.Context, orders []order) (bool, error) 
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
+		if e := tooMuch([]error{err}, "server group %s is arbitrated by cell %s: %s", group, arbiter.cfg.Name, reasonOf(err)); e != nil {
+			return false, e.With("cells", arbiter.cfg.Name)
+		}
 		return false, fault.Wrap(fault.CellUnavailable, err, "server group %s is arbitrated by cell %s, which could not pin it: %s",
 			group, arbiter.cfg.Name, reasonOf(err)).With("cells", arbiter.cfg.Name)
 	}

@@ -293,6 +293,9 @@ func (s *selecting) membersVisible(m *merged) error {
 			return nil
 		}
 	}
+	if e := tooMuch(s.lost, "members of server group %s may be in cells that do not answer: %s", s.request.Group.UUID, strings.Join(s.lostReasons(), "; ")); e != nil {
+		return e.With("cells", s.lostNames())
+	}
 	return fault.New(fault.CellUnavailable, "members of server group %s may be in cells that do not answer: %s",
 		s.request.Group.UUID, strings.Join(s.lostReasons(), "; ")).With("cells", s.lostNames())
 }
@@ -313,7 +316,7 @@ func (s *selecting) explain(ctx context.Context, err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	}
-	if fault.KindOf(err) == fault.CellUnavailable {
+	if kind := fault.KindOf(err); kind == fault.CellUnavailable || kind == fault.Overloaded {
 		if unknown := s.stillUnknown(ctx); len(unknown) > 0 {
 			return fault.Wrap(fault.OutcomeUnknown, err, "a claim may have been made in %s, and could not be released there: %s",
 				strings.Join(unknown, ", "), reasonOf(err)).With("cells", strings.Join(unknown, ","))
