@@ -70,9 +70,11 @@ type claimIn struct {
 	origin *cellv1.ClaimOrigin
 }
 
-// claimWithOrigin finds a live claim in the cells.
+// claimWithOrigin finds a live claim in the cells; ids are of one claim, so where it is
+// found ends the search.
 func (g *Gateway) claimWithOrigin(ctx context.Context, cells []*cell, consumer, id string) (claimIn, error) {
-	replies := askAll(ctx, cells, func(ctx context.Context, c *cell) (*cellv1.ListClaimsResponse, error) {
+	has := func(r *cellv1.ListClaimsResponse) bool { return hasClaim(r.GetClaims(), id) }
+	replies := search(ctx, g, cells, 0, has, func(ctx context.Context, c *cell) (*cellv1.ListClaimsResponse, error) {
 		return call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListClaimsRequest{ConsumerUuids: []string{consumer}, WantOrigins: true},
 			cellv1.CellSchedulerClient.ListClaims)
 	})

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -9,25 +10,38 @@ import (
 
 // findClaims asks cells for the live claims of consumers.
 func (g *Gateway) findClaims(ctx context.Context, cells []*cell, consumers ...string) []reply[[]*cellgatev1.Claim] {
-	return askAll(ctx, cells, func(ctx context.Context, c *cell) ([]*cellgatev1.Claim, error) {
+	return askAll(ctx, cells, g.liveClaims(consumers...))
+}
+
+// liveClaims is the call that asks a cell for the live claims of consumers.
+func (g *Gateway) liveClaims(consumers ...string) func(context.Context, *cell) ([]*cellgatev1.Claim, error) {
+	return func(ctx context.Context, c *cell) ([]*cellgatev1.Claim, error) {
 		req := &cellv1.ListClaimsRequest{}
 		for _, uuid := range consumers {
 			req.ConsumerUuids = append(req.ConsumerUuids, canonical(uuid))
 		}
 		resp, err := call(ctx, c, g.cfg.ClaimBudget, req, cellv1.CellSchedulerClient.ListClaims)
 		return resp.GetClaims(), err
-	})
+	}
+}
+
+// hasClaim reports whether one of some claims has an id.
+func hasClaim(claims []*cellgatev1.Claim, id string) bool {
+	return slices.ContainsFunc(claims, func(c *cellgatev1.Claim) bool { return c.GetClaimId() == id })
 }
 
 // getClaim gives the live claim of a consumer. When two cells hold one, the one
 // that stands is given: of a move, the source until the move is confirmed
-// (compareClaims).
+// (compareClaims). Once one is found the cells that
+// do not answer are waited for as long as a proposal is: another claim is the
+// exception.
 func (g *Gateway) getClaim(ctx context.Context, req *cellgatev1.GetClaimRequest) (*cellgatev1.Claim, error) {
 	cells, err := g.cellsFor(req.GetCell())
 	if err != nil {
 		return nil, err
 	}
-	replies := g.findClaims(ctx, cells, req.GetConsumerUuid())
+	has := func(claims []*cellgatev1.Claim) bool { return len(claims) > 0 }
+	replies := search(ctx, g, cells, g.cfg.ProposeBudget, has, g.liveClaims(req.GetConsumerUuid()))
 	var best *cellgatev1.Claim
 	for _, r := range replies {
 		for _, c := range r.got {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"cellgate/internal/fault"
 )
@@ -29,6 +31,61 @@ func askAll[T any](ctx context.Context, cells []*cell, ask func(context.Context,
 	all.Wait()
 	return replies
 }
+
+// search asks cells at once for what one of them has, and waits for all until a
+// reply has it; for the others then until patience has passed since the start, and
+// errNotAwaited stands where nothing came. Each call has its own budget, which a
+// cell that does not answer has to its end although nobody waits: so it counts for
+// the breaker like any other.
+func search[T any](ctx context.Context, g *Gateway, cells []*cell, patience time.Duration, has func(T) bool, ask func(context.Context, *cell) (T, error)) []reply[T] {
+	type arrived struct {
+		at int
+		reply[T]
+	}
+	began := time.Now()
+	// Who leaves while it is waited for ends the calls; the end of the request does not.
+	calls := context.WithoutCancel(ctx)
+	var cancel context.CancelFunc
+	if until, ok := ctx.Deadline(); ok {
+		calls, cancel = context.WithDeadline(calls, until)
+	} else {
+		calls, cancel = context.WithCancel(calls)
+	}
+	attached := context.AfterFunc(ctx, cancel)
+	replies, in := make([]reply[T], len(cells)), make(chan arrived, len(cells))
+	var left atomic.Int64
+	left.Store(int64(len(cells)))
+	for i, c := range cells {
+		replies[i] = reply[T]{cell: c, err: errNotAwaited}
+		g.tasks.Go(func() {
+			got, err := ask(calls, c)
+			in <- arrived{i, reply[T]{cell: c, got: got, err: err}}
+			if left.Add(-1) == 0 {
+				cancel()
+			}
+		})
+	}
+	var over <-chan time.Time
+	for n := 0; n < len(cells); n++ {
+		select {
+		case r := <-in:
+			replies[r.at] = r.reply
+			if r.err == nil && over == nil && has(r.got) {
+				t := time.NewTimer(patience - time.Since(began))
+				defer t.Stop()
+				over = t.C
+			}
+		case <-over:
+			attached()
+			return replies
+		}
+	}
+	attached()
+	return replies
+}
+
+// errNotAwaited is of a call whose answer was not needed any more.
+var errNotAwaited = fault.New(fault.CellUnavailable, "was not waited for")
 
 // cellsFor gives the cells that a call is about: the named one, else all,
 // disabled ones too.

@@ -36,9 +36,10 @@ func (g *Gateway) listHosts(ctx context.Context, req *cellgatev1.ListHostsReques
 	return resp, ctx.Err()
 }
 
-// getHost finds a host in whichever cell has it.
+// getHost finds a host in whichever cell has it, which is one.
 func (g *Gateway) getHost(ctx context.Context, uuid string) (*cellgatev1.Host, error) {
-	replies := askAll(ctx, g.cells, func(ctx context.Context, c *cell) ([]*cellgatev1.Host, error) {
+	has := func(hosts []*cellgatev1.Host) bool { return len(hosts) > 0 }
+	replies := search(ctx, g, g.cells, 0, has, func(ctx context.Context, c *cell) ([]*cellgatev1.Host, error) {
 		got, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListHostsRequest{
 			HostUuid: canonical(uuid), PageSize: 1, DefaultAvailabilityZone: g.cfg.DefaultAvailabilityZone,
 		}, cellv1.CellSchedulerClient.ListHosts)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -57,13 +58,15 @@ func (g *Gateway) releaseClaim(ctx context.Context, req *cellgatev1.ReleaseClaim
 // none of those that answer did. A tombstone, which a release leaves of a claim that
 // never came, does not count.
 func (g *Gateway) whereIs(ctx context.Context, cells []*cell, claimID string) (*cell, *cellgatev1.Claim) {
-	replies := askAll(ctx, cells, func(ctx context.Context, c *cell) ([]*cellgatev1.Claim, error) {
+	made := func(c *cellgatev1.Claim) bool { return c.GetClaimId() == claimID && c.GetHostUuid() != "" }
+	has := func(claims []*cellgatev1.Claim) bool { return slices.ContainsFunc(claims, made) }
+	replies := search(ctx, g, cells, 0, has, func(ctx context.Context, c *cell) ([]*cellgatev1.Claim, error) {
 		resp, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListClaimsRequest{ClaimId: claimID}, cellv1.CellSchedulerClient.ListClaims)
 		return resp.GetClaims(), err
 	})
 	for _, r := range replies {
 		for _, c := range r.got {
-			if c.GetClaimId() == claimID && c.GetHostUuid() != "" {
+			if made(c) {
 				return r.cell, c
 			}
 		}
