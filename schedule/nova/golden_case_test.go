@@ -126,6 +126,8 @@ type goldenError struct {
 	Stage   string `json:"stage"`
 	Class   string `json:"class"`
 	Message string `json:"message"`
+	// exact: the message counts, too.
+	exact bool
 }
 
 type goldenService struct {
@@ -176,7 +178,17 @@ func loadGolden(t *testing.T) []*goldenCase {
 	if name := os.Getenv("CELLGATE_GOLDEN"); name != "" {
 		return loadCases(t, name)
 	}
-	return loadCases(t, bundledGolden)
+	cases := loadCases(t, bundledGolden)
+	for _, c := range cases {
+		if e := c.Expected.Error; e != nil {
+			e.exact = true
+		}
+		for f, e := range c.Expected.PerFilterError {
+			e.exact = true
+			c.Expected.PerFilterError[f] = e
+		}
+	}
+	return cases
 }
 
 func loadCases(t *testing.T, name string) []*goldenCase {
@@ -192,18 +204,23 @@ func loadCases(t *testing.T, name string) []*goldenCase {
 		}
 	}
 	var cases []*goldenCase
+	read := 0
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
+		read++
 		c := new(goldenCase)
-		if err := json.Unmarshal(lines.Bytes(), c); err != nil {
-			t.Fatalf("%s: case %d: %v", name, len(cases)+1, err)
+		err := json.Unmarshal(lines.Bytes(), c)
+		if err == nil {
+			c.extraSpecs, err = extraSpecOrder(lines.Bytes())
 		}
-		if c.extraSpecs, err = extraSpecOrder(lines.Bytes()); err != nil {
-			t.Fatalf("%s: case %d: %v", name, len(cases)+1, err)
+		if err != nil {
+			// The others are compared all the same.
+			t.Errorf("%s: case %d cannot be read: %v: %.80s", name, read, err, lines.Bytes())
+			continue
 		}
 		cases = append(cases, c)
 	}
@@ -322,7 +339,7 @@ func (c *goldenCase) spec() map[string]any { return c.RequestSpec[dataKey].(map[
 
 func (c *goldenCase) service(host string) *Service {
 	for _, s := range c.Services {
-		if s.Host == host && s.Deleted == 0 && s.Binary == "nova-compute" {
+		if s.Host == host && s.Deleted == 0 && s.Binary == "nova-compute" && c.searched(c.cellOf(s.CellUUID)) {
 			return &Service{
 				Host: s.Host, Binary: s.Binary, Disabled: s.Disabled, ForcedDown: s.ForcedDown,
 				LastSeenUp: (*time.Time)(s.LastSeenUp), CreatedAt: (*time.Time)(s.CreatedAt),

@@ -59,7 +59,7 @@ func parityTables(all scores) string {
 	}
 	head("Whole cases", "compared", "cases", "agree", "say something", "not yet")
 	for _, name := range []string{
-		"(cases)", "(hosts)", "(host states)", "(host states raise)", "(together)", "(raise)", "(weights and order)", "single picks", "sequences",
+		"(cases)", "(accepted)", "(hosts)", "(host states)", "(host states raise)", "(together)", "(raise)", "(weights and order)", "single picks", "sequences",
 	} {
 		x := all.of(name)
 		row(strings.Trim(name, "()"), x.cases, x.agree, x.rejecting, x.notYet)

@@ -95,7 +95,8 @@ func (r *resourceRequest) extraSpecs(s *Spec) {
 		}
 		m := specKey.FindStringSubmatch(key)
 		if m == nil {
-			if strings.HasPrefix(key, "resources") || strings.HasPrefix(key, "trait") {
+			// Without a colon it is nothing to Placement: filters may read it.
+			if strings.Contains(key, ":") && (strings.HasPrefix(key, "resources") || strings.HasPrefix(key, "trait")) {
 				r.invalid(where, "names no group: a suffix is 1 to 64 letters, digits, _ and -, before a colon")
 			}
 			continue
