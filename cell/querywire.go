@@ -212,10 +212,15 @@ func (r *reader) tree(in *cellv1.Tree) *schedule.Tree {
 		Both: in.GetBoth(), Isolate: in.GetIsolate(), SameSubtree: sets(in.GetSameSubtree()),
 	}
 	for i, g := range in.GetGroups() {
-		out.Groups = append(out.Groups, schedule.ResourceGroup{
+		group := schedule.ResourceGroup{
 			Suffix: g.GetSuffix(), Resources: r.amounts(itemPath("placement.tree.groups", i, ".resources"), g.GetResources()),
 			Required: g.GetRequiredTraits(), Forbidden: g.GetForbiddenTraits(),
-		})
+			MemberOf: sets(g.GetMemberOf()), ForbiddenAggregates: g.GetForbiddenAggregates(),
+		}
+		if g.GetInTree() != "" {
+			group.InTree = r.id(itemPath("placement.tree.groups", i, ".in_tree"), g.GetInTree())
+		}
+		out.Groups = append(out.Groups, group)
 	}
 	return out
 }

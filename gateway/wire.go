@@ -53,6 +53,9 @@ func placementOf(r *schedule.Request, rules *schedule.Rules) *cellv1.Placement {
 		if len(t.Groups) > 0 {
 			p.Rules.Filters = append(slices.Clone(rules.Filters), schedule.TreeFilter)
 		}
+		if t.Places() {
+			p.Rules.Filters = append(p.Rules.Filters, schedule.PlacesFilter)
+		}
 	}
 	if f := r.Fallback; f != nil {
 		p.Fallback = &cellv1.Fallback{Resources: amountsOf(f.Resources), RequiredTraits: f.Required, ForbiddenTraits: f.Forbidden}
@@ -76,9 +79,14 @@ func placementOf(r *schedule.Request, rules *schedule.Rules) *cellv1.Placement {
 func treeOf(t *schedule.Tree) *cellv1.Tree {
 	out := &cellv1.Tree{RequiredTraits: t.Required, ForbiddenTraits: t.Forbidden, Both: t.Both, Isolate: t.Isolate, SameSubtree: nameSets(t.SameSubtree)}
 	for _, g := range t.Groups {
-		out.Groups = append(out.Groups, &cellv1.ResourceGroup{
+		group := &cellv1.ResourceGroup{
 			Suffix: g.Suffix, Resources: amountsOf(g.Resources), RequiredTraits: g.Required, ForbiddenTraits: g.Forbidden,
-		})
+			MemberOf: nameSets(g.MemberOf), ForbiddenAggregates: g.ForbiddenAggregates,
+		}
+		if g.InTree != (schedule.ID{}) {
+			group.InTree = g.InTree.String()
+		}
+		out.Groups = append(out.Groups, group)
 	}
 	return out
 }

@@ -24,6 +24,7 @@ type scan struct {
 	// passed some check by what their children have.
 	nested   bool
 	spread   uint64
+	trees    treeSearch
 	warned   []warned
 	weighers []weigher
 	// members of the request's group, by slot.

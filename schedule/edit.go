@@ -187,7 +187,7 @@ func (e *Edit) take(t Take, q *Request, limited bool) bool {
 	}
 	r, c := e.ownRow(at)
 	consume := q.Consume
-	if a := r.allocation(q); a != nil {
+	if a := r.allocation(q, new(treeSearch)); a != nil {
 		consume = a.consumption(t.Host)
 		r.allocate(a)
 	} else {

@@ -48,7 +48,8 @@ var filters = map[string]func(*scan){
 	RetryFilter:         (*scan).retryFilter,
 	TypeAffinityFilter:  (*scan).typeAffinityFilter,
 
-	TreeFilter: func(s *scan) { s.nested = s.nested || s.q.Request.Tree.groups() },
+	TreeFilter:   func(s *scan) { s.nested = s.nested || s.q.Request.Tree.groups() },
+	PlacesFilter: func(*scan) {},
 
 	NUMAFilter: (*scan).numaFilter,
 	PCIFilter:  (*scan).pciFilter,
@@ -69,7 +70,7 @@ func Filters() []string {
 // ComputeFilter that is the host's disabled state.
 var placements = map[string]bool{
 	HostFilter: true, ComputeFilter: true, ZoneFilter: true, AggregateFilter: true, TraitFilter: true, ResourceFilter: true,
-	TreeFilter: true,
+	TreeFilter: true, PlacesFilter: true,
 }
 
 // onRebuild are the filters that run when an instance is rebuilt where it is

@@ -103,7 +103,7 @@ func (s *naiveState) check(filter string, h *Host, r *Request, rules *Rules, aff
 			!naiveAll(h, naiveOwn(f.Resources, r.Resources), naiveOwn(f.Required, r.Required), naiveOwn(f.Forbidden, r.Forbidden)) {
 			return naiveEither(r), false
 		}
-	case TreeFilter: // TestTreeSearchIsNaive
+	case TreeFilter, PlacesFilter: // TestTreeSearchIsNaive
 	case AntiAffinityFilter:
 		if r.Group != nil && r.Group.Policy == AntiAffinity && !r.Forced() {
 			return "", s.hasMoving(h, r) || s.members(h, r) < max(1, r.Group.MaxPerHost)

@@ -123,6 +123,9 @@ func (t *Tree) check() error {
 		if err := checkAmounts(field+".Resources", g.Resources); err != nil {
 			return err
 		}
+		if g.InTree != (ID{}) && len(g.Resources) == 0 {
+			return bad(field+".InTree", "is set without Resources")
+		}
 	}
 	for i, set := range t.SameSubtree {
 		for _, suffix := range set {

@@ -168,7 +168,7 @@ func (s *scan) candidates() []Candidate {
 			Host: b.row.host.UUID, ServiceHost: b.row.host.ServiceHost, NodeName: b.row.host.NodeName,
 			Zone: zone, Raw: raw[i*n : (i+1)*n : (i+1)*n], Weight: b.weight, Tie: b.tie,
 		}
-		list[i].Allocation = b.row.allocation(s.q.Request)
+		list[i].Allocation = b.row.allocation(s.q.Request, &s.trees)
 		if b.class > 0 {
 			list[i].Multipliers = slices.Clone(s.classes[b.class].multipliers)
 		}

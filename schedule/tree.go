@@ -31,6 +31,13 @@ type ResourceGroup struct {
 	Resources []Amount
 	Required  []string
 	Forbidden []string
+	// MemberOf: the provider is in at least one aggregate of each set (uuids), and
+	// ForbiddenAggregates: in none of these. Only the root is in aggregates.
+	MemberOf            [][]string
+	ForbiddenAggregates []string
+	// InTree, when not zero, is a provider of the host's tree, the root or any
+	// other. It may be set with Resources only.
+	InTree ID
 }
 
 // Provider is a child provider of a host.
@@ -48,6 +55,17 @@ type Provider struct {
 // know of trees.
 const TreeFilter = "TreeFilter"
 
+// PlacesFilter rejects nothing. A rule names it beside TreeFilter when a group says of
+// which aggregates or tree its provider is, so that who does not know that refuses.
+const PlacesFilter = "TreePlacesFilter"
+
+// Places reports whether a group says of which aggregates or tree its provider is.
+func (t *Tree) Places() bool {
+	return t != nil && slices.ContainsFunc(t.Groups, func(g ResourceGroup) bool {
+		return len(g.MemberOf)+len(g.ForbiddenAggregates) > 0 || g.InTree != ID{}
+	})
+}
+
 // spreads reports whether a trait that is asked, of is Required or Forbidden, is not
 // the root's.
 func (t *Tree) spreads(trait string, of []string) bool {
@@ -57,27 +75,41 @@ func (t *Tree) spreads(trait string, of []string) bool {
 // groups reports whether there are suffixed groups.
 func (t *Tree) groups() bool { return t != nil && len(t.Groups) > 0 }
 
+var errTooManyWays = &pyError{"TimeoutError", "too many ways to place groups on providers"}
+
 // treeFilter is the check of TreeFilter. Without groups only those hosts are looked
 // at that passed some check by what their children have.
 func (s *scan) treeFilter() {
 	q := s.q.Request
-	for _, g := range q.Tree.Groups {
-		for _, a := range g.Resources {
-			s.check(TreeFilter, a.Class, s.somewhere(a))
+	var somewhere []pass
+	if q.Tree != nil {
+		for i := range q.Tree.Groups {
+			g := &q.Tree.Groups[i]
+			for _, a := range g.Resources {
+				s.check(TreeFilter, a.Class, s.somewhere(a))
+			}
+			for _, t := range g.Required {
+				somewhere = append(somewhere, s.traitSomewhere(t))
+			}
 		}
 	}
-	var search treeSearch
-	s.check(TreeFilter, "", func(_ int, c *chunk, m uint64) uint64 {
+	s.check(TreeFilter, "", func(at int, c *chunk, m uint64) uint64 {
 		look := m
 		if !q.Tree.groups() {
 			look &= s.spread
 		}
+		for _, p := range somewhere {
+			look &= p(at, c, look)
+		}
+		if q.Tree.groups() {
+			m = look
+		}
 		for ; look != 0; look &= look - 1 {
-			bit := look & -look
-			_, ok, hard := search.allocation(c.rows.v[bits.TrailingZeros64(bit)], q)
+			bit, r := look&-look, c.rows.v[bits.TrailingZeros64(look)]
+			ok, hard := s.trees.fits(r, q)
 			if !ok && hard {
 				s.unreadable |= bit
-				s.raised(TreeFilter, c.rows.v[bits.TrailingZeros64(bit)], &pyError{"TimeoutError", "too many ways to place groups on providers"})
+				s.raised(TreeFilter, r, errTooManyWays)
 			}
 			if !ok {
 				m &^= bit
@@ -85,6 +117,14 @@ func (s *scan) treeFilter() {
 		}
 		return m
 	})
+}
+
+// traitSomewhere keeps the hosts of which some provider has the trait.
+func (s *scan) traitSomewhere(t string) pass {
+	root, child := s.t.names.traits.id(t), s.t.names.childTraits.id(t)
+	return func(_ int, c *chunk, _ uint64) uint64 {
+		return has(c.labels.traits, root) | has(c.labels.childTraits, child)
+	}
 }
 
 // somewhere keeps the hosts of which the root has room for an amount, or some child

@@ -43,7 +43,17 @@ func naiveCandidates(c *treeCase) (found []string) {
 		}
 		for i, g := range r.Tree.Groups {
 			p := all[of[i]]
+			if len(g.Resources)+len(g.Required)+len(g.MemberOf) == 0 {
+				return // Placement's rule.
+			}
 			if !hasAll(p.Traits, g.Required) || hasAny(p.Traits, g.Forbidden) || r.Tree.Isolate && slices.Contains(of[:i], of[i]) {
+				return
+			}
+			in := c.Tree[of[i]].Aggregates
+			if slices.ContainsFunc(g.MemberOf, func(set []string) bool { return !hasAny(in, set) }) || hasAny(in, g.ForbiddenAggregates) {
+				return
+			}
+			if n := c.Request.Groups[i].InTree; n != nil && *n >= len(c.Tree) {
 				return
 			}
 			for _, x := range g.Resources {

@@ -32,6 +32,7 @@ type treeCaseProvider struct {
 	// Parent is the number of a provider before; the first is the root.
 	Parent      int                          `json:"parent"`
 	Traits      []string                     `json:"traits"`
+	Aggregates  []string                     `json:"aggregates,omitempty"`
 	Inventories map[string]treeCaseInventory `json:"inventories"`
 	Used        map[string]int64             `json:"used,omitempty"`
 }
@@ -59,6 +60,10 @@ type treeCaseGroup struct {
 	Resources map[string]int64 `json:"resources"`
 	Required  []string         `json:"required"`
 	Forbidden []string         `json:"forbidden"`
+	MemberOf  [][]string       `json:"member_of,omitempty"`
+	NotIn     []string         `json:"not_in,omitempty"`
+	// InTree is the number of a provider, that of none for one of another tree.
+	InTree *int `json:"in_tree,omitempty"`
 }
 
 const bundledTrees = "testdata/placement-candidates.jsonl.gz"
@@ -81,6 +86,9 @@ func (c *treeCase) host() Host {
 		}
 		if i == 0 {
 			h.Traits, h.Resources = p.Traits, list
+			for _, a := range p.Aggregates {
+				h.Aggregates = append(h.Aggregates, Aggregate{UUID: a})
+			}
 			continue
 		}
 		h.Children = append(h.Children, Provider{UUID: treeProviderID(i), Parent: treeProviderID(p.Parent), Traits: p.Traits, Resources: list})
@@ -113,7 +121,14 @@ func (c *treeCase) asked() *Request {
 		},
 	}
 	for _, g := range r.Groups {
-		out.Tree.Groups = append(out.Tree.Groups, ResourceGroup{g.Suffix, caseAmounts(g.Resources), g.Required, g.Forbidden})
+		group := ResourceGroup{
+			Suffix: g.Suffix, Resources: caseAmounts(g.Resources), Required: g.Required, Forbidden: g.Forbidden,
+			MemberOf: g.MemberOf, ForbiddenAggregates: g.NotIn,
+		}
+		if g.InTree != nil {
+			group.InTree = treeProviderID(*g.InTree)
+		}
+		out.Tree.Groups = append(out.Tree.Groups, group)
 	}
 	return out
 }
@@ -210,7 +225,7 @@ func TestTreesAreJudgedAsPlacementDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines, cases, passed, grouped := bufio.NewScanner(z), 0, 0, 0
+	lines, cases, passed, grouped, placed := bufio.NewScanner(z), 0, 0, 0, 0
 	lines.Buffer(nil, 1<<22)
 	for lines.Scan() {
 		var c treeCase
@@ -225,14 +240,18 @@ func TestTreesAreJudgedAsPlacementDoes(t *testing.T) {
 			if len(c.Request.Groups) > 0 {
 				grouped++
 			}
+			if slices.ContainsFunc(c.Request.Groups, func(g treeCaseGroup) bool { return g.MemberOf != nil || g.NotIn != nil || g.InTree != nil }) {
+				placed++
+			}
 		}
 		cases++
 	}
 	if err := lines.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if cases < 300 || passed < 40 || passed > cases*3/4 || grouped < 10 {
-		t.Errorf("%d cases, %d have candidates, %d of them groups: too few of some kind", cases, passed, grouped)
+	t.Logf("%d cases, %d have candidates, %d of them groups, %d of these aggregates or in_tree", cases, passed, grouped, placed)
+	if cases < 500 || passed < 300 || passed > cases*3/4 || grouped < 200 || placed < 40 {
+		t.Error("too few of some kind")
 	}
 }
 
@@ -283,27 +302,45 @@ func askPlacement(t *testing.T, cases []treeCase) {
 	}
 }
 
+// bundleTrees asks for many cases and keeps so many of each kind.
 func bundleTrees(t *testing.T) {
 	t.Helper()
-	cases := treeCases(1, 420)
+	cases := treeCases(1, 1100)
 	askPlacement(t, cases)
 	var out bytes.Buffer
-	z := gzip.NewWriter(&out)
+	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := map[string]int{"groups": 220, "no groups": 120, "none with groups": 130, "none": 60}
 	refused := 0
 	for i := range cases {
-		if cases[i].Error != "" {
+		c := &cases[i]
+		kind := "groups"
+		switch {
+		case c.Error != "":
 			refused++
-			t.Logf("refused: %s", cases[i].Error)
+			continue
+		case c.garbled() || len(c.Candidates) > 24:
+			continue
+		case len(c.Candidates) == 0 && len(c.Request.Groups) > 0:
+			kind = "none with groups"
+		case len(c.Candidates) == 0:
+			kind = "none"
+		case len(c.Request.Groups) == 0:
+			kind = "no groups"
+		}
+		if wanted[kind]--; wanted[kind] < 0 {
 			continue
 		}
-		if _, err := z.Write([]byte(dumpTree(&cases[i]) + "\n")); err != nil {
+		if _, err := z.Write([]byte(dumpTree(c) + "\n")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d cases refused by Placement are left out", refused)
+	t.Logf("%d of %d cases refused by Placement; still wanted (below 0: more than that were there): %v", refused, len(cases), wanted)
 	if err := os.WriteFile(bundledTrees, out.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -312,10 +349,14 @@ func bundleTrees(t *testing.T) {
 var (
 	treeClasses = []string{"VCPU", "MEMORY_MB", "VGPU", "CUSTOM_A"}
 	treeTraits  = []string{"CUSTOM_T1", "CUSTOM_T2", "CUSTOM_T3"}
+
+	treeAggregates = []string{
+		"a0000000-0000-4000-8000-000000000001", "a0000000-0000-4000-8000-000000000002", "a0000000-0000-4000-8000-000000000003",
+	}
 )
 
-// treeCases makes trees of up to six providers, tight enough that groups are in each
-// other's way.
+// treeCases makes trees of up to six providers, most of them tight enough that groups
+// are in each other's way; of some, loose, a way is found more often than not.
 func treeCases(seed uint64, n int) []treeCase {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	cases := make([]treeCase, n)
@@ -323,6 +364,9 @@ func treeCases(seed uint64, n int) []treeCase {
 		for {
 			// Placement makes every combination before it looks at any.
 			cases[i] = treeCase{Tree: randomTree(rng), Request: randomTreeRequest(rng)}
+			if rng.IntN(2) == 0 {
+				cases[i].loosen(rng)
+			}
 			choices := len(cases[i].Request.Resources) + len(cases[i].Request.Groups)
 			if math.Pow(float64(len(cases[i].Tree)), float64(choices)) <= 1300 {
 				break
@@ -332,12 +376,50 @@ func treeCases(seed uint64, n int) []treeCase {
 	return cases
 }
 
+// loosen makes a case one that has a way more often.
+func (c *treeCase) loosen(rng *rand.Rand) {
+	for i := range c.Tree {
+		for class := range c.Tree[i].Inventories {
+			if rng.IntN(3) > 0 {
+				delete(c.Tree[i].Used, class)
+			}
+		}
+	}
+	r := &c.Request
+	fewer := func(g *treeCaseGroup) {
+		for class := range g.Resources {
+			g.Resources[class] = 1 + rng.Int64N(2)
+			if len(g.Resources) > 1 && rng.IntN(2) == 0 {
+				delete(g.Resources, class)
+			}
+		}
+		if len(g.Resources) > 0 && rng.IntN(3) > 0 {
+			g.Required, g.MemberOf = nil, nil
+		}
+	}
+	fewer(&r.treeCaseGroup)
+	if rng.IntN(3) > 0 {
+		r.RootRequired, r.RootForbidden = nil, nil
+	}
+	for i := range r.Groups {
+		g := &r.Groups[i]
+		fewer(g)
+		for class := range g.Resources {
+			if r.Policy != "none" { // See garbled.
+				delete(r.Resources, class)
+			}
+		}
+	}
+}
+
 func randomTree(rng *rand.Rand) []treeCaseProvider {
 	var tree []treeCaseProvider
 	for i := range 1 + rng.IntN(6) {
 		p := treeCaseProvider{Traits: some(rng, treeTraits, 0.4), Inventories: map[string]treeCaseInventory{}, Used: map[string]int64{}}
 		if i > 0 {
 			p.Parent = rng.IntN(i)
+		} else if rng.IntN(2) == 0 {
+			p.Aggregates = some(rng, treeAggregates, 0.5)
 		}
 		for _, class := range some(rng, treeClasses, 0.5) {
 			x := treeCaseInventory{Total: 1 + rng.Int64N(6), Ratio: 1, MinUnit: 1, MaxUnit: 100, StepSize: 1}
@@ -411,10 +493,30 @@ func randomTreeRequest(rng *rand.Rand) treeCaseRequest {
 		// A group without resources is the subtree's top.
 		if rng.IntN(2) == 0 {
 			r.Groups[0].Resources = nil
-			if len(r.Groups[0].Required) == 0 {
+			if len(r.Groups[0].Required) == 0 && rng.IntN(8) > 0 {
 				r.Groups[0].Required = []string{oneOf(rng, treeTraits)}
 			}
 			r.Groups[0].Forbidden = differing(r.Groups[0].Forbidden, r.Groups[0].Required)
+		}
+	}
+	for i := range r.Groups {
+		g := &r.Groups[i]
+		switch rng.IntN(12) {
+		case 0:
+			g.MemberOf = [][]string{some(rng, treeAggregates, 0.5)}
+			if len(g.MemberOf[0]) == 0 {
+				g.MemberOf[0] = treeAggregates[:2]
+			}
+			if rng.IntN(2) == 0 {
+				g.MemberOf = append(g.MemberOf, treeAggregates[:1+rng.IntN(2)])
+			}
+		case 1:
+			g.NotIn = treeAggregates[:1+rng.IntN(3)]
+		case 2:
+			if len(g.Resources) > 0 {
+				in := rng.IntN(4)
+				g.InTree = &in
+			}
 		}
 	}
 	return r

@@ -1,6 +1,9 @@
 package schedule
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // maxTreeSteps bounds how many providers are tried for groups and classes of one
 // host; a search that takes more ends as unreadable.
@@ -10,175 +13,263 @@ const maxTreeSteps = 50_000
 // (placement/objects/allocation_candidate.py): each suffixed group of one provider
 // that has all of its traits, the unsuffixed one class by class of any of the tree,
 // and what is taken of one provider within its capacity and max_unit together. The
-// naive way makes every combination and then looks; here groups are placed one
-// after the other, back again where it does not go on, the root first.
+// naive way makes every combination and then looks. Here each group and class first
+// has the providers listed that would do by themselves, so that most hosts without a
+// way are told by one that has none; then they are placed one after the other, those
+// with the fewest first, back again where it does not go on. Each tries the root
+// before its children, and these as they stand.
 //
-// The zero value is ready; it is used again from host to host.
+// The zero value is ready. It is used again from host to host, and keeps its room.
 type treeSearch struct {
-	q         *Request
-	ask       Fallback
-	providers []treeProvider
-	// of is the provider of each group, then of each of ask.Resources.
-	of    []int
-	steps int
+	plan     *treePlan
+	question *treeQuestion
+	// root is that of the host at hand; providers has it first.
+	root       Provider
+	aggregates []Aggregate
+	providers  []treeProvider
+	// By provider and class: which of its Resources that is, below 0 for none, and
+	// how much this allocation may still take.
+	resource []int
+	room     []int64
+	// choices are the providers that would do for each slot, order is that of
+	// placing them; at has which of its choices a slot got, below 0 for none yet,
+	// of that provider.
+	choices [][]int
+	order   []int
+	at      []int
+	of      []int
+	steps   int
 }
 
-// treeProvider is one of the host's: the root first.
+// treeProvider is one of the host's.
 type treeProvider struct {
 	*Provider
-	parent int
-	used   []int64
-	// taken is what this allocation has of each of Resources so far.
-	taken []int64
+	used []int64
 	// groups is how many suffixed groups are of it.
 	groups int
+	// parent is found when it is asked for.
+	parent int
+}
+
+const (
+	unknownParent = -2
+	noParent      = -1
+)
+
+// fits reports whether an instance of the request fits the host; hard: it does not,
+// as far as was looked.
+func (s *treeSearch) fits(r *row, q *Request) (ok, hard bool) {
+	_, ok, hard = s.find(r, q)
+	return ok, hard
 }
 
 // allocation gives what an instance of the request takes of the host; nil when that
-// is the request's Resources of the root. ok is false when there is none, hard when
-// that was not found out.
-func (s *treeSearch) allocation(r *row, q *Request) (a *Allocation, ok, hard bool) {
-	for i, f := range []*Fallback{{q.Resources, q.Required, q.Forbidden}, q.Fallback} {
-		if f == nil {
-			break
-		}
-		if !q.Tree.groups() && r.rootFits(f.Resources, f.Required, f.Forbidden) {
-			if i == 0 {
-				return nil, true, false
-			}
-			return r.atRoot(f.Resources), true, false
+// is the request's Resources of the root, and when there is none.
+func (s *treeSearch) allocation(r *row, q *Request) *Allocation {
+	question, ok, _ := s.find(r, q)
+	switch {
+	case !ok:
+		return nil
+	case s.question != nil:
+		return s.found()
+	case question > 0:
+		return r.atRoot(s.plan.questions[question].Resources)
+	}
+	return nil
+}
+
+// find asks the questions one after the other. With a way found by searching
+// question is set, with one by the root alone it is nil.
+func (s *treeSearch) find(r *row, q *Request) (question int, ok, hard bool) {
+	if s.plan == nil || s.plan.request != q {
+		s.plan = newTreePlan(q)
+	}
+	for i := range s.plan.questions {
+		a := &s.plan.questions[i]
+		s.question = nil
+		if !q.Tree.groups() && r.rootFits(a.Resources, a.Required, a.Forbidden) {
+			return i, true, false
 		}
 		if q.Tree == nil || !q.Tree.groups() && len(r.host.Children) == 0 {
 			continue
 		}
-		s.begin(r, q, f)
-		if s.rootTraits() && s.place(0) {
-			return s.found(), true, false
+		if !qualifies(r.host.Traits, a.rootRequired, a.rootForbidden) || !r.host.has(q.Tree.Groups) {
+			continue
+		}
+		s.question, s.steps = a, 0
+		s.begin(r)
+		if s.choose() && s.place(0) {
+			return i, true, false
 		}
 		hard = hard || s.steps > maxTreeSteps
 	}
-	return nil, false, hard
+	return 0, false, hard
 }
 
-func (s *treeSearch) begin(r *row, q *Request, f *Fallback) {
-	h := r.host
-	s.q, s.ask, s.steps = q, *f, 0
-	s.of = append(s.of[:0], make([]int, len(q.Tree.Groups)+len(f.Resources))...)
-	s.providers = append(s.providers[:0], treeProvider{
-		Provider: &Provider{UUID: h.UUID, Traits: h.Traits, Resources: h.Resources}, parent: -1,
-		used: r.used, taken: make([]int64, len(h.Resources)),
-	})
-	for i := range h.Children {
-		c := &h.Children[i]
-		parent := slices.IndexFunc(s.providers, func(p treeProvider) bool { return p.UUID == c.Parent })
-		s.providers = append(s.providers, treeProvider{
-			Provider: c, parent: max(parent, 0), used: r.childUsed[i], taken: make([]int64, len(c.Resources)),
-		})
-	}
-}
-
-// rootTraits reports whether the root has the traits that are asked of it.
-func (s *treeSearch) rootTraits() bool {
-	root := s.providers[0].Traits
-	for _, t := range s.ask.Required {
-		if !s.q.Tree.spreads(t, s.q.Tree.Required) && !slices.Contains(root, t) {
-			return false
-		}
-	}
-	for _, t := range s.ask.Forbidden {
-		if !s.q.Tree.spreads(t, s.q.Tree.Forbidden) && slices.Contains(root, t) {
+// has reports whether the host's tree has the provider that each group is to be in
+// one tree with.
+func (h *Host) has(groups []ResourceGroup) bool {
+	for i := range groups {
+		in := groups[i].InTree
+		if in != (ID{}) && in != h.UUID && !slices.ContainsFunc(h.Children, func(c Provider) bool { return c.UUID == in }) {
 			return false
 		}
 	}
 	return true
 }
 
-// place finds providers for the groups, then for the classes, from the at-th on.
-func (s *treeSearch) place(at int) bool {
-	groups := s.q.Tree.Groups
-	switch {
-	case at == len(s.of):
-		return s.together()
-	case at >= len(groups):
-		a := s.ask.Resources[at-len(groups) : at-len(groups)+1]
-		for p := range s.providers {
-			if s.lacksAll(p, s.ask.Forbidden) && s.takes(at, p, a) {
-				return true
+// begin brings in the host's providers.
+func (s *treeSearch) begin(r *row) {
+	h, classes := r.host, len(s.plan.classes)
+	s.aggregates = h.Aggregates
+	s.root = Provider{UUID: h.UUID, Traits: h.Traits, Resources: h.Resources}
+	s.providers = append(s.providers[:0], treeProvider{Provider: &s.root, used: r.used, parent: noParent})
+	for i := range h.Children {
+		s.providers = append(s.providers, treeProvider{Provider: &h.Children[i], used: r.childUsed[i], parent: unknownParent})
+	}
+	s.resource, s.room = s.resource[:0], s.room[:0]
+	for p := range s.providers {
+		x, from := &s.providers[p], p*classes
+		for range classes {
+			s.resource, s.room = append(s.resource, -1), append(s.room, 0)
+		}
+		for i := range x.Resources {
+			if class := slices.Index(s.plan.classes, x.Resources[i].Class); class >= 0 {
+				s.resource[from+class], s.room[from+class] = i, most(&x.Resources[i], x.used[i])
 			}
 		}
-		return false
 	}
-	g := &groups[at]
-	for p := s.first(at); p < len(s.providers); p++ {
-		x := &s.providers[p]
-		if s.q.Tree.Isolate && x.groups > 0 || !qualifies(x.Traits, g.Required, g.Forbidden) {
+}
+
+// choose lists the providers that would do for each slot; false when some slot has
+// none, or all providers together have not enough.
+func (s *treeSearch) choose() bool {
+	classes := len(s.plan.classes)
+	for class, left := range s.question.totals {
+		for p := class; left > 0 && p < len(s.room); p += classes {
+			left -= max(0, min(left, s.room[p]))
+		}
+		if left > 0 {
+			return false
+		}
+	}
+	slots := s.question.slots
+	for len(s.choices) < len(slots) {
+		s.choices = append(s.choices, nil)
+	}
+	s.at, s.of, s.order = s.at[:0], s.of[:0], s.order[:0]
+	for i := range slots {
+		s.at, s.of, s.order = append(s.at, -1), append(s.of, 0), append(s.order, i)
+		of := s.choices[i][:0]
+		if slots[i].twin {
+			of = append(of, s.choices[i-1]...)
+		} else {
+			for p := range s.providers {
+				if s.wouldDo(p, &slots[i]) {
+					of = append(of, p)
+				}
+			}
+		}
+		if s.choices[i] = of; len(of) == 0 {
+			return false
+		}
+	}
+	// Twins stay side by side.
+	slices.SortStableFunc(s.order, func(a, b int) int { return cmp.Compare(len(s.choices[a]), len(s.choices[b])) })
+	return true
+}
+
+// wouldDo reports whether a provider could serve a slot if it served no other.
+func (s *treeSearch) wouldDo(p int, slot *treeSlot) bool {
+	x, from := &s.providers[p], p*len(s.plan.classes)
+	g := slot.group
+	if g != nil && len(slot.amounts)+len(g.Required)+len(g.MemberOf) == 0 {
+		return false // Placement finds no provider for a group that only forbids.
+	}
+	for _, a := range slot.amounts {
+		i := s.resource[from+a.class]
+		if i < 0 || !x.Resources[i].fits(a.n, x.used[i]) {
+			return false
+		}
+	}
+	if g != nil && (len(g.MemberOf) > 0 || len(g.ForbiddenAggregates) > 0) {
+		var in []Aggregate // Children are in none.
+		if p == 0 {
+			in = s.aggregates
+		}
+		if !member(in, g.MemberOf, g.ForbiddenAggregates) {
+			return false
+		}
+	}
+	return qualifies(x.Traits, slot.required, slot.forbidden)
+}
+
+// member reports whether these are some of each set, and none that is forbidden.
+func member(in []Aggregate, sets [][]string, forbidden []string) bool {
+	for _, set := range sets {
+		if !slices.ContainsFunc(in, func(a Aggregate) bool { return slices.Contains(set, a.UUID) }) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(in, func(a Aggregate) bool { return slices.Contains(forbidden, a.UUID) })
+}
+
+// place finds providers for the slots from the n-th to be placed on.
+func (s *treeSearch) place(n int) bool {
+	if n == len(s.order) {
+		return s.together()
+	}
+	at := s.order[n]
+	slot := &s.question.slots[at]
+	isolated := slot.group != nil && s.plan.request.Tree.Isolate
+	i := 0
+	if slot.twin {
+		i = s.at[at-1]
+	}
+	for ; i < len(s.choices[at]); i++ {
+		if s.steps++; s.steps > maxTreeSteps {
+			return false
+		}
+		p := s.choices[at][i]
+		if isolated && s.providers[p].groups > 0 {
 			continue
 		}
-		s.of[at] = p
-		if !s.subtrees(at) {
+		if s.at[at], s.of[at] = i, p; !s.subtrees(slot.sets) || !s.take(p, slot.amounts) {
 			continue
 		}
-		x.groups++
-		if s.takes(at, p, g.Resources) {
+		if slot.group != nil {
+			s.providers[p].groups++
+		}
+		if s.place(n + 1) {
 			return true
 		}
-		x.groups--
+		if slot.group != nil {
+			s.providers[p].groups--
+		}
+		s.give(p, slot.amounts)
 	}
+	s.at[at] = -1
 	return false
 }
 
-// first is where to begin with a group: one that asks for the same as the group
-// before it, and is bound to no other, need not go through the same places in
-// another order.
-func (s *treeSearch) first(at int) int {
-	if at == 0 {
-		return 0
-	}
-	a, b := &s.q.Tree.Groups[at-1], &s.q.Tree.Groups[at]
-	if !slices.Equal(a.Resources, b.Resources) || !slices.Equal(a.Required, b.Required) || !slices.Equal(a.Forbidden, b.Forbidden) {
-		return 0
-	}
-	for _, set := range s.q.Tree.SameSubtree {
-		if slices.Contains(set, a.Suffix) || slices.Contains(set, b.Suffix) {
-			return 0
-		}
-	}
-	return s.of[at-1]
-}
-
-// takes takes amounts of a provider, each once, and goes on; what it took is given
-// back when that fails.
-func (s *treeSearch) takes(at, p int, amounts []Amount) bool {
-	if s.steps++; s.steps > maxTreeSteps {
-		return false
-	}
-	x := &s.providers[p]
+// take takes amounts of a provider, each of another class, or nothing.
+func (s *treeSearch) take(p int, amounts []treeAmount) bool {
+	room := s.room[p*len(s.plan.classes):]
 	for _, a := range amounts {
-		i := slices.IndexFunc(x.Resources, func(res Resource) bool { return res.Class == a.Class })
-		if i < 0 {
-			return false
-		}
-		res, more := &x.Resources[i], x.taken[i]+a.N
-		if !res.fits(a.N, x.used[i]) || more > most(res, x.used[i]) {
+		if a.n > room[a.class] {
 			return false
 		}
 	}
-	x.take(amounts, 1)
-	s.of[at] = p
-	if s.place(at + 1) {
-		return true
+	for _, a := range amounts {
+		room[a.class] -= a.n
 	}
-	x.take(amounts, -1)
-	return false
+	return true
 }
 
-func (x *treeProvider) take(amounts []Amount, n int64) {
+func (s *treeSearch) give(p int, amounts []treeAmount) {
+	room := s.room[p*len(s.plan.classes):]
 	for _, a := range amounts {
-		for i := range x.Resources {
-			if x.Resources[i].Class == a.Class {
-				x.taken[i] += n * a.N
-			}
-		}
+		room[a.class] += a.n
 	}
 }
 
@@ -196,47 +287,27 @@ func qualifies(traits, required, forbidden []string) bool {
 	return true
 }
 
-// lacksAll reports whether a provider has none of the unsuffixed group's forbidden
-// traits.
-func (s *treeSearch) lacksAll(p int, forbidden []string) bool {
-	for _, t := range forbidden {
-		if slices.Contains(s.q.Tree.Forbidden, t) && slices.Contains(s.providers[p].Traits, t) {
-			return false
-		}
-	}
-	return true
-}
-
 // together reports whether the providers of the unsuffixed group have its required
 // traits between them.
 func (s *treeSearch) together() bool {
-	for _, t := range s.ask.Required {
-		if !slices.Contains(s.q.Tree.Required, t) {
-			continue
-		}
-		if !slices.ContainsFunc(s.of[len(s.q.Tree.Groups):], func(p int) bool { return slices.Contains(s.providers[p].Traits, t) }) {
+	of := s.of[s.question.groups:]
+	for _, t := range s.question.together {
+		if !slices.ContainsFunc(of, func(p int) bool { return slices.Contains(s.providers[p].Traits, t) }) {
 			return false
 		}
 	}
 	return true
 }
 
-// subtrees judges the sets of same_subtree of which the at-th group is the last one
-// placed.
-func (s *treeSearch) subtrees(at int) bool {
-	for _, set := range s.q.Tree.SameSubtree {
-		var of []int
-		last := -1
-		for i := range s.q.Tree.Groups {
-			if slices.Contains(set, s.q.Tree.Groups[i].Suffix) {
-				last = i
-				if i <= at {
-					of = append(of, s.of[i])
-				}
-			}
+// subtrees judges those of the sets of slots that are all placed: one is of an
+// ancestor of the others'.
+func (s *treeSearch) subtrees(sets [][]int) bool {
+	for _, set := range sets {
+		if slices.ContainsFunc(set, func(i int) bool { return s.at[i] < 0 }) {
+			continue
 		}
-		if last == at && !slices.ContainsFunc(of, func(top int) bool {
-			return !slices.ContainsFunc(of, func(p int) bool { return !s.under(p, top) })
+		if !slices.ContainsFunc(set, func(top int) bool {
+			return !slices.ContainsFunc(set, func(i int) bool { return !s.under(s.of[i], s.of[top]) })
 		}) {
 			return false
 		}
@@ -246,7 +317,7 @@ func (s *treeSearch) subtrees(at int) bool {
 
 // under reports whether a provider is top, or below it.
 func (s *treeSearch) under(p, top int) bool {
-	for ; p >= 0; p = s.providers[p].parent {
+	for ; p >= 0; p = s.parentOf(p) {
 		if p == top {
 			return true
 		}
@@ -254,20 +325,33 @@ func (s *treeSearch) under(p, top int) bool {
 	return false
 }
 
+func (s *treeSearch) parentOf(p int) int {
+	x := &s.providers[p]
+	if x.parent == unknownParent {
+		x.parent = max(0, slices.IndexFunc(s.providers, func(of treeProvider) bool { return of.UUID == x.Parent }))
+	}
+	return x.parent
+}
+
 // found writes down what was taken, by provider; the root comes first.
 func (s *treeSearch) found() *Allocation {
-	a := &Allocation{}
+	a, classes, slots := &Allocation{}, len(s.plan.classes), s.question.slots
+	taken := make([]int64, len(s.room))
+	for i := range slots {
+		for _, x := range slots[i].amounts {
+			taken[s.of[i]*classes+x.class] += x.n
+		}
+	}
 	for p := range s.providers {
 		x := &s.providers[p]
-		for i, n := range x.taken {
-			if n > 0 {
-				a.Amounts = append(a.Amounts, ProviderAmount{Provider: x.UUID, Class: x.Resources[i].Class, N: n})
+		for i := range x.Resources {
+			class := slices.Index(s.plan.classes, x.Resources[i].Class)
+			if class >= 0 && taken[p*classes+class] > 0 {
+				a.Amounts = append(a.Amounts, ProviderAmount{Provider: x.UUID, Class: x.Resources[i].Class, N: taken[p*classes+class]})
 			}
 		}
 	}
-	groups := s.q.Tree.Groups
-	if len(s.ask.Resources) > 0 {
-		of := slices.Clone(s.of[len(groups):])
+	if of := slices.Clone(s.of[s.question.groups:]); len(of) > 0 {
 		slices.Sort(of)
 		m := Mapping{}
 		for _, p := range slices.Compact(of) {
@@ -275,8 +359,8 @@ func (s *treeSearch) found() *Allocation {
 		}
 		a.Mappings = append(a.Mappings, m)
 	}
-	for i := range groups {
-		a.Mappings = append(a.Mappings, Mapping{Suffix: groups[i].Suffix, Providers: []ID{s.providers[s.of[i]].UUID}})
+	for i := range s.question.groups {
+		a.Mappings = append(a.Mappings, Mapping{Suffix: slots[i].group.Suffix, Providers: []ID{s.providers[s.of[i]].UUID}})
 	}
 	return a
 }

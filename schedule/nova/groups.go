@@ -17,6 +17,10 @@ type SpecGroup struct {
 	Resources map[string]int64
 	Required  []string
 	Forbidden []string
+	// As in schedule.ResourceGroup; InTree is a uuid.
+	MemberOf            [][]string
+	ForbiddenAggregates []string
+	InTree              string
 }
 
 const (
@@ -43,17 +47,13 @@ func (s *Spec) requestedResources(spec *object) {
 			}
 			g.Resources[class] = n
 		}
+		// Nova does not say it to Placement: with a suffix, a group is of one provider.
 		if same, ok := o.get("use_same_provider").(bool); ok && !same {
-			o.invalid(o.at("use_same_provider"), "not supported: a group of its own is of one provider")
+			o.ignore(o.at("use_same_provider"))
 		}
-		for _, key := range []string{"aggregates", "forbidden_aggregates"} {
-			if len(o.list(key)) > 0 {
-				o.invalid(o.at(key), "not supported: aggregates of child providers are not known")
-			}
-		}
-		if o.text("in_tree") != "" {
-			o.invalid(o.at("in_tree"), "not supported: name the host in requested_destination")
-		}
+		g.MemberOf = o.aggregateSets("aggregates")
+		g.ForbiddenAggregates = o.texts("forbidden_aggregates")
+		g.InTree = o.text("in_tree")
 		// Nova writes there what a former choice came to.
 		o.known("provider_uuids")
 		o.rest()
@@ -80,11 +80,19 @@ func (r *resourceRequest) requested(s *Spec) {
 		case r.groups[g.Requester] != nil:
 			r.invalid(where, "%q is another group's suffix already", g.Requester)
 			continue
-		case len(g.Resources)+len(g.Required)+len(g.Forbidden) == 0:
+		case len(g.Resources)+len(g.Required)+len(g.Forbidden)+len(g.MemberOf)+len(g.ForbiddenAggregates) == 0:
 			r.invalid(g.Path, "asks for nothing")
 			continue
 		}
 		to := r.group(g.Requester)
+		to.memberOf = r.memberOf(g.Path+".aggregates", g.MemberOf)
+		to.forbiddenAggregates = r.aggregates(g.Path+".forbidden_aggregates", g.ForbiddenAggregates)
+		if g.InTree != "" {
+			to.inTree, _ = r.uuid(g.Path+".in_tree", g.InTree)
+			if len(g.Resources) == 0 {
+				r.invalid(g.Path+".in_tree", "not supported without resources: Placement does not hold such a group to a tree")
+			}
+		}
 		for _, class := range sortedKeys(g.Resources) {
 			path := at(g.Path+".resources", class)
 			if r.class(path, class) && r.inRange(path, g.Resources[class]) {
@@ -137,10 +145,13 @@ func (f *findings) tree(s *Spec, asked *resourceRequest, unsuffixed []schedule.A
 			continue
 		}
 		g := asked.groups[suffix]
-		group := schedule.ResourceGroup{Suffix: suffix, Resources: f.amounts(path, g.resources)}
+		group := schedule.ResourceGroup{
+			Suffix: suffix, Resources: f.amounts(path, g.resources),
+			MemberOf: g.memberOf, ForbiddenAggregates: g.forbiddenAggregates, InTree: g.inTree,
+		}
 		group.Required, group.Forbidden = g.sets()
 		if len(group.Resources) == 0 && !slices.ContainsFunc(s.SameSubtree, func(set []string) bool { return slices.Contains(set, suffix) }) {
-			f.invalid(path, "group %q asks for traits alone, and no same_subtree names it: Placement refuses that", suffix)
+			f.invalid(path, "group %q asks for no amount, and no same_subtree names it: Placement refuses that", suffix)
 		}
 		t.Groups = append(t.Groups, group)
 	}

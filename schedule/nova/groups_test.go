@@ -55,3 +55,42 @@ func TestGroupsOfARequest(t *testing.T) {
 		t.Errorf("ignored %v", got.Ignored)
 	}
 }
+
+// A group's aggregates and in_tree are honoured; use_same_provider is nothing that Nova
+// tells Placement.
+func TestPlacesOfAGroup(t *testing.T) {
+	const one, two = "a0000000-0000-4000-8000-000000000001", "a0000000-0000-4000-8000-000000000002"
+	ask := func(resources, with map[string]any) (*Translated, error) {
+		m := primitive(t)
+		group := map[string]any{"requester_id": "p", "resources": resources, "required_traits": []any{}, "forbidden_traits": []any{}}
+		for k, v := range with {
+			group[k] = v
+		}
+		put(m, "/requested_resources", []any{object1("RequestGroup", "1.3", group)})
+		return FromPrimitive(m)
+	}
+	got, err := ask(map[string]any{"VGPU": 1.0}, map[string]any{
+		"aggregates": []any{[]any{two, one}}, "forbidden_aggregates": []any{two}, "in_tree": one, "use_same_provider": false,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := schedule.ResourceGroup{
+		Suffix: "p", Resources: []schedule.Amount{{Class: "VGPU", N: 1}}, MemberOf: [][]string{{one, two}},
+		ForbiddenAggregates: []string{two}, InTree: mustID(one),
+	}
+	if g := got.Request.Tree.Groups[0]; !reflect.DeepEqual(g, want) {
+		t.Errorf("got  %+v\nwant %+v", g, want)
+	}
+	if want := []string{"nova_request_spec.requested_resources[0].use_same_provider"}; !reflect.DeepEqual(got.Ignored, want) {
+		t.Errorf("ignored %v, want %v", got.Ignored, want)
+	}
+	for _, with := range []map[string]any{{"aggregates": []any{[]any{"x"}}}, {"in_tree": "x"}, {"forbidden_aggregates": []any{"x"}}} {
+		if _, err := ask(map[string]any{"VGPU": 1.0}, with); err == nil {
+			t.Errorf("%v is taken", with)
+		}
+	}
+	if _, err := ask(map[string]any{}, map[string]any{"in_tree": one, "required_traits": []any{"CUSTOM_A"}}); err == nil {
+		t.Error("in_tree without resources is taken")
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+
+	"cellgate/schedule"
 )
 
 // resourceRequest is what a flavor and an image ask of Placement, in its groups
@@ -30,6 +32,9 @@ type resourceRequest struct {
 type requestGroup struct {
 	resources map[string]int64
 	*traits
+	memberOf            [][]string
+	forbiddenAggregates []string
+	inTree              schedule.ID
 }
 
 // specKey is an extra spec that asks for resources or a trait, with its suffix.
@@ -161,7 +166,7 @@ func (r *resourceRequest) stripZeros() {
 				delete(g.resources, class)
 			}
 		}
-		if len(g.resources)+len(g.required)+len(g.forbidden) == 0 {
+		if len(g.resources)+len(g.required)+len(g.forbidden)+len(g.memberOf)+len(g.forbiddenAggregates) == 0 {
 			delete(r.groups, suffix)
 		}
 	}
@@ -208,6 +213,15 @@ func (r *resourceRequest) query() string {
 		add("resources"+suffix, strings.Join(amounts, ","))
 		if v := g.text(); v != "" {
 			add("required"+suffix, v)
+		}
+		for _, set := range g.memberOf {
+			add("member_of"+suffix, "in:"+strings.Join(set, ","))
+		}
+		if len(g.forbiddenAggregates) > 0 {
+			add("member_of"+suffix, "!in:"+strings.Join(g.forbiddenAggregates, ","))
+		}
+		if g.inTree != (schedule.ID{}) {
+			add("in_tree"+suffix, g.inTree.String())
 		}
 	}
 	slices.SortFunc(params, func(a, b [2]string) int {

@@ -52,6 +52,11 @@ def build(tree):
                                 for c in p["inventories"]})
         call("PUT", "/resource_providers/%s/traits" % ids[i],
              {"resource_provider_generation": 1, "traits": p["traits"] or []})
+        if p.get("aggregates"):
+            call("PUT", "/resource_providers/%s/aggregates" % ids[i],
+                 {"resource_provider_generation":
+                  call("GET", "/resource_providers/" + ids[i]).json[
+                      "generation"], "aggregates": p["aggregates"]})
     used = {ids[i]: {"resources": p["used"]}
             for i, p in enumerate(tree) if p.get("used")}
     consumer = str(uuid.uuid4())
@@ -80,7 +85,7 @@ def traits(required, forbidden):
     return ",".join((required or []) + ["!" + t for t in forbidden or []])
 
 
-def query(r):
+def query(r, ids):
     params = []
 
     def add(key, value):
@@ -93,6 +98,13 @@ def query(r):
     for g in r["groups"] or []:
         add("resources" + g["suffix"], amounts(g["resources"] or {}))
         add("required" + g["suffix"], traits(g["required"], g["forbidden"]))
+        for of in g.get("member_of") or []:
+            add("member_of" + g["suffix"], "in:" + ",".join(of))
+        if g.get("not_in"):
+            add("member_of" + g["suffix"], "!in:" + ",".join(g["not_in"]))
+        if g.get("in_tree") is not None:
+            n = g["in_tree"]
+            add("in_tree" + g["suffix"], ids[n] if n < len(ids) else OTHER)
     for s in r["same_subtree"] or []:
         add("same_subtree", ",".join(s))
     return urlencode(params)
@@ -109,6 +121,8 @@ def text(candidate, ids):
     return "; ".join(taken) + " | " + " ".join(mapped)
 
 
+OTHER = str(uuid.uuid4())
+call("POST", "/resource_providers", {"name": OTHER, "uuid": OTHER})
 known = set()
 for line in sys.stdin:
     case = json.loads(line)
@@ -127,7 +141,7 @@ for line in sys.stdin:
         call("PUT", "/resource_classes/" + n)
     known |= names | classes
     ids, consumer = build(case["tree"])
-    resp = call("GET", "/allocation_candidates?" + query(r), want=())
+    resp = call("GET", "/allocation_candidates?" + query(r, ids), want=())
     drop(ids, consumer)
     out = {"candidates": None, "error": ""}
     if resp.status_int == 200:

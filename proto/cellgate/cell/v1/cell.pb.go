@@ -364,8 +364,14 @@ type ResourceGroup struct {
 	Resources       []*Amount              `protobuf:"bytes,2,rep,name=resources,proto3" json:"resources,omitempty"`
 	RequiredTraits  []string               `protobuf:"bytes,3,rep,name=required_traits,json=requiredTraits,proto3" json:"required_traits,omitempty"`
 	ForbiddenTraits []string               `protobuf:"bytes,4,rep,name=forbidden_traits,json=forbiddenTraits,proto3" json:"forbidden_traits,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// In one aggregate of each set, in none of the others. A gateway names
+	// TreePlacesFilter in the rules when these or in_tree are set.
+	MemberOf            []*NameSet `protobuf:"bytes,5,rep,name=member_of,json=memberOf,proto3" json:"member_of,omitempty"`
+	ForbiddenAggregates []string   `protobuf:"bytes,6,rep,name=forbidden_aggregates,json=forbiddenAggregates,proto3" json:"forbidden_aggregates,omitempty"`
+	// A provider of the host's tree.
+	InTree        string `protobuf:"bytes,7,opt,name=in_tree,json=inTree,proto3" json:"in_tree,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResourceGroup) Reset() {
@@ -424,6 +430,27 @@ func (x *ResourceGroup) GetForbiddenTraits() []string {
 		return x.ForbiddenTraits
 	}
 	return nil
+}
+
+func (x *ResourceGroup) GetMemberOf() []*NameSet {
+	if x != nil {
+		return x.MemberOf
+	}
+	return nil
+}
+
+func (x *ResourceGroup) GetForbiddenAggregates() []string {
+	if x != nil {
+		return x.ForbiddenAggregates
+	}
+	return nil
+}
+
+func (x *ResourceGroup) GetInTree() string {
+	if x != nil {
+		return x.InTree
+	}
+	return ""
 }
 
 // Fallback mirrors schedule.Fallback. A cell that does not know of it answers the
@@ -5356,12 +5383,15 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06groups\x18\x03 \x03(\v2\x1f.cellgate.cell.v1.ResourceGroupB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\x06groups\x12\x18\n" +
 	"\aisolate\x18\x04 \x01(\bR\aisolate\x12G\n" +
 	"\fsame_subtree\x18\x05 \x03(\v2\x19.cellgate.cell.v1.NameSetB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\vsameSubtree\x12%\n" +
-	"\x04both\x18\x06 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x80\x80\x04\"\x05r\x03(\xff\x01R\x04both\"\xed\x01\n" +
+	"\x04both\x18\x06 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x80\x80\x04\"\x05r\x03(\xff\x01R\x04both\"\x98\x03\n" +
 	"\rResourceGroup\x12\x1f\n" +
 	"\x06suffix\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06suffix\x12A\n" +
 	"\tresources\x18\x02 \x03(\v2\x18.cellgate.cell.v1.AmountB\t\xbaH\x06\x92\x01\x03\x10\x80\bR\tresources\x12:\n" +
 	"\x0frequired_traits\x18\x03 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x80\x80\x04\"\x05r\x03(\xff\x01R\x0erequiredTraits\x12<\n" +
-	"\x10forbidden_traits\x18\x04 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x80\x80\x04\"\x05r\x03(\xff\x01R\x0fforbiddenTraits\"\xc7\x01\n" +
+	"\x10forbidden_traits\x18\x04 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x80\x80\x04\"\x05r\x03(\xff\x01R\x0fforbiddenTraits\x12A\n" +
+	"\tmember_of\x18\x05 \x03(\v2\x19.cellgate.cell.v1.NameSetB\t\xbaH\x06\x92\x01\x03\x10\x80\bR\bmemberOf\x12D\n" +
+	"\x14forbidden_aggregates\x18\x06 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x80\x80\x04\"\x05r\x03(\xff\x01R\x13forbiddenAggregates\x12 \n" +
+	"\ain_tree\x18\a \x01(\tB\a\xbaH\x04r\x02\x18@R\x06inTree\"\xc7\x01\n" +
 	"\bFallback\x12A\n" +
 	"\tresources\x18\x01 \x03(\v2\x18.cellgate.cell.v1.AmountB\t\xbaH\x06\x92\x01\x03\x10\x80\bR\tresources\x12:\n" +
 	"\x0frequired_traits\x18\x02 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x80\x80\x04\"\x05r\x03(\xff\x01R\x0erequiredTraits\x12<\n" +
@@ -5889,97 +5919,98 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	2,  // 10: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
 	19, // 11: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
 	18, // 12: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
-	18, // 13: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
-	12, // 14: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
-	14, // 15: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
-	16, // 16: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
-	17, // 17: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
-	6,  // 18: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	8,  // 19: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	11, // 20: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	7,  // 21: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
-	9,  // 22: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
-	10, // 23: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
-	13, // 24: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
-	15, // 25: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
-	25, // 26: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
-	23, // 27: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
-	24, // 28: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	24, // 29: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	28, // 30: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
-	27, // 31: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
-	29, // 32: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
-	26, // 33: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	32, // 34: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	36, // 35: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	29, // 36: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
-	37, // 37: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	38, // 38: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	69, // 39: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	42, // 40: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	35, // 41: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	29, // 42: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
-	33, // 43: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	34, // 44: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	39, // 45: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
-	40, // 46: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	70, // 47: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	41, // 48: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	44, // 49: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	45, // 50: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	50, // 51: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	50, // 52: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	51, // 53: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	52, // 54: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	47, // 55: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	48, // 56: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	50, // 57: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
-	70, // 58: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	71, // 59: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	49, // 60: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	46, // 61: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	14, // 62: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	6,  // 63: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	8,  // 64: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	11, // 65: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	70, // 66: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	71, // 67: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	71, // 68: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	54, // 69: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	69, // 70: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	55, // 71: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	35, // 72: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	69, // 73: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	35, // 74: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	72, // 75: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	73, // 76: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	73, // 77: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	73, // 78: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	74, // 79: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	68, // 80: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	75, // 81: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	75, // 82: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	30, // 83: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	43, // 84: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	56, // 85: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	58, // 86: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	60, // 87: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	62, // 88: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	64, // 89: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	66, // 90: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	31, // 91: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	53, // 92: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	57, // 93: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	59, // 94: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	61, // 95: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	63, // 96: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	65, // 97: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	67, // 98: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	91, // [91:99] is the sub-list for method output_type
-	83, // [83:91] is the sub-list for method input_type
-	83, // [83:83] is the sub-list for extension type_name
-	83, // [83:83] is the sub-list for extension extendee
-	0,  // [0:83] is the sub-list for field type_name
+	19, // 13: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
+	18, // 14: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
+	12, // 15: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
+	14, // 16: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
+	16, // 17: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
+	17, // 18: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
+	6,  // 19: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	8,  // 20: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	11, // 21: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	7,  // 22: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
+	9,  // 23: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
+	10, // 24: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
+	13, // 25: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
+	15, // 26: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
+	25, // 27: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
+	23, // 28: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
+	24, // 29: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	24, // 30: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	28, // 31: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
+	27, // 32: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
+	29, // 33: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
+	26, // 34: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
+	32, // 35: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	36, // 36: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	29, // 37: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
+	37, // 38: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	38, // 39: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
+	69, // 40: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	42, // 41: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	35, // 42: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	29, // 43: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
+	33, // 44: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	34, // 45: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	39, // 46: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
+	40, // 47: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	70, // 48: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	41, // 49: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	44, // 50: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	45, // 51: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	50, // 52: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	50, // 53: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	51, // 54: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	52, // 55: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	47, // 56: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	48, // 57: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	50, // 58: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
+	70, // 59: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	71, // 60: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	49, // 61: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	46, // 62: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	14, // 63: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	6,  // 64: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	8,  // 65: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	11, // 66: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	70, // 67: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	71, // 68: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	71, // 69: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	54, // 70: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	69, // 71: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	55, // 72: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	35, // 73: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	69, // 74: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	35, // 75: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	72, // 76: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	73, // 77: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	73, // 78: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	73, // 79: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	74, // 80: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	68, // 81: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	75, // 82: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	75, // 83: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	30, // 84: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	43, // 85: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	56, // 86: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	58, // 87: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	60, // 88: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	62, // 89: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	64, // 90: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	66, // 91: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	31, // 92: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	53, // 93: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	57, // 94: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	59, // 95: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	61, // 96: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	63, // 97: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	65, // 98: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	67, // 99: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	92, // [92:100] is the sub-list for method output_type
+	84, // [84:92] is the sub-list for method input_type
+	84, // [84:84] is the sub-list for extension type_name
+	84, // [84:84] is the sub-list for extension extendee
+	0,  // [0:84] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }

@@ -1,0 +1,139 @@
+package schedule
+
+import "slices"
+
+// treePlan is what a request asks of trees, with numbers for names: made once, for
+// any host.
+type treePlan struct {
+	request *Request
+	// classes are those that are asked for anywhere.
+	classes []string
+	// questions are the request's own and its fallback's.
+	questions []treeQuestion
+}
+
+// treeQuestion is what one of the two asks.
+type treeQuestion struct {
+	*Fallback
+	// rootRequired and rootForbidden are the root's.
+	rootRequired  []string
+	rootForbidden []string
+	// together are required of the providers of the unsuffixed group between them.
+	together []string
+	// slots are to be placed: the groups, then Resources one by one.
+	slots  []treeSlot
+	groups int
+	// totals are what all slots ask for, by class.
+	totals []int64
+}
+
+// treeSlot is of one provider.
+type treeSlot struct {
+	// group is nil for an amount of the unsuffixed group.
+	group     *ResourceGroup
+	amounts   []treeAmount
+	required  []string
+	forbidden []string
+	// twin: it asks for the same as the slot before, and neither is bound to another.
+	twin bool
+	// sets are those of SameSubtree that the slot is in.
+	sets [][]int
+}
+
+// treeAmount is an amount of one of a plan's classes.
+type treeAmount struct {
+	class int
+	n     int64
+}
+
+func newTreePlan(q *Request) *treePlan {
+	p := &treePlan{request: q}
+	p.add(&Fallback{q.Resources, q.Required, q.Forbidden})
+	if q.Fallback != nil {
+		p.add(q.Fallback)
+	}
+	for i := range p.questions {
+		a := &p.questions[i]
+		a.totals = make([]int64, len(p.classes))
+		for k := range a.slots {
+			for _, x := range a.slots[k].amounts {
+				a.totals[x.class] += x.n
+			}
+		}
+	}
+	return p
+}
+
+func (p *treePlan) add(f *Fallback) {
+	a, tree := treeQuestion{Fallback: f}, p.request.Tree
+	if tree == nil {
+		p.questions = append(p.questions, a)
+		return
+	}
+	for _, t := range f.Required {
+		if slices.Contains(tree.Required, t) {
+			a.together = append(a.together, t)
+		}
+		if !tree.spreads(t, tree.Required) {
+			a.rootRequired = append(a.rootRequired, t)
+		}
+	}
+	var forbidden []string
+	for _, t := range f.Forbidden {
+		if slices.Contains(tree.Forbidden, t) {
+			forbidden = append(forbidden, t)
+		}
+		if !tree.spreads(t, tree.Forbidden) {
+			a.rootForbidden = append(a.rootForbidden, t)
+		}
+	}
+	a.groups = len(tree.Groups)
+	for i := range tree.Groups {
+		g := &tree.Groups[i]
+		a.slots = append(a.slots, treeSlot{
+			group: g, amounts: p.amounts(g.Resources), required: g.Required, forbidden: g.Forbidden, twin: tree.twin(i),
+		})
+	}
+	for i := range f.Resources {
+		a.slots = append(a.slots, treeSlot{amounts: p.amounts(f.Resources[i : i+1]), forbidden: forbidden})
+	}
+	for _, set := range tree.SameSubtree {
+		var of []int
+		for i := range tree.Groups {
+			if slices.Contains(set, tree.Groups[i].Suffix) {
+				of = append(of, i)
+			}
+		}
+		for _, i := range of {
+			a.slots[i].sets = append(a.slots[i].sets, of)
+		}
+	}
+	p.questions = append(p.questions, a)
+}
+
+func (p *treePlan) amounts(of []Amount) []treeAmount {
+	out := make([]treeAmount, len(of))
+	for i, a := range of {
+		class := slices.Index(p.classes, a.Class)
+		if class < 0 {
+			class = len(p.classes)
+			p.classes = append(p.classes, a.Class)
+		}
+		out[i] = treeAmount{class, a.N}
+	}
+	return out
+}
+
+// twin reports whether a group asks for the same as the one before it, and neither
+// is bound to others: the two need not be tried in each other's place.
+func (t *Tree) twin(at int) bool {
+	if at == 0 {
+		return false
+	}
+	a, b := &t.Groups[at-1], &t.Groups[at]
+	return slices.Equal(a.Resources, b.Resources) && slices.Equal(a.Required, b.Required) && slices.Equal(a.Forbidden, b.Forbidden) &&
+		slices.EqualFunc(a.MemberOf, b.MemberOf, slices.Equal) && slices.Equal(a.ForbiddenAggregates, b.ForbiddenAggregates) &&
+		!slices.ContainsFunc(t.SameSubtree, func(set []string) bool {
+			return slices.Contains(set, a.Suffix) || slices.Contains(set, b.Suffix)
+		})
+}
