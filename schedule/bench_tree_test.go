@@ -89,26 +89,27 @@ var treeBenches = []struct {
 // children beside it where nothing is asked of children.
 func BenchmarkProposeTree(b *testing.B) {
 	for _, n := range benchSizes[1:] {
-		hosts := treeHosts(n)
-		table := (&fleet{hosts: hosts}).table()
-		run := func(name string, table *Table, set func(*Request)) {
-			b.Run(fmt.Sprintf("%s/hosts=%d", name, n), func(b *testing.B) {
-				q := benchQuery()
-				novaCases[0].set(q)
-				q.Request.Tree = &Tree{}
-				set(q.Request)
-				passed := 0
-				b.ReportAllocs()
-				for b.Loop() {
-					passed = propose(b, table, q).Passed
-				}
-				b.ReportMetric(float64(passed), "passed")
-			})
-		}
-		run("no children", (&fleet{hosts: richHosts(n)}).table(), treeBenches[0].set)
-		for _, c := range treeBenches {
-			run(c.name, table, c.set)
-		}
+		b.Run(fmt.Sprintf("hosts=%d", n), func(b *testing.B) {
+			run := func(name string, table *Table, set func(*Request)) {
+				b.Run(name, func(b *testing.B) {
+					q := benchQuery()
+					novaCases[0].set(q)
+					q.Request.Tree = &Tree{}
+					set(q.Request)
+					passed := 0
+					b.ReportAllocs()
+					for b.Loop() {
+						passed = propose(b, table, q).Passed
+					}
+					b.ReportMetric(float64(passed), "passed")
+				})
+			}
+			run("no children", (&fleet{hosts: richHosts(n)}).table(), treeBenches[0].set)
+			table := (&fleet{hosts: treeHosts(n)}).table()
+			for _, c := range treeBenches {
+				run(c.name, table, c.set)
+			}
+		})
 	}
 }
 

