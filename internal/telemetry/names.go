@@ -92,7 +92,9 @@ const (
 )
 
 // InexactReasons lists them.
-func InexactReasons() []Inexact { return []Inexact{InexactSpread, InexactVersion, InexactRounds, InexactCut} }
+func InexactReasons() []Inexact {
+	return []Inexact{InexactSpread, InexactVersion, InexactRounds, InexactCut}
+}
 
 // Op is a kind of operation on a shard.
 type Op string
