@@ -68,9 +68,9 @@ func (s server) beginSnapshot() string {
 // session is said on each new connection. statement_timeout is a number of
 // milliseconds: CockroachDB has it without units too.
 //
-// PostgreSQL keeps the locks of a client that stands still; CockroachDB lets others
-// push its transaction aside when it stops sending heartbeats, and the 20.2 line does
-// not have the setting.
+// Both servers keep the locks of a client that stands still: CockroachDB's heartbeats
+// are its node's. PostgreSQL is told for how long; CockroachDB, which may not have the
+// setting, is not, so there they are kept until the client goes on or its connection ends.
 //
 // PostgreSQL keeps the plan of a prepared statement: made while a table is small, it
 // would read the whole of it for ever. Every statement here finds its rows by an index,
