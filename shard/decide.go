@@ -22,7 +22,7 @@ type Result struct {
 //
 // It is deterministic: equal rows, operations and time give an equal result.
 func Decide(now time.Time, v *View, ops []Op) Result {
-	t := &transaction{now: now.Round(0).UTC(), view: v, seen: map[rowKey]struct{}{}}
+	t := &transaction{now: now.Round(0).UTC(), view: v, seen: make(map[rowKey]struct{}, 2*len(ops)), touched: make([]rowKey, 0, 2*len(ops))}
 	d := Result{Outcomes: make([]Outcome, len(ops))}
 	for i := range ops {
 		d.Outcomes[i] = t.run(&ops[i])

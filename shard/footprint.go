@@ -3,8 +3,10 @@ package shard
 // FootprintOf names the rows that a batch reads.
 func FootprintOf(ops []Op) Footprint {
 	var f Footprint
-	var hosts, hostClaims, claims, confirms, consumers, groups, pins names
-	for _, op := range ops {
+	var hostClaims, confirms, groups, pins names
+	hosts, claims, consumers := make(names, len(ops)), make(names, len(ops)), make(names, len(ops))
+	for i := range ops {
+		op := &ops[i]
 		switch {
 		case op.PutHost != nil:
 			hosts.add(&f.Hosts, op.PutHost.Host.UUID)

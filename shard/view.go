@@ -45,15 +45,16 @@ type View struct {
 	Pins            map[string]*Pin
 }
 
-// NewView makes an empty view.
-func NewView() *View {
+// NewView makes an empty view, with room for what a footprint names.
+func NewView(f Footprint) *View {
+	hosts, claims := len(f.Hosts), max(len(f.Claims), len(f.Consumers))
 	return &View{
-		Hosts:           map[string]*Host{},
-		Usages:          map[string]*Usage{},
-		Claims:          map[string]*Claim{},
-		LiveByConsumer:  map[string][]string{},
+		Hosts:           make(map[string]*Host, hosts),
+		Usages:          make(map[string]*Usage, hosts),
+		Claims:          make(map[string]*Claim, claims),
+		LiveByConsumer:  make(map[string][]string, claims),
 		LiveByGroup:     map[string][]string{},
-		LiveByHost:      map[string][]string{},
+		LiveByHost:      make(map[string][]string, hosts),
 		TransferredFrom: map[string][]string{},
 		Pins:            map[string]*Pin{},
 	}

@@ -22,7 +22,7 @@ func newWorld() *world {
 
 // read gives the rows of a footprint, and no others.
 func (w *world) read(f Footprint) *View {
-	v := NewView()
+	v := NewView(Footprint{})
 	host := func(id string) {
 		if h := w.hosts[id]; h != nil {
 			v.Hosts[id] = h

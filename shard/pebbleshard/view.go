@@ -12,7 +12,7 @@ import (
 
 // view reads the rows of a footprint. The caller holds s.mu.
 func (s *Store) view(f shard.Footprint) (*shard.View, error) {
-	v := shard.NewView()
+	v := shard.NewView(f)
 	r := &viewReader{rows: s.rows, view: v}
 	for _, id := range f.Hosts {
 		r.host(id)

@@ -28,9 +28,10 @@ type picture struct {
 	pins      map[string]*shard.Pin
 }
 
-func newPicture() *picture {
+func newPicture(n *names) *picture {
 	return &picture{
-		usages: map[string]*shard.Usage{}, generations: map[string]int64{}, hosts: map[string]*shard.Host{},
+		usages: make(map[string]*shard.Usage, len(n.hosts)), generations: make(map[string]int64, len(n.hosts)),
+		hosts:  make(map[string]*shard.Host, len(n.hosts)),
 		claims: map[string]*shard.Claim{}, consumers: map[string]bool{}, groups: map[string]bool{},
 		pins: map[string]*shard.Pin{},
 	}
@@ -46,7 +47,7 @@ type question struct {
 // look begins a transaction, locks what is named and reads it, in one trip, and in a
 // second one the rows of hosts that are not in memory.
 func (l *lane) look(ctx context.Context, c *pgx.Conn, n *names) (*picture, error) {
-	p := newPicture()
+	p := newPicture(n)
 	questions := l.questions(p, n)
 	b := &pgx.Batch{}
 	b.Queue(l.store.server.begin(l.store.opts.Isolation))
@@ -164,8 +165,8 @@ func (l *lane) details(ctx context.Context, c *pgx.Conn, p *picture) error {
 }
 
 // view gives what Decide works on. It shares the rows, and nothing else.
-func (p *picture) view() *shard.View {
-	v := shard.NewView()
+func (p *picture) view(n *names) *shard.View {
+	v := shard.NewView(shard.Footprint{Hosts: n.hosts, Claims: n.claims, Consumers: n.consumers})
 	for id, h := range p.hosts {
 		v.Hosts[id] = h
 	}

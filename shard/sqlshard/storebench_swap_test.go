@@ -56,7 +56,7 @@ func (l *swapLane) swap(ctx context.Context, ops []shard.Op, n *names) (applied 
 		return applied, false, err
 	}
 	now, _ := s.clock.tick(p.server)
-	d := shard.Decide(now, p.view(), ops)
+	d := shard.Decide(now, p.view(n), ops)
 	applied.Outcomes = d.Outcomes
 	if len(d.Changes) == 0 {
 		return applied, true, nil
@@ -88,7 +88,7 @@ func (l *swapLane) swap(ctx context.Context, ops []shard.Op, n *names) (applied 
 
 // glance reads what the product reads, and locks nothing.
 func (l *swapLane) glance(ctx context.Context, c *pgx.Conn, n *names) (*picture, error) {
-	p := newPicture()
+	p := newPicture(n)
 	questions := l.questions(p, n)
 	b := &pgx.Batch{}
 	b.Queue("SELECT 1")

@@ -36,7 +36,7 @@ func column[R, V any](rows []R, value func(R) V) []V {
 func (w *writes) entry(e shard.Entry) error {
 	var hosts []*shard.Host
 	var usages []*shard.Usage
-	var claims []*shard.Claim
+	var claims []keyedClaim
 	var pins []*shard.Pin
 	body := rowcodec.AppendTime(make([]byte, 0, 512*len(e.Changes)), e.At)
 	var buf []byte
@@ -52,13 +52,13 @@ func (w *writes) entry(e shard.Entry) error {
 		case ch.Usage != nil:
 			usages = append(usages, ch.Usage)
 		case ch.Claim != nil:
-			claims = append(claims, ch.Claim)
+			claims = append(claims, keyedClaim{ch.Claim, keyOf(ch.Claim.ClaimID)})
 		default:
 			pins = append(pins, ch.Pin)
 		}
 	}
 	slices.SortFunc(hosts, func(a, b *shard.Host) int { return cmp.Compare(a.UUID, b.UUID) })
-	slices.SortFunc(claims, func(a, b *shard.Claim) int { return cmp.Compare(keyOf(a.ClaimID), keyOf(b.ClaimID)) })
+	slices.SortFunc(claims, func(a, b keyedClaim) int { return cmp.Compare(a.key, b.key) })
 	slices.SortFunc(pins, func(a, b *shard.Pin) int { return cmp.Compare(a.GroupUUID, b.GroupUUID) })
 
 	w.usageRows(hosts, usages)
@@ -94,6 +94,12 @@ func (w *writes) commit(ctx context.Context, c *pgx.Conn) (unheard bool, err err
 	}
 	_ = r.Close() // it is committed, whatever became of the connection since
 	return false, nil
+}
+
+// keyedClaim is a claim with its key.
+type keyedClaim struct {
+	*shard.Claim
+	key string
 }
 
 // hostUsage is a row of host_usages.
@@ -142,7 +148,7 @@ func (w *writes) usageRows(hosts []*shard.Host, usages []*shard.Usage) {
 }
 
 // guardRows writes the rows that stand for a consumer's claims and a group's.
-func (w *writes) guardRows(claims []*shard.Claim) {
+func (w *writes) guardRows(claims []keyedClaim) {
 	consumers, groups := map[string]*shard.Claim{}, map[string]*shard.Claim{}
 	for _, c := range claims {
 		old := w.before.claims[c.ClaimID]
@@ -152,11 +158,11 @@ func (w *writes) guardRows(claims []*shard.Claim) {
 		// The rules look at these only where the footprint names them.
 		for _, id := range []string{c.Instance(), c.ConsumerUUID} {
 			if has(w.names.consumers, id) {
-				consumers[id] = c
+				consumers[id] = c.Claim
 			}
 		}
 		if c.Group.Hard() && has(w.names.groups, c.Group.UUID) {
-			groups[c.Group.UUID] = c
+			groups[c.Group.UUID] = c.Claim
 		}
 	}
 	for id := range w.names.fill {

@@ -6,8 +6,8 @@ import (
 )
 
 // claimRows writes claims, and the tables that list some of them.
-func (w *writes) claimRows(claims []*shard.Claim) {
-	var made, changed []*shard.Claim
+func (w *writes) claimRows(claims []keyedClaim) {
+	var made, changed []keyedClaim
 	for _, c := range claims {
 		if w.before.claims[c.ClaimID] == nil {
 			made = append(made, c)
@@ -20,12 +20,12 @@ func (w *writes) claimRows(claims []*shard.Claim) {
 	w.lists(claims)
 }
 
-func (w *writes) claimTable(sql string, rows []*shard.Claim) {
+func (w *writes) claimTable(sql string, rows []keyedClaim) {
 	if len(rows) == 0 {
 		return
 	}
 	group := func(value func(*shard.Group) string) []string {
-		return column(rows, func(c *shard.Claim) string {
+		return column(rows, func(c keyedClaim) string {
 			if c.Group == nil {
 				return ""
 			}
@@ -33,38 +33,38 @@ func (w *writes) claimTable(sql string, rows []*shard.Claim) {
 		})
 	}
 	w.queue(sql,
-		column(rows, func(c *shard.Claim) string { return keyOf(c.ClaimID) }),
-		column(rows, func(c *shard.Claim) string { return c.ConsumerUUID }),
-		column(rows, func(c *shard.Claim) string { return string(c.State) }),
-		column(rows, func(c *shard.Claim) string { return c.HostUUID }),
-		column(rows, func(c *shard.Claim) string { return c.ServiceHost }),
-		column(rows, func(c *shard.Claim) string { return allocationsText(c.Allocations) }),
-		column(rows, func(c *shard.Claim) string { return c.ProjectID }),
-		column(rows, func(c *shard.Claim) string { return c.UserID }),
-		column(rows, func(c *shard.Claim) string { return c.RequestID }),
-		column(rows, func(c *shard.Claim) []byte { return notNull(c.Fingerprint) }),
-		column(rows, func(c *shard.Claim) string { return c.DecisionID }),
-		column(rows, func(c *shard.Claim) int64 { return int64(c.InstanceIndex) }),
-		column(rows, func(c *shard.Claim) []byte { return notNull(c.Answer) }),
+		column(rows, func(c keyedClaim) string { return c.key }),
+		column(rows, func(c keyedClaim) string { return c.ConsumerUUID }),
+		column(rows, func(c keyedClaim) string { return string(c.State) }),
+		column(rows, func(c keyedClaim) string { return c.HostUUID }),
+		column(rows, func(c keyedClaim) string { return c.ServiceHost }),
+		column(rows, func(c keyedClaim) string { return allocationsText(c.Allocations) }),
+		column(rows, func(c keyedClaim) string { return c.ProjectID }),
+		column(rows, func(c keyedClaim) string { return c.UserID }),
+		column(rows, func(c keyedClaim) string { return c.RequestID }),
+		column(rows, func(c keyedClaim) []byte { return notNull(c.Fingerprint) }),
+		column(rows, func(c keyedClaim) string { return c.DecisionID }),
+		column(rows, func(c keyedClaim) int64 { return int64(c.InstanceIndex) }),
+		column(rows, func(c keyedClaim) []byte { return notNull(c.Answer) }),
 		group(func(g *shard.Group) string { return g.UUID }),
 		group(func(g *shard.Group) string { return g.Policy }),
-		column(rows, func(c *shard.Claim) int64 {
+		column(rows, func(c keyedClaim) int64 {
 			if c.Group == nil {
 				return 0
 			}
 			return int64(c.Group.MaxPerHost)
 		}),
 		group(func(g *shard.Group) string { return listText(g.Members) }),
-		column(rows, func(c *shard.Claim) string { return c.Moves }),
-		column(rows, func(c *shard.Claim) string { return c.MovesCell }),
-		column(rows, func(c *shard.Claim) string { return c.TransferredFrom }),
-		column(rows, func(c *shard.Claim) string { return c.Attempt }),
-		column(rows, func(c *shard.Claim) bool { return c.Adopted }),
-		column(rows, func(c *shard.Claim) int64 { return rowcodec.Nanos(c.ExpiresAt) }),
-		column(rows, func(c *shard.Claim) int64 { return rowcodec.Nanos(c.CreatedAt) }),
-		column(rows, func(c *shard.Claim) int64 { return rowcodec.Nanos(c.UpdatedAt) }),
-		column(rows, func(c *shard.Claim) []byte { return notNull(rowcodec.EncodeGuest(c.Guest)) }),
-		column(rows, func(c *shard.Claim) int64 { return int64(c.TTL) }))
+		column(rows, func(c keyedClaim) string { return c.Moves }),
+		column(rows, func(c keyedClaim) string { return c.MovesCell }),
+		column(rows, func(c keyedClaim) string { return c.TransferredFrom }),
+		column(rows, func(c keyedClaim) string { return c.Attempt }),
+		column(rows, func(c keyedClaim) bool { return c.Adopted }),
+		column(rows, func(c keyedClaim) int64 { return rowcodec.Nanos(c.ExpiresAt) }),
+		column(rows, func(c keyedClaim) int64 { return rowcodec.Nanos(c.CreatedAt) }),
+		column(rows, func(c keyedClaim) int64 { return rowcodec.Nanos(c.UpdatedAt) }),
+		column(rows, func(c keyedClaim) []byte { return notNull(rowcodec.EncodeGuest(c.Guest)) }),
+		column(rows, func(c keyedClaim) int64 { return int64(c.TTL) }))
 }
 
 func notNull(b []byte) []byte {
@@ -85,7 +85,7 @@ type listed struct {
 
 // lists brings the tables that list PENDING, ended, grouped and transferred claims in
 // line with the claims.
-func (w *writes) lists(claims []*shard.Claim) {
+func (w *writes) lists(claims []keyedClaim) {
 	for _, t := range []struct {
 		insert, remove string
 		// row is the claim's row in the table; ok false for none.
@@ -112,12 +112,11 @@ func (w *writes) lists(claims []*shard.Claim) {
 	} {
 		var add, drop []listed
 		for _, c := range claims {
-			key := keyOf(c.ClaimID)
-			now, is := t.row(c, key)
+			now, is := t.row(c.Claim, c.key)
 			var then listed
 			was := false
 			if old := w.before.claims[c.ClaimID]; old != nil {
-				then, was = t.row(old, key)
+				then, was = t.row(old, c.key)
 			}
 			if was && is && then == now {
 				continue
