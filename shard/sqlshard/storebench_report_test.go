@@ -49,7 +49,7 @@ func (b *storeBench) report(t *testing.T, tables []*storeTable, took time.Durati
 A caller has one claim under way. *Schedulers* are replicas on one shard, each with its lane, its connections and its own
 view: its own claims at once, the others' from the journal each 100 ms. *Modulo*: a scheduler picks from its part while that has
 room; *rendezvous*: it picks from all, and the claim goes to the host's owner, as gateways do. *Spread* is the emptiest host
-it knows. A *refusal* is a host found full; a *conflict* is a transaction that ran again; each costs its caller another
+it knows; *pack among the first few* packs as gateways do, wider while claims are refused (ADR 12). A *refusal* is a host found full; a *conflict* is a transaction that ran again; each costs its caller another
 attempt (*retries* is their sum). Times are a caller's, until its claim is durable somewhere. *Wrong* are claims refused
 that would have fitted, providers beyond their capacity, claims lost or made twice. *CPU* is the processor time of a
 claim, of callers and schedulers + the database's own, with what refusals take; it depends less on what else runs than the

@@ -237,6 +237,7 @@ func (run *storeRun) one(ctx context.Context, r *benchRound, caller int) (bool, 
 			return false, err
 		case o.Refusal == nil:
 			r.taken[host].Add(1)
+			sched.made()
 			if attempt > 3 {
 				run.beyondThree.Add(1)
 			}

@@ -34,6 +34,8 @@ type benchScheduler struct {
 	mine []int
 	from int
 	all  bool
+	// width is among how many hosts packAmong picks: wider with each refusal.
+	width float64
 }
 
 // begin takes over the hosts of a round.
@@ -80,6 +82,23 @@ func (s *benchScheduler) among(tried []int) (int, bool) {
 		}
 		return 0, false
 	}
+	if s.pick == packAmong {
+		var first []int
+		for s.from < n && s.free[s.mine[s.from]] <= 0 {
+			s.from++
+		}
+		for _, h := range s.mine[s.from:] {
+			if fits(h) {
+				if first = append(first, h); len(first) >= int(s.width) {
+					break
+				}
+			}
+		}
+		if len(first) == 0 {
+			return 0, false
+		}
+		return first[rand.IntN(len(first))], true
+	}
 	best, found := 0, false
 	if n == 0 {
 		return 0, false
@@ -99,11 +118,18 @@ func (s *benchScheduler) among(tried []int) (int, bool) {
 	return best, found
 }
 
-// isFull notes a refusal.
+// isFull notes a refusal, made a claim. The steps are those of gateway/contention.go.
 func (s *benchScheduler) isFull(host int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free[host] = 0
+	s.width = min(32, 1.5*max(1, s.width))
+}
+
+func (s *benchScheduler) made() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.width = max(1, 0.95*s.width)
 }
 
 // learn takes over what a journal entry says of hosts. Nothing is given back in a

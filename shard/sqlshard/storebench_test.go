@@ -45,6 +45,9 @@ const (
 
 const (
 	packFirst = "pack-first"
+	// packAmong is pack-first as gateways do it: among the first few hosts while claims
+	// are refused (ADR 12).
+	packAmong = "pack among the first few"
 	spread    = "spread"
 	random    = "random"
 
@@ -115,7 +118,7 @@ func factors(store string, hosts []int, more func(t *storeTable, base storeSetti
 	for _, n := range hosts {
 		t.add(fmt.Sprintf("%d hosts", n), base.with(func(s *storeSetting) { s.hosts = n }))
 	}
-	for _, p := range []string{spread, random} {
+	for _, p := range []string{packAmong, spread, random} {
 		t.add(p, base.with(func(s *storeSetting) { s.pick = p }))
 	}
 	t.add("1 scheduler", base.with(func(s *storeSetting) { s.schedulers = 1 }))
@@ -238,7 +241,7 @@ func triedTables() []*storeTable {
 	for _, how := range []string{byClaims, byClaim, bySwap, bySwaps, byHost} {
 		t.add(how, small.with(func(s *storeSetting) { s.strategy = how }))
 	}
-	for _, p := range []string{spread, random} {
+	for _, p := range []string{packAmong, spread, random} {
 		t.add(p, small.with(func(s *storeSetting) { s.pick, s.store = p, "Pebble" }))
 	}
 	for _, p := range []string{modulo, rendezvous} {
