@@ -37,6 +37,8 @@ func (l *loader) checkGateway(g Gateway) {
 	l.positive("gateway.propose_budget", g.ProposeBudget)
 	l.positive("gateway.claim_budget", g.ClaimBudget)
 	l.positive("gateway.max_deadline", g.MaxDeadline)
+	l.atMost("gateway.propose_budget", g.ProposeBudget, "max_deadline", g.MaxDeadline)
+	l.atMost("gateway.claim_budget", g.ClaimBudget, "max_deadline", g.MaxDeadline)
 	l.checkBreaker(g)
 	l.atLeast("gateway.max_in_flight", g.MaxInFlight, 1)
 	l.atLeast("gateway.decision_queue", g.DecisionQueue, 1)
@@ -108,14 +110,13 @@ func (l *loader) checkCell(c Cell) {
 	l.checkServerTLS("cell.tls", c.TLS)
 	l.listen("cell.grpc", c.GRPC, c.Insecure, exposes("cell.tls", c.TLS))
 	l.apart("cell.grpc", c.GRPC, "cell.metrics", c.Metrics)
-	l.positive("cell.service_down_time", c.ServiceDownTime)
-	l.positive("cell.heartbeat_every", c.HeartbeatEvery)
-	if c.HeartbeatEvery > 0 && c.ServiceDownTime <= c.HeartbeatEvery {
+	l.between("cell.heartbeat_every", c.HeartbeatEvery, minHeartbeat, maxHeartbeat)
+	if c.ServiceDownTime <= c.HeartbeatEvery {
 		l.bad("cell.service_down_time", "%v is not longer than heartbeat_every (%v): every host would count as down", c.ServiceDownTime, c.HeartbeatEvery)
 	}
 	l.positive("cell.pin_for", c.PinFor)
-	l.positive("cell.lease_scan", c.LeaseScan)
-	l.atLeast("cell.max_batch", c.MaxBatch, 1)
+	l.between("cell.lease_scan", c.LeaseScan, minLeaseScan, maxLeaseScan)
+	l.atLeast("cell.max_batch", c.MaxBatch, minBatch)
 	l.atLeast("cell.max_queue", c.MaxQueue, 1)
 	l.positive("cell.decisions_keep", c.DecisionsKeep)
 	l.atLeast("cell.max_decisions", c.MaxDecisions, 1)
@@ -194,6 +195,29 @@ func (l *loader) oneOf(path, value string, allowed ...string) {
 func (l *loader) positive(path string, d time.Duration) {
 	if d <= 0 {
 		l.bad(path, "%v is not above 0", d)
+	}
+}
+
+const (
+	// Agents that beat more often do nothing else; those that beat less often than
+	// once in an hour are not watched.
+	minHeartbeat, maxHeartbeat = 100 * time.Millisecond, time.Hour
+	// What a lease holds is held a scan longer.
+	minLeaseScan, maxLeaseScan = 10 * time.Millisecond, time.Minute
+	// minBatch has room for a registration beside claims.
+	minBatch = 2
+)
+
+func (l *loader) between(path string, d, least, most time.Duration) {
+	if d < least || d > most {
+		l.bad(path, "%v is not between %v and %v", d, least, most)
+	}
+}
+
+// atMost: a duration is no longer than another key's.
+func (l *loader) atMost(path string, d time.Duration, key string, most time.Duration) {
+	if most > 0 && d > most {
+		l.bad(path, "%v is longer than %s (%v)", d, key, most)
 	}
 }
 

@@ -15,6 +15,9 @@ type loader struct {
 	config   *Config
 	file     string
 	problems Problems
+	// unread: there is a file, and what it says is not known. Nothing can be said of
+	// the values then.
+	unread bool
 	// origin says, by key path, where the value in force was set.
 	origin map[string]string
 }
@@ -28,6 +31,7 @@ func (l *loader) readFile(text []byte) {
 		return // an empty file sets nothing
 	case err != nil:
 		l.problems.add("%s: %v", l.file, err)
+		l.unread = true
 		return
 	}
 	if err := d.Decode(&more); !errors.Is(err, io.EOF) {

@@ -47,6 +47,7 @@ func LoadTold(section string, src Source) (Config, Origins, error) {
 		text, err := os.ReadFile(src.File)
 		if err != nil {
 			l.problems.add("configuration file: %v", err)
+			l.unread = true
 		}
 		l.readFile(text)
 	}
@@ -56,6 +57,9 @@ func LoadTold(section string, src Source) (Config, Origins, error) {
 		if text, given := src.Flags[k.Path]; given {
 			l.setKey(k, text, "--"+k.Flag)
 		}
+	}
+	if l.unread {
+		return c, l.origin, l.problems.err()
 	}
 	if src.Fill != nil {
 		for _, f := range src.Fill(&c, l.origin) {

@@ -178,7 +178,7 @@ func TestProblemsNameTheirPlaceAndTheNearestKey(t *testing.T) {
 		"list for value":      {file: head + "  http: [a]\n", want: []string{"c.yaml:3: gateway.http: must be a single value, not a list"}},
 		"value for list":      {file: head + "  filters: a\n", want: []string{"c.yaml:3: gateway.filters: must be a list, not a single value"}},
 		"not a mapping":       {file: "- a\n", want: []string{"c.yaml:1: the file: must be a mapping", "gateway.cells: a gateway needs at least one cell"}},
-		"not YAML":            {file: "a: [\n", want: []string{"c.yaml: yaml: line 1", "gateway.cells"}},
+		"not YAML":            {file: "a: [\n", want: []string{"c.yaml: yaml: line 1"}},
 		"two documents":       {file: head + "---\na: 1\n", want: []string{"more than one YAML document"}},
 		"loopback":            {file: head + "  grpc: 0.0.0.0:9090\n", want: []string{"c.yaml:3: gateway.grpc: 0.0.0.0:9090 is not a loopback address: set gateway.tls.cert and gateway.tls.key for TLS, and set gateway.tls.client_ca or gateway.tls.tokens to know the callers; or give --insecure"}},
 		"loopback, all hosts": {file: head + "  http: ':9999'\n", want: []string{"not a loopback address"}},
@@ -213,6 +213,20 @@ func TestProblemsNameTheirPlaceAndTheNearestKey(t *testing.T) {
 			section: "cell", flags: map[string]string{"cell.name": "a", "cell.uuid": "c0000000-0000-4000-8000-000000000001", "cell.data": "d", "cell.service_down_time": "5s"},
 			want: []string{"--service-down-time: cell.service_down_time: 5s is not longer than heartbeat_every (10s)"},
 		},
+		"cell that cannot work": {
+			section: "cell", flags: map[string]string{
+				"cell.name": "a", "cell.uuid": "c0000000-0000-4000-8000-000000000001", "cell.data": "d",
+				"cell.max_batch": "1", "cell.lease_scan": "100h", "cell.heartbeat_every": "1ns", "cell.service_down_time": "1ns",
+			},
+			want: []string{
+				"--max-batch: cell.max_batch: 1 is below 2", "--lease-scan: cell.lease_scan: 100h0m0s is not between 10ms and 1m0s",
+				"--heartbeat-every: cell.heartbeat_every: 1ns is not between 100ms and 1h0m0s", "--service-down-time: cell.service_down_time: 1ns is not longer than heartbeat_every (1ns)",
+			},
+		},
+		"budgets above the deadline": {
+			file: head + "  max_deadline: 1s\n", flags: map[string]string{"gateway.claim_budget": "9s", "gateway.propose_budget": "1500ms"},
+			want: []string{"--claim-budget: gateway.claim_budget: 9s is longer than max_deadline (1s)", "--propose-budget: gateway.propose_budget: 1.5s is longer than max_deadline (1s)"},
+		},
 		"agent needs": {section: "agent", flags: map[string]string{"agent.hosts": "0"}, want: []string{"agent.cell: must be set", "--hosts: agent.hosts: 0 is below 1", "agent.replicas: an agent needs"}},
 		"dev":         {section: "dev", flags: map[string]string{"dev.cell_base_port": "65535", "dev.once": "true"}, want: []string{"dev.data: must be set", "ports 65535 to 65537", "--once: dev.once: is of use with sample only"}},
 	} {
@@ -245,6 +259,21 @@ func TestMissingFileIsAProblem(t *testing.T) {
 	_, err := Load("cell", Source{File: "/nonexistent/c.yaml"})
 	if err == nil || !strings.Contains(err.Error(), "/nonexistent/c.yaml") {
 		t.Errorf("error = %v, want one that names the file", err)
+	}
+	// What it would have said is not known: nothing else is called wrong but what the
+	// flags themselves say.
+	for flag, want := range map[string]int{"": 1, "x": 2} {
+		flags := map[string]string{}
+		if flag != "" {
+			flags["gateway.max_in_flight"] = flag
+		}
+		_, err := Load("gateway", Source{File: "/nonexistent/c.yaml", Flags: flags, Check: func(Config) []fault.Field {
+			return []fault.Field{{Path: "gateway.filters", Problem: "are judged"}}
+		}})
+		var p *Problems
+		if !errors.As(err, &p) || len(p.List) != want {
+			t.Errorf("max_in_flight %q: %v, want %d problems", flag, err, want)
+		}
 	}
 }
 
