@@ -78,7 +78,8 @@ function thresholds() {
     for (let at = 0; at < totalSeconds; at += bucketSeconds) t[`select_ms{via:${via},at:${at}}`] = shown;
   }
   for (const c of cells) {
-    t[`cell_share{cell:${c}}`] = [`rate>=${(0.4 / cells.length).toFixed(3)}`];
+    // Where a few requests go is the weighers' business: no promise of a smoke.
+    t[`cell_share{cell:${c}}`] = phases.includes('steady') ? [`rate>=${(0.4 / cells.length).toFixed(3)}`] : ['rate>=0'];
     t[`selections{cell:${c}}`] = ['count>0'];
     t[`select_ms{cell:${c}}`] = ['p(99)<400'];
   }

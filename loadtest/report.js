@@ -5,7 +5,8 @@ import { bars, lines } from './charts.js';
 const colors = { rest: '#0b6fb8', grpc: '#c8541b' };
 const names = { rest: 'REST', grpc: 'gRPC' };
 // A threshold that only keeps a tagged metric in the summary.
-const notAPromise = 'max>=0';
+// Thresholds by which k6 keeps a tagged metric; none is a promise.
+const notPromises = ['max>=0', 'rate>=0'];
 
 const esc = (s) => String(s).replace(/[&<>"]/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' })[c]);
 const ms = (x) => (x === undefined ? '–' : x < 10 && !Number.isInteger(x) ? x.toFixed(1) : x.toFixed(0));
@@ -23,7 +24,7 @@ export function promises(data) {
   for (const name of Object.keys(data.metrics)) {
     const rules = data.metrics[name].thresholds || {};
     for (const rule of Object.keys(rules)) {
-      if (rule === notAPromise) continue;
+      if (notPromises.includes(rule)) continue;
       out.push({ metric: name, rule, ok: rules[rule].ok, value: measured(data.metrics[name], rule) });
     }
   }
