@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -44,13 +45,16 @@ func (g *Gateway) HTTPHandler(conn *grpc.ClientConn) (http.Handler, error) {
 			UnmarshalOptions: protojson.UnmarshalOptions{DiscardUnknown: false},
 		}}),
 		runtime.WithErrorHandler(g.handleError),
-		runtime.WithRoutingErrorHandler(known.handleRouting),
-		runtime.WithMiddlewares(known.check),
+		runtime.WithRoutingErrorHandler(func(ctx context.Context, mux *runtime.ServeMux, form runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
+			g.tel.Unread("", string(routingKind(code)))
+			known.handleRouting(ctx, mux, form, w, r, code)
+		}),
+		runtime.WithMiddlewares(func(next runtime.HandlerFunc) runtime.HandlerFunc { return known.check(next, g.tel.Unread) }),
 		runtime.WithMetadata(telemetry.FromHTTP),
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),
 	)
-	client := bounded{conn}
+	client := bounded{conn, g}
 	err := errors.Join(
 		cellgatev1.RegisterSchedulerHandlerClient(context.Background(), mux, cellgatev1.NewSchedulerClient(client)),
 		cellgatev1.RegisterClaimsHandlerClient(context.Background(), mux, cellgatev1.NewClaimsClient(client)),
@@ -62,6 +66,11 @@ func (g *Gateway) HTTPHandler(conn *grpc.ClientConn) (http.Handler, error) {
 	}
 	root := http.NewServeMux()
 	root.Handle("/v1/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := checkForm(r); err != nil {
+			g.tel.Unread("", string(fault.InvalidRequest))
+			writeFault(w, http.StatusUnsupportedMediaType, err)
+			return
+		}
 		r.Body = &body{from: http.MaxBytesReader(w, r.Body, maxBody)}
 		mux.ServeHTTP(w, r)
 	}))
@@ -79,17 +88,35 @@ func (g *Gateway) HTTPHandler(conn *grpc.ClientConn) (http.Handler, error) {
 	return root, nil
 }
 
+// checkForm refuses a body that is not said to be JSON. A page of a browser may send
+// any other to any address, and asks before it sends JSON.
+func checkForm(r *http.Request) error {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	form, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || form != "application/json" {
+		return fault.Invalid("Content-Type", "is %q; a body is application/json", r.Header.Get("Content-Type"))
+	}
+	return nil
+}
+
 // bounded refuses a request that the server would not take: JSON of few bytes
 // can be a large message.
-type bounded struct{ *grpc.ClientConn }
+type bounded struct {
+	*grpc.ClientConn
+	g *Gateway
+}
 
 func (b bounded) Invoke(ctx context.Context, method string, req, resp any, opts ...grpc.CallOption) error {
 	if m, ok := req.(goproto.Message); ok {
 		if size := goproto.Size(m); size > rpc.MaxMessageBytes {
+			b.g.tel.Unread(method, string(fault.InvalidRequest))
 			return fault.Invalid("body", "is %d bytes as a message; the most is %d", size, rpc.MaxMessageBytes)
 		}
 	}
 	if err := checkDepth(req); err != nil {
+		b.g.tel.Unread(method, string(fault.InvalidRequest))
 		return err // gRPC would not read it, and not say why
 	}
 	return b.ClientConn.Invoke(ctx, method, req, resp, opts...)

@@ -33,8 +33,9 @@ import (
 // of the gRPC code, DEADLINE_EXCEEDED (504) when the caller's deadline passed,
 // CANCELLED (499) when it went away.
 //
-// The HTTP status is the reason's (internal/rpc), with two exceptions for what
-// HTTP itself has a word for: 413 for a body that is too large (INVALID_REQUEST,
+// The HTTP status is the reason's (internal/rpc), with three exceptions for what
+// HTTP itself has a word for: 415 for a body that is not said to be JSON
+// (INVALID_REQUEST, field "Content-Type"); 413 for a body that is too large (INVALID_REQUEST,
 // field "body"), 405 for a method that a path does not have (INVALID_REQUEST;
 // the header Allow has those there are).
 type httpError struct {
@@ -48,6 +49,7 @@ type httpError struct {
 // become one.
 func (g *Gateway) handleError(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
 	if b, ok := r.Body.(*body); ok && b.bad != nil {
+		g.unread(ctx, b.bad)
 		code := rpc.HTTPStatus(b.bad.Kind)
 		var large *http.MaxBytesError
 		if errors.As(b.bad, &large) {
@@ -65,13 +67,23 @@ func (g *Gateway) handleError(ctx context.Context, _ *runtime.ServeMux, _ runtim
 		writeEnded(w, http.StatusGatewayTimeout, "DEADLINE_EXCEEDED", context.DeadlineExceeded)
 		return
 	}
-	err = unreadable(r, err)
+	read := unreadable(r, err)
+	if read != err {
+		g.unread(ctx, read)
+	}
+	err = read
 	var e *fault.Error
 	if !errors.As(rpc.FromStatus(err), &e) {
 		g.log.ErrorContext(ctx, "REST request failed", "path", r.URL.Path, "error", err)
 		e = fault.Wrap(fault.Internal, err, "internal error")
 	}
 	writeFault(w, rpc.HTTPStatus(e.Kind), e)
+}
+
+// unread counts a request that did not become a call.
+func (g *Gateway) unread(ctx context.Context, err error) {
+	method, _ := runtime.RPCMethod(ctx)
+	g.tel.Unread(method, string(fault.KindOf(err)))
 }
 
 // unreadable gives the error of a request that grpc-gateway could not read, in

@@ -26,6 +26,8 @@ type restCalls []restCall
 
 type restCall struct {
 	method, path string
+	// rpc is the method as gRPC has it.
+	rpc string
 	// paths matches the paths of the call.
 	paths *regexp.Regexp
 	// query are the parameters it takes, by name: the fields of its request that
@@ -47,7 +49,7 @@ func restCallsOf(files ...protoreflect.FileDescriptor) restCalls {
 				if !ok || rule == nil {
 					continue
 				}
-				c := restCall{query: map[string]protoreflect.FieldDescriptor{}}
+				c := restCall{rpc: string(methods.Get(k).FullName()), query: map[string]protoreflect.FieldDescriptor{}}
 				c.method, c.path = verbOf(rule)
 				c.paths = regexp.MustCompile("^" + pathParameter.ReplaceAllLiteralString(regexp.QuoteMeta(c.path), "[^/]+") + "$")
 				fields := methods.Get(k).Input().Fields()
@@ -82,7 +84,8 @@ func verbOf(rule *annotations.HttpRule) (method, path string) {
 // check refuses a call by the names and values of its parameters. grpc-gateway
 // would read over a name it does not know, so that a filter with a typing error
 // filters nothing, and answers a bad value in the words of a Go library.
-func (calls restCalls) check(next runtime.HandlerFunc) runtime.HandlerFunc {
+// unread is told of each, as telemetry.Gateway.Unread.
+func (calls restCalls) check(next runtime.HandlerFunc, unread func(method, outcome string)) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		pattern, _ := runtime.HTTPPattern(r.Context())
 		path := strings.ReplaceAll(pattern.String(), "=*}", "}")
@@ -92,6 +95,7 @@ func (calls restCalls) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 			return
 		}
 		if err := fault.InvalidFields(calls[i].problems(r.URL.RawQuery, params)); err != nil {
+			unread(calls[i].rpc, string(fault.InvalidRequest))
 			writeFault(w, rpc.HTTPStatus(fault.InvalidRequest), err)
 			return
 		}
@@ -137,6 +141,14 @@ func (c restCall) problems(query string, path map[string]string) []fault.Field {
 		}
 	}
 	return bad
+}
+
+// routingKind is the kind of the error that handleRouting answers with.
+func routingKind(code int) fault.Kind {
+	if code == http.StatusMethodNotAllowed || code == http.StatusBadRequest {
+		return fault.InvalidRequest
+	}
+	return fault.NotFound
 }
 
 // handleRouting answers for what is at no path of the API.

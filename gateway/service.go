@@ -15,7 +15,11 @@ type schedulerService struct {
 }
 
 func (s *schedulerService) SelectDestinations(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
-	return s.g.selectDestinations(ctx, req)
+	resp, err := s.g.selectDestinations(ctx, req)
+	if !req.GetDryRun() {
+		s.g.tellWho(ctx, "SelectDestinations", req, err)
+	}
+	return resp, err
 }
 
 func (s *schedulerService) GetDecision(ctx context.Context, req *cellgatev1.GetDecisionRequest) (*cellgatev1.GetDecisionResponse, error) {
@@ -49,6 +53,7 @@ func (s *claimsService) ListClaims(ctx context.Context, req *cellgatev1.ListClai
 
 func (s *claimsService) ConfirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaimRequest) (*cellgatev1.ConfirmClaimResponse, error) {
 	c, err := s.g.confirmClaim(ctx, req)
+	s.g.tellWho(ctx, "ConfirmClaim", req, err)
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +62,7 @@ func (s *claimsService) ConfirmClaim(ctx context.Context, req *cellgatev1.Confir
 
 func (s *claimsService) ClaimAlternate(ctx context.Context, req *cellgatev1.ClaimAlternateRequest) (*cellgatev1.ClaimAlternateResponse, error) {
 	c, err := s.g.claimAlternate(ctx, req)
+	s.g.tellWho(ctx, "ClaimAlternate", req, err)
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +71,7 @@ func (s *claimsService) ClaimAlternate(ctx context.Context, req *cellgatev1.Clai
 
 func (s *claimsService) TransferClaim(ctx context.Context, req *cellgatev1.TransferClaimRequest) (*cellgatev1.TransferClaimResponse, error) {
 	c, err := s.g.transferClaim(ctx, req)
+	s.g.tellWho(ctx, "TransferClaim", req, err)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +79,9 @@ func (s *claimsService) TransferClaim(ctx context.Context, req *cellgatev1.Trans
 }
 
 func (s *claimsService) ReleaseClaim(ctx context.Context, req *cellgatev1.ReleaseClaimRequest) (*cellgatev1.ReleaseClaimResponse, error) {
-	if err := s.g.releaseClaim(ctx, req); err != nil {
+	err := s.g.releaseClaim(ctx, req)
+	s.g.tellWho(ctx, "ReleaseClaim", req, err)
+	if err != nil {
 		return nil, err
 	}
 	return &cellgatev1.ReleaseClaimResponse{}, nil

@@ -184,6 +184,9 @@ func (w *world) liveClaims() int {
 
 func (w *world) send(method, path, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
 	rec := httptest.NewRecorder()
 	w.rest.ServeHTTP(rec, r)
 	return rec

@@ -121,7 +121,8 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	a.add(lifecycle.Part{Name: "gateway", Run: g.Run, Ready: g.Ready()})
 	a.add(lifecycle.GRPC("gRPC API", server, d.grpc, security.Memory(memory)))
 	a.own("REST connection", conn)
-	a.add(lifecycle.HTTP("REST API", d.tls.HTTP(handler, gateway.WriteError), d.tls.Listener(d.http), d.tls.ErrorLog()))
+	web := d.tls.Near(d.tls.HTTP(handler, gateway.WriteError), d.http.Addr(), gateway.WriteError)
+	a.add(lifecycle.HTTP("REST API", web, d.tls.Listener(d.http), d.tls.ErrorLog()))
 	a.tell("the gateway", g.Health(), told)
 	return nil
 }

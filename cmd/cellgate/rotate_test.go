@@ -192,6 +192,7 @@ func selectByREST(ctx context.Context, c *http.Client, addr string) error {
 	if err != nil {
 		return err
 	}
+	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.Do(req)
 	if err != nil {
 		return err

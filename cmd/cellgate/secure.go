@@ -1,9 +1,12 @@
 package main
 
 import (
+	"time"
+
 	"google.golang.org/grpc"
 
 	"cellgate/internal/config"
+	"cellgate/internal/fault"
 	"cellgate/internal/lifecycle"
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
@@ -25,7 +28,24 @@ func (a *assembly) addServerTLS(path string, c config.ServerTLS) (*security.Serv
 	if s.Encrypts() || s.Authenticates() {
 		a.add(lifecycle.Part{Name: "files of " + path, Run: s.Run})
 	}
+	a.telemetry.WatchRefused(func(each func(method, reason string, n uint64)) {
+		s.Refused(func(method string, kind fault.Kind, n uint64) { each(method, string(kind), n) })
+	})
+	a.watchEnds(s.Ends, telemetry.CertificateServer, telemetry.CertificateCallersCA)
 	return s, nil
+}
+
+// watchEnds has the ends of a certificate and of CAs read, of those that there are.
+func (a *assembly) watchEnds(ends func() (own, ca time.Time), ofOwn, ofCA telemetry.Certificate) {
+	a.telemetry.WatchCertificates(func(each func(telemetry.Certificate, time.Time)) {
+		own, ca := ends()
+		if !own.IsZero() {
+			each(ofOwn, own)
+		}
+		if !ca.IsZero() {
+			each(ofCA, ca)
+		}
+	})
 }
 
 // addClientTLS reads the files of a client's TLS, adds what reads them again, and
@@ -38,6 +58,7 @@ func (a *assembly) addClientTLS(path string, c config.ClientTLS) (dial func(stri
 	if c != (config.ClientTLS{}) {
 		a.add(lifecycle.Part{Name: "files of " + path, Run: s.Run})
 	}
+	a.watchEnds(s.Ends, telemetry.CertificateClient, telemetry.CertificateServersCA)
 	return func(target string) (*grpc.ClientConn, error) {
 		return rpc.Dial(target, append(s.Options(), telemetry.DialOption())...)
 	}, nil

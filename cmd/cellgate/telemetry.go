@@ -46,6 +46,7 @@ func (a *assembly) addMetrics(l net.Listener, h *health.Monitor, tls *security.S
 	mux.Handle("GET /metrics", a.telemetry.Handler())
 	mux.HandleFunc("GET /healthz", h.ServeAlive)
 	mux.HandleFunc("GET /readyz", h.ServeReady)
-	a.add(lifecycle.HTTP("metrics", tls.HTTP(mux, gateway.WriteError), tls.Listener(l), tls.ErrorLog()))
+	web := tls.Near(tls.HTTP(mux, gateway.WriteError), l.Addr(), gateway.WriteError)
+	a.add(lifecycle.HTTP("metrics", web, tls.Listener(l), tls.ErrorLog()))
 	a.log.Info("metrics are served", "metrics", l.Addr().String())
 }

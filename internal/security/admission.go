@@ -34,6 +34,8 @@ type admission struct {
 	proof  proof
 	id     *Identity
 	err    error
+	// from is the caller's address.
+	from string
 	// done ends the refused call's time.
 	done context.CancelFunc
 }
@@ -43,7 +45,7 @@ type admissionKey struct{}
 // tap decides about a call when its headers are there. The refusal itself is
 // left to guard, where an answer can have its details.
 func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
-	a := &admission{method: strings.TrimPrefix(info.FullMethodName, "/"), proof: proofOf(ctx)}
+	a := &admission{method: strings.TrimPrefix(info.FullMethodName, "/"), proof: proofOf(ctx), from: addressOf(ctx)}
 	a.id, a.err = s.admit(a.method, a.proof)
 	if a.err != nil {
 		ctx, a.done = context.WithTimeout(ctx, refusedWithin)
@@ -66,36 +68,51 @@ func (s *Server) guard(ctx context.Context, again bool) error {
 			err = fault.New(fault.Unauthenticated, "the credential stands for another caller now")
 		}
 		if err != nil {
-			s.count(ctx, a.method, err)
+			s.refused.add(ctx, a.method, a.from, id, err)
 		}
 		return err
 	}
 	if a.err != nil {
 		a.done()
-		s.count(ctx, a.method, a.err)
+		s.refused.add(ctx, a.method, a.from, a.id, a.err)
 	}
 	return a.err
 }
 
-func (s *Server) count(ctx context.Context, method string, err error) {
-	from := ""
-	if p, ok := peer.FromContext(ctx); ok {
-		from = p.Addr.String()
+// AddressOf gives the address of the caller of a call, over REST that of the HTTP
+// connection; "" when the server is not a Server's.
+func AddressOf(ctx context.Context) string {
+	if a, ok := ctx.Value(admissionKey{}).(*admission); ok {
+		return a.from
 	}
-	s.refused.add(ctx, method, from, err)
+	return ""
 }
 
-// admit is the one decision about a call.
+// addressOf gives the address that a call comes from.
+func addressOf(ctx context.Context) string {
+	p, ok := peer.FromContext(ctx)
+	if !ok || p.Addr == nil {
+		return ""
+	}
+	if _, memory := p.AuthInfo.(memoryInfo); memory {
+		md, _ := metadata.FromIncomingContext(ctx)
+		return strings.Join(md.Get(addressHeader), ",")
+	}
+	return p.Addr.String()
+}
+
+// admit is the one decision about a call. With an error too it gives who the caller
+// is, when that is known.
 func (s *Server) admit(method string, p proof) (*Identity, error) {
 	if !s.Authenticates() || open(method) {
 		return nil, nil
 	}
 	id, err := s.identify(p)
 	if err != nil {
-		return nil, err
+		return id, err
 	}
 	if !may(id.Role, method) {
-		return nil, fault.New(fault.PermissionDenied, "the role %s may not call %s", id.Role, spoken(method))
+		return id, fault.New(fault.PermissionDenied, "the role %s may not call %s", id.Role, spoken(method))
 	}
 	return id, nil
 }
@@ -109,7 +126,8 @@ func spoken(method string) string {
 }
 
 // identify gives who a proof is of. A token counts before a certificate, and one
-// that is wrong is not made good by a certificate.
+// that is wrong is not made good by a certificate. Of a proof that has ended it gives
+// both who it was of and an error.
 func (s *Server) identify(p proof) (*Identity, error) {
 	var id *Identity
 	switch {
@@ -131,7 +149,7 @@ func (s *Server) identify(p proof) (*Identity, error) {
 		return nil, fault.New(fault.Unauthenticated, "the caller does not say who it is: %s is needed", s.accepted())
 	}
 	if !id.Expires.IsZero() && !s.now().Before(id.Expires) {
-		return nil, fault.New(fault.Unauthenticated, "the credential has expired")
+		return id, fault.New(fault.Unauthenticated, "the credential has expired")
 	}
 	return id, nil
 }
@@ -189,7 +207,7 @@ func (c serverCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials
 	}
 	out, info, err := c.TransportCredentials.ServerHandshake(conn)
 	if err != nil {
-		c.refused.add(context.Background(), handshake, conn.RemoteAddr().String(), err)
+		c.refused.add(context.Background(), handshake, conn.RemoteAddr().String(), nil, err)
 	}
 	return out, info, err
 }

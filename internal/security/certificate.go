@@ -50,8 +50,8 @@ func certificateIdentity(leaf *x509.Certificate) (*Identity, error) {
 // callers knows the callers' certificates: it is made of the CAs of a file, and
 // made anew when they change.
 type callers struct {
-	pool *x509.CertPool
-	mu   sync.Mutex
+	*authorities
+	mu sync.Mutex
 	// seen are chains verified before, by the hash of the whole chain.
 	seen map[[sha256.Size]byte]*Identity
 }
@@ -64,7 +64,7 @@ func parseCallers(texts [][]byte) (*callers, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &callers{pool: pool, seen: map[[sha256.Size]byte]*Identity{}}, nil
+	return &callers{authorities: pool, seen: map[[sha256.Size]byte]*Identity{}}, nil
 }
 
 // identify verifies a chain, the caller's own certificate first.
@@ -106,9 +106,16 @@ func (c *callers) identify(chain []*x509.Certificate, now time.Time) (*Identity,
 	return id, nil
 }
 
+// authorities are the CAs of a file.
+type authorities struct {
+	pool *x509.CertPool
+	// ends is when the first of them does.
+	ends time.Time
+}
+
 // parsePool reads the CAs of a PEM file.
-func parsePool(texts [][]byte) (*x509.CertPool, error) {
-	pool, n := x509.NewCertPool(), 0
+func parsePool(texts [][]byte) (*authorities, error) {
+	out, n := &authorities{pool: x509.NewCertPool()}, 0
 	for rest := texts[0]; ; {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
@@ -124,13 +131,50 @@ func parsePool(texts [][]byte) (*x509.CertPool, error) {
 		if !x.IsCA {
 			return nil, fmt.Errorf("%s is not the certificate of a CA", quoted(x.Subject.String()))
 		}
-		pool.AddCert(x)
+		if out.pool.AddCert(x); n == 0 || x.NotAfter.Before(out.ends) {
+			out.ends = x.NotAfter
+		}
 		n++
 	}
 	if n == 0 {
 		return nil, errors.New("it holds no certificate")
 	}
-	return pool, nil
+	return out, nil
+}
+
+// endOf gives when the first certificate of a chain that a process shows ends.
+func endOf(pair *tls.Certificate) time.Time {
+	end := pair.Leaf.NotAfter
+	for _, der := range pair.Certificate[1:] {
+		if x, err := x509.ParseCertificate(der); err == nil && x.NotAfter.Before(end) {
+			end = x.NotAfter
+		}
+	}
+	return end
+}
+
+// Ends gives when the server's certificate, and the first of its callers' CAs, end;
+// zero for none.
+func (s *Server) Ends() (own, callersCA time.Time) {
+	if pair := s.pair.get(); pair != nil {
+		own = endOf(pair)
+	}
+	if c := s.callers.get(); c != nil {
+		callersCA = c.ends
+	}
+	return own, callersCA
+}
+
+// Ends gives when the client's certificate, and the first of the servers' CAs, end;
+// zero for none, and for the CAs that this machine trusts.
+func (c *Client) Ends() (own, serversCA time.Time) {
+	if pair := c.pair.get(); pair != nil {
+		own = endOf(pair)
+	}
+	if roots := c.roots.get(); roots != nil {
+		serversCA = roots.ends
+	}
+	return own, serversCA
 }
 
 // parsePair reads a certificate and its key.

@@ -3,7 +3,6 @@ package security
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net"
@@ -27,7 +26,7 @@ const systemCA = "system"
 type Client struct {
 	cfg   ClientConfig
 	log   *slog.Logger
-	roots *reloaded[x509.CertPool]
+	roots *reloaded[authorities]
 	pair  *reloaded[tls.Certificate]
 	token *reloaded[string]
 }
@@ -40,7 +39,7 @@ func NewClient(cfg ClientConfig, log *slog.Logger) (*Client, error) {
 		errs = append(errs, errors.New("a client's certificate needs its key, and the CA of the server"))
 	}
 	if cfg.CA != "" && cfg.CA != systemCA {
-		c.roots = &reloaded[x509.CertPool]{what: "the CAs of servers", files: []file{{key: "ca", path: cfg.CA}}, parse: parsePool}
+		c.roots = &reloaded[authorities]{what: "the CAs of servers", files: []file{{key: "ca", path: cfg.CA}}, parse: parsePool}
 	}
 	if cfg.Cert != "" && cfg.Key != "" {
 		c.pair = &reloaded[tls.Certificate]{
@@ -129,7 +128,10 @@ func (t tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // tlsConfig is that of a handshake made now.
 func (c *Client) tlsConfig() *tls.Config {
-	config := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: c.roots.get(), ServerName: c.cfg.ServerName}
+	config := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: c.cfg.ServerName}
+	if roots := c.roots.get(); roots != nil {
+		config.RootCAs = roots.pool
+	}
 	if pair := c.pair.get(); pair != nil {
 		// Shown whatever CAs the server names: it says what is wrong with it.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair, nil }

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"cellgate/internal/fault"
 	"cellgate/internal/security/testca"
 )
 
@@ -56,7 +55,7 @@ func TestRefusedConnectionsOfHTTPAreCountedAndLoggedNowAndThen(t *testing.T) {
 	if n := strings.Count(r.log.String(), "\n"); n != 1 || !strings.Contains(r.log.String(), `msg="a caller was refused" method="TLS handshake" from=127.0.0.1:`) {
 		t.Errorf("%d lines in the log:\n%s", n, r.log)
 	}
-	if all := r.s.Refused(); len(all) != 1 || all[0] != (Refusals{"TLS handshake", fault.Unauthenticated, tries}) {
+	if all := r.counts(); len(all) != 1 || all["TLS handshake UNAUTHENTICATED"] != tries {
 		t.Errorf("counts %+v", all)
 	}
 }
@@ -70,8 +69,8 @@ func TestOtherErrorsOfHTTPAreLoggedAsTheyAre(t *testing.T) {
 	for range 2 {
 		slog.NewLogLogger(s.ErrorLog().Handler(), slog.LevelWarn).Print("http: panic serving 127.0.0.1:1: no\ngoroutine 1")
 	}
-	if n := strings.Count(log.String(), `level=WARN msg="http: panic serving 127.0.0.1:1: no\ngoroutine 1"`); n != 2 || len(s.Refused()) != 0 {
-		t.Errorf("%d lines, refused %v:\n%s", n, s.Refused(), log)
+	if n := strings.Count(log.String(), `level=WARN msg="http: panic serving 127.0.0.1:1: no\ngoroutine 1"`); n != 2 || len((&rig{s: s}).counts()) != 0 {
+		t.Errorf("%d lines, refused %v:\n%s", n, (&rig{s: s}).counts(), log)
 	}
 }
 

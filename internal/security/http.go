@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
+
+	"cellgate/internal/fault"
 )
 
 // HTTP admits the callers of h before anything of a body is read. Paths with a
@@ -18,25 +21,52 @@ func (s *Server) HTTP(h http.Handler, refuse func(http.ResponseWriter, error)) h
 		if r.TLS != nil {
 			p.chain = r.TLS.PeerCertificates
 		}
-		if err := s.admitHTTP(r, p); err != nil {
-			s.refused.add(r.Context(), pathGroup(r), r.RemoteAddr, err)
+		if id, err := s.admitHTTP(r, p); err != nil {
+			s.refused.add(r.Context(), pathGroup(r), r.RemoteAddr, id, err)
 			refuse(w, err)
 			return
 		}
-		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), chainKey{}, p.chain)))
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), overKey{}, over{chain: p.chain, from: r.RemoteAddr})))
 	})
 }
 
-func (s *Server) admitHTTP(r *http.Request, p proof) error {
+func (s *Server) admitHTTP(r *http.Request, p proof) (*Identity, error) {
 	if method, known := httpMethod(r); known {
-		_, err := s.admit(method, p)
-		return err
+		return s.admit(method, p)
 	}
 	if !s.Authenticates() {
-		return nil
+		return nil, nil
 	}
-	_, err := s.identify(p)
-	return err
+	return s.identify(p)
+}
+
+// Near refuses requests that name another host than this machine, when nobody must
+// say who they are and at, where h is served, is a loopback address: a page of a
+// browser on this machine, whose name was made to lead here, is none of its users.
+func (s *Server) Near(h http.Handler, at net.Addr, refuse func(http.ResponseWriter, error)) http.Handler {
+	if tcp, ok := at.(*net.TCPAddr); s.Authenticates() || !ok || !tcp.IP.IsLoopback() {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !loopback(r.Host) {
+			err := fault.New(fault.PermissionDenied, "while callers need not say who they are, only requests to this machine by its loopback names are taken, not to host %s", quoted(r.Host))
+			s.refused.add(r.Context(), pathGroup(r), r.RemoteAddr, nil, err)
+			refuse(w, err)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// loopback reports whether the header Host names this machine only. Browsers always
+// send one.
+func loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	ip := net.ParseIP(host)
+	return host == "" || strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // httpMethod gives the row of a path, whatever is done there.
@@ -76,7 +106,7 @@ func (e errorLog) Handle(ctx context.Context, r slog.Record) error {
 	for _, begin := range refusedConnections {
 		if rest, ok := strings.CutPrefix(r.Message, begin); ok {
 			from, why, _ := strings.Cut(rest, ": ")
-			e.s.refused.add(ctx, handshake, from, errors.New(why))
+			e.s.refused.add(ctx, handshake, from, nil, errors.New(why))
 			return nil
 		}
 	}

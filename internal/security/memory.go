@@ -16,6 +16,9 @@ import (
 // sends it in vain.
 const chainHeader = "cellgate-client-certificate-bin"
 
+// addressHeader carries the address of a REST caller, as chainHeader its certificates.
+const addressHeader = "cellgate-client-address"
+
 // Memory marks what l accepts as the process's own connections. Nothing from the
 // network may come through l.
 func Memory(l net.Listener) net.Listener { return memoryListener{l} }
@@ -41,18 +44,29 @@ func (memoryInfo) AuthType() string { return "memory" }
 func plain() credentials.TransportCredentials { return insecure.NewCredentials() }
 
 // Forward is the option of the client end of the connection in memory: it sends
-// on the certificates that HTTP found, and nothing else in their place.
+// on the certificates and the address that HTTP found, and nothing else in their
+// place.
 func Forward() grpc.DialOption {
 	return grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		md, _ := metadata.FromOutgoingContext(ctx)
 		md = md.Copy()
 		delete(md, chainHeader)
-		chain, _ := ctx.Value(chainKey{}).([]*x509.Certificate)
-		for _, x := range chain {
+		delete(md, addressHeader)
+		caller, _ := ctx.Value(overKey{}).(over)
+		for _, x := range caller.chain {
 			md.Append(chainHeader, string(x.Raw))
+		}
+		if caller.from != "" {
+			md.Set(addressHeader, caller.from)
 		}
 		return invoke(metadata.NewOutgoingContext(ctx, md), method, req, reply, cc, opts...)
 	})
 }
 
-type chainKey struct{}
+// over is what HTTP found out about a caller.
+type over struct {
+	chain []*x509.Certificate
+	from  string
+}
+
+type overKey struct{}

@@ -31,13 +31,6 @@ type refusalCount struct {
 	told      time.Time
 }
 
-// Refusals is how often calls of a method were refused with a kind.
-type Refusals struct {
-	Method string
-	Kind   fault.Kind
-	N      uint64
-}
-
 // handshake stands for connections that did not come to a call, otherMethods for
 // methods without a row.
 const (
@@ -45,7 +38,8 @@ const (
 	otherMethods = "another method"
 )
 
-func (r *refusals) add(ctx context.Context, method, from string, err error) {
+// add counts a refusal. who may be nil.
+func (r *refusals) add(ctx context.Context, method, from string, who *Identity, err error) {
 	if _, known := access[method]; !known && method != handshake && method != "/v1/" && method != "/" {
 		method = otherMethods
 	}
@@ -73,17 +67,19 @@ func (r *refusals) add(ctx context.Context, method, from string, err error) {
 	}
 	r.mu.Unlock()
 	if tell > 0 {
-		r.log.WarnContext(ctx, "a caller was refused", "method", method, "from", from, "err", err, "times", tell)
+		told := []any{"method", method, "from", from}
+		if who != nil {
+			told = append(told, "role", string(who.Role), "name", who.Name)
+		}
+		r.log.WarnContext(ctx, "a caller was refused", append(told, "err", err, "times", tell)...)
 	}
 }
 
-// Refused gives the counts so far, for metrics.
-func (s *Server) Refused() []Refusals {
+// Refused gives, for metrics, how often calls of a method were refused with a kind.
+func (s *Server) Refused(each func(method string, kind fault.Kind, n uint64)) {
 	s.refused.mu.Lock()
 	defer s.refused.mu.Unlock()
-	out := make([]Refusals, 0, len(s.refused.all))
 	for k, c := range s.refused.all {
-		out = append(out, Refusals{Method: k.method, Kind: k.kind, N: c.n})
+		each(k.method, k.kind, c.n)
 	}
-	return out
 }

@@ -376,14 +376,126 @@ func TestRefusalsAreCountedAndLoggedNowAndThen(t *testing.T) {
 	if n := strings.Count(r.log.String(), "a caller was refused"); n < 1 || n > 3 {
 		t.Errorf("%d lines in the log:\n%s", n, r.log)
 	}
-	found := uint64(0)
-	for _, c := range r.s.Refused() {
-		if c.Method == "cellgate.v1.Cells/ListCells" && c.Kind == fault.Unauthenticated {
-			found = c.N
+	counts := r.counts()
+	if counts["cellgate.v1.Cells/ListCells UNAUTHENTICATED"] != 50 || len(counts) > 2 {
+		t.Errorf("counts %v", counts)
+	}
+}
+
+// counts are the refusals so far, by method and kind.
+func (r *rig) counts() map[string]uint64 {
+	out := map[string]uint64{}
+	r.s.Refused(func(method string, kind fault.Kind, n uint64) { out[method+" "+string(kind)] = n })
+	return out
+}
+
+// A caller that is refused is told of with the address it comes from, over REST too,
+// and with its name when that is known, never with the secret.
+func TestARefusedCallerIsNamed(t *testing.T) {
+	secret := "s3cret-of-alice"
+	r := newRig(t, func(r *rig, c *ServerConfig) {
+		c.ClientCA, c.Tokens = "", testca.Put(r.dir, "tokens", line(secret, "role: conductor, name: alice"))
+	})
+	inside, err := rpc.Dial("passthrough:///memory", Forward(), grpc.WithContextDialer(
+		func(ctx context.Context, _ string) (net.Conn, error) { return r.memory.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = inside.Close() })
+	refuse := func(w http.ResponseWriter, err error) { w.WriteHeader(rpc.HTTPStatus(fault.KindOf(err))) }
+	h := r.s.HTTP(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		ctx := metadata.AppendToOutgoingContext(q.Context(), "authorization", q.Header.Get("Authorization"), addressHeader, "forged")
+		if err := list(ctx, inside); err != nil {
+			refuse(w, err)
+		}
+	}), refuse)
+	req := httptest.NewRequest(http.MethodGet, "/v1/cells", nil)
+	req.RemoteAddr = "192.0.2.7:4711"
+	req.Header.Set("Authorization", "Bearer "+secret)
+	got := httptest.NewRecorder()
+	h.ServeHTTP(got, req)
+	log := r.log.String()
+	if got.Code != http.StatusForbidden || !strings.Contains(log, "method=cellgate.v1.Cells/ListCells from=192.0.2.7:4711 role=conductor name=alice") {
+		t.Errorf("%d\n%s", got.Code, log)
+	}
+	if strings.Contains(log, secret) || strings.Contains(log, "forged") {
+		t.Errorf("the log has what it must not:\n%s", log)
+	}
+}
+
+// While nobody must say who they are a page of a browser could: its requests carry
+// the name that it came under.
+func TestOnlyThisMachinesNamesAreServedNear(t *testing.T) {
+	ok := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	refuse := func(w http.ResponseWriter, err error) { w.WriteHeader(rpc.HTTPStatus(fault.KindOf(err))) }
+	open, err := NewServer(ServerConfig{}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	known, err := NewServer(ServerConfig{Tokens: testca.Put(dir, "tokens", nil)}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, far := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, &net.TCPAddr{IP: net.IPv4zero, Port: 1}
+	for _, c := range []struct {
+		s    *Server
+		at   net.Addr
+		host string
+		want int
+	}{
+		{open, near, "localhost:8080", 200},
+		{open, near, "LocalHost", 200},
+		{open, near, "127.0.0.1:8080", 200},
+		{open, near, "[::1]:8080", 200},
+		{open, near, "::1", 200},
+		{open, near, "", 200},
+		{open, near, "evil.example", 403},
+		{open, near, "evil.example:8080", 403},
+		{open, near, "127.0.0.1.evil.example:8080", 403},
+		{open, near, "192.0.2.1:8080", 403},
+		{open, far, "gateway-a:8080", 200},
+		{known, near, "gw.example.org", 200},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/v1/cells", nil)
+		r.Host = c.host
+		got := httptest.NewRecorder()
+		c.s.Near(ok, c.at, refuse).ServeHTTP(got, r)
+		if got.Code != c.want {
+			t.Errorf("at %v, host %q: %d, want %d", c.at, c.host, got.Code, c.want)
 		}
 	}
-	if found != 50 || len(r.s.Refused()) > 2 {
-		t.Errorf("counts %+v", r.s.Refused())
+	n := uint64(0)
+	open.Refused(func(_ string, _ fault.Kind, of uint64) { n += of })
+	if n != 4 {
+		t.Errorf("%d are counted", n)
+	}
+}
+
+// What ends first is what counts, of the certificates shown and of the CAs known.
+func TestTheFirstEndOfAFileCounts(t *testing.T) {
+	dir, ca, now := t.TempDir(), testca.New("ours"), time.Now()
+	end := now.Add(time.Hour).Truncate(time.Second)
+	cert, key := ca.Write(dir, "server", testca.Leaf{Server: true, To: end})
+	caFile := testca.Put(dir, "ca.pem", ca.PEM)
+	s, err := NewServer(ServerConfig{Cert: cert, Key: key, ClientCA: caFile}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own, callers := s.Ends(); !own.Equal(end) || !callers.After(end) {
+		t.Errorf("a server's end at %v and %v, want %v", own, callers, end)
+	}
+	ca.Write(dir, "server", testca.Leaf{Server: true, To: end.Add(time.Hour)})
+	s.pair.poll(s.log)
+	if own, _ := s.Ends(); !own.Equal(end.Add(time.Hour)) {
+		t.Errorf("read again, it ends at %v", own)
+	}
+	c, err := NewClient(ClientConfig{CA: caFile}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own, servers := c.Ends(); !own.IsZero() || servers.IsZero() {
+		t.Errorf("a client's end at %v and %v", own, servers)
 	}
 }
 

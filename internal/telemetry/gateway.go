@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -122,6 +123,19 @@ func (g *Gateway) Shed() {
 	if g != nil {
 		g.shed.Inc()
 	}
+}
+
+// Unread counts a REST request that did not become a call: method is the one it
+// named, with its service; "" for none.
+func (g *Gateway) Unread(method, outcome string) {
+	if g == nil {
+		return
+	}
+	if method == "" {
+		method = other
+	}
+	name := method[strings.LastIndexAny(method, "/.")+1:]
+	g.p.counter(gatewayRequests, name, inList(labelOutcome, outcome)).Inc()
 }
 
 // Merged counts a merge over some instances and the rounds it needed.

@@ -81,13 +81,13 @@ func (l *Link) Doubted(claims int) {
 	}
 }
 
-// Breaker makes the handle of a replica's breaker, closed.
-func (l *Link) Breaker(replica string) *Breaker {
+// Breaker makes the handle of the breaker of the replica at an address, closed.
+func (l *Link) Breaker(address string) *Breaker {
 	if l == nil {
 		return nil
 	}
-	b := &Breaker{state: l.p.gauge(gatewayBreaker, l.cell, replica)}
-	b.moves.of = func(to string) prometheus.Counter { return l.p.counter(gatewayBreakerMoves, l.cell, replica, to) }
+	b := &Breaker{state: l.p.gauge(gatewayBreaker, l.cell, address)}
+	b.moves.of = func(to string) prometheus.Counter { return l.p.counter(gatewayBreakerMoves, l.cell, address, to) }
 	return b
 }
 

@@ -141,6 +141,22 @@ func (s BreakerState) String() string {
 	return other
 }
 
+// Certificate is a use of a file of certificates.
+type Certificate string
+
+// The uses.
+const (
+	CertificateServer    Certificate = "server"
+	CertificateCallersCA Certificate = "callers_ca"
+	CertificateClient    Certificate = "client"
+	CertificateServersCA Certificate = "servers_ca"
+)
+
+// Certificates lists them.
+func Certificates() []Certificate {
+	return []Certificate{CertificateServer, CertificateCallersCA, CertificateClient, CertificateServersCA}
+}
+
 // other stands for a value that is not in a label's list.
 const other = "other"
 
@@ -163,7 +179,11 @@ func texts[T ~string](list []T) []string {
 // The labels.
 var (
 	labelCell     = Label{Name: "cell", From: "the cells of the configuration"}
-	labelReplica  = Label{Name: "replica", From: "the replicas of the configuration"}
+	labelReplica  = Label{Name: "replica", From: "the name of the replica in its own configuration"}
+	labelAddress  = Label{Name: "address", From: "the addresses of replicas in a gateway's configuration"}
+	labelDoor     = Label{Name: "method", From: "the rows of docs/security.md; TLS handshake; of REST, /v1/ and / for what has no row"}
+	labelRefusal  = Label{Name: "reason", Values: []string{string(fault.Unauthenticated), string(fault.PermissionDenied), other}}
+	labelFile     = Label{Name: "certificate", Values: append(texts(Certificates()), other)}
 	labelRPC      = Label{Name: "rpc", From: "the methods of the protos"}
 	labelOutcome  = Label{Name: "outcome", Values: outcomes()}
 	labelStage    = Label{Name: "stage", Values: texts(Stages())}
@@ -206,9 +226,18 @@ var (
 		Help: "Spans of sampled requests by what became of them: exported, dropped because the queue was full, dropped because the exporter failed. Absent while traces are off.",
 	}
 
+	callersRefused = Metric{
+		Name: "cellgate_callers_refused_total", Kind: Tally, Of: everyProcess, Labels: []Label{labelDoor, labelRefusal},
+		Help: "Callers refused before anything of their call was read, REST, gRPC and agents, by what they called: without a credential that is known, or without the role. TLS handshakes that failed are one method. Absent until there is one.",
+	}
+	certificateEnd = Metric{
+		Name: "cellgate_certificate_end_time_seconds", Kind: Reading, Unit: "seconds", Of: everyProcess, Labels: []Label{labelFile},
+		Help: "When the first certificate of a file in use ends, in Unix time: the server's, the CAs of its callers (callers_ca), the client's, the CAs of the servers it calls (servers_ca). Absent without the file.",
+	}
+
 	gatewayRequests = Metric{
 		Name: "cellgate_gateway_requests_total", Kind: Counter, Of: inGateway, Labels: []Label{labelRPC, labelOutcome},
-		Help: "Requests answered, REST and gRPC, by method and outcome.",
+		Help: "Requests answered, REST and gRPC, by method and outcome; those of REST that did not become a call too (rpc=other when they named none). Not those of cellgate_callers_refused_total that came through REST.",
 	}
 	gatewayRequestSeconds = Metric{
 		Name: "cellgate_gateway_request_seconds", Kind: Histogram, Unit: "seconds", Of: inGateway, Labels: []Label{labelRPC}, Buckets: seconds,
@@ -295,11 +324,11 @@ var (
 		Help: "Age of the summary by which a cell is routed; absent before the first one.",
 	}
 	gatewayBreaker = Metric{
-		Name: "cellgate_gateway_breaker_state", Kind: Gauge, Of: inGateway, Labels: []Label{labelCell, labelReplica},
-		Help: "State of a replica's breaker: 0 closed, 1 half-open, 2 open.",
+		Name: "cellgate_gateway_breaker_state", Kind: Gauge, Of: inGateway, Labels: []Label{labelCell, labelAddress},
+		Help: "State of a replica's breaker: 0 closed, 1 half-open, 2 open. While its replica is frozen it goes from 2 to 1 with each probe, and back: it is not used while this is not 0.",
 	}
 	gatewayBreakerMoves = Metric{
-		Name: "cellgate_gateway_breaker_moves_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell, labelReplica, labelBreaker},
+		Name: "cellgate_gateway_breaker_moves_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell, labelAddress, labelBreaker},
 		Help: "Changes of a replica's breaker, by the state it went to.",
 	}
 	gatewayDecisions = Metric{
@@ -433,6 +462,6 @@ func Metrics() []Metric {
 		cellTransactionOps, cellStoreEvents, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellClaims,
 		cellLeasesExpired, cellAdopted, cellElsewhere, cellOvercommitted, cellJournalAge, cellPinned, cellStreams, cellStates,
 		agentHosts, agentConnected, agentReports, agentReconnects,
-		buildInfo, traceSpans,
+		buildInfo, traceSpans, callersRefused, certificateEnd,
 	}
 }

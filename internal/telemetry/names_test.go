@@ -51,6 +51,16 @@ func useAll(p *Process) {
 		step.End(nil)
 	}
 	g.Shed()
+	g.Unread("/cellgate.v1.Claims/GetClaim", "INVALID_REQUEST")
+	g.Unread("", "MADE_UP")
+	p.WatchRefused(func(each func(string, string, uint64)) {
+		each("TLS handshake", "UNAUTHENTICATED", 3)
+		each("/", "MADE_UP", 1)
+	})
+	p.WatchCertificates(func(each func(Certificate, time.Time)) {
+		each(CertificateServer, time.Unix(9, 0))
+		each("made up", time.Unix(1, 0))
+	})
 	g.Merged(1, 1)
 	g.Merged(3, 5)
 	g.Rejected("ResourceFilter", 3)
@@ -131,7 +141,7 @@ func TestNilHandlesTakeEverything(t *testing.T) {
 	}
 }
 
-var nameForm = regexp.MustCompile(`^cellgate_(gateway|cell|agent|build|trace)_[a-z_]+$`)
+var nameForm = regexp.MustCompile(`^cellgate_(gateway|cell|agent|build|trace|callers|certificate)_[a-z_]+$`)
 
 func TestNamesAreWellFormedAndLabelsBounded(t *testing.T) {
 	seen := map[string]bool{}
@@ -290,6 +300,40 @@ func TestOnlyThisPackageKnowsPrometheusAndOpenTelemetry(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Several servers and clients of a process are one series each: refusals are added
+// up, of ends the first counts.
+func TestRefusalsAreAddedUpAndTheFirstEndCounts(t *testing.T) {
+	p := newProcess(t, Traces{})
+	for i := range 2 {
+		p.WatchRefused(func(each func(string, string, uint64)) { each("TLS handshake", "UNAUTHENTICATED", uint64(3+i)) })
+		p.WatchCertificates(func(each func(Certificate, time.Time)) { each(CertificateClient, time.Unix(int64(100-i), 0)) })
+	}
+	all, err := p.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range all {
+		for _, m := range f.GetMetric() {
+			got[f.GetName()] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	if got[callersRefused.Name] != 7 || got[certificateEnd.Name] != 99 {
+		t.Errorf("%v refused, ends at %v", got[callersRefused.Name], got[certificateEnd.Name])
+	}
+}
+
+// A label of one name means one thing: replica is a name, which gateways do not know.
+func TestAReplicaIsNamedAlikeEverywhere(t *testing.T) {
+	for _, m := range Metrics() {
+		for _, l := range m.Labels {
+			if l.Name == "replica" && m.Of != inCell {
+				t.Errorf("%s of a %s has the label replica: gateways know addresses", m.Name, m.Of)
+			}
+		}
 	}
 }
 

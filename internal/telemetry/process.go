@@ -23,6 +23,7 @@ type Process struct {
 	histos   map[string]*prometheus.HistogramVec
 	readings *readings
 	traces   *tracing
+	callers  callers
 }
 
 // New makes the telemetry of a process. Its traces are recorded from here, and
@@ -39,6 +40,7 @@ func New(traces Traces, build Build, log *slog.Logger) (*Process, error) {
 	for _, m := range Metrics() {
 		p.register(m)
 	}
+	p.readings.add(p.callers.read)
 	p.registry.MustRegister(p.readings)
 	p.gauges[buildInfo.Name].WithLabelValues(build.Version, build.Revision).Set(1)
 	var err error

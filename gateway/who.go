@@ -1,0 +1,47 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/security"
+)
+
+// tellWho logs that a caller who proved who it is did something that changes claims,
+// with what became of it: an operator's at INFO, so that what people did can be read,
+// another's at DEBUG, for theirs are as many as instances. Nothing of it is secret.
+func (g *Gateway) tellWho(ctx context.Context, method string, req any, err error) {
+	who := security.FromContext(ctx)
+	if who == nil {
+		return
+	}
+	level := slog.LevelDebug
+	if who.Role == security.Operator {
+		level = slog.LevelInfo
+	}
+	if !g.log.Enabled(ctx, level) {
+		return
+	}
+	outcome := "OK"
+	switch kind := fault.KindOf(err); {
+	case ctx.Err() != nil && err != nil:
+		outcome = "CANCELED"
+	case err != nil:
+		outcome = string(kind)
+	}
+	told := []any{"method", method, "role", string(who.Role), "name", who.Name, "from", security.AddressOf(ctx), "outcome", outcome}
+	if r, ok := req.(interface{ GetConsumerUuid() string }); ok {
+		told = append(told, "consumer_uuid", r.GetConsumerUuid())
+	}
+	if r, ok := req.(interface{ GetClaimId() string }); ok {
+		told = append(told, "claim_id", r.GetClaimId())
+	}
+	if r, ok := req.(interface{ GetToConsumer() string }); ok {
+		told = append(told, "to_consumer", r.GetToConsumer())
+	}
+	if r, ok := req.(interface{ GetInstanceUuids() []string }); ok {
+		told = append(told, "instances", len(r.GetInstanceUuids()), "first", r.GetInstanceUuids()[0])
+	}
+	g.log.Log(ctx, level, "a caller changed claims", told...)
+}
