@@ -74,6 +74,7 @@ func topics() []topic {
 		{"decisions", decisionClauses()},
 		{"restart", restartClauses()},
 		{"concurrency", concurrencyClauses()},
+		{"locks", lockClauses()},
 		{"linearizable", linearizableClauses()},
 	}
 }
