@@ -16,7 +16,7 @@ api=$(awk '/REST/ {print $2}' "$dir/out")
 ask() { # ask INSTANCE [curl's options]
     local instance=$1
     shift
-    curl -sSf -H "Content-Type: application/json" "$@" "$api/v1/select_destinations" -o "$dir/answer" -d "{
+    curl -sSf "$@" "$api/v1/select_destinations" -o "$dir/answer" -d "{
         \"instance_uuids\": [\"6f70656e-0000-4000-8000-$instance\"], \"return_alternates\": true, \"claim_ttl\": \"60s\",
         \"request_spec\": {\"flavor\": {\"vcpus\": 2, \"memory_mb\": 4096, \"root_gb\": 20}, \"required_traits\": [\"CUSTOM_GOLD\"]}}"
 }

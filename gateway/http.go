@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -64,11 +63,13 @@ func (g *Gateway) HTTPHandler(conn *grpc.ClientConn) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register the REST API: %w", err)
 	}
+	// A browser sends what a page asks of any address; what it says of the page is looked at.
+	pages := http.NewCrossOriginProtection()
 	root := http.NewServeMux()
 	root.Handle("/v1/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := checkForm(r); err != nil {
-			g.tel.Unread("", string(fault.InvalidRequest))
-			writeFault(w, http.StatusUnsupportedMediaType, err)
+		if err := pages.Check(r); err != nil {
+			g.tel.Unread("", string(fault.PermissionDenied))
+			writeFault(w, http.StatusForbidden, fault.New(fault.PermissionDenied, "a page of another site may not call this: %s", err))
 			return
 		}
 		r.Body = &body{from: http.MaxBytesReader(w, r.Body, maxBody)}
@@ -86,19 +87,6 @@ func (g *Gateway) HTTPHandler(conn *grpc.ClientConn) (http.Handler, error) {
 		writeFault(w, http.StatusNotFound, fault.New(fault.NotFound, "there is nothing at %s", r.URL.Path))
 	})
 	return root, nil
-}
-
-// checkForm refuses a body that is not said to be JSON. A page of a browser may send
-// any other to any address, and asks before it sends JSON.
-func checkForm(r *http.Request) error {
-	if r.ContentLength == 0 {
-		return nil
-	}
-	form, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || form != "application/json" {
-		return fault.Invalid("Content-Type", "is %q; a body is application/json", r.Header.Get("Content-Type"))
-	}
-	return nil
 }
 
 // bounded refuses a request that the server would not take: JSON of few bytes

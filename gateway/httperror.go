@@ -33,9 +33,8 @@ import (
 // of the gRPC code, DEADLINE_EXCEEDED (504) when the caller's deadline passed,
 // CANCELLED (499) when it went away.
 //
-// The HTTP status is the reason's (internal/rpc), with three exceptions for what
-// HTTP itself has a word for: 415 for a body that is not said to be JSON
-// (INVALID_REQUEST, field "Content-Type"); 413 for a body that is too large (INVALID_REQUEST,
+// The HTTP status is the reason's (internal/rpc), with two exceptions for what
+// HTTP itself has a word for: 413 for a body that is too large (INVALID_REQUEST,
 // field "body"), 405 for a method that a path does not have (INVALID_REQUEST;
 // the header Allow has those there are).
 type httpError struct {

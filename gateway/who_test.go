@@ -71,23 +71,34 @@ func TestWhatAnOperatorDoesIsLoggedWithItsName(t *testing.T) {
 	}
 }
 
-// A page of a browser may send any body but JSON to any address without asking.
-func TestABodyIsJSONOrNotTaken(t *testing.T) {
+// A browser says where the page that asks is from; programs say nothing of the kind.
+func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 	w := start(t, twoCells(), nil)
 	const body = `{"dry_run": true, "instance_uuids": ["00000001-0000-4000-8000-000000000001"], "request_spec": {"flavor": {"vcpus": 1, "memory_mb": 1}}}`
-	for form, want := range map[string]int{
-		"": 415, "text/plain": 415, "application/x-www-form-urlencoded": 415, "multipart/form-data": 415, "application/jsonp": 415, ";": 415,
-		"application/json": 200, "application/json; charset=utf-8": 200, "Application/JSON": 200,
+	for _, c := range []struct {
+		name, value string
+		code        int
+	}{
+		{"Content-Type", "application/x-www-form-urlencoded", 200},
+		{"Sec-Fetch-Site", "same-origin", 200},
+		{"Sec-Fetch-Site", "cross-site", 403},
+		{"Sec-Fetch-Site", "same-site", 403},
+		{"Origin", "http://evil.example", 403},
+		{"Origin", "null", 403},
 	} {
 		r := httptest.NewRequest(http.MethodPost, "/v1/select_destinations", strings.NewReader(body))
-		if form != "" {
-			r.Header.Set("Content-Type", form)
-		}
+		r.Header.Set(c.name, c.value)
 		got := httptest.NewRecorder()
 		w.rest.ServeHTTP(got, r)
-		if got.Code != want || want == 415 && !strings.Contains(got.Body.String(), `"Content-Type"`) {
-			t.Errorf("%q: %d %s", form, got.Code, got.Body)
+		if got.Code != c.code || c.code == 403 && !strings.Contains(got.Body.String(), "PERMISSION_DENIED") {
+			t.Errorf("%s %q: %d %s", c.name, c.value, got.Code, got.Body)
 		}
+	}
+	r := httptest.NewRequest(http.MethodGet, "/v1/cells", nil)
+	r.Header.Set("Sec-Fetch-Site", "cross-site")
+	got := httptest.NewRecorder()
+	if w.rest.ServeHTTP(got, r); got.Code != 200 {
+		t.Errorf("a page that reads: %d; the browser keeps the answer from it", got.Code)
 	}
 }
 
