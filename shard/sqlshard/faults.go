@@ -25,6 +25,7 @@ const (
 	idleInTransaction     = "25P03"
 	tooManyConnections    = "53300"
 	undefinedTable        = "42P01"
+	undefinedColumn       = "42703"
 	invalidCatalogName    = "3D000"
 	insufficientPrivilege = "42501"
 	duplicateDatabase     = "42P04"

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -86,7 +87,8 @@ type Status struct {
 }
 
 // The table that says which steps a database has. Version 0 is no step: who
-// migrates locks it.
+// migrates writes it, in a transaction that is rolled back. CockroachDB forgets a lock
+// of FOR UPDATE alone when the range is split, as making a table does.
 const createVersions = `CREATE TABLE IF NOT EXISTS schema_version (
   version int8 PRIMARY KEY,
   name text NOT NULL,
@@ -96,7 +98,7 @@ const createVersions = `CREATE TABLE IF NOT EXISTS schema_version (
 
 const (
 	addVersion   = `INSERT INTO schema_version (version, name, sum, applied_at) VALUES ($1, $2, $3, now()) ON CONFLICT (version) DO NOTHING`
-	lockVersions = `SELECT version FROM schema_version WHERE version = 0 FOR UPDATE`
+	lockVersions = `UPDATE schema_version SET applied_at = now() WHERE version = 0`
 	readVersions = `SELECT version, name, sum, applied_at FROM schema_version WHERE version > 0 ORDER BY version`
 )
 
@@ -178,7 +180,7 @@ func bare(ctx context.Context, opts Options) (*Store, error) {
 func compare(ctx context.Context, c *pgx.Conn) (have []Applied, lack []string, err error) {
 	all, err := migrations()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, final{err}
 	}
 	sums := map[int]string{}
 	rows, err := c.Query(ctx, readVersions)
@@ -196,13 +198,13 @@ func compare(ctx context.Context, c *pgx.Conn) (have []Applied, lack []string, e
 	}
 	for i, a := range have {
 		if a.Version != i+1 {
-			return nil, nil, fmt.Errorf("its schema has step %d where %d belongs", a.Version, i+1)
+			return nil, nil, foreign("its schema has step %d where %d belongs", a.Version, i+1)
 		}
 		if i >= len(all) {
-			return nil, nil, fmt.Errorf("its schema is of step %d (%s), and this program knows %d: it was made by a newer cellgate, which must be used", have[len(have)-1].Version, have[len(have)-1].Name, len(all))
+			return nil, nil, foreign("its schema is of step %d (%s), and this program knows %d: it was made by a newer cellgate, which must be used", have[len(have)-1].Version, have[len(have)-1].Name, len(all))
 		}
 		if sums[a.Version] != all[i].sum {
-			return nil, nil, fmt.Errorf("its schema step %d (%s) is another than this program's", a.Version, a.Name)
+			return nil, nil, foreign("its schema step %d (%s) is another than this program's", a.Version, a.Name)
 		}
 	}
 	for _, m := range all[len(have):] {
@@ -210,6 +212,10 @@ func compare(ctx context.Context, c *pgx.Conn) (have []Applied, lack []string, e
 	}
 	return have, lack, nil
 }
+
+// foreign is the error of a schema that is not of this program's history: trying again
+// does not help.
+func foreign(format string, args ...any) error { return final{fmt.Errorf(format, args...)} }
 
 // checkSchema fails when the schema is not this program's.
 func (s *Store) checkSchema(ctx context.Context, c *pgx.Conn) error {
@@ -224,13 +230,22 @@ func (s *Store) checkSchema(ctx context.Context, c *pgx.Conn) error {
 }
 
 // migrate takes the steps that are missing, while it holds the lock that one process
-// at a time has.
+// at a time has. A step that loses a race, or its connection, is taken again.
 func (s *Store) migrate(ctx context.Context) (done []string, err error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	if err := s.versionTable(ctx); err != nil {
 		return nil, err
 	}
+	err = s.retry(ctx, func(ctx context.Context) error {
+		took, err := s.migrateOnce(ctx)
+		done = append(done, took...)
+		return err
+	})
+	return done, err
+}
+
+func (s *Store) migrateOnce(ctx context.Context) (done []string, err error) {
 	// Neither connection is the pool's: these may take as long as they need.
 	guard, err := s.alone(ctx, &err)
 	if err != nil {
@@ -248,11 +263,11 @@ func (s *Store) migrate(ctx context.Context) (done []string, err error) {
 	if _, err := guard.Exec(ctx, lockVersions); err != nil {
 		return nil, err
 	}
-	have, _, err := compare(ctx, worker.Conn)
-	if err != nil {
-		return nil, err
-	}
 	all, err := migrations()
+	if err != nil {
+		return nil, final{err}
+	}
+	have, _, err := compare(ctx, worker.Conn)
 	if err != nil {
 		return nil, err
 	}
@@ -317,12 +332,32 @@ func (s *Store) step(ctx context.Context, c *pgx.Conn, m migration) (err error) 
 		if _, err := c.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol); err != nil {
 			return fmt.Errorf("%w, in: %s", err, sql)
 		}
+		if err := there(ctx, c, sql); err != nil {
+			return err
+		}
 	}
 	if _, err := c.Exec(ctx, addVersion, m.version, m.name, m.sum); err != nil {
 		return err
 	}
 	if s.server.ddlInTransaction() {
 		_, err = c.Exec(ctx, "COMMIT")
+	}
+	return err
+}
+
+// addsColumn finds the table and the column that a statement adds.
+var addsColumn = regexp.MustCompile(`^ALTER TABLE (\w+) ADD COLUMN IF NOT EXISTS (\w+) `)
+
+// there fails, as a race, while a column that a statement added cannot be read yet:
+// CockroachDB takes one for existing that the job of a process which died still adds.
+func there(ctx context.Context, c *pgx.Conn, sql string) error {
+	m := addsColumn.FindStringSubmatch(sql)
+	if m == nil {
+		return nil
+	}
+	_, err := c.Exec(ctx, "SELECT "+m[2]+" FROM "+m[1]+" LIMIT 0", pgx.QueryExecModeSimpleProtocol)
+	if state(err) == undefinedColumn {
+		return restart("column " + m[1] + "." + m[2] + " is still being added")
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"cellgate/internal/pgproxy"
 	"cellgate/internal/pgtest"
 )
 
@@ -125,5 +126,71 @@ func mustClose(t testing.TB, s *Store) {
 	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Errorf("closing: %v", err)
+	}
+}
+
+// A step that loses a race or its connection is taken again, by the same call.
+func TestMigrationsGoOnAfterRacesAndCuts(t *testing.T) {
+	all, err := migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := pgtest.Start(t)
+	for name, fault := range map[string]pgproxy.Fault{
+		"lost race":         {Kind: pgproxy.Error, Code: serializationFailure},
+		"restart":           {Kind: pgproxy.Error, Code: cockroachRestartClass},
+		"cut":               {Kind: pgproxy.Cut},
+		"cut, it was done":  {Kind: pgproxy.Cut, Done: true},
+		"server shuts down": {Kind: pgproxy.Error, Code: adminShutdown},
+	} {
+		for _, at := range []string{"UPDATE schema_version", "CREATE TABLE IF NOT EXISTS claims", "ALTER TABLE claims", "INSERT INTO schema_version"} {
+			t.Run(name+" at "+at, func(t *testing.T) {
+				proxy, url := proxied(t, srv, srv.NewDatabase(t))
+				met := false
+				proxy.SetPlan(pgproxy.When(func(st pgproxy.Statement) bool {
+					met = met || strings.HasPrefix(st.SQL, at)
+					return strings.HasPrefix(st.SQL, at)
+				}, fault))
+				proxy.On(true)
+				opts := testOptions(url)
+				if done, err := Migrate(t.Context(), opts); err != nil || len(done) > len(all) || !met {
+					t.Fatalf("Migrate took %v, %v; the fault was met: %v", done, err, met)
+				}
+				if st, err := ReadStatus(t.Context(), opts); err != nil || len(st.Applied) != len(all) {
+					t.Errorf("the status is %+v, %v; want %d steps", st, err, len(all))
+				}
+			})
+		}
+	}
+}
+
+// A column that is still being added is waited for: what looks like it here is a
+// statement that did nothing.
+func TestAColumnThatIsNotThereYetIsARace(t *testing.T) {
+	url := pgtest.Start(t).NewDatabase(t)
+	exec(t, url, "CREATE TABLE things (a int8)")
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(context.Background()) }()
+	const sql = "ALTER TABLE things ADD COLUMN IF NOT EXISTS b int8 NOT NULL DEFAULT 0"
+	if err := there(t.Context(), c, sql); err == nil || meaning(err) != race {
+		t.Errorf("before the column: %v", err)
+	}
+	exec(t, url, sql)
+	if err := there(t.Context(), c, sql); err != nil {
+		t.Errorf("with the column: %v", err)
+	}
+	all, err := migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		for _, sql := range m.statements {
+			if strings.Contains(sql, "ADD COLUMN") && addsColumn.FindStringSubmatch(sql) == nil {
+				t.Errorf("step %d adds a column that is not looked for: %s", m.version, sql)
+			}
+		}
 	}
 }

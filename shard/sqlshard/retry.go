@@ -34,7 +34,7 @@ func (s *Store) retry(ctx context.Context, once func(ctx context.Context) error)
 		if err == nil || ctx.Err() != nil {
 			return final{err}.orNil()
 		}
-		if known := (*fault.Error)(nil); errors.As(err, &known) {
+		if known, sure := (*fault.Error)(nil), (final{}); errors.As(err, &known) || errors.As(err, &sure) {
 			return final{err}
 		}
 		switch meaning(err) {
