@@ -38,11 +38,11 @@ is also a variable CELLGATE_AGENT_<KEY> and a flag; flags win.`,
 		dial, err := a.addClientTLS("agent.tls", c.Agent.TLS)
 		s.add(err)
 		if err := s.err(); err != nil {
-			return a.abandon(err)
+			return a.abandon(cmd.Context(), err)
 		}
 		open, err := security.NewServer(security.ServerConfig{}, a.log)
 		if err != nil {
-			return a.abandon(err)
+			return a.abandon(cmd.Context(), err)
 		}
 		var f *agent.Fleet
 		working := health.New(nil, func() []health.Check {
@@ -53,7 +53,7 @@ is also a variable CELLGATE_AGENT_<KEY> and a flag; flags win.`,
 		a.addMetrics(web, working, open)
 		f, err = a.addFleet(c.Agent, dial)
 		if err != nil {
-			return a.abandon(err)
+			return a.abandon(cmd.Context(), err)
 		}
 		a.add(lifecycle.Part{Name: "registration", Run: func(ctx context.Context) error {
 			select {

@@ -81,10 +81,15 @@ func (a *assembly) run(ctx context.Context) error {
 	return errors.Join(err, a.close())
 }
 
-// abandon closes what is open and gives err: nothing runs.
-func (a *assembly) abandon(err error) error {
+// abandon closes what is open and gives err: nothing runs. When ctx has ended, that is
+// why, and no error.
+func (a *assembly) abandon(ctx context.Context, err error) error {
 	if closing := a.close(); closing != nil {
 		a.log.Warn("closing what was opened", "err", closing)
+	}
+	if ctx.Err() != nil {
+		a.log.Info("stopping", "because", "asked to, before it ran", "err", err)
+		return nil
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"net"
 	"slices"
 
@@ -42,13 +43,13 @@ variable CELLGATE_CELL_<KEY> and a flag; flags win.`,
 		s.add(err)
 		tls, err := a.addServerTLS("cell.tls", c.Cell.TLS)
 		s.add(err)
-		s.add(checkShard(c.Cell))
+		s.add(checkShard(cmd.Context(), c.Cell))
 		if err := s.err(); err != nil {
-			return a.abandon(err)
+			return a.abandon(cmd.Context(), err)
 		}
-		served, err := a.addCell(c.Cell, l, tls)
+		served, err := a.addCell(cmd.Context(), c.Cell, l, tls)
 		if err != nil {
-			return a.abandon(err)
+			return a.abandon(cmd.Context(), err)
 		}
 		a.addMetrics(web, served.Health(), tls)
 		a.log.Info("cell starts", "cell", c.Cell.Name, "grpc", l.Addr().String(), "shard", shardPlace(c.Cell))
@@ -64,10 +65,10 @@ func processOfCell(c config.Cell, command string) health.Process {
 
 // addCell opens a cell's shard and adds the shard, the cell's server, which admits
 // callers as tls says, and the cell.
-func (a *assembly) addCell(c config.Cell, l net.Listener, tls *security.Server) (*cell.Cell, error) {
+func (a *assembly) addCell(ctx context.Context, c config.Cell, l net.Listener, tls *security.Server) (*cell.Cell, error) {
 	log := a.log.With("cell", c.Name)
 	c.Replica = cmp.Or(c.Replica, c.Name)
-	store, err := openShard(c, log)
+	store, err := openShard(ctx, c, log)
 	if err != nil {
 		return nil, err
 	}

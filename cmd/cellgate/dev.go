@@ -67,8 +67,8 @@ section "dev" is also a variable CELLGATE_DEV_<KEY> and a flag; flags win.`,
 		if err := d.observe(c.Telemetry, "dev"); err != nil {
 			return err
 		}
-		if err := d.build(); err != nil {
-			return d.abandon(err)
+		if err := d.build(cmd.Context()); err != nil {
+			return d.abandon(cmd.Context(), err)
 		}
 		return d.run(cmd.Context())
 	})
@@ -92,7 +92,7 @@ const devProposeBudget = 2 * time.Second
 // build opens all listeners and looks at every shard before it opens the first
 // one, so that a port in use, or a directory that is not as it should be, changes
 // nothing; then it adds the parts from the shards up.
-func (d *dev) build() error {
+func (d *dev) build(ctx context.Context) error {
 	c := d.cfg.Dev
 	var s startup
 	api, err := d.listen(c.GRPC, "grpc")
@@ -113,7 +113,7 @@ func (d *dev) build() error {
 		s.add(err)
 	}
 	for i := range ports {
-		s.add(checkShard(d.devCell(i + 1)))
+		s.add(checkShard(ctx, d.devCell(i+1)))
 	}
 	// No files: everybody is admitted, in the clear, on loopback.
 	tls, err := d.addServerTLS("dev", config.ServerTLS{})
@@ -128,7 +128,7 @@ func (d *dev) build() error {
 	}
 	for i, l := range ports {
 		cell := d.devCell(i + 1)
-		if _, err := d.addCell(cell, l, tls); err != nil {
+		if _, err := d.addCell(ctx, cell, l, tls); err != nil {
 			return err
 		}
 		d.cells = append(d.cells, config.GatewayCell{Name: cell.Name, UUID: cell.UUID, Replicas: []string{l.Addr().String()}})

@@ -53,10 +53,10 @@ flags win.`,
 		dial, err := a.addClientTLS("gateway.cell_tls", c.Gateway.CellTLS)
 		s.add(err)
 		if err := s.err(); err != nil {
-			return a.abandon(err)
+			return a.abandon(cmd.Context(), err)
 		}
 		if err := a.addGateway(c.Gateway, doors{grpc: api, http: web, tls: tls, cells: dial}); err != nil {
-			return a.abandon(err)
+			return a.abandon(cmd.Context(), err)
 		}
 		a.log.Info("gateway starts", "grpc", api.Addr().String(), "http", web.Addr().String(), "cells", len(c.Gateway.Cells))
 		return a.run(cmd.Context())

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"cellgate/internal/pgtest"
 )
@@ -70,5 +73,39 @@ func TestMigrateAndACellOnADatabase(t *testing.T) {
 	}
 	if out := do(exitDone, "doctor", "cell", "--name", "cell7", "--uuid", "c0000000-0000-4000-8000-000000000007", "--grpc", "127.0.0.1:0"); !strings.Contains(out, "is of cell cell7, schema step") {
 		t.Errorf("doctor: %s", out)
+	}
+}
+
+// A cell is told to stop while it opens its shard, in a database that takes
+// connections and never says a word: it does, and that is no failure.
+func TestACellStopsWhileItOpensItsShard(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, migrate := range []string{"--store-migrate=true", "--store-migrate=false"} {
+		ctx, stop := context.WithCancel(t.Context())
+		accepted := make(chan net.Conn, 1)
+		go func() {
+			c, err := l.Accept()
+			if err != nil {
+				t.Errorf("Accept: %v", err)
+			}
+			stop()
+			accepted <- c
+		}()
+		began := time.Now()
+		_, stderr, status := typed(ctx, "", "cell", "--name", "cell7", "--uuid", "c0000000-0000-4000-8000-000000000007",
+			"--grpc", "127.0.0.1:0", "--log-level", "info", "--store", "postgres://u@"+l.Addr().String()+"/cell7?sslmode=disable", migrate)
+		if status != 0 || !strings.Contains(stderr, "before it ran") {
+			t.Errorf("%s: status %d after %v\n%s", migrate, status, time.Since(began), stderr)
+		}
+		if c := <-accepted; c != nil {
+			_ = c.Close()
+		}
+		stop()
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -50,13 +50,13 @@ func shardError(c config.Cell, err error) error {
 }
 
 // checkShard gives the error with which opening a cell's shard would end at once,
-// and changes nothing.
-func checkShard(c config.Cell) error {
+// and changes nothing. It gives up when ctx ends.
+func checkShard(ctx context.Context, c config.Cell) error {
 	err := error(nil)
 	if c.Store == "" {
 		err = pebbleshard.Check(c.Data, shardOptions(c))
 	} else if !c.StoreMigrate {
-		ctx, cancel := context.WithTimeout(context.Background(), databaseLimit)
+		ctx, cancel := context.WithTimeout(ctx, databaseLimit)
 		defer cancel()
 		err = sqlshard.Check(ctx, databaseOptions(c))
 	}
@@ -66,8 +66,9 @@ func checkShard(c config.Cell) error {
 	return nil
 }
 
-// openShard opens a cell's shard, embedded or in a database.
-func openShard(c config.Cell, log *slog.Logger) (shard.Store, error) {
+// openShard opens a cell's shard, embedded or in a database; for a database it gives up
+// when ctx ends.
+func openShard(ctx context.Context, c config.Cell, log *slog.Logger) (shard.Store, error) {
 	var s shard.Store
 	var err error
 	if c.Store == "" {
@@ -75,7 +76,7 @@ func openShard(c config.Cell, log *slog.Logger) (shard.Store, error) {
 		opts.Log = log
 		s, err = pebbleshard.Open(c.Data, opts)
 	} else {
-		ctx, cancel := context.WithTimeout(context.Background(), databaseLimit)
+		ctx, cancel := context.WithTimeout(ctx, databaseLimit)
 		defer cancel()
 		opts := databaseOptions(c)
 		opts.Log = log
