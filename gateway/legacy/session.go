@@ -38,20 +38,35 @@ func (d *database) soon(ctx context.Context) (context.Context, context.CancelFun
 // transaction runs do in a transaction that sees one moment; at is the server's
 // time just before it.
 func (d *database) transaction(ctx context.Context, do func(s *session, at time.Time) error) error {
-	s, err := d.take(ctx)
+	s, at, err := d.alive(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.end(ctx)
-	at, err := s.time(ctx)
-	if err != nil {
-		return err
-	}
 	if err := s.exec(ctx, d.begin()); err != nil {
 		return err
 	}
 	s.begun = true
 	return do(s, at)
+}
+
+// alive takes a connection that answers, and the server's time. The pool's may be of a
+// server's life before: those are ended, and the next one is taken.
+func (d *database) alive(ctx context.Context) (*session, time.Time, error) {
+	for stale := 0; ; stale++ {
+		s, err := d.take(ctx)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		at, err := s.time(ctx)
+		if err == nil {
+			return s, at, nil
+		}
+		s.end(ctx)
+		if TroubleOf(err) != Unreachable || stale == d.conf.Connections {
+			return nil, time.Time{}, err
+		}
+	}
 }
 
 // end gives the connection back, or ends it when it cannot be used again.
