@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -146,15 +147,18 @@ func TestMigrationsGoOnAfterRacesAndCuts(t *testing.T) {
 		for _, at := range []string{"UPDATE schema_version", "CREATE TABLE IF NOT EXISTS claims", "ALTER TABLE claims", "INSERT INTO schema_version"} {
 			t.Run(name+" at "+at, func(t *testing.T) {
 				proxy, url := proxied(t, srv, srv.NewDatabase(t))
-				met := false
+				var met atomic.Bool
 				proxy.SetPlan(pgproxy.When(func(st pgproxy.Statement) bool {
-					met = met || strings.HasPrefix(st.SQL, at)
-					return strings.HasPrefix(st.SQL, at)
+					is := strings.HasPrefix(st.SQL, at)
+					if is {
+						met.Store(true)
+					}
+					return is
 				}, fault))
 				proxy.On(true)
 				opts := testOptions(url)
-				if done, err := Migrate(t.Context(), opts); err != nil || len(done) > len(all) || !met {
-					t.Fatalf("Migrate took %v, %v; the fault was met: %v", done, err, met)
+				if done, err := Migrate(t.Context(), opts); err != nil || len(done) > len(all) || !met.Load() {
+					t.Fatalf("Migrate took %v, %v; the fault was met: %v", done, err, met.Load())
 				}
 				if st, err := ReadStatus(t.Context(), opts); err != nil || len(st.Applied) != len(all) {
 					t.Errorf("the status is %+v, %v; want %d steps", st, err, len(all))
