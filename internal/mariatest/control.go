@@ -4,19 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/user"
-	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
+
+	"cellgate/internal/serverproc"
 )
 
-// Freeze stops the server's process (SIGSTOP): its connections stay open, and
-// nothing answers. Thaw undoes it, as Kill does.
+// Freeze stops the server's process (SIGSTOP): when it returns nothing answers any
+// more, and its connections stay open. Thaw undoes it, as Kill does.
 func (s *Server) Freeze(t testing.TB) {
 	t.Helper()
-	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := serverproc.Freeze(s.cmd.Process.Pid); err != nil {
 		t.Fatalf("freezing MariaDB: %v", err)
 	}
 }
@@ -78,47 +77,4 @@ func (s *Server) remove() error {
 	}
 	err := s.stop(syscall.SIGTERM)
 	return errors.Join(err, os.RemoveAll(s.dir))
-}
-
-// account is whom servers run as when the tests run as root.
-const account = "nobody"
-
-// asServer makes a process that ends with this one, and that is not root's.
-func asServer() *syscall.SysProcAttr {
-	a := &syscall.SysProcAttr{Setpgid: true}
-	endsWithUs(a)
-	if uid, gid, err := ids(); err == nil && os.Getuid() == 0 {
-		a.Credential = &syscall.Credential{Uid: uid, Gid: gid}
-	}
-	return a
-}
-
-// giveAway makes a folder and all in it the server's own.
-func giveAway(dir string) error {
-	if os.Getuid() != 0 {
-		return nil
-	}
-	uid, gid, err := ids()
-	if err != nil {
-		return err
-	}
-	return filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return os.Lchown(path, int(uid), int(gid))
-	})
-}
-
-func ids() (uid, gid uint32, err error) {
-	u, err := user.Lookup(account)
-	if err != nil {
-		return 0, 0, fmt.Errorf("MariaDB is not run as root, and there is no user %s: %w", account, err)
-	}
-	n, err := strconv.ParseUint(u.Uid, 10, 32)
-	if err != nil {
-		return 0, 0, err
-	}
-	m, err := strconv.ParseUint(u.Gid, 10, 32)
-	return uint32(n), uint32(m), err
 }

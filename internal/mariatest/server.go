@@ -10,11 +10,17 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"cellgate/internal/serverproc"
 )
+
+// account is whom servers run as when the tests run as root.
+const account = serverproc.Account("nobody")
 
 // Server is a running MariaDB. Its methods are for one goroutine at a time.
 type Server struct {
@@ -115,13 +121,13 @@ func (s *Server) initialise() error {
 	if err := os.Mkdir(s.data(), 0o700); err != nil {
 		return err
 	}
-	if err := giveAway(s.dir); err != nil {
+	if err := account.Give(s.dir); err != nil {
 		return err
 	}
 	cmd := exec.Command("mariadb-install-db", "--no-defaults", "--datadir="+s.data(), "--auth-root-authentication-method=normal",
 		"--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=16M", "--innodb-flush-method=nosync", "--innodb-doublewrite=0",
 		"--tmpdir="+s.dir)
-	cmd.Dir, cmd.SysProcAttr = s.dir, asServer()
+	cmd.Dir, cmd.SysProcAttr = s.dir, account.Attributes(syscall.SIGKILL)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("mariadb-install-db: %w: %s", err, out)
 	}
@@ -170,7 +176,7 @@ func (s *Server) launch() error {
 	}
 	defer func() { _ = out.Close() }() // the server has its own copy
 	cmd := exec.Command(s.bin, s.options()...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = s.dir, out, out, asServer()
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = s.dir, out, out, account.Attributes(syscall.SIGKILL)
 	if err := cmd.Start(); err != nil {
 		return err
 	}

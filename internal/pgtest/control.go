@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"cellgate/internal/serverproc"
 )
 
 // Shutdown stops the server as an operator does: sessions end with 57P01, and what
@@ -189,11 +191,12 @@ func (s *Server) remove() error {
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
-// Freeze stops every process of the server (SIGSTOP): its connections stay open,
-// and nothing answers. Thaw undoes it, as Kill does.
+// Freeze stops every process of the server (SIGSTOP), the main one first, which then
+// makes no others: when it returns nothing answers any more, and its connections stay
+// open. Thaw undoes it, as Kill does.
 func (s *Server) Freeze(t testing.TB) {
 	t.Helper()
-	if err := s.signal(syscall.SIGSTOP); err != nil {
+	if err := s.each(serverproc.Freeze); err != nil {
 		t.Fatalf("freezing PostgreSQL: %v", err)
 	}
 }
@@ -201,15 +204,14 @@ func (s *Server) Freeze(t testing.TB) {
 // Thaw lets a frozen server go on.
 func (s *Server) Thaw(t testing.TB) {
 	t.Helper()
-	if err := s.signal(syscall.SIGCONT); err != nil {
+	if err := s.each(func(pid int) error { return syscall.Kill(pid, syscall.SIGCONT) }); err != nil {
 		t.Fatalf("thawing PostgreSQL: %v", err)
 	}
 }
 
-// signal sends one to every process of the server; the main one first, which then
-// makes no others.
-func (s *Server) signal(sig syscall.Signal) error {
-	if err := s.cmd.Process.Signal(sig); err != nil {
+// each does something to every process of the server, the main one first.
+func (s *Server) each(do func(pid int) error) error {
+	if err := do(s.cmd.Process.Pid); err != nil {
 		return err
 	}
 	pids, err := s.family()
@@ -217,7 +219,7 @@ func (s *Server) signal(sig syscall.Signal) error {
 		return err
 	}
 	for _, pid := range pids[1:] {
-		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+		if err := do(pid); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return err
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"cellgate/internal/serverproc"
 )
 
 // Options say what a server is like.
@@ -31,6 +33,9 @@ type Options struct {
 	// Settings are more lines of postgresql.conf.
 	Settings map[string]string
 }
+
+// account is whom servers run as when the tests run as root.
+const account = serverproc.Account("postgres")
 
 // Server is a running PostgreSQL. Its methods are for one goroutine at a time.
 type Server struct {
@@ -154,11 +159,11 @@ func (s *Server) initialise() error {
 			return err
 		}
 	}
-	if err := giveAway(s.dir); err != nil {
+	if err := account.Give(s.dir); err != nil {
 		return err
 	}
 	cmd := exec.Command(filepath.Join(s.bin, "initdb"), args...)
-	cmd.Dir, cmd.SysProcAttr = s.dir, asServer()
+	cmd.Dir, cmd.SysProcAttr = s.dir, account.Attributes(syscall.SIGQUIT)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, out)
 	}
@@ -225,7 +230,7 @@ func (s *Server) launch() error {
 	}
 	defer func() { _ = out.Close() }() // the server has its own copy
 	cmd := exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", strconv.Itoa(s.port))
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = s.dir, out, out, asServer()
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = s.dir, out, out, account.Attributes(syscall.SIGQUIT)
 	if err := cmd.Start(); err != nil {
 		return err
 	}

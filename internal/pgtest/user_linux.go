@@ -1,6 +1,0 @@
-package pgtest
-
-import "syscall"
-
-// endsWithUs lets the kernel stop the server when the tests are gone.
-func endsWithUs(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGQUIT }

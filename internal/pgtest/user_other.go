@@ -1,8 +1,0 @@
-//go:build !linux
-
-package pgtest
-
-import "syscall"
-
-// endsWithUs does nothing here: a server outlives tests that are killed.
-func endsWithUs(*syscall.SysProcAttr) {}
