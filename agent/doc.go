@@ -3,9 +3,11 @@
 // cell learns of a host.
 //
 // A Host is one host's own truth in one agent life; a Reporter is its stream to
-// one replica. A Fleet simulates many hosts over a few shared connections; what
-// the hosts look like follows from its seed alone (sim_*.go, and the table in
-// samples/README.md that the bundled requests are written for).
+// one replica. A Source says what its hosts have and when that changed: package
+// hostprobe reads the machine it runs on; a Simulation makes many hosts up, which
+// follow from its seed alone (sim_*.go, and the table in samples/README.md that the
+// bundled requests are written for). A Fleet reports the hosts of a source over a
+// few shared connections.
 //
 // What a replica has not accepted is sent again: after every reconnect the whole
 // state, until Accepted. The package never imports a store and never talks to a

@@ -15,13 +15,9 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// FleetConfig describes a simulated fleet.
+// FleetConfig says where the hosts of a source are reported.
 type FleetConfig struct {
-	// Seed decides everything about the hosts that samples/README.md leaves
-	// open. Equal seeds give equal hosts, whatever Hosts is.
-	Seed  uint64
-	Hosts int
-	// Cell is the cell's name; service hosts are named after it.
+	// Cell is the cell's name.
 	Cell string
 	// Replicas are the addresses of the cell's replicas; every host has a stream
 	// to each.
@@ -33,6 +29,8 @@ type FleetConfig struct {
 
 // FleetDeps is what a fleet works with.
 type FleetDeps struct {
+	// Source has the hosts; the fleet runs it.
+	Source Source
 	// Dial opens a connection to a replica.
 	Dial func(target string) (*grpc.ClientConn, error)
 	// Log and Telemetry may be nil.
@@ -40,7 +38,7 @@ type FleetDeps struct {
 	Telemetry *telemetry.Agent
 }
 
-// Fleet simulates the agents of many hosts of one cell.
+// Fleet is the agents of a source's hosts, all of one cell.
 type Fleet struct {
 	cfg   FleetConfig
 	deps  FleetDeps
@@ -50,11 +48,13 @@ type Fleet struct {
 	ready    chan struct{}
 }
 
-// NewFleet makes the hosts; Run connects them.
+// NewFleet makes the agents; Run connects them.
 func NewFleet(cfg FleetConfig, deps FleetDeps) (*Fleet, error) {
 	switch {
-	case cfg.Hosts < 1:
-		return nil, fmt.Errorf("a fleet needs at least 1 host, not %d", cfg.Hosts)
+	case deps.Source == nil:
+		return nil, errors.New("a fleet needs a source of hosts")
+	case len(deps.Source.Hosts()) == 0:
+		return nil, errors.New("a fleet needs at least one host")
 	case cfg.Cell == "":
 		return nil, errors.New("a fleet needs its cell's name")
 	case len(cfg.Replicas) == 0:
@@ -68,12 +68,7 @@ func NewFleet(cfg FleetConfig, deps FleetDeps) (*Fleet, error) {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
-	f := &Fleet{cfg: cfg, deps: deps, ready: make(chan struct{})}
-	f.hosts = make([]*Host, cfg.Hosts)
-	for i := range f.hosts {
-		f.hosts[i] = NewHost(Simulate(cfg.Seed, cfg.Cell, i))
-	}
-	return f, nil
+	return &Fleet{cfg: cfg, deps: deps, hosts: deps.Source.Hosts(), ready: make(chan struct{})}, nil
 }
 
 // Ready is closed when every host has been accepted by a replica once.
@@ -82,7 +77,8 @@ func (f *Fleet) Ready() <-chan struct{} { return f.ready }
 // Accepted counts the hosts that have been accepted by a replica once.
 func (f *Fleet) Accepted() int { return int(f.accepted.Load()) }
 
-// Run keeps all hosts' streams until ctx ends; it then returns nil.
+// Run runs the source and keeps all hosts' streams until ctx ends; it then returns
+// nil.
 func (f *Fleet) Run(ctx context.Context) error {
 	conns, err := f.dial()
 	defer func() {
@@ -99,14 +95,16 @@ func (f *Fleet) Run(ctx context.Context) error {
 	f.deps.Telemetry.Watch(len(f.hosts), func() int { n, _ := health.read(); return n })
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return health.run(ctx) })
+	g.Go(func() error { return f.deps.Source.Run(ctx) })
 	perReplica := len(conns) / len(f.cfg.Replicas)
 	for i, h := range f.hosts {
+		state, _ := h.State()
 		once := sync.OnceFunc(f.countAccepted)
 		for r := range f.cfg.Replicas {
 			conn := conns[r*perReplica+i/f.cfg.HostsPerConn]
 			rep := NewReporter(f.cfg.Reporter, ReporterDeps{
 				Client:   agentv1.NewHostReportsClient(conn),
-				Log:      f.deps.Log.With("host", h.state.GetServiceHost(), "replica", f.cfg.Replicas[r]),
+				Log:      f.deps.Log.With("host", state.GetServiceHost(), "replica", f.cfg.Replicas[r]),
 				Accepted: func() { once(); health.up(h, r) },
 				Lost:     func(err error) { health.down(h, r, err) },
 				Tel:      f.deps.Telemetry,

@@ -29,9 +29,9 @@ func TestFleetReadyWhenEveryHostIsAccepted(t *testing.T) {
 		}
 		c.start()
 		f, err := NewFleet(FleetConfig{
-			Seed: 1, Hosts: hosts, Cell: "cell1", Replicas: []string{"a", "b"}, HostsPerConn: 7,
+			Cell: "cell1", Replicas: []string{"a", "b"}, HostsPerConn: 7,
 			Reporter: ReporterConfig{RefusedRetry: time.Minute},
-		}, FleetDeps{Dial: c.dial})
+		}, FleetDeps{Source: simulation(t, hosts), Dial: c.dial})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,6 +62,55 @@ func TestFleetReadyWhenEveryHostIsAccepted(t *testing.T) {
 	})
 }
 
+// changing is a source of one host, which gets what comes over states.
+type changing struct {
+	host   *Host
+	states chan *agentv1.FullState
+}
+
+func (c changing) Hosts() []*Host { return []*Host{c.host} }
+
+func (c changing) Run(ctx context.Context) error {
+	for {
+		select {
+		case s := <-c.states:
+			c.host.Put(s)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// What the source of a fleet changes is reported to every replica as the next version.
+func TestFleetReportsWhatItsSourceChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &fakeCell{}
+		c.start()
+		source := changing{NewHost(Simulate(1, "cell1", 0)), make(chan *agentv1.FullState)}
+		f, err := NewFleet(FleetConfig{Cell: "cell1", Replicas: []string{"a", "b"}}, FleetDeps{Source: source, Dial: c.dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- f.Run(ctx) }()
+		<-f.Ready()
+		next := Simulate(1, "cell1", 0)
+		next.Disabled = true
+		source.states <- next
+		synctest.Wait()
+		states, _, _ := c.heard()
+		if len(states) != 4 || !states[2].GetDisabled() || states[2].GetVersion() != 2 || states[3].GetVersion() != 2 {
+			t.Errorf("heard %v, want two states of version 1 and two of version 2", states)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		c.stop()
+	})
+}
+
 // All agents at another cell's replica are one line, and do not ask again soon.
 func TestFleetAtAnotherCellsReplicaSaysSoOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -69,9 +118,7 @@ func TestFleetAtAnotherCellsReplicaSaysSoOnce(t *testing.T) {
 		c := &fakeCell{end: fault.Invalid("cell", `the agent is of cell "cell1"; this is cell "cell2"`)}
 		c.start()
 		var out bytes.Buffer
-		f, err := NewFleet(FleetConfig{
-			Seed: 1, Hosts: hosts, Cell: "cell1", Replicas: []string{"a"},
-		}, FleetDeps{Dial: c.dial, Log: slog.New(slog.NewTextHandler(&out, nil))})
+		f, err := NewFleet(FleetConfig{Cell: "cell1", Replicas: []string{"a"}}, FleetDeps{Source: simulation(t, hosts), Dial: c.dial, Log: slog.New(slog.NewTextHandler(&out, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,19 +143,32 @@ func TestFleetAtAnotherCellsReplicaSaysSoOnce(t *testing.T) {
 }
 
 func TestNewFleetSaysWhatIsMissing(t *testing.T) {
-	good := FleetConfig{Hosts: 1, Cell: "cell1", Replicas: []string{"a"}}
+	good := FleetConfig{Cell: "cell1", Replicas: []string{"a"}}
 	for name, spoil := range map[string]func(*FleetConfig, *FleetDeps){
-		"hosts":    func(c *FleetConfig, _ *FleetDeps) { c.Hosts = 0 },
+		"source":   func(_ *FleetConfig, d *FleetDeps) { d.Source = nil },
+		"hosts":    func(_ *FleetConfig, d *FleetDeps) { d.Source = &Simulation{} },
 		"cell":     func(c *FleetConfig, _ *FleetDeps) { c.Cell = "" },
 		"replicas": func(c *FleetConfig, _ *FleetDeps) { c.Replicas = nil },
 		"dial":     func(_ *FleetConfig, d *FleetDeps) { d.Dial = nil },
 	} {
-		cfg, deps := good, FleetDeps{Dial: (&fakeCell{}).dial}
+		cfg, deps := good, FleetDeps{Source: simulation(t, 1), Dial: (&fakeCell{}).dial}
 		spoil(&cfg, &deps)
 		if _, err := NewFleet(cfg, deps); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
+	if _, err := NewSimulation(1, "cell1", 0); err == nil {
+		t.Error("a simulation of no hosts: no error")
+	}
+}
+
+func simulation(t *testing.T, hosts int) *Simulation {
+	t.Helper()
+	s, err := NewSimulation(1, "cell1", hosts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func TestSimulateFollowsTheSeedOnly(t *testing.T) {

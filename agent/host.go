@@ -8,6 +8,9 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
+// Version is the version of the report that agents write.
+const Version = 1
+
 // Host is what one host says of itself in one agent life. It is safe for
 // concurrent use; the states it hands out are shared and must not be changed.
 type Host struct {

@@ -7,9 +7,6 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// agentVersion is the version of the report that this package writes.
-const agentVersion = 1
-
 // fullHostLeavesMB is the memory that the full host does not reserve.
 const fullHostLeavesMB = 512
 
@@ -26,7 +23,7 @@ func Simulate(seed uint64, cell string, index int) *agentv1.FullState {
 	inventories := p.inventories(m, dice)
 	s := &agentv1.FullState{
 		Cell:         cell,
-		AgentVersion: agentVersion,
+		AgentVersion: Version,
 		HostUuid:     root,
 		ServiceHost:  p.name(),
 		Nodename:     p.name() + ".sim.example",

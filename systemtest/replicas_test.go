@@ -49,7 +49,9 @@ func startOneCell(t *testing.T, replicas, hosts int) *oneCell {
 	}
 	log := slog.New(slog.DiscardHandler)
 	dial := func(target string) (*grpc.ClientConn, error) { return rpc.Dial(target) }
-	fleet, err := agent.NewFleet(agent.FleetConfig{Seed: 1, Hosts: hosts, Cell: "cell1", Replicas: addrs}, agent.FleetDeps{Dial: dial, Log: log})
+	source, err := agent.NewSimulation(1, "cell1", hosts)
+	must(t, err)
+	fleet, err := agent.NewFleet(agent.FleetConfig{Cell: "cell1", Replicas: addrs}, agent.FleetDeps{Source: source, Dial: dial, Log: log})
 	must(t, err)
 	g, err := gateway.New(gateway.Config{
 		// Half of it, which is what a replica that hangs costs, is long on a busy machine.

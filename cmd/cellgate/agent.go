@@ -76,9 +76,13 @@ func processOfAgent(c config.Agent, command string) health.Process {
 
 // addFleet adds a simulated fleet. It does not wait for its hosts.
 func (a *assembly) addFleet(c config.Agent, dial dialFunc) (*agent.Fleet, error) {
+	source, err := agent.NewSimulation(c.Seed, c.Cell, c.Hosts)
+	if err != nil {
+		return nil, err
+	}
 	f, err := agent.NewFleet(agent.FleetConfig{
-		Seed: c.Seed, Hosts: c.Hosts, Cell: c.Cell, Replicas: c.Replicas, HostsPerConn: c.HostsPerConn,
-	}, agent.FleetDeps{Dial: dial, Log: a.log, Telemetry: a.telemetry.Agent(c.Cell)})
+		Cell: c.Cell, Replicas: c.Replicas, HostsPerConn: c.HostsPerConn,
+	}, agent.FleetDeps{Source: source, Dial: dial, Log: a.log, Telemetry: a.telemetry.Agent(c.Cell)})
 	if err != nil {
 		return nil, err
 	}
