@@ -94,14 +94,14 @@ func TestFleetReportsWhatItsSourceChanges(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- f.Run(ctx) }()
-		<-f.Ready()
+		synctest.Wait() // both replicas have version 1
 		next := Simulate(1, "cell1", 0)
 		next.Disabled = true
 		source.states <- next
 		synctest.Wait()
 		states, _, _ := c.heard()
 		if len(states) != 4 || !states[2].GetDisabled() || states[2].GetVersion() != 2 || states[3].GetVersion() != 2 {
-			t.Errorf("heard %v, want two states of version 1 and two of version 2", states)
+			t.Errorf("heard %d states, want two of version 1 and two of version 2", len(states))
 		}
 		cancel()
 		if err := <-done; err != nil {
