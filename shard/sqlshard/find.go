@@ -13,17 +13,25 @@ import (
 
 const defaultPage = 1000
 
+// Live claims, and those that ended.
 const (
-	findByKey      = `SELECT ` + claimColumns + ` FROM claims c WHERE c.claim_key = ANY($1::text[])`
-	findByConsumer = `SELECT ` + claimColumns + ` FROM claims c WHERE c.consumer_uuid = ANY($1::text[])`
-	findByHost     = `SELECT ` + claimColumns + ` FROM claims c WHERE c.host_uuid = $1::text`
+	findByKey       = `SELECT ` + claimColumns + ` FROM claims c WHERE c.claim_key = ANY($1::text[])`
+	findByConsumer  = `SELECT ` + claimColumns + ` FROM claims c WHERE c.consumer_uuid = ANY($1::text[])`
+	findByHost      = `SELECT ` + claimColumns + ` FROM claims c WHERE c.host_uuid = $1::text`
+	endedByKey      = `SELECT ` + claimColumns + ` FROM ended_claims c WHERE c.claim_key = ANY($1::text[])`
+	endedByConsumer = `SELECT ` + claimColumns + ` FROM ended_claims c WHERE c.consumer_uuid = ANY($1::text[])`
+	endedByHost     = `SELECT ` + claimColumns + ` FROM ended_claims c WHERE c.host_uuid = $1::text`
 
-	// findKeys reads one slot, in order.
+	// findKeys and endedKeys read one slot, in order.
 	findKeys = `SELECT claim_key FROM claims
-WHERE claim_key > $1::text AND claim_key < $2::text
-AND ($3::bool OR state IN ('PENDING', 'CONFIRMED')) AND ($4::text = '' OR project_id = $4::text)
-ORDER BY claim_key LIMIT $5::int8`
+WHERE claim_key > $1::text AND claim_key < $2::text AND ($3::text = '' OR project_id = $3::text)
+ORDER BY claim_key LIMIT $4::int8`
+	endedKeys = `SELECT claim_key FROM ended_claims
+WHERE claim_key > $1::text AND claim_key < $2::text AND ($3::text = '' OR project_id = $3::text)
+ORDER BY claim_key LIMIT $4::int8`
+)
 
+const (
 	dueLeases = `SELECT expires_at, claim_key, consumer_uuid FROM leases
 WHERE slot = $1::text AND expires_at <= $2::int8 ORDER BY expires_at, claim_key LIMIT $3::int8`
 )
@@ -39,23 +47,32 @@ func (s *Store) FindClaims(ctx context.Context, q shard.ClaimQuery) (page shard.
 	}
 	err = s.snapshot(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		page = shard.ClaimPage{}
-		var list []*shard.Claim
-		var err error
+		live, ended := findByKey, endedByKey
+		var arg any
 		switch {
 		case len(q.ClaimIDs) > 0:
-			list, err = claimsOf(ctx, c, findByKey, keepableOf(keysOf(q.ClaimIDs)))
+			arg = keepableOf(keysOf(q.ClaimIDs))
 		case len(q.ConsumerUUIDs) > 0:
-			list, err = claimsOf(ctx, c, findByConsumer, keepableOf(q.ConsumerUUIDs))
+			live, ended, arg = findByConsumer, endedByConsumer, keepableOf(q.ConsumerUUIDs)
 		case q.HostUUID != "":
-			list, err = claimsOf(ctx, c, findByHost, q.HostUUID)
+			live, ended, arg = findByHost, endedByHost, q.HostUUID
 		default:
-			var keys []string
-			if keys, err = pageOfKeys(ctx, c, q); err == nil && len(keys) > 0 {
-				list, err = claimsOf(ctx, c, findByKey, keys)
+			keys, err := pageOfKeys(ctx, c, q)
+			if err != nil || len(keys) == 0 {
+				return err
 			}
+			arg = keys
 		}
+		list, err := claimsOf(ctx, c, live, arg)
 		if err != nil {
 			return err
+		}
+		if q.Ended {
+			more, err := claimsOf(ctx, c, ended, arg)
+			if err != nil {
+				return err
+			}
+			list = append(list, more...)
 		}
 		list = slices.DeleteFunc(list, func(c *shard.Claim) bool { return !matches(&q, c) })
 		slices.SortFunc(list, func(a, b *shard.Claim) int { return cmp.Compare(a.ClaimID, b.ClaimID) })
@@ -83,10 +100,14 @@ func matches(q *shard.ClaimQuery, c *shard.Claim) bool {
 func pageOfKeys(ctx context.Context, c *pgx.Conn, q shard.ClaimQuery) ([]string, error) {
 	b := &pgx.Batch{}
 	for slot := range slots {
-		b.Queue(findKeys, slotName(slot)+q.After, slotName(slot+1), q.Ended, q.ProjectID, q.Limit+1)
+		args := []any{slotName(slot) + q.After, slotName(slot + 1), q.ProjectID, q.Limit + 1}
+		b.Queue(findKeys, args...)
+		if q.Ended {
+			b.Queue(endedKeys, args...)
+		}
 	}
 	var keys []string
-	err := eachAnswer(c.SendBatch(ctx, b), slots, func(rows pgx.Rows) error {
+	err := eachAnswer(c.SendBatch(ctx, b), b.Len(), func(rows pgx.Rows) error {
 		list, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		keys = append(keys, list...)
 		return err

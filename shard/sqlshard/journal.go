@@ -310,14 +310,14 @@ func trimLane(ctx context.Context, c *pgx.Conn, l *laneRow, before time.Time) (i
 }
 
 const (
-	oldTombstones = `SELECT claim_key FROM tombstones
+	oldTombstones = `SELECT claim_key FROM claim_ends
 WHERE slot = $1::text AND ended_at < $2::int8 ORDER BY ended_at, claim_key LIMIT 1000`
-	hostsOfClaims  = `SELECT DISTINCT host_uuid FROM claims WHERE claim_key = ANY($1::text[]) AND host_uuid <> '' ORDER BY host_uuid`
-	endedClaims    = `SELECT claim_key, consumer_uuid FROM claims WHERE claim_key = ANY($1::text[]) AND state IN ('EXPIRED', 'RELEASED')`
-	dropTombstones = `DELETE FROM tombstones WHERE slot = $1::text AND ended_at < $2::int8 AND claim_key = ANY($3::text[])`
-	dropClaims     = `DELETE FROM claims WHERE claim_key = ANY($1::text[])`
+	hostsOfClaims  = `SELECT DISTINCT host_uuid FROM ended_claims WHERE claim_key = ANY($1::text[]) AND host_uuid <> '' ORDER BY host_uuid`
+	endedClaims    = `SELECT claim_key, consumer_uuid FROM ended_claims WHERE claim_key = ANY($1::text[])`
+	dropTombstones = `DELETE FROM claim_ends WHERE slot = $1::text AND ended_at < $2::int8 AND claim_key = ANY($3::text[])`
 	dropConsumers  = `DELETE FROM consumers WHERE consumer_uuid = ANY($1::text[])
-AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.consumer_uuid = consumers.consumer_uuid)`
+AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.consumer_uuid = consumers.consumer_uuid)
+AND NOT EXISTS (SELECT 1 FROM ended_claims WHERE ended_claims.consumer_uuid = consumers.consumer_uuid)`
 )
 
 // trimTombstones drops a step of a slot's ended claims, and the consumers that had
@@ -353,7 +353,7 @@ func trimTombstones(ctx context.Context, c *pgx.Conn, slot string, before time.T
 		sql  string
 		args []any
 	}{
-		{dropClaims, []any{keys}},
+		{deleteEnded, []any{keys}},
 		{dropTombstones, []any{slot, before.UnixNano(), keys}},
 		{dropConsumers, []any{slices.Compact(consumers)}},
 	} {

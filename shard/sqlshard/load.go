@@ -20,7 +20,7 @@ const (
 WHERE host_uuid > $1::text ORDER BY host_uuid LIMIT $2::int8`
 	usagesOfHosts = `SELECT ` + usageColumns + ` FROM host_usages WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid`
 	pageClaims    = `SELECT ` + claimColumns + ` FROM claims c
-WHERE c.claim_key > $1::text` + isLive + ` ORDER BY c.claim_key LIMIT $2::int8`
+WHERE c.claim_key > $1::text ORDER BY c.claim_key LIMIT $2::int8`
 	allPins = `SELECT group_uuid, service_host, holders FROM pins ORDER BY group_uuid`
 )
 

@@ -2,15 +2,20 @@ package sqlshard
 
 import (
 	"context"
+	"errors"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"cellgate/internal/pgproxy"
 	"cellgate/internal/pgtest"
+	"cellgate/shard"
+	"cellgate/shard/shardtest"
 )
 
 func exec(t testing.TB, url string, statements ...string) {
@@ -102,25 +107,135 @@ func TestASchemaOfAnotherProgramIsNotOpened(t *testing.T) {
 	}
 }
 
-// Every statement of a migration can run again: on CockroachDB each commits by itself,
-// and a replica that died between two leaves the rest to another.
+// Every statement of a step can run again: on CockroachDB each commits by itself, and
+// replicas that died after the first, the second and so on leave the rest to another.
 func TestMigrationsMayBeLeftInTheMiddle(t *testing.T) {
 	all, err := migrations()
 	if err != nil {
 		t.Fatal(err)
 	}
 	url := pgtest.Start(t).NewDatabase(t)
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(context.Background()) }()
+	exec(t, url, createVersions)
 	for _, m := range all {
 		if len(m.statements) == 0 {
 			t.Errorf("migration %d has no statements", m.version)
 		}
-		for range 2 {
-			for _, sql := range m.statements {
-				exec(t, url, strings.ReplaceAll(sql, "{{key}}", postgres.keyType()))
+		for n := range m.statements {
+			for _, sql := range m.statements[:n+1] {
+				if _, err := c.Exec(t.Context(), strings.ReplaceAll(sql, "{{key}}", postgres.keyType())); err != nil {
+					t.Fatalf("step %d again, up to its statement %d: %s: %v", m.version, n+1, sql, err)
+				}
 			}
+		}
+		if _, err := c.Exec(t.Context(), addVersion, m.version, m.name, m.sum); err != nil {
+			t.Fatal(err)
 		}
 	}
 	mustClose(t, openAt(t, testOptions(url)))
+}
+
+// before04 takes a database back to where all claims were in one table.
+var before04 = []string{
+	"INSERT INTO ended_claims SELECT * FROM claims",
+	"DROP TABLE claims",
+	"ALTER TABLE ended_claims RENAME TO claims",
+	"ALTER INDEX ended_claims_pkey RENAME TO claims_pkey",
+	"ALTER INDEX ended_claims_by_consumer RENAME TO claims_by_consumer",
+	"ALTER INDEX ended_claims_by_host RENAME TO claims_by_host",
+	"ALTER TABLE claim_ends RENAME TO tombstones",
+	"ALTER INDEX claim_ends_pkey RENAME TO tombstones_pkey",
+	"DELETE FROM schema_version WHERE version >= 4",
+}
+
+// A database that is full of claims is taken to separate tables by replicas that start
+// together: none is lost, each is found as before, those that ended are still trimmed,
+// and a replica of the program before is ended.
+func TestClaimsAreKeptWhenEndedOnesMove(t *testing.T) {
+	const claims, ended = 60, 40
+	opts := testOptions(pgtest.Start(t).NewDatabase(t))
+	clock := &testClock{}
+	opts.skew = clock.read
+	old := newStand(t, opts)
+	for n := range 4 {
+		if err := old.apply(shard.Op{PutHost: shardtest.NewHost(n, 1000)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range claims {
+		if err := old.apply(shard.Op{Claim: shardtest.NewClaim(n, n%4, 1)}); err != nil {
+			t.Fatal(err)
+		}
+		if n < ended {
+			if err := old.apply(shard.Op{Release: shardtest.Ref(n)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	before := everyClaim(t, old.Store)
+	exec(t, opts.URL, before04...)
+
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			s, err := Open(t.Context(), opts)
+			if err != nil {
+				t.Errorf("Open: %v", err)
+				return
+			}
+			mustClose(t, s)
+		})
+	}
+	wg.Wait()
+	if err := old.apply(shard.Op{Claim: shardtest.NewClaim(claims, 0, 1)}); !errors.Is(err, shard.ErrFenced) {
+		t.Errorf("a lane of before goes on: %v", err)
+	}
+	s := newStand(t, opts)
+	after := everyClaim(t, s.Store)
+	if !reflect.DeepEqual(before, after) {
+		t.Errorf("the claims were %v and are %v", before, after)
+	}
+	if n := s.live(); n != claims-ended {
+		t.Errorf("Load gives %d claims, want %d", n, claims-ended)
+	}
+	for n := range claims {
+		a, err := s.lane.Apply(t.Context(), []shard.Op{{Claim: shardtest.NewClaim(n, n%4, 1)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := a.Outcomes[0].Claim; c == nil || c.State.Live() != (n >= ended) || a.Entry.Seq != 0 {
+			t.Errorf("claim %d, sent again: %+v", n, a)
+		}
+	}
+	clock.move(shard.TombstoneTTL + time.Hour)
+	now, err := s.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Trim(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	if left := everyClaim(t, s.Store); len(left) != claims-ended {
+		t.Errorf("%d claims are left after a trim, want %d", len(left), claims-ended)
+	}
+}
+
+// everyClaim gives all claims, ended ones too, by id.
+func everyClaim(t *testing.T, s *Store) map[string]shard.Claim {
+	t.Helper()
+	page, err := s.FindClaims(t.Context(), shard.ClaimQuery{Ended: true})
+	if err != nil || page.More {
+		t.Fatalf("FindClaims: more %v, %v", page.More, err)
+	}
+	all := map[string]shard.Claim{}
+	for _, c := range page.Claims {
+		all[c.ClaimID] = *c
+	}
+	return all
 }
 
 func mustClose(t testing.TB, s *Store) {

@@ -38,13 +38,14 @@ c.request_id, c.fingerprint, c.decision_id, c.instance_index, c.answer,
 c.group_uuid, c.group_policy, c.group_max_per_host, c.group_members,
 c.moves, c.moves_cell, c.transferred_from, c.attempt, c.adopted, c.expires_at, c.created_at, c.updated_at, c.guest, c.ttl`
 
-	isLive = ` AND c.state IN ('PENDING', 'CONFIRMED')`
+	// readClaims reads both tables as of one moment: a claim that ends goes from one to
+	// the other.
+	readClaims = `SELECT ` + claimColumns + ` FROM claims c WHERE c.claim_key = ANY($1::text[])
+UNION ALL SELECT ` + claimColumns + ` FROM ended_claims c WHERE c.claim_key = ANY($1::text[])`
 
-	readClaims = `SELECT ` + claimColumns + ` FROM claims c WHERE c.claim_key = ANY($1::text[])`
+	readClaimsOfConsumers = `SELECT ` + claimColumns + ` FROM claims c WHERE c.consumer_uuid = ANY($1::text[])`
 
-	readClaimsOfConsumers = `SELECT ` + claimColumns + ` FROM claims c WHERE c.consumer_uuid = ANY($1::text[])` + isLive
-
-	readClaimsOfHosts = `SELECT ` + claimColumns + ` FROM claims c WHERE c.host_uuid = ANY($1::text[])` + isLive
+	readClaimsOfHosts = `SELECT ` + claimColumns + ` FROM claims c WHERE c.host_uuid = ANY($1::text[])`
 
 	readTransfers = `SELECT ` + claimColumns + ` FROM transfers t JOIN claims c ON c.claim_key = t.claim_key
 WHERE t.first_consumer = ANY($1::text[])`
@@ -52,7 +53,7 @@ WHERE t.first_consumer = ANY($1::text[])`
 	// readStanding is readClaims, readClaimsOfConsumers and readTransfers: what every new
 	// claim asks. One statement costs the server less than three.
 	readStanding = readClaims + `
-UNION ALL SELECT ` + claimColumns + ` FROM claims c WHERE c.consumer_uuid = ANY($2::text[])` + isLive + `
+UNION ALL SELECT ` + claimColumns + ` FROM claims c WHERE c.consumer_uuid = ANY($2::text[])
 UNION ALL SELECT ` + claimColumns + ` FROM transfers t JOIN claims c ON c.claim_key = t.claim_key
 WHERE t.first_consumer = ANY($2::text[])`
 
@@ -150,12 +151,15 @@ SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::int8[]), unnest($4::te
 SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[])`
 )
 
-// Claims. New ones are inserted plainly: the same claim_id may come through another
-// replica at the same time.
+// Claims: the live ones in one table, those that ended in another. New ones are
+// inserted plainly: the same claim_id may come through another replica at the same
+// time.
 const (
-	insertClaims = `INSERT INTO claims (claim_key, consumer_uuid, state, host_uuid, service_host, allocations, project_id, user_id,
+	claimFields = `claim_key, consumer_uuid, state, host_uuid, service_host, allocations, project_id, user_id,
 request_id, fingerprint, decision_id, instance_index, answer, group_uuid, group_policy, group_max_per_host, group_members,
-moves, moves_cell, transferred_from, attempt, adopted, expires_at, created_at, updated_at, guest, ttl)
+moves, moves_cell, transferred_from, attempt, adopted, expires_at, created_at, updated_at, guest, ttl`
+
+	claimRows = `(` + claimFields + `)
 SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[]),
 unnest($7::text[]), unnest($8::text[]), unnest($9::text[]), unnest($10::bytea[]), unnest($11::text[]), unnest($12::int8[]), unnest($13::bytea[]),
 unnest($14::text[]), unnest($15::text[]), unnest($16::int8[]), unnest($17::text[]), unnest($18::text[]),
@@ -163,12 +167,21 @@ unnest($19::text[]), unnest($20::text[]), unnest($21::text[]), unnest($22::bool[
 unnest($26::bytea[]), unnest($27::int8[])`
 
 	// What else a claim has never changes.
-	putClaims = insertClaims + `
+	overClaims = `
 ON CONFLICT (claim_key) DO UPDATE SET consumer_uuid = excluded.consumer_uuid, state = excluded.state,
 host_uuid = excluded.host_uuid, service_host = excluded.service_host, allocations = excluded.allocations,
 answer = excluded.answer,
 transferred_from = excluded.transferred_from, attempt = excluded.attempt, expires_at = excluded.expires_at, updated_at = excluded.updated_at, guest = excluded.guest,
 ttl = excluded.ttl`
+
+	insertClaims = `INSERT INTO claims ` + claimRows
+	putClaims    = insertClaims + overClaims
+	deleteClaims = `DELETE FROM claims WHERE claim_key = ANY($1::text[])`
+
+	// An ended claim may be there already: it changes once more when it expired and is
+	// released then.
+	putEnded    = `INSERT INTO ended_claims ` + claimRows + overClaims
+	deleteEnded = `DELETE FROM ended_claims WHERE claim_key = ANY($1::text[])`
 
 	insertMembers = `INSERT INTO group_members (group_uuid, claim_key) SELECT unnest($1::text[]), unnest($2::text[])`
 	deleteMembers = `DELETE FROM group_members WHERE (group_uuid, claim_key) IN (SELECT unnest($1::text[]), unnest($2::text[]))`
@@ -181,9 +194,9 @@ SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::te
 	deleteLeases = `DELETE FROM leases WHERE (slot, expires_at, claim_key) IN
 (SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]))`
 
-	insertTombstones = `INSERT INTO tombstones (slot, ended_at, claim_key, consumer_uuid)
+	insertEnds = `INSERT INTO claim_ends (slot, ended_at, claim_key, consumer_uuid)
 SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::text[])`
-	deleteTombstones = `DELETE FROM tombstones WHERE (slot, ended_at, claim_key) IN
+	deleteEnds = `DELETE FROM claim_ends WHERE (slot, ended_at, claim_key) IN
 (SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]))`
 )
 

@@ -137,9 +137,10 @@ func (l *lane) check(found, fenced bool, last uint64, to *uint64) error {
 	return nil
 }
 
-// add takes a claim, which may be found in several ways.
+// add takes a claim, which may be found in several ways; a live one before an ended
+// one of the same id.
 func (p *picture) add(c *shard.Claim) {
-	if p.claims[c.ClaimID] == nil {
+	if old := p.claims[c.ClaimID]; old == nil || !old.State.Live() {
 		p.claims[c.ClaimID] = c
 	}
 }

@@ -5,19 +5,40 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// claimRows writes claims, and the tables that list some of them.
+// claimRows writes claims, each to the table of the live or of the ended ones, and the
+// tables that list some of them.
 func (w *writes) claimRows(claims []keyedClaim) {
-	var made, changed []keyedClaim
+	var made, changed, ended []keyedClaim
+	var gone, back []string
 	for _, c := range claims {
-		if w.before.claims[c.ClaimID] == nil {
-			made = append(made, c)
-		} else {
+		old := w.before.claims[c.ClaimID]
+		switch live := old != nil && old.State.Live(); {
+		case !c.State.Live():
+			ended = append(ended, c)
+			if live {
+				gone = append(gone, c.key)
+			}
+		case live:
 			changed = append(changed, c)
+		default:
+			made = append(made, c)
+			if old != nil {
+				back = append(back, c.key)
+			}
 		}
 	}
 	w.claimTable(insertClaims, made)
 	w.claimTable(putClaims, changed)
+	w.dropRows(deleteClaims, gone)
+	w.claimTable(putEnded, ended)
+	w.dropRows(deleteEnded, back)
 	w.lists(claims)
+}
+
+func (w *writes) dropRows(sql string, keys []string) {
+	if len(keys) > 0 {
+		w.queue(sql, keys)
+	}
 }
 
 func (w *writes) claimTable(sql string, rows []keyedClaim) {
@@ -97,7 +118,7 @@ func (w *writes) lists(claims []keyedClaim) {
 		{insertLeases, deleteLeases, func(c *shard.Claim, key string) (listed, bool) {
 			return listed{slotOf(key), rowcodec.Nanos(c.ExpiresAt), key, c.ConsumerUUID}, c.State == shard.Pending
 		}, true},
-		{insertTombstones, deleteTombstones, func(c *shard.Claim, key string) (listed, bool) {
+		{insertEnds, deleteEnds, func(c *shard.Claim, key string) (listed, bool) {
 			return listed{slotOf(key), rowcodec.Nanos(c.UpdatedAt), key, c.ConsumerUUID}, !c.State.Live()
 		}, true},
 		{insertMembers, deleteMembers, func(c *shard.Claim, key string) (listed, bool) {
