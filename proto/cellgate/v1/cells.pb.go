@@ -80,6 +80,61 @@ func (BreakerState) EnumDescriptor() ([]byte, []int) {
 	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{0}
 }
 
+type Gate_State int32
+
+const (
+	Gate_STATE_UNSPECIFIED Gate_State = 0
+	// Candidates come from compute_nodes.
+	Gate_LEGACY Gate_State = 1
+	// They still do; the agents' table is asked too, and the answers are compared.
+	Gate_SHADOW Gate_State = 2
+	// Candidates come from the agents' table.
+	Gate_NATIVE Gate_State = 3
+)
+
+// Enum value maps for Gate_State.
+var (
+	Gate_State_name = map[int32]string{
+		0: "STATE_UNSPECIFIED",
+		1: "LEGACY",
+		2: "SHADOW",
+		3: "NATIVE",
+	}
+	Gate_State_value = map[string]int32{
+		"STATE_UNSPECIFIED": 0,
+		"LEGACY":            1,
+		"SHADOW":            2,
+		"NATIVE":            3,
+	}
+)
+
+func (x Gate_State) Enum() *Gate_State {
+	p := new(Gate_State)
+	*p = x
+	return p
+}
+
+func (x Gate_State) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Gate_State) Descriptor() protoreflect.EnumDescriptor {
+	return file_cellgate_v1_cells_proto_enumTypes[1].Descriptor()
+}
+
+func (Gate_State) Type() protoreflect.EnumType {
+	return &file_cellgate_v1_cells_proto_enumTypes[1]
+}
+
+func (x Gate_State) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Gate_State.Descriptor instead.
+func (Gate_State) EnumDescriptor() ([]byte, []int) {
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{1, 0}
+}
+
 type Cell struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Cell     string                 `protobuf:"bytes,1,opt,name=cell,proto3" json:"cell,omitempty"`
@@ -104,6 +159,9 @@ type Cell struct {
 	TableVersion string `protobuf:"bytes,13,opt,name=table_version,json=tableVersion,proto3" json:"table_version,omitempty"`
 	// How this gateway sees each replica, in the order of replicas.
 	ReplicaStates []*ReplicaState `protobuf:"bytes,14,rep,name=replica_states,json=replicaStates,proto3" json:"replica_states,omitempty"`
+	// The cell's upgrade from Nova's own tables; unset when this gateway has no legacy
+	// database configured for it and the shard has no gate either.
+	Gate          *Gate `protobuf:"bytes,15,opt,name=gate,proto3" json:"gate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -236,6 +294,370 @@ func (x *Cell) GetReplicaStates() []*ReplicaState {
 	return nil
 }
 
+func (x *Cell) GetGate() *Gate {
+	if x != nil {
+		return x.Gate
+	}
+	return nil
+}
+
+// Gate says where the candidates of a cell come from, and what keeps them from coming
+// from its agents.
+type Gate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	State Gate_State             `protobuf:"varint,1,opt,name=state,proto3,enum=cellgate.v1.Gate_State" json:"state,omitempty"`
+	// Counts the moves, from 1. A claim planned under another epoch is planned again.
+	Epoch int64                  `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// Why it is where it is.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Not unspecified: an operator holds it there.
+	Pin       Gate_State `protobuf:"varint,5,opt,name=pin,proto3,enum=cellgate.v1.Gate_State" json:"pin,omitempty"`
+	PinReason string     `protobuf:"bytes,6,opt,name=pin_reason,json=pinReason,proto3" json:"pin_reason,omitempty"`
+	// What it waits for, in words; empty when it waits for nothing.
+	WaitsFor []string `protobuf:"bytes,7,rep,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
+	// The first hosts whose services or agents are older than required.
+	Lagging []*LaggingHost `protobuf:"bytes,8,rep,name=lagging,proto3" json:"lagging,omitempty"`
+	// Of all of them.
+	LaggingHosts int32 `protobuf:"varint,9,opt,name=lagging_hosts,json=laggingHosts,proto3" json:"lagging_hosts,omitempty"`
+	// Live nova-compute services that count, and the least version of them.
+	Services        int32 `protobuf:"varint,10,opt,name=services,proto3" json:"services,omitempty"`
+	MinVersion      int32 `protobuf:"varint,11,opt,name=min_version,json=minVersion,proto3" json:"min_version,omitempty"`
+	RequiredVersion int32 `protobuf:"varint,12,opt,name=required_version,json=requiredVersion,proto3" json:"required_version,omitempty"`
+	// Hosts registered by an agent, of those that have to be.
+	Registered int32 `protobuf:"varint,13,opt,name=registered,proto3" json:"registered,omitempty"`
+	Hosts      int32 `protobuf:"varint,14,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	// SHADOW: requests compared, and those that would have been answered otherwise.
+	Compared int64 `protobuf:"varint,15,opt,name=compared,proto3" json:"compared,omitempty"`
+	Differed int64 `protobuf:"varint,16,opt,name=differed,proto3" json:"differed,omitempty"`
+	// The newest differences.
+	Differences   []*ShadowDifference `protobuf:"bytes,17,rep,name=differences,proto3" json:"differences,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Gate) Reset() {
+	*x = Gate{}
+	mi := &file_cellgate_v1_cells_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Gate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Gate) ProtoMessage() {}
+
+func (x *Gate) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_cells_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Gate.ProtoReflect.Descriptor instead.
+func (*Gate) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Gate) GetState() Gate_State {
+	if x != nil {
+		return x.State
+	}
+	return Gate_STATE_UNSPECIFIED
+}
+
+func (x *Gate) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Gate) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Gate) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Gate) GetPin() Gate_State {
+	if x != nil {
+		return x.Pin
+	}
+	return Gate_STATE_UNSPECIFIED
+}
+
+func (x *Gate) GetPinReason() string {
+	if x != nil {
+		return x.PinReason
+	}
+	return ""
+}
+
+func (x *Gate) GetWaitsFor() []string {
+	if x != nil {
+		return x.WaitsFor
+	}
+	return nil
+}
+
+func (x *Gate) GetLagging() []*LaggingHost {
+	if x != nil {
+		return x.Lagging
+	}
+	return nil
+}
+
+func (x *Gate) GetLaggingHosts() int32 {
+	if x != nil {
+		return x.LaggingHosts
+	}
+	return 0
+}
+
+func (x *Gate) GetServices() int32 {
+	if x != nil {
+		return x.Services
+	}
+	return 0
+}
+
+func (x *Gate) GetMinVersion() int32 {
+	if x != nil {
+		return x.MinVersion
+	}
+	return 0
+}
+
+func (x *Gate) GetRequiredVersion() int32 {
+	if x != nil {
+		return x.RequiredVersion
+	}
+	return 0
+}
+
+func (x *Gate) GetRegistered() int32 {
+	if x != nil {
+		return x.Registered
+	}
+	return 0
+}
+
+func (x *Gate) GetHosts() int32 {
+	if x != nil {
+		return x.Hosts
+	}
+	return 0
+}
+
+func (x *Gate) GetCompared() int64 {
+	if x != nil {
+		return x.Compared
+	}
+	return 0
+}
+
+func (x *Gate) GetDiffered() int64 {
+	if x != nil {
+		return x.Differed
+	}
+	return 0
+}
+
+func (x *Gate) GetDifferences() []*ShadowDifference {
+	if x != nil {
+		return x.Differences
+	}
+	return nil
+}
+
+type LaggingHost struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Host  string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	// Of its nova-compute service; 0 for NULL.
+	ServiceVersion int32 `protobuf:"varint,2,opt,name=service_version,json=serviceVersion,proto3" json:"service_version,omitempty"`
+	// 0: no agent has registered it.
+	AgentVersion int32 `protobuf:"varint,3,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
+	// When its service was last seen up; unset for never.
+	LastSeen      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_seen,json=lastSeen,proto3" json:"last_seen,omitempty"`
+	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LaggingHost) Reset() {
+	*x = LaggingHost{}
+	mi := &file_cellgate_v1_cells_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LaggingHost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LaggingHost) ProtoMessage() {}
+
+func (x *LaggingHost) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_cells_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LaggingHost.ProtoReflect.Descriptor instead.
+func (*LaggingHost) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *LaggingHost) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *LaggingHost) GetServiceVersion() int32 {
+	if x != nil {
+		return x.ServiceVersion
+	}
+	return 0
+}
+
+func (x *LaggingHost) GetAgentVersion() int32 {
+	if x != nil {
+		return x.AgentVersion
+	}
+	return 0
+}
+
+func (x *LaggingHost) GetLastSeen() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastSeen
+	}
+	return nil
+}
+
+func (x *LaggingHost) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// ShadowDifference is one request that the two tables answered otherwise.
+type ShadowDifference struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	At           *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	RequestId    string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	LegacyPassed int32                  `protobuf:"varint,3,opt,name=legacy_passed,json=legacyPassed,proto3" json:"legacy_passed,omitempty"`
+	NativePassed int32                  `protobuf:"varint,4,opt,name=native_passed,json=nativePassed,proto3" json:"native_passed,omitempty"`
+	// The first hosts, by name.
+	LegacyFirst   string `protobuf:"bytes,5,opt,name=legacy_first,json=legacyFirst,proto3" json:"legacy_first,omitempty"`
+	NativeFirst   string `protobuf:"bytes,6,opt,name=native_first,json=nativeFirst,proto3" json:"native_first,omitempty"`
+	Detail        string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShadowDifference) Reset() {
+	*x = ShadowDifference{}
+	mi := &file_cellgate_v1_cells_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShadowDifference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShadowDifference) ProtoMessage() {}
+
+func (x *ShadowDifference) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_cells_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShadowDifference.ProtoReflect.Descriptor instead.
+func (*ShadowDifference) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ShadowDifference) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *ShadowDifference) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ShadowDifference) GetLegacyPassed() int32 {
+	if x != nil {
+		return x.LegacyPassed
+	}
+	return 0
+}
+
+func (x *ShadowDifference) GetNativePassed() int32 {
+	if x != nil {
+		return x.NativePassed
+	}
+	return 0
+}
+
+func (x *ShadowDifference) GetLegacyFirst() string {
+	if x != nil {
+		return x.LegacyFirst
+	}
+	return ""
+}
+
+func (x *ShadowDifference) GetNativeFirst() string {
+	if x != nil {
+		return x.NativeFirst
+	}
+	return ""
+}
+
+func (x *ShadowDifference) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
 // ReplicaState is how this gateway sees one scheduler of a cell. Another gateway
 // may see it otherwise.
 type ReplicaState struct {
@@ -257,7 +679,7 @@ type ReplicaState struct {
 
 func (x *ReplicaState) Reset() {
 	*x = ReplicaState{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[1]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -269,7 +691,7 @@ func (x *ReplicaState) String() string {
 func (*ReplicaState) ProtoMessage() {}
 
 func (x *ReplicaState) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[1]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -282,7 +704,7 @@ func (x *ReplicaState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaState.ProtoReflect.Descriptor instead.
 func (*ReplicaState) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{1}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ReplicaState) GetAddress() string {
@@ -335,7 +757,7 @@ type ResourceTotals struct {
 
 func (x *ResourceTotals) Reset() {
 	*x = ResourceTotals{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[2]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -347,7 +769,7 @@ func (x *ResourceTotals) String() string {
 func (*ResourceTotals) ProtoMessage() {}
 
 func (x *ResourceTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[2]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -360,7 +782,7 @@ func (x *ResourceTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceTotals.ProtoReflect.Descriptor instead.
 func (*ResourceTotals) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{2}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ResourceTotals) GetResourceClass() string {
@@ -399,7 +821,7 @@ type ListCellsRequest struct {
 
 func (x *ListCellsRequest) Reset() {
 	*x = ListCellsRequest{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[3]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -411,7 +833,7 @@ func (x *ListCellsRequest) String() string {
 func (*ListCellsRequest) ProtoMessage() {}
 
 func (x *ListCellsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[3]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -424,7 +846,7 @@ func (x *ListCellsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCellsRequest.ProtoReflect.Descriptor instead.
 func (*ListCellsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{3}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{6}
 }
 
 type ListCellsResponse struct {
@@ -436,7 +858,7 @@ type ListCellsResponse struct {
 
 func (x *ListCellsResponse) Reset() {
 	*x = ListCellsResponse{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[4]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -448,7 +870,7 @@ func (x *ListCellsResponse) String() string {
 func (*ListCellsResponse) ProtoMessage() {}
 
 func (x *ListCellsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[4]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -461,7 +883,7 @@ func (x *ListCellsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCellsResponse.ProtoReflect.Descriptor instead.
 func (*ListCellsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{4}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListCellsResponse) GetCells() []*Cell {
@@ -480,7 +902,7 @@ type GetCellRequest struct {
 
 func (x *GetCellRequest) Reset() {
 	*x = GetCellRequest{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -492,7 +914,7 @@ func (x *GetCellRequest) String() string {
 func (*GetCellRequest) ProtoMessage() {}
 
 func (x *GetCellRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -505,7 +927,7 @@ func (x *GetCellRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCellRequest.ProtoReflect.Descriptor instead.
 func (*GetCellRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{5}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetCellRequest) GetCell() string {
@@ -524,7 +946,7 @@ type GetCellResponse struct {
 
 func (x *GetCellResponse) Reset() {
 	*x = GetCellResponse{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -536,7 +958,7 @@ func (x *GetCellResponse) String() string {
 func (*GetCellResponse) ProtoMessage() {}
 
 func (x *GetCellResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -549,10 +971,115 @@ func (x *GetCellResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCellResponse.ProtoReflect.Descriptor instead.
 func (*GetCellResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetCellResponse) GetCell() *Cell {
+	if x != nil {
+		return x.Cell
+	}
+	return nil
+}
+
+type UpdateCellRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Cell  string                 `protobuf:"bytes,1,opt,name=cell,proto3" json:"cell,omitempty"`
+	// Where to hold the gate; unspecified lets it move.
+	GatePin       Gate_State `protobuf:"varint,2,opt,name=gate_pin,json=gatePin,proto3,enum=cellgate.v1.Gate_State" json:"gate_pin,omitempty"`
+	Reason        string     `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateCellRequest) Reset() {
+	*x = UpdateCellRequest{}
+	mi := &file_cellgate_v1_cells_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateCellRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateCellRequest) ProtoMessage() {}
+
+func (x *UpdateCellRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_cells_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateCellRequest.ProtoReflect.Descriptor instead.
+func (*UpdateCellRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *UpdateCellRequest) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+func (x *UpdateCellRequest) GetGatePin() Gate_State {
+	if x != nil {
+		return x.GatePin
+	}
+	return Gate_STATE_UNSPECIFIED
+}
+
+func (x *UpdateCellRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type UpdateCellResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cell          *Cell                  `protobuf:"bytes,1,opt,name=cell,proto3" json:"cell,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateCellResponse) Reset() {
+	*x = UpdateCellResponse{}
+	mi := &file_cellgate_v1_cells_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateCellResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateCellResponse) ProtoMessage() {}
+
+func (x *UpdateCellResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_cells_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateCellResponse.ProtoReflect.Descriptor instead.
+func (*UpdateCellResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *UpdateCellResponse) GetCell() *Cell {
 	if x != nil {
 		return x.Cell
 	}
@@ -563,7 +1090,7 @@ var File_cellgate_v1_cells_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\n" +
-	"\x17cellgate/v1/cells.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf7\x03\n" +
+	"\x17cellgate/v1/cells.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9e\x04\n" +
 	"\x04Cell\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
 	"\tcell_uuid\x18\x02 \x01(\tR\bcellUuid\x12\x18\n" +
@@ -579,7 +1106,54 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\tresources\x18\v \x03(\v2\x1b.cellgate.v1.ResourceTotalsR\tresources\x12-\n" +
 	"\x12availability_zones\x18\f \x03(\tR\x11availabilityZones\x12#\n" +
 	"\rtable_version\x18\r \x01(\tR\ftableVersion\x12@\n" +
-	"\x0ereplica_states\x18\x0e \x03(\v2\x19.cellgate.v1.ReplicaStateR\rreplicaStates\"\xc8\x01\n" +
+	"\x0ereplica_states\x18\x0e \x03(\v2\x19.cellgate.v1.ReplicaStateR\rreplicaStates\x12%\n" +
+	"\x04gate\x18\x0f \x01(\v2\x11.cellgate.v1.GateR\x04gate\"\xb0\x05\n" +
+	"\x04Gate\x12-\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x17.cellgate.v1.Gate.StateR\x05state\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12)\n" +
+	"\x03pin\x18\x05 \x01(\x0e2\x17.cellgate.v1.Gate.StateR\x03pin\x12\x1d\n" +
+	"\n" +
+	"pin_reason\x18\x06 \x01(\tR\tpinReason\x12\x1b\n" +
+	"\twaits_for\x18\a \x03(\tR\bwaitsFor\x122\n" +
+	"\alagging\x18\b \x03(\v2\x18.cellgate.v1.LaggingHostR\alagging\x12#\n" +
+	"\rlagging_hosts\x18\t \x01(\x05R\flaggingHosts\x12\x1a\n" +
+	"\bservices\x18\n" +
+	" \x01(\x05R\bservices\x12\x1f\n" +
+	"\vmin_version\x18\v \x01(\x05R\n" +
+	"minVersion\x12)\n" +
+	"\x10required_version\x18\f \x01(\x05R\x0frequiredVersion\x12\x1e\n" +
+	"\n" +
+	"registered\x18\r \x01(\x05R\n" +
+	"registered\x12\x14\n" +
+	"\x05hosts\x18\x0e \x01(\x05R\x05hosts\x12\x1a\n" +
+	"\bcompared\x18\x0f \x01(\x03R\bcompared\x12\x1a\n" +
+	"\bdiffered\x18\x10 \x01(\x03R\bdiffered\x12?\n" +
+	"\vdifferences\x18\x11 \x03(\v2\x1d.cellgate.v1.ShadowDifferenceR\vdifferences\"B\n" +
+	"\x05State\x12\x15\n" +
+	"\x11STATE_UNSPECIFIED\x10\x00\x12\n" +
+	"\n" +
+	"\x06LEGACY\x10\x01\x12\n" +
+	"\n" +
+	"\x06SHADOW\x10\x02\x12\n" +
+	"\n" +
+	"\x06NATIVE\x10\x03\"\xc0\x01\n" +
+	"\vLaggingHost\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12'\n" +
+	"\x0fservice_version\x18\x02 \x01(\x05R\x0eserviceVersion\x12#\n" +
+	"\ragent_version\x18\x03 \x01(\x05R\fagentVersion\x127\n" +
+	"\tlast_seen\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\x85\x02\n" +
+	"\x10ShadowDifference\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12#\n" +
+	"\rlegacy_passed\x18\x03 \x01(\x05R\flegacyPassed\x12#\n" +
+	"\rnative_passed\x18\x04 \x01(\x05R\fnativePassed\x12!\n" +
+	"\flegacy_first\x18\x05 \x01(\tR\vlegacyFirst\x12!\n" +
+	"\fnative_first\x18\x06 \x01(\tR\vnativeFirst\x12\x16\n" +
+	"\x06detail\x18\a \x01(\tR\x06detail\"\xc8\x01\n" +
 	"\fReplicaState\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x123\n" +
 	"\abreaker\x18\x02 \x01(\x0e2\x19.cellgate.v1.BreakerStateR\abreaker\x120\n" +
@@ -599,16 +1173,25 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\x04cell\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\x04cell\"8\n" +
 	"\x0fGetCellResponse\x12%\n" +
+	"\x04cell\x18\x01 \x01(\v2\x11.cellgate.v1.CellR\x04cell\"\x93\x01\n" +
+	"\x11UpdateCellRequest\x12\x1e\n" +
+	"\x04cell\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\x04cell\x12<\n" +
+	"\bgate_pin\x18\x02 \x01(\x0e2\x17.cellgate.v1.Gate.StateB\b\xbaH\x05\x82\x01\x02\x10\x01R\agatePin\x12 \n" +
+	"\x06reason\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06reason\";\n" +
+	"\x12UpdateCellResponse\x12%\n" +
 	"\x04cell\x18\x01 \x01(\v2\x11.cellgate.v1.CellR\x04cell*R\n" +
 	"\fBreakerState\x12\x1d\n" +
 	"\x19BREAKER_STATE_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
 	"\x06CLOSED\x10\x01\x12\b\n" +
 	"\x04OPEN\x10\x02\x12\r\n" +
-	"\tHALF_OPEN\x10\x032\xc6\x01\n" +
+	"\tHALF_OPEN\x10\x032\xb2\x02\n" +
 	"\x05Cells\x12]\n" +
 	"\tListCells\x12\x1d.cellgate.v1.ListCellsRequest\x1a\x1e.cellgate.v1.ListCellsResponse\"\x11\x82\xd3\xe4\x93\x02\v\x12\t/v1/cells\x12^\n" +
-	"\aGetCell\x12\x1b.cellgate.v1.GetCellRequest\x1a\x1c.cellgate.v1.GetCellResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/cells/{cell}B'Z%cellgate/proto/cellgate/v1;cellgatev1b\x06proto3"
+	"\aGetCell\x12\x1b.cellgate.v1.GetCellRequest\x1a\x1c.cellgate.v1.GetCellResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/cells/{cell}\x12j\n" +
+	"\n" +
+	"UpdateCell\x12\x1e.cellgate.v1.UpdateCellRequest\x1a\x1f.cellgate.v1.UpdateCellResponse\"\x1b\x82\xd3\xe4\x93\x02\x15:\x01*2\x10/v1/cells/{cell}B'Z%cellgate/proto/cellgate/v1;cellgatev1b\x06proto3"
 
 var (
 	file_cellgate_v1_cells_proto_rawDescOnce sync.Once
@@ -622,35 +1205,53 @@ func file_cellgate_v1_cells_proto_rawDescGZIP() []byte {
 	return file_cellgate_v1_cells_proto_rawDescData
 }
 
-var file_cellgate_v1_cells_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cellgate_v1_cells_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_cellgate_v1_cells_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_cellgate_v1_cells_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_cellgate_v1_cells_proto_goTypes = []any{
 	(BreakerState)(0),             // 0: cellgate.v1.BreakerState
-	(*Cell)(nil),                  // 1: cellgate.v1.Cell
-	(*ReplicaState)(nil),          // 2: cellgate.v1.ReplicaState
-	(*ResourceTotals)(nil),        // 3: cellgate.v1.ResourceTotals
-	(*ListCellsRequest)(nil),      // 4: cellgate.v1.ListCellsRequest
-	(*ListCellsResponse)(nil),     // 5: cellgate.v1.ListCellsResponse
-	(*GetCellRequest)(nil),        // 6: cellgate.v1.GetCellRequest
-	(*GetCellResponse)(nil),       // 7: cellgate.v1.GetCellResponse
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(Gate_State)(0),               // 1: cellgate.v1.Gate.State
+	(*Cell)(nil),                  // 2: cellgate.v1.Cell
+	(*Gate)(nil),                  // 3: cellgate.v1.Gate
+	(*LaggingHost)(nil),           // 4: cellgate.v1.LaggingHost
+	(*ShadowDifference)(nil),      // 5: cellgate.v1.ShadowDifference
+	(*ReplicaState)(nil),          // 6: cellgate.v1.ReplicaState
+	(*ResourceTotals)(nil),        // 7: cellgate.v1.ResourceTotals
+	(*ListCellsRequest)(nil),      // 8: cellgate.v1.ListCellsRequest
+	(*ListCellsResponse)(nil),     // 9: cellgate.v1.ListCellsResponse
+	(*GetCellRequest)(nil),        // 10: cellgate.v1.GetCellRequest
+	(*GetCellResponse)(nil),       // 11: cellgate.v1.GetCellResponse
+	(*UpdateCellRequest)(nil),     // 12: cellgate.v1.UpdateCellRequest
+	(*UpdateCellResponse)(nil),    // 13: cellgate.v1.UpdateCellResponse
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
 }
 var file_cellgate_v1_cells_proto_depIdxs = []int32{
-	3, // 0: cellgate.v1.Cell.resources:type_name -> cellgate.v1.ResourceTotals
-	2, // 1: cellgate.v1.Cell.replica_states:type_name -> cellgate.v1.ReplicaState
-	0, // 2: cellgate.v1.ReplicaState.breaker:type_name -> cellgate.v1.BreakerState
-	8, // 3: cellgate.v1.ReplicaState.since:type_name -> google.protobuf.Timestamp
-	1, // 4: cellgate.v1.ListCellsResponse.cells:type_name -> cellgate.v1.Cell
-	1, // 5: cellgate.v1.GetCellResponse.cell:type_name -> cellgate.v1.Cell
-	4, // 6: cellgate.v1.Cells.ListCells:input_type -> cellgate.v1.ListCellsRequest
-	6, // 7: cellgate.v1.Cells.GetCell:input_type -> cellgate.v1.GetCellRequest
-	5, // 8: cellgate.v1.Cells.ListCells:output_type -> cellgate.v1.ListCellsResponse
-	7, // 9: cellgate.v1.Cells.GetCell:output_type -> cellgate.v1.GetCellResponse
-	8, // [8:10] is the sub-list for method output_type
-	6, // [6:8] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	7,  // 0: cellgate.v1.Cell.resources:type_name -> cellgate.v1.ResourceTotals
+	6,  // 1: cellgate.v1.Cell.replica_states:type_name -> cellgate.v1.ReplicaState
+	3,  // 2: cellgate.v1.Cell.gate:type_name -> cellgate.v1.Gate
+	1,  // 3: cellgate.v1.Gate.state:type_name -> cellgate.v1.Gate.State
+	14, // 4: cellgate.v1.Gate.since:type_name -> google.protobuf.Timestamp
+	1,  // 5: cellgate.v1.Gate.pin:type_name -> cellgate.v1.Gate.State
+	4,  // 6: cellgate.v1.Gate.lagging:type_name -> cellgate.v1.LaggingHost
+	5,  // 7: cellgate.v1.Gate.differences:type_name -> cellgate.v1.ShadowDifference
+	14, // 8: cellgate.v1.LaggingHost.last_seen:type_name -> google.protobuf.Timestamp
+	14, // 9: cellgate.v1.ShadowDifference.at:type_name -> google.protobuf.Timestamp
+	0,  // 10: cellgate.v1.ReplicaState.breaker:type_name -> cellgate.v1.BreakerState
+	14, // 11: cellgate.v1.ReplicaState.since:type_name -> google.protobuf.Timestamp
+	2,  // 12: cellgate.v1.ListCellsResponse.cells:type_name -> cellgate.v1.Cell
+	2,  // 13: cellgate.v1.GetCellResponse.cell:type_name -> cellgate.v1.Cell
+	1,  // 14: cellgate.v1.UpdateCellRequest.gate_pin:type_name -> cellgate.v1.Gate.State
+	2,  // 15: cellgate.v1.UpdateCellResponse.cell:type_name -> cellgate.v1.Cell
+	8,  // 16: cellgate.v1.Cells.ListCells:input_type -> cellgate.v1.ListCellsRequest
+	10, // 17: cellgate.v1.Cells.GetCell:input_type -> cellgate.v1.GetCellRequest
+	12, // 18: cellgate.v1.Cells.UpdateCell:input_type -> cellgate.v1.UpdateCellRequest
+	9,  // 19: cellgate.v1.Cells.ListCells:output_type -> cellgate.v1.ListCellsResponse
+	11, // 20: cellgate.v1.Cells.GetCell:output_type -> cellgate.v1.GetCellResponse
+	13, // 21: cellgate.v1.Cells.UpdateCell:output_type -> cellgate.v1.UpdateCellResponse
+	19, // [19:22] is the sub-list for method output_type
+	16, // [16:19] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_cells_proto_init() }
@@ -663,8 +1264,8 @@ func file_cellgate_v1_cells_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_cells_proto_rawDesc), len(file_cellgate_v1_cells_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   7,
+			NumEnums:      2,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

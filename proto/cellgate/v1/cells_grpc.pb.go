@@ -19,8 +19,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Cells_ListCells_FullMethodName = "/cellgate.v1.Cells/ListCells"
-	Cells_GetCell_FullMethodName   = "/cellgate.v1.Cells/GetCell"
+	Cells_ListCells_FullMethodName  = "/cellgate.v1.Cells/ListCells"
+	Cells_GetCell_FullMethodName    = "/cellgate.v1.Cells/GetCell"
+	Cells_UpdateCell_FullMethodName = "/cellgate.v1.Cells/UpdateCell"
 )
 
 // CellsClient is the client API for Cells service.
@@ -31,6 +32,8 @@ const (
 type CellsClient interface {
 	ListCells(ctx context.Context, in *ListCellsRequest, opts ...grpc.CallOption) (*ListCellsResponse, error)
 	GetCell(ctx context.Context, in *GetCellRequest, opts ...grpc.CallOption) (*GetCellResponse, error)
+	// UpdateCell pins the cell's gate, or lets it move again. For operators.
+	UpdateCell(ctx context.Context, in *UpdateCellRequest, opts ...grpc.CallOption) (*UpdateCellResponse, error)
 }
 
 type cellsClient struct {
@@ -61,6 +64,16 @@ func (c *cellsClient) GetCell(ctx context.Context, in *GetCellRequest, opts ...g
 	return out, nil
 }
 
+func (c *cellsClient) UpdateCell(ctx context.Context, in *UpdateCellRequest, opts ...grpc.CallOption) (*UpdateCellResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateCellResponse)
+	err := c.cc.Invoke(ctx, Cells_UpdateCell_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // CellsServer is the server API for Cells service.
 // All implementations must embed UnimplementedCellsServer
 // for forward compatibility.
@@ -69,6 +82,8 @@ func (c *cellsClient) GetCell(ctx context.Context, in *GetCellRequest, opts ...g
 type CellsServer interface {
 	ListCells(context.Context, *ListCellsRequest) (*ListCellsResponse, error)
 	GetCell(context.Context, *GetCellRequest) (*GetCellResponse, error)
+	// UpdateCell pins the cell's gate, or lets it move again. For operators.
+	UpdateCell(context.Context, *UpdateCellRequest) (*UpdateCellResponse, error)
 	mustEmbedUnimplementedCellsServer()
 }
 
@@ -84,6 +99,9 @@ func (UnimplementedCellsServer) ListCells(context.Context, *ListCellsRequest) (*
 }
 func (UnimplementedCellsServer) GetCell(context.Context, *GetCellRequest) (*GetCellResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetCell not implemented")
+}
+func (UnimplementedCellsServer) UpdateCell(context.Context, *UpdateCellRequest) (*UpdateCellResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateCell not implemented")
 }
 func (UnimplementedCellsServer) mustEmbedUnimplementedCellsServer() {}
 func (UnimplementedCellsServer) testEmbeddedByValue()               {}
@@ -142,6 +160,24 @@ func _Cells_GetCell_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Cells_UpdateCell_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateCellRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CellsServer).UpdateCell(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Cells_UpdateCell_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CellsServer).UpdateCell(ctx, req.(*UpdateCellRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Cells_ServiceDesc is the grpc.ServiceDesc for Cells service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -156,6 +192,10 @@ var Cells_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetCell",
 			Handler:    _Cells_GetCell_Handler,
+		},
+		{
+			MethodName: "UpdateCell",
+			Handler:    _Cells_UpdateCell_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

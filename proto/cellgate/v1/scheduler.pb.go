@@ -104,6 +104,8 @@ type CellSource int32
 const (
 	CellSource_CELL_SOURCE_UNSPECIFIED CellSource = 0
 	CellSource_NATIVE                  CellSource = 1
+	// The cell's legacy compute_nodes.
+	CellSource_LEGACY CellSource = 2
 )
 
 // Enum value maps for CellSource.
@@ -111,10 +113,12 @@ var (
 	CellSource_name = map[int32]string{
 		0: "CELL_SOURCE_UNSPECIFIED",
 		1: "NATIVE",
+		2: "LEGACY",
 	}
 	CellSource_value = map[string]int32{
 		"CELL_SOURCE_UNSPECIFIED": 0,
 		"NATIVE":                  1,
+		"LEGACY":                  2,
 	}
 )
 
@@ -1524,12 +1528,14 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\bEVACUATE\x10\x03\x12\f\n" +
 	"\bUNSHELVE\x10\x04\x12\x10\n" +
 	"\fLIVE_MIGRATE\x10\x05\x12\v\n" +
-	"\aREBUILD\x10\x06*5\n" +
+	"\aREBUILD\x10\x06*A\n" +
 	"\n" +
 	"CellSource\x12\x1b\n" +
 	"\x17CELL_SOURCE_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
-	"\x06NATIVE\x10\x01*W\n" +
+	"\x06NATIVE\x10\x01\x12\n" +
+	"\n" +
+	"\x06LEGACY\x10\x02*W\n" +
 	"\vCellOutcome\x12\x1c\n" +
 	"\x18CELL_OUTCOME_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bSEARCHED\x10\x01\x12\v\n" +

@@ -387,8 +387,9 @@ type FullState struct {
 	// One agent life.
 	BootId string `protobuf:"bytes,1,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	// Counts the states of this life, from 1.
-	Version      uint64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	AgentVersion int32  `protobuf:"varint,3,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
+	Version uint64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// At least 1; 0 only for a host that is imported from Nova's tables.
+	AgentVersion int32 `protobuf:"varint,3,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
 	// The root provider; Nova's compute node uuid.
 	HostUuid       string `protobuf:"bytes,4,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
 	ServiceHost    string `protobuf:"bytes,5,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
@@ -1056,7 +1057,7 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\tFullState\x12!\n" +
 	"\aboot_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06bootId\x12!\n" +
 	"\aversion\x18\x02 \x01(\x04B\a\xbaH\x042\x02(\x01R\aversion\x12,\n" +
-	"\ragent_version\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\fagentVersion\x12%\n" +
+	"\ragent_version\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\fagentVersion\x12%\n" +
 	"\thost_uuid\x18\x04 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x12-\n" +
 	"\fservice_host\x18\x05 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\vserviceHost\x12&\n" +

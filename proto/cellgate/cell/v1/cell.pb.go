@@ -10,6 +10,7 @@ package cellv1
 
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	v11 "cellgate/proto/cellgate/agent/v1"
 	v1 "cellgate/proto/cellgate/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -26,6 +27,754 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+// ReportLegacyRequest is sent every other second while the gateway has a legacy
+// database for the cell.
+type ReportLegacyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names the gateway's life.
+	Gateway string `protobuf:"bytes,1,opt,name=gateway,proto3" json:"gateway,omitempty"`
+	// Why the services cannot be read; empty when they were. They count as old then.
+	Unreadable string `protobuf:"bytes,2,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
+	// Of services: what was sent before under this number need not be sent again.
+	Revision uint64           `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	Services []*LegacyService `protobuf:"bytes,4,rep,name=services,proto3" json:"services,omitempty"`
+	// services is left out: they are those of revision, sent before.
+	Unchanged bool `protobuf:"varint,5,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
+	// Least service version to leave LEGACY with.
+	RequiredVersion int32 `protobuf:"varint,6,opt,name=required_version,json=requiredVersion,proto3" json:"required_version,omitempty"`
+	// Comparisons since the last report that was answered.
+	Compared    int64                  `protobuf:"varint,7,opt,name=compared,proto3" json:"compared,omitempty"`
+	Differed    int64                  `protobuf:"varint,8,opt,name=differed,proto3" json:"differed,omitempty"`
+	Differences []*v1.ShadowDifference `protobuf:"bytes,9,rep,name=differences,proto3" json:"differences,omitempty"`
+	// Rows of compute_nodes that are no hosts, and why.
+	LeftOut int32 `protobuf:"varint,10,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// The gateway would import.
+	Importer bool `protobuf:"varint,11,opt,name=importer,proto3" json:"importer,omitempty"`
+	// Only ask for gate and claims: nothing here moves the gate.
+	Look          bool `protobuf:"varint,12,opt,name=look,proto3" json:"look,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportLegacyRequest) Reset() {
+	*x = ReportLegacyRequest{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportLegacyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportLegacyRequest) ProtoMessage() {}
+
+func (x *ReportLegacyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportLegacyRequest.ProtoReflect.Descriptor instead.
+func (*ReportLegacyRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ReportLegacyRequest) GetGateway() string {
+	if x != nil {
+		return x.Gateway
+	}
+	return ""
+}
+
+func (x *ReportLegacyRequest) GetUnreadable() string {
+	if x != nil {
+		return x.Unreadable
+	}
+	return ""
+}
+
+func (x *ReportLegacyRequest) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ReportLegacyRequest) GetServices() []*LegacyService {
+	if x != nil {
+		return x.Services
+	}
+	return nil
+}
+
+func (x *ReportLegacyRequest) GetUnchanged() bool {
+	if x != nil {
+		return x.Unchanged
+	}
+	return false
+}
+
+func (x *ReportLegacyRequest) GetRequiredVersion() int32 {
+	if x != nil {
+		return x.RequiredVersion
+	}
+	return 0
+}
+
+func (x *ReportLegacyRequest) GetCompared() int64 {
+	if x != nil {
+		return x.Compared
+	}
+	return 0
+}
+
+func (x *ReportLegacyRequest) GetDiffered() int64 {
+	if x != nil {
+		return x.Differed
+	}
+	return 0
+}
+
+func (x *ReportLegacyRequest) GetDifferences() []*v1.ShadowDifference {
+	if x != nil {
+		return x.Differences
+	}
+	return nil
+}
+
+func (x *ReportLegacyRequest) GetLeftOut() int32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
+func (x *ReportLegacyRequest) GetImporter() bool {
+	if x != nil {
+		return x.Importer
+	}
+	return false
+}
+
+func (x *ReportLegacyRequest) GetLook() bool {
+	if x != nil {
+		return x.Look
+	}
+	return false
+}
+
+// LegacyService is a live row of services.
+type LegacyService struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Host  string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	// 0 for NULL.
+	Version    int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Disabled   bool                   `protobuf:"varint,3,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	ForcedDown bool                   `protobuf:"varint,4,opt,name=forced_down,json=forcedDown,proto3" json:"forced_down,omitempty"`
+	Up         bool                   `protobuf:"varint,5,opt,name=up,proto3" json:"up,omitempty"`
+	LastSeen   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_seen,json=lastSeen,proto3" json:"last_seen,omitempty"`
+	// The compute nodes of the host, by uuid.
+	NodeUuids     []string `protobuf:"bytes,7,rep,name=node_uuids,json=nodeUuids,proto3" json:"node_uuids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LegacyService) Reset() {
+	*x = LegacyService{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LegacyService) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LegacyService) ProtoMessage() {}
+
+func (x *LegacyService) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LegacyService.ProtoReflect.Descriptor instead.
+func (*LegacyService) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *LegacyService) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *LegacyService) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *LegacyService) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+func (x *LegacyService) GetForcedDown() bool {
+	if x != nil {
+		return x.ForcedDown
+	}
+	return false
+}
+
+func (x *LegacyService) GetUp() bool {
+	if x != nil {
+		return x.Up
+	}
+	return false
+}
+
+func (x *LegacyService) GetLastSeen() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastSeen
+	}
+	return nil
+}
+
+func (x *LegacyService) GetNodeUuids() []string {
+	if x != nil {
+		return x.NodeUuids
+	}
+	return nil
+}
+
+type ReportLegacyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Gate  *v1.Gate               `protobuf:"bytes,1,opt,name=gate,proto3" json:"gate,omitempty"`
+	// The services of the revision are not known here: send them.
+	SendServices bool `protobuf:"varint,2,opt,name=send_services,json=sendServices,proto3" json:"send_services,omitempty"`
+	// Live claims whose instances no report of their host has had yet.
+	Awaited []*AwaitedClaim `protobuf:"bytes,3,rep,name=awaited,proto3" json:"awaited,omitempty"`
+	// There are more of them.
+	AwaitedCut bool `protobuf:"varint,4,opt,name=awaited_cut,json=awaitedCut,proto3" json:"awaited_cut,omitempty"`
+	// The gateway is to import until told otherwise, for at most import_for.
+	ImportFor     *durationpb.Duration `protobuf:"bytes,5,opt,name=import_for,json=importFor,proto3" json:"import_for,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportLegacyResponse) Reset() {
+	*x = ReportLegacyResponse{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportLegacyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportLegacyResponse) ProtoMessage() {}
+
+func (x *ReportLegacyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportLegacyResponse.ProtoReflect.Descriptor instead.
+func (*ReportLegacyResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ReportLegacyResponse) GetGate() *v1.Gate {
+	if x != nil {
+		return x.Gate
+	}
+	return nil
+}
+
+func (x *ReportLegacyResponse) GetSendServices() bool {
+	if x != nil {
+		return x.SendServices
+	}
+	return false
+}
+
+func (x *ReportLegacyResponse) GetAwaited() []*AwaitedClaim {
+	if x != nil {
+		return x.Awaited
+	}
+	return nil
+}
+
+func (x *ReportLegacyResponse) GetAwaitedCut() bool {
+	if x != nil {
+		return x.AwaitedCut
+	}
+	return false
+}
+
+func (x *ReportLegacyResponse) GetImportFor() *durationpb.Duration {
+	if x != nil {
+		return x.ImportFor
+	}
+	return nil
+}
+
+type AwaitedClaim struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	ClaimId      string                 `protobuf:"bytes,1,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	ConsumerUuid string                 `protobuf:"bytes,2,opt,name=consumer_uuid,json=consumerUuid,proto3" json:"consumer_uuid,omitempty"`
+	HostUuid     string                 `protobuf:"bytes,3,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	Allocations  []*v1.Allocation       `protobuf:"bytes,4,rep,name=allocations,proto3" json:"allocations,omitempty"`
+	// The claim this one moves from; empty for none.
+	MovesClaimId  string `protobuf:"bytes,5,opt,name=moves_claim_id,json=movesClaimId,proto3" json:"moves_claim_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AwaitedClaim) Reset() {
+	*x = AwaitedClaim{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AwaitedClaim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AwaitedClaim) ProtoMessage() {}
+
+func (x *AwaitedClaim) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AwaitedClaim.ProtoReflect.Descriptor instead.
+func (*AwaitedClaim) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *AwaitedClaim) GetClaimId() string {
+	if x != nil {
+		return x.ClaimId
+	}
+	return ""
+}
+
+func (x *AwaitedClaim) GetConsumerUuid() string {
+	if x != nil {
+		return x.ConsumerUuid
+	}
+	return ""
+}
+
+func (x *AwaitedClaim) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *AwaitedClaim) GetAllocations() []*v1.Allocation {
+	if x != nil {
+		return x.Allocations
+	}
+	return nil
+}
+
+func (x *AwaitedClaim) GetMovesClaimId() string {
+	if x != nil {
+		return x.MovesClaimId
+	}
+	return ""
+}
+
+type ImportHostsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hosts         []*ImportedHost        `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportHostsRequest) Reset() {
+	*x = ImportHostsRequest{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportHostsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportHostsRequest) ProtoMessage() {}
+
+func (x *ImportHostsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportHostsRequest.ProtoReflect.Descriptor instead.
+func (*ImportHostsRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ImportHostsRequest) GetHosts() []*ImportedHost {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+type ImportedHost struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// agent_version is 0. boot_id and version order the states of one import.
+	State *v11.FullState `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	// Take the host even from an agent that registered it: its service is old again.
+	Retake        bool `protobuf:"varint,2,opt,name=retake,proto3" json:"retake,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportedHost) Reset() {
+	*x = ImportedHost{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportedHost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportedHost) ProtoMessage() {}
+
+func (x *ImportedHost) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportedHost.ProtoReflect.Descriptor instead.
+func (*ImportedHost) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ImportedHost) GetState() *v11.FullState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *ImportedHost) GetRetake() bool {
+	if x != nil {
+		return x.Retake
+	}
+	return false
+}
+
+type ImportHostsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each host, in order.
+	Outcomes      []*ImportOutcome `protobuf:"bytes,1,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportHostsResponse) Reset() {
+	*x = ImportHostsResponse{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportHostsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportHostsResponse) ProtoMessage() {}
+
+func (x *ImportHostsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportHostsResponse.ProtoReflect.Descriptor instead.
+func (*ImportHostsResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ImportHostsResponse) GetOutcomes() []*ImportOutcome {
+	if x != nil {
+		return x.Outcomes
+	}
+	return nil
+}
+
+type ImportOutcome struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Set when the host was not taken.
+	Failure *Failure `protobuf:"bytes,1,opt,name=failure,proto3" json:"failure,omitempty"`
+	// The row said so already.
+	Unchanged bool `protobuf:"varint,2,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
+	// An agent speaks for the host: only its own reports count.
+	LeftToAgent bool  `protobuf:"varint,3,opt,name=left_to_agent,json=leftToAgent,proto3" json:"left_to_agent,omitempty"`
+	Adopted     int32 `protobuf:"varint,4,opt,name=adopted,proto3" json:"adopted,omitempty"`
+	Confirmed   int32 `protobuf:"varint,5,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
+	Released    int32 `protobuf:"varint,6,opt,name=released,proto3" json:"released,omitempty"`
+	// Instances that have a live claim on another host.
+	Conflicts int32 `protobuf:"varint,7,opt,name=conflicts,proto3" json:"conflicts,omitempty"`
+	// (provider, class) used beyond capacity.
+	Overcommitted int32 `protobuf:"varint,8,opt,name=overcommitted,proto3" json:"overcommitted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportOutcome) Reset() {
+	*x = ImportOutcome{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportOutcome) ProtoMessage() {}
+
+func (x *ImportOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportOutcome.ProtoReflect.Descriptor instead.
+func (*ImportOutcome) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ImportOutcome) GetFailure() *Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
+func (x *ImportOutcome) GetUnchanged() bool {
+	if x != nil {
+		return x.Unchanged
+	}
+	return false
+}
+
+func (x *ImportOutcome) GetLeftToAgent() bool {
+	if x != nil {
+		return x.LeftToAgent
+	}
+	return false
+}
+
+func (x *ImportOutcome) GetAdopted() int32 {
+	if x != nil {
+		return x.Adopted
+	}
+	return 0
+}
+
+func (x *ImportOutcome) GetConfirmed() int32 {
+	if x != nil {
+		return x.Confirmed
+	}
+	return 0
+}
+
+func (x *ImportOutcome) GetReleased() int32 {
+	if x != nil {
+		return x.Released
+	}
+	return 0
+}
+
+func (x *ImportOutcome) GetConflicts() int32 {
+	if x != nil {
+		return x.Conflicts
+	}
+	return 0
+}
+
+func (x *ImportOutcome) GetOvercommitted() int32 {
+	if x != nil {
+		return x.Overcommitted
+	}
+	return 0
+}
+
+type PinGateRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Pin    v1.Gate_State          `protobuf:"varint,1,opt,name=pin,proto3,enum=cellgate.v1.Gate_State" json:"pin,omitempty"`
+	Reason string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Who asks, for the audit log.
+	Who           string `protobuf:"bytes,3,opt,name=who,proto3" json:"who,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PinGateRequest) Reset() {
+	*x = PinGateRequest{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PinGateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PinGateRequest) ProtoMessage() {}
+
+func (x *PinGateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PinGateRequest.ProtoReflect.Descriptor instead.
+func (*PinGateRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *PinGateRequest) GetPin() v1.Gate_State {
+	if x != nil {
+		return x.Pin
+	}
+	return v1.Gate_State(0)
+}
+
+func (x *PinGateRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *PinGateRequest) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
+type PinGateResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Gate          *v1.Gate               `protobuf:"bytes,1,opt,name=gate,proto3" json:"gate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PinGateResponse) Reset() {
+	*x = PinGateResponse{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PinGateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PinGateResponse) ProtoMessage() {}
+
+func (x *PinGateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PinGateResponse.ProtoReflect.Descriptor instead.
+func (*PinGateResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *PinGateResponse) GetGate() *v1.Gate {
+	if x != nil {
+		return x.Gate
+	}
+	return nil
+}
 
 // Placement is what filters and weighers read of a request: its shape. It
 // mirrors schedule.Request.
@@ -74,7 +823,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[0]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -86,7 +835,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[0]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -99,7 +848,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{0}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Placement) GetResources() []*Amount {
@@ -287,7 +1036,7 @@ type Tree struct {
 
 func (x *Tree) Reset() {
 	*x = Tree{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[1]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -299,7 +1048,7 @@ func (x *Tree) String() string {
 func (*Tree) ProtoMessage() {}
 
 func (x *Tree) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[1]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -312,7 +1061,7 @@ func (x *Tree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tree.ProtoReflect.Descriptor instead.
 func (*Tree) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{1}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Tree) GetRequiredTraits() []string {
@@ -376,7 +1125,7 @@ type ResourceGroup struct {
 
 func (x *ResourceGroup) Reset() {
 	*x = ResourceGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -388,7 +1137,7 @@ func (x *ResourceGroup) String() string {
 func (*ResourceGroup) ProtoMessage() {}
 
 func (x *ResourceGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -401,7 +1150,7 @@ func (x *ResourceGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceGroup.ProtoReflect.Descriptor instead.
 func (*ResourceGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{2}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ResourceGroup) GetSuffix() string {
@@ -466,7 +1215,7 @@ type Fallback struct {
 
 func (x *Fallback) Reset() {
 	*x = Fallback{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -478,7 +1227,7 @@ func (x *Fallback) String() string {
 func (*Fallback) ProtoMessage() {}
 
 func (x *Fallback) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -491,7 +1240,7 @@ func (x *Fallback) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fallback.ProtoReflect.Descriptor instead.
 func (*Fallback) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{3}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Fallback) GetResources() []*Amount {
@@ -525,7 +1274,7 @@ type Isolation struct {
 
 func (x *Isolation) Reset() {
 	*x = Isolation{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -537,7 +1286,7 @@ func (x *Isolation) String() string {
 func (*Isolation) ProtoMessage() {}
 
 func (x *Isolation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -550,7 +1299,7 @@ func (x *Isolation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Isolation.ProtoReflect.Descriptor instead.
 func (*Isolation) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{4}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Isolation) GetTraits() []string {
@@ -586,7 +1335,7 @@ type NovaRequest struct {
 
 func (x *NovaRequest) Reset() {
 	*x = NovaRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -598,7 +1347,7 @@ func (x *NovaRequest) String() string {
 func (*NovaRequest) ProtoMessage() {}
 
 func (x *NovaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -611,7 +1360,7 @@ func (x *NovaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaRequest.ProtoReflect.Descriptor instead.
 func (*NovaRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{5}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *NovaRequest) GetFlavor() *NovaFlavor {
@@ -695,7 +1444,7 @@ type GuestNuma struct {
 
 func (x *GuestNuma) Reset() {
 	*x = GuestNuma{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -707,7 +1456,7 @@ func (x *GuestNuma) String() string {
 func (*GuestNuma) ProtoMessage() {}
 
 func (x *GuestNuma) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -720,7 +1469,7 @@ func (x *GuestNuma) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestNuma.ProtoReflect.Descriptor instead.
 func (*GuestNuma) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GuestNuma) GetCells() []*GuestCell {
@@ -755,7 +1504,7 @@ type GuestCell struct {
 
 func (x *GuestCell) Reset() {
 	*x = GuestCell{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +1516,7 @@ func (x *GuestCell) String() string {
 func (*GuestCell) ProtoMessage() {}
 
 func (x *GuestCell) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +1529,7 @@ func (x *GuestCell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestCell.ProtoReflect.Descriptor instead.
 func (*GuestCell) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GuestCell) GetId() int64 {
@@ -845,7 +1594,7 @@ type PciRequest struct {
 
 func (x *PciRequest) Reset() {
 	*x = PciRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -857,7 +1606,7 @@ func (x *PciRequest) String() string {
 func (*PciRequest) ProtoMessage() {}
 
 func (x *PciRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -870,7 +1619,7 @@ func (x *PciRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PciRequest.ProtoReflect.Descriptor instead.
 func (*PciRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PciRequest) GetCount() int64 {
@@ -903,7 +1652,7 @@ type PciSpec struct {
 
 func (x *PciSpec) Reset() {
 	*x = PciSpec{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -915,7 +1664,7 @@ func (x *PciSpec) String() string {
 func (*PciSpec) ProtoMessage() {}
 
 func (x *PciSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -928,7 +1677,7 @@ func (x *PciSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PciSpec.ProtoReflect.Descriptor instead.
 func (*PciSpec) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PciSpec) GetProperties() []*PciProperty {
@@ -950,7 +1699,7 @@ type PciProperty struct {
 
 func (x *PciProperty) Reset() {
 	*x = PciProperty{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -962,7 +1711,7 @@ func (x *PciProperty) String() string {
 func (*PciProperty) ProtoMessage() {}
 
 func (x *PciProperty) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -975,7 +1724,7 @@ func (x *PciProperty) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PciProperty.ProtoReflect.Descriptor instead.
 func (*PciProperty) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PciProperty) GetKey() string {
@@ -1009,7 +1758,7 @@ type GuestNetworks struct {
 
 func (x *GuestNetworks) Reset() {
 	*x = GuestNetworks{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +1770,7 @@ func (x *GuestNetworks) String() string {
 func (*GuestNetworks) ProtoMessage() {}
 
 func (x *GuestNetworks) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +1783,7 @@ func (x *GuestNetworks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestNetworks.ProtoReflect.Descriptor instead.
 func (*GuestNetworks) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GuestNetworks) GetPhysnets() []string {
@@ -1068,7 +1817,7 @@ type NovaFlavor struct {
 
 func (x *NovaFlavor) Reset() {
 	*x = NovaFlavor{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1080,7 +1829,7 @@ func (x *NovaFlavor) String() string {
 func (*NovaFlavor) ProtoMessage() {}
 
 func (x *NovaFlavor) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1093,7 +1842,7 @@ func (x *NovaFlavor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaFlavor.ProtoReflect.Descriptor instead.
 func (*NovaFlavor) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *NovaFlavor) GetId() string {
@@ -1162,7 +1911,7 @@ type Pair struct {
 
 func (x *Pair) Reset() {
 	*x = Pair{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1923,7 @@ func (x *Pair) String() string {
 func (*Pair) ProtoMessage() {}
 
 func (x *Pair) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1936,7 @@ func (x *Pair) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pair.ProtoReflect.Descriptor instead.
 func (*Pair) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Pair) GetKey() string {
@@ -1214,7 +1963,7 @@ type NovaImage struct {
 
 func (x *NovaImage) Reset() {
 	*x = NovaImage{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1975,7 @@ func (x *NovaImage) String() string {
 func (*NovaImage) ProtoMessage() {}
 
 func (x *NovaImage) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1988,7 @@ func (x *NovaImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaImage.ProtoReflect.Descriptor instead.
 func (*NovaImage) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NovaImage) GetId() string {
@@ -1269,7 +2018,7 @@ type ImageProperty struct {
 
 func (x *ImageProperty) Reset() {
 	*x = ImageProperty{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +2030,7 @@ func (x *ImageProperty) String() string {
 func (*ImageProperty) ProtoMessage() {}
 
 func (x *ImageProperty) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +2043,7 @@ func (x *ImageProperty) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImageProperty.ProtoReflect.Descriptor instead.
 func (*ImageProperty) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ImageProperty) GetName() string {
@@ -1330,7 +2079,7 @@ type NovaHint struct {
 
 func (x *NovaHint) Reset() {
 	*x = NovaHint{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1342,7 +2091,7 @@ func (x *NovaHint) String() string {
 func (*NovaHint) ProtoMessage() {}
 
 func (x *NovaHint) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1355,7 +2104,7 @@ func (x *NovaHint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaHint.ProtoReflect.Descriptor instead.
 func (*NovaHint) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NovaHint) GetName() string {
@@ -1382,7 +2131,7 @@ type RetryHost struct {
 
 func (x *RetryHost) Reset() {
 	*x = RetryHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1394,7 +2143,7 @@ func (x *RetryHost) String() string {
 func (*RetryHost) ProtoMessage() {}
 
 func (x *RetryHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1407,7 +2156,7 @@ func (x *RetryHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryHost.ProtoReflect.Descriptor instead.
 func (*RetryHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{17}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RetryHost) GetHost() string {
@@ -1434,7 +2183,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +2195,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +2208,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{18}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Amount) GetResourceClass() string {
@@ -1485,7 +2234,7 @@ type NameSet struct {
 
 func (x *NameSet) Reset() {
 	*x = NameSet{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1497,7 +2246,7 @@ func (x *NameSet) String() string {
 func (*NameSet) ProtoMessage() {}
 
 func (x *NameSet) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1510,7 +2259,7 @@ func (x *NameSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameSet.ProtoReflect.Descriptor instead.
 func (*NameSet) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{19}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *NameSet) GetNames() []string {
@@ -1536,7 +2285,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1548,7 +2297,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1561,7 +2310,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{20}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Group) GetUuid() string {
@@ -1617,7 +2366,7 @@ type Consumption struct {
 
 func (x *Consumption) Reset() {
 	*x = Consumption{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +2378,7 @@ func (x *Consumption) String() string {
 func (*Consumption) ProtoMessage() {}
 
 func (x *Consumption) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +2391,7 @@ func (x *Consumption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consumption.ProtoReflect.Descriptor instead.
 func (*Consumption) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{21}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Consumption) GetVcpus() int32 {
@@ -1681,7 +2430,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1693,7 +2442,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1706,7 +2455,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{22}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Rules) GetFilters() []string {
@@ -1763,7 +2512,7 @@ type Options struct {
 
 func (x *Options) Reset() {
 	*x = Options{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1775,7 +2524,7 @@ func (x *Options) String() string {
 func (*Options) ProtoMessage() {}
 
 func (x *Options) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1788,7 +2537,7 @@ func (x *Options) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Options.ProtoReflect.Descriptor instead.
 func (*Options) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{23}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Options) GetMaxIoOpsPerHost() int64 {
@@ -1906,7 +2655,7 @@ type Ratio struct {
 
 func (x *Ratio) Reset() {
 	*x = Ratio{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +2667,7 @@ func (x *Ratio) String() string {
 func (*Ratio) ProtoMessage() {}
 
 func (x *Ratio) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +2680,7 @@ func (x *Ratio) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ratio.ProtoReflect.Descriptor instead.
 func (*Ratio) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{24}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Ratio) GetName() string {
@@ -1958,7 +2707,7 @@ type Weigher struct {
 
 func (x *Weigher) Reset() {
 	*x = Weigher{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2719,7 @@ func (x *Weigher) String() string {
 func (*Weigher) ProtoMessage() {}
 
 func (x *Weigher) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2732,7 @@ func (x *Weigher) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Weigher.ProtoReflect.Descriptor instead.
 func (*Weigher) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{25}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Weigher) GetName() string {
@@ -2022,14 +2771,17 @@ type Query struct {
 	// carries queries of many requests.
 	TraceParent string `protobuf:"bytes,8,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
 	// The answer is to be in columns: Proposal.columns, not candidates.
-	Columns       bool `protobuf:"varint,9,opt,name=columns,proto3" json:"columns,omitempty"`
+	Columns bool `protobuf:"varint,9,opt,name=columns,proto3" json:"columns,omitempty"`
+	// The answer is compared with another one, nothing will be claimed by it: it is given
+	// whatever the gate says.
+	Shadow        bool `protobuf:"varint,10,opt,name=shadow,proto3" json:"shadow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2041,7 +2793,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2054,7 +2806,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{26}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Query) GetPlacement() []byte {
@@ -2120,6 +2872,13 @@ func (x *Query) GetColumns() bool {
 	return false
 }
 
+func (x *Query) GetShadow() bool {
+	if x != nil {
+		return x.Shadow
+	}
+	return false
+}
+
 type Take struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	HostUuid      string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
@@ -2130,7 +2889,7 @@ type Take struct {
 
 func (x *Take) Reset() {
 	*x = Take{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2142,7 +2901,7 @@ func (x *Take) String() string {
 func (*Take) ProtoMessage() {}
 
 func (x *Take) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2155,7 +2914,7 @@ func (x *Take) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Take.ProtoReflect.Descriptor instead.
 func (*Take) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{27}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Take) GetHostUuid() string {
@@ -2193,7 +2952,7 @@ type Knowledge struct {
 
 func (x *Knowledge) Reset() {
 	*x = Knowledge{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2964,7 @@ func (x *Knowledge) String() string {
 func (*Knowledge) ProtoMessage() {}
 
 func (x *Knowledge) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2977,7 @@ func (x *Knowledge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Knowledge.ProtoReflect.Descriptor instead.
 func (*Knowledge) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{28}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Knowledge) GetBounds() []*Bounds {
@@ -2268,7 +3027,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2280,7 +3039,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2293,7 +3052,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{29}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Bounds) GetMin() float64 {
@@ -2319,7 +3078,7 @@ type ProposeBatchRequest struct {
 
 func (x *ProposeBatchRequest) Reset() {
 	*x = ProposeBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2331,7 +3090,7 @@ func (x *ProposeBatchRequest) String() string {
 func (*ProposeBatchRequest) ProtoMessage() {}
 
 func (x *ProposeBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2344,7 +3103,7 @@ func (x *ProposeBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeBatchRequest.ProtoReflect.Descriptor instead.
 func (*ProposeBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{30}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ProposeBatchRequest) GetQueries() []*Query {
@@ -2364,7 +3123,7 @@ type ProposeBatchResponse struct {
 
 func (x *ProposeBatchResponse) Reset() {
 	*x = ProposeBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2376,7 +3135,7 @@ func (x *ProposeBatchResponse) String() string {
 func (*ProposeBatchResponse) ProtoMessage() {}
 
 func (x *ProposeBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2389,7 +3148,7 @@ func (x *ProposeBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeBatchResponse.ProtoReflect.Descriptor instead.
 func (*ProposeBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{31}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ProposeBatchResponse) GetProposals() []*Proposal {
@@ -2430,14 +3189,16 @@ type Proposal struct {
 	MultipliersFlat []float64   `protobuf:"fixed64,16,rep,packed,name=multipliers_flat,json=multipliersFlat,proto3" json:"multipliers_flat,omitempty"`
 	// The replica looked at some of the hosts that may pass, not all: hosts, passed and
 	// bounds are of those, and passed is not 0.
-	Cut           bool `protobuf:"varint,17,opt,name=cut,proto3" json:"cut,omitempty"`
+	Cut bool `protobuf:"varint,17,opt,name=cut,proto3" json:"cut,omitempty"`
+	// The epoch of the gate that the answer was given under; 0: the cell has no gate.
+	GateEpoch     int64 `protobuf:"varint,18,opt,name=gate_epoch,json=gateEpoch,proto3" json:"gate_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2449,7 +3210,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2462,7 +3223,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{32}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Proposal) GetTableVersion() string {
@@ -2584,6 +3345,13 @@ func (x *Proposal) GetCut() bool {
 	return false
 }
 
+func (x *Proposal) GetGateEpoch() int64 {
+	if x != nil {
+		return x.GateEpoch
+	}
+	return 0
+}
+
 // Warning is something that hosts say and that cannot be used.
 type Warning struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2595,7 +3363,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2607,7 +3375,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2620,7 +3388,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{33}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Warning) GetKey() string {
@@ -2651,7 +3419,7 @@ type Raised struct {
 
 func (x *Raised) Reset() {
 	*x = Raised{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2663,7 +3431,7 @@ func (x *Raised) String() string {
 func (*Raised) ProtoMessage() {}
 
 func (x *Raised) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2676,7 +3444,7 @@ func (x *Raised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Raised.ProtoReflect.Descriptor instead.
 func (*Raised) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{34}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Raised) GetStage() string {
@@ -2734,7 +3502,7 @@ type ClaimOrigin struct {
 
 func (x *ClaimOrigin) Reset() {
 	*x = ClaimOrigin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2746,7 +3514,7 @@ func (x *ClaimOrigin) String() string {
 func (*ClaimOrigin) ProtoMessage() {}
 
 func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2759,7 +3527,7 @@ func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOrigin.ProtoReflect.Descriptor instead.
 func (*ClaimOrigin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{35}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ClaimOrigin) GetFingerprint() []byte {
@@ -2817,7 +3585,7 @@ type Reject struct {
 
 func (x *Reject) Reset() {
 	*x = Reject{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2829,7 +3597,7 @@ func (x *Reject) String() string {
 func (*Reject) ProtoMessage() {}
 
 func (x *Reject) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2842,7 +3610,7 @@ func (x *Reject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reject.ProtoReflect.Descriptor instead.
 func (*Reject) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Reject) GetFilter() string {
@@ -2884,7 +3652,7 @@ type GroupHost struct {
 
 func (x *GroupHost) Reset() {
 	*x = GroupHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2896,7 +3664,7 @@ func (x *GroupHost) String() string {
 func (*GroupHost) ProtoMessage() {}
 
 func (x *GroupHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2909,7 +3677,7 @@ func (x *GroupHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupHost.ProtoReflect.Descriptor instead.
 func (*GroupHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GroupHost) GetHostUuid() string {
@@ -2951,7 +3719,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2963,7 +3731,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2976,7 +3744,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Candidate) GetHostUuid() string {
@@ -3065,7 +3833,7 @@ type Candidates struct {
 
 func (x *Candidates) Reset() {
 	*x = Candidates{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3077,7 +3845,7 @@ func (x *Candidates) String() string {
 func (*Candidates) ProtoMessage() {}
 
 func (x *Candidates) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3090,7 +3858,7 @@ func (x *Candidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidates.ProtoReflect.Descriptor instead.
 func (*Candidates) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Candidates) GetHostUuids() []byte {
@@ -3188,7 +3956,7 @@ type HostAllocation struct {
 
 func (x *HostAllocation) Reset() {
 	*x = HostAllocation{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3200,7 +3968,7 @@ func (x *HostAllocation) String() string {
 func (*HostAllocation) ProtoMessage() {}
 
 func (x *HostAllocation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3213,7 +3981,7 @@ func (x *HostAllocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAllocation.ProtoReflect.Descriptor instead.
 func (*HostAllocation) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *HostAllocation) GetAllocations() []*v1.Allocation {
@@ -3242,7 +4010,7 @@ type GroupProviders struct {
 
 func (x *GroupProviders) Reset() {
 	*x = GroupProviders{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3254,7 +4022,7 @@ func (x *GroupProviders) String() string {
 func (*GroupProviders) ProtoMessage() {}
 
 func (x *GroupProviders) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3267,7 +4035,7 @@ func (x *GroupProviders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupProviders.ProtoReflect.Descriptor instead.
 func (*GroupProviders) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GroupProviders) GetSuffix() string {
@@ -3295,7 +4063,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3307,7 +4075,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3320,7 +4088,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Failure) GetReason() string {
@@ -3346,7 +4114,7 @@ type ClaimBatchRequest struct {
 
 func (x *ClaimBatchRequest) Reset() {
 	*x = ClaimBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3358,7 +4126,7 @@ func (x *ClaimBatchRequest) String() string {
 func (*ClaimBatchRequest) ProtoMessage() {}
 
 func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3371,7 +4139,7 @@ func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchRequest.ProtoReflect.Descriptor instead.
 func (*ClaimBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ClaimBatchRequest) GetOps() []*ClaimOp {
@@ -3400,7 +4168,7 @@ type ClaimOp struct {
 
 func (x *ClaimOp) Reset() {
 	*x = ClaimOp{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3412,7 +4180,7 @@ func (x *ClaimOp) String() string {
 func (*ClaimOp) ProtoMessage() {}
 
 func (x *ClaimOp) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3425,7 +4193,7 @@ func (x *ClaimOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOp.ProtoReflect.Descriptor instead.
 func (*ClaimOp) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{44}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ClaimOp) GetOp() isClaimOp_Op {
@@ -3588,15 +4356,18 @@ type NewClaim struct {
 	MovesCell string `protobuf:"bytes,15,opt,name=moves_cell,json=movesCell,proto3" json:"moves_cell,omitempty"`
 	// The attempt that makes the claim: one run of a request, which gives back what it
 	// made and nothing that another one kept.
-	Attempt       string `protobuf:"bytes,16,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Guest         *Guest `protobuf:"bytes,17,opt,name=guest,proto3" json:"guest,omitempty"`
+	Attempt string `protobuf:"bytes,16,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Guest   *Guest `protobuf:"bytes,17,opt,name=guest,proto3" json:"guest,omitempty"`
+	// The epoch of the gate that the host was chosen under; under another one the claim
+	// is refused, STALE_GENERATION. 0 is that of a cell without a gate.
+	GateEpoch     int64 `protobuf:"varint,18,opt,name=gate_epoch,json=gateEpoch,proto3" json:"gate_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NewClaim) Reset() {
 	*x = NewClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3608,7 +4379,7 @@ func (x *NewClaim) String() string {
 func (*NewClaim) ProtoMessage() {}
 
 func (x *NewClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3621,7 +4392,7 @@ func (x *NewClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewClaim.ProtoReflect.Descriptor instead.
 func (*NewClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{45}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *NewClaim) GetClaimId() string {
@@ -3743,6 +4514,13 @@ func (x *NewClaim) GetGuest() *Guest {
 	return nil
 }
 
+func (x *NewClaim) GetGateEpoch() int64 {
+	if x != nil {
+		return x.GateEpoch
+	}
+	return 0
+}
+
 // Guest is what later requests ask about the instance of a claim.
 type Guest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3765,7 +4543,7 @@ type Guest struct {
 
 func (x *Guest) Reset() {
 	*x = Guest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3777,7 +4555,7 @@ func (x *Guest) String() string {
 func (*Guest) ProtoMessage() {}
 
 func (x *Guest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3790,7 +4568,7 @@ func (x *Guest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guest.ProtoReflect.Descriptor instead.
 func (*Guest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{46}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Guest) GetFlavorId() string {
@@ -3860,7 +4638,7 @@ type SwapClaim struct {
 
 func (x *SwapClaim) Reset() {
 	*x = SwapClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3872,7 +4650,7 @@ func (x *SwapClaim) String() string {
 func (*SwapClaim) ProtoMessage() {}
 
 func (x *SwapClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3885,7 +4663,7 @@ func (x *SwapClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwapClaim.ProtoReflect.Descriptor instead.
 func (*SwapClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{47}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *SwapClaim) GetClaimId() string {
@@ -3943,7 +4721,7 @@ type TransferClaim struct {
 
 func (x *TransferClaim) Reset() {
 	*x = TransferClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3955,7 +4733,7 @@ func (x *TransferClaim) String() string {
 func (*TransferClaim) ProtoMessage() {}
 
 func (x *TransferClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3968,7 +4746,7 @@ func (x *TransferClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaim.ProtoReflect.Descriptor instead.
 func (*TransferClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{48}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *TransferClaim) GetClaimId() string {
@@ -4004,7 +4782,7 @@ type ClaimGroup struct {
 
 func (x *ClaimGroup) Reset() {
 	*x = ClaimGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4016,7 +4794,7 @@ func (x *ClaimGroup) String() string {
 func (*ClaimGroup) ProtoMessage() {}
 
 func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4029,7 +4807,7 @@ func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimGroup.ProtoReflect.Descriptor instead.
 func (*ClaimGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ClaimGroup) GetUuid() string {
@@ -4080,7 +4858,7 @@ type ClaimRef struct {
 
 func (x *ClaimRef) Reset() {
 	*x = ClaimRef{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4092,7 +4870,7 @@ func (x *ClaimRef) String() string {
 func (*ClaimRef) ProtoMessage() {}
 
 func (x *ClaimRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4105,7 +4883,7 @@ func (x *ClaimRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRef.ProtoReflect.Descriptor instead.
 func (*ClaimRef) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ClaimRef) GetClaimId() string {
@@ -4157,7 +4935,7 @@ type GroupPin struct {
 
 func (x *GroupPin) Reset() {
 	*x = GroupPin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4169,7 +4947,7 @@ func (x *GroupPin) String() string {
 func (*GroupPin) ProtoMessage() {}
 
 func (x *GroupPin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4182,7 +4960,7 @@ func (x *GroupPin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPin.ProtoReflect.Descriptor instead.
 func (*GroupPin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *GroupPin) GetGroupUuid() string {
@@ -4223,7 +5001,7 @@ type GroupUnpin struct {
 
 func (x *GroupUnpin) Reset() {
 	*x = GroupUnpin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4235,7 +5013,7 @@ func (x *GroupUnpin) String() string {
 func (*GroupUnpin) ProtoMessage() {}
 
 func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4248,7 +5026,7 @@ func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupUnpin.ProtoReflect.Descriptor instead.
 func (*GroupUnpin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *GroupUnpin) GetGroupUuid() string {
@@ -4275,7 +5053,7 @@ type ClaimBatchResponse struct {
 
 func (x *ClaimBatchResponse) Reset() {
 	*x = ClaimBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4287,7 +5065,7 @@ func (x *ClaimBatchResponse) String() string {
 func (*ClaimBatchResponse) ProtoMessage() {}
 
 func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4300,7 +5078,7 @@ func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchResponse.ProtoReflect.Descriptor instead.
 func (*ClaimBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ClaimBatchResponse) GetOutcomes() []*ClaimOutcome {
@@ -4327,7 +5105,7 @@ type ClaimOutcome struct {
 
 func (x *ClaimOutcome) Reset() {
 	*x = ClaimOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4339,7 +5117,7 @@ func (x *ClaimOutcome) String() string {
 func (*ClaimOutcome) ProtoMessage() {}
 
 func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4352,7 +5130,7 @@ func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOutcome.ProtoReflect.Descriptor instead.
 func (*ClaimOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ClaimOutcome) GetClaim() *v1.Claim {
@@ -4398,7 +5176,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4410,7 +5188,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4423,7 +5201,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Refusal) GetReason() string {
@@ -4474,7 +5252,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4486,7 +5264,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4499,7 +5277,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ListClaimsRequest) GetConsumerUuids() []string {
@@ -4564,7 +5342,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4576,7 +5354,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4589,7 +5367,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*v1.Claim {
@@ -4633,7 +5411,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4645,7 +5423,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4658,7 +5436,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ListHostsRequest) GetHostUuid() string {
@@ -4728,7 +5506,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4740,7 +5518,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4753,7 +5531,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ListHostsResponse) GetHosts() []*v1.Host {
@@ -4779,7 +5557,7 @@ type PutDecisionsRequest struct {
 
 func (x *PutDecisionsRequest) Reset() {
 	*x = PutDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4791,7 +5569,7 @@ func (x *PutDecisionsRequest) String() string {
 func (*PutDecisionsRequest) ProtoMessage() {}
 
 func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4804,7 +5582,7 @@ func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *PutDecisionsRequest) GetDecisions() []*v1.Decision {
@@ -4822,7 +5600,7 @@ type PutDecisionsResponse struct {
 
 func (x *PutDecisionsResponse) Reset() {
 	*x = PutDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4834,7 +5612,7 @@ func (x *PutDecisionsResponse) String() string {
 func (*PutDecisionsResponse) ProtoMessage() {}
 
 func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4847,7 +5625,7 @@ func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
 }
 
 type GetDecisionRequest struct {
@@ -4859,7 +5637,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4871,7 +5649,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4884,7 +5662,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -4903,7 +5681,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4915,7 +5693,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4928,7 +5706,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *GetDecisionResponse) GetDecision() *v1.Decision {
@@ -4954,7 +5732,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4966,7 +5744,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4979,7 +5757,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ListDecisionsRequest) GetInstanceUuid() string {
@@ -5035,7 +5813,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5047,7 +5825,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5060,7 +5838,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
@@ -5085,7 +5863,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5097,7 +5875,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5110,7 +5888,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
 }
 
 type GetSummaryResponse struct {
@@ -5149,7 +5927,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5161,7 +5939,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5174,7 +5952,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -5301,7 +6079,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5313,7 +6091,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5326,7 +6104,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -5347,7 +6125,71 @@ var File_cellgate_cell_v1_cell_proto protoreflect.FileDescriptor
 
 const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcd\b\n" +
+	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dcellgate/agent/v1/agent.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfc\x03\n" +
+	"\x13ReportLegacyRequest\x12$\n" +
+	"\agateway\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\agateway\x12(\n" +
+	"\n" +
+	"unreadable\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\n" +
+	"unreadable\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\x12G\n" +
+	"\bservices\x18\x04 \x03(\v2\x1f.cellgate.cell.v1.LegacyServiceB\n" +
+	"\xbaH\a\x92\x01\x04\x10\xc0\x9a\fR\bservices\x12\x1c\n" +
+	"\tunchanged\x18\x05 \x01(\bR\tunchanged\x122\n" +
+	"\x10required_version\x18\x06 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x0frequiredVersion\x12#\n" +
+	"\bcompared\x18\a \x01(\x03B\a\xbaH\x04\"\x02(\x00R\bcompared\x12#\n" +
+	"\bdiffered\x18\b \x01(\x03B\a\xbaH\x04\"\x02(\x00R\bdiffered\x12I\n" +
+	"\vdifferences\x18\t \x03(\v2\x1d.cellgate.v1.ShadowDifferenceB\b\xbaH\x05\x92\x01\x02\x10\x10R\vdifferences\x12\x19\n" +
+	"\bleft_out\x18\n" +
+	" \x01(\x05R\aleftOut\x12\x1a\n" +
+	"\bimporter\x18\v \x01(\bR\bimporter\x12\x12\n" +
+	"\x04look\x18\f \x01(\bR\x04look\"\xf7\x01\n" +
+	"\rLegacyService\x12\x1c\n" +
+	"\x04host\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04host\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x1a\n" +
+	"\bdisabled\x18\x03 \x01(\bR\bdisabled\x12\x1f\n" +
+	"\vforced_down\x18\x04 \x01(\bR\n" +
+	"forcedDown\x12\x0e\n" +
+	"\x02up\x18\x05 \x01(\bR\x02up\x127\n" +
+	"\tlast_seen\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\x12(\n" +
+	"\n" +
+	"node_uuids\x18\a \x03(\tB\t\xbaH\x06\x92\x01\x03\x10\x80 R\tnodeUuids\"\xf7\x01\n" +
+	"\x14ReportLegacyResponse\x12%\n" +
+	"\x04gate\x18\x01 \x01(\v2\x11.cellgate.v1.GateR\x04gate\x12#\n" +
+	"\rsend_services\x18\x02 \x01(\bR\fsendServices\x128\n" +
+	"\aawaited\x18\x03 \x03(\v2\x1e.cellgate.cell.v1.AwaitedClaimR\aawaited\x12\x1f\n" +
+	"\vawaited_cut\x18\x04 \x01(\bR\n" +
+	"awaitedCut\x128\n" +
+	"\n" +
+	"import_for\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\timportFor\"\xcc\x01\n" +
+	"\fAwaitedClaim\x12\x19\n" +
+	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +
+	"\rconsumer_uuid\x18\x02 \x01(\tR\fconsumerUuid\x12\x1b\n" +
+	"\thost_uuid\x18\x03 \x01(\tR\bhostUuid\x129\n" +
+	"\vallocations\x18\x04 \x03(\v2\x17.cellgate.v1.AllocationR\vallocations\x12$\n" +
+	"\x0emoves_claim_id\x18\x05 \x01(\tR\fmovesClaimId\"U\n" +
+	"\x12ImportHostsRequest\x12?\n" +
+	"\x05hosts\x18\x01 \x03(\v2\x1e.cellgate.cell.v1.ImportedHostB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\x05hosts\"b\n" +
+	"\fImportedHost\x12:\n" +
+	"\x05state\x18\x01 \x01(\v2\x1c.cellgate.agent.v1.FullStateB\x06\xbaH\x03\xc8\x01\x01R\x05state\x12\x16\n" +
+	"\x06retake\x18\x02 \x01(\bR\x06retake\"R\n" +
+	"\x13ImportHostsResponse\x12;\n" +
+	"\boutcomes\x18\x01 \x03(\v2\x1f.cellgate.cell.v1.ImportOutcomeR\boutcomes\"\x9e\x02\n" +
+	"\rImportOutcome\x123\n" +
+	"\afailure\x18\x01 \x01(\v2\x19.cellgate.cell.v1.FailureR\afailure\x12\x1c\n" +
+	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12\"\n" +
+	"\rleft_to_agent\x18\x03 \x01(\bR\vleftToAgent\x12\x18\n" +
+	"\aadopted\x18\x04 \x01(\x05R\aadopted\x12\x1c\n" +
+	"\tconfirmed\x18\x05 \x01(\x05R\tconfirmed\x12\x1a\n" +
+	"\breleased\x18\x06 \x01(\x05R\breleased\x12\x1c\n" +
+	"\tconflicts\x18\a \x01(\x05R\tconflicts\x12$\n" +
+	"\rovercommitted\x18\b \x01(\x05R\rovercommitted\"\x83\x01\n" +
+	"\x0ePinGateRequest\x123\n" +
+	"\x03pin\x18\x01 \x01(\x0e2\x17.cellgate.v1.Gate.StateB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03pin\x12 \n" +
+	"\x06reason\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06reason\x12\x1a\n" +
+	"\x03who\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x03who\"8\n" +
+	"\x0fPinGateResponse\x12%\n" +
+	"\x04gate\x18\x01 \x01(\v2\x11.cellgate.v1.GateR\x04gate\"\xcd\b\n" +
 	"\tPlacement\x126\n" +
 	"\tresources\x18\x01 \x03(\v2\x18.cellgate.cell.v1.AmountR\tresources\x12'\n" +
 	"\x0frequired_traits\x18\x02 \x03(\tR\x0erequiredTraits\x12)\n" +
@@ -5519,7 +6361,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"multiplier\x18\x02 \x01(\x01R\n" +
-	"multiplier\"\xf6\x02\n" +
+	"multiplier\"\x8e\x03\n" +
 	"\x05Query\x12*\n" +
 	"\tplacement\x18\x01 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80\x02R\tplacement\x12\x12\n" +
 	"\x04seed\x18\x02 \x01(\x04R\x04seed\x12\x14\n" +
@@ -5529,7 +6371,9 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\rtable_version\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18@R\ftableVersion\x126\n" +
 	"\x0econsumer_uuids\x18\a \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\xe8\a\"\x04r\x02\x18$R\rconsumerUuids\x12+\n" +
 	"\ftrace_parent\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\vtraceParent\x12\x18\n" +
-	"\acolumns\x18\t \x01(\bR\acolumns\"H\n" +
+	"\acolumns\x18\t \x01(\bR\acolumns\x12\x16\n" +
+	"\x06shadow\x18\n" +
+	" \x01(\bR\x06shadow\"H\n" +
 	"\x04Take\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12#\n" +
 	"\rinstance_uuid\x18\x02 \x01(\tR\finstanceUuid\"\xec\x01\n" +
@@ -5547,7 +6391,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x13ProposeBatchRequest\x12>\n" +
 	"\aqueries\x18\x01 \x03(\v2\x17.cellgate.cell.v1.QueryB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80 R\aqueries\"P\n" +
 	"\x14ProposeBatchResponse\x128\n" +
-	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\x9e\x06\n" +
+	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\xbd\x06\n" +
 	"\bProposal\x12#\n" +
 	"\rtable_version\x18\x01 \x01(\tR\ftableVersion\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x16\n" +
@@ -5570,7 +6414,9 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"boundsFlat\x126\n" +
 	"\acolumns\x18\x0f \x01(\v2\x1c.cellgate.cell.v1.CandidatesR\acolumns\x12)\n" +
 	"\x10multipliers_flat\x18\x10 \x03(\x01R\x0fmultipliersFlat\x12\x10\n" +
-	"\x03cut\x18\x11 \x01(\bR\x03cut\"1\n" +
+	"\x03cut\x18\x11 \x01(\bR\x03cut\x12\x1d\n" +
+	"\n" +
+	"gate_epoch\x18\x12 \x01(\x03R\tgateEpoch\"1\n" +
 	"\aWarning\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\"z\n" +
@@ -5643,7 +6489,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04swap\x18\x06 \x01(\v2\x1b.cellgate.cell.v1.SwapClaimH\x00R\x04swap\x12=\n" +
 	"\btransfer\x18\a \x01(\v2\x1f.cellgate.cell.v1.TransferClaimH\x00R\btransfer\x120\n" +
 	"\x04keep\x18\b \x01(\v2\x1a.cellgate.cell.v1.ClaimRefH\x00R\x04keepB\v\n" +
-	"\x02op\x12\x05\xbaH\x02\b\x01\"\xf6\x05\n" +
+	"\x02op\x12\x05\xbaH\x02\b\x01\"\x95\x06\n" +
 	"\bNewClaim\x12$\n" +
 	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12-\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12%\n" +
@@ -5667,7 +6513,9 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
 	"moves_cell\x18\x0f \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\tmovesCell\x12!\n" +
 	"\aattempt\x18\x10 \x01(\tB\a\xbaH\x04r\x02\x18@R\aattempt\x12-\n" +
-	"\x05guest\x18\x11 \x01(\v2\x17.cellgate.cell.v1.GuestR\x05guest\"\xd7\x02\n" +
+	"\x05guest\x18\x11 \x01(\v2\x17.cellgate.cell.v1.GuestR\x05guest\x12\x1d\n" +
+	"\n" +
+	"gate_epoch\x18\x12 \x01(\x03R\tgateEpoch\"\xd7\x02\n" +
 	"\x05Guest\x12%\n" +
 	"\tflavor_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\bflavorId\x121\n" +
 	"\x05image\x18\x02 \x01(\v2\x1b.cellgate.cell.v1.NovaImageR\x05image\x12/\n" +
@@ -5800,7 +6648,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\aloading\x18\x10 \x01(\bR\aloading\"H\n" +
 	"\aMaxUnit\x12%\n" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x16\n" +
-	"\x06amount\x18\x02 \x01(\x03R\x06amount2\xec\x05\n" +
+	"\x06amount\x18\x02 \x01(\x03R\x06amount2\xf7\a\n" +
 	"\rCellScheduler\x12]\n" +
 	"\fProposeBatch\x12%.cellgate.cell.v1.ProposeBatchRequest\x1a&.cellgate.cell.v1.ProposeBatchResponse\x12W\n" +
 	"\n" +
@@ -5812,7 +6660,10 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\vGetDecision\x12$.cellgate.cell.v1.GetDecisionRequest\x1a%.cellgate.cell.v1.GetDecisionResponse\x12`\n" +
 	"\rListDecisions\x12&.cellgate.cell.v1.ListDecisionsRequest\x1a'.cellgate.cell.v1.ListDecisionsResponse\x12W\n" +
 	"\n" +
-	"GetSummary\x12#.cellgate.cell.v1.GetSummaryRequest\x1a$.cellgate.cell.v1.GetSummaryResponseB(Z&cellgate/proto/cellgate/cell/v1;cellv1b\x06proto3"
+	"GetSummary\x12#.cellgate.cell.v1.GetSummaryRequest\x1a$.cellgate.cell.v1.GetSummaryResponse\x12]\n" +
+	"\fReportLegacy\x12%.cellgate.cell.v1.ReportLegacyRequest\x1a&.cellgate.cell.v1.ReportLegacyResponse\x12Z\n" +
+	"\vImportHosts\x12$.cellgate.cell.v1.ImportHostsRequest\x1a%.cellgate.cell.v1.ImportHostsResponse\x12N\n" +
+	"\aPinGate\x12 .cellgate.cell.v1.PinGateRequest\x1a!.cellgate.cell.v1.PinGateResponseB(Z&cellgate/proto/cellgate/cell/v1;cellv1b\x06proto3"
 
 var (
 	file_cellgate_cell_v1_cell_proto_rawDescOnce sync.Once
@@ -5826,191 +6677,224 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
-	(*Placement)(nil),             // 0: cellgate.cell.v1.Placement
-	(*Tree)(nil),                  // 1: cellgate.cell.v1.Tree
-	(*ResourceGroup)(nil),         // 2: cellgate.cell.v1.ResourceGroup
-	(*Fallback)(nil),              // 3: cellgate.cell.v1.Fallback
-	(*Isolation)(nil),             // 4: cellgate.cell.v1.Isolation
-	(*NovaRequest)(nil),           // 5: cellgate.cell.v1.NovaRequest
-	(*GuestNuma)(nil),             // 6: cellgate.cell.v1.GuestNuma
-	(*GuestCell)(nil),             // 7: cellgate.cell.v1.GuestCell
-	(*PciRequest)(nil),            // 8: cellgate.cell.v1.PciRequest
-	(*PciSpec)(nil),               // 9: cellgate.cell.v1.PciSpec
-	(*PciProperty)(nil),           // 10: cellgate.cell.v1.PciProperty
-	(*GuestNetworks)(nil),         // 11: cellgate.cell.v1.GuestNetworks
-	(*NovaFlavor)(nil),            // 12: cellgate.cell.v1.NovaFlavor
-	(*Pair)(nil),                  // 13: cellgate.cell.v1.Pair
-	(*NovaImage)(nil),             // 14: cellgate.cell.v1.NovaImage
-	(*ImageProperty)(nil),         // 15: cellgate.cell.v1.ImageProperty
-	(*NovaHint)(nil),              // 16: cellgate.cell.v1.NovaHint
-	(*RetryHost)(nil),             // 17: cellgate.cell.v1.RetryHost
-	(*Amount)(nil),                // 18: cellgate.cell.v1.Amount
-	(*NameSet)(nil),               // 19: cellgate.cell.v1.NameSet
-	(*Group)(nil),                 // 20: cellgate.cell.v1.Group
-	(*Consumption)(nil),           // 21: cellgate.cell.v1.Consumption
-	(*Rules)(nil),                 // 22: cellgate.cell.v1.Rules
-	(*Options)(nil),               // 23: cellgate.cell.v1.Options
-	(*Ratio)(nil),                 // 24: cellgate.cell.v1.Ratio
-	(*Weigher)(nil),               // 25: cellgate.cell.v1.Weigher
-	(*Query)(nil),                 // 26: cellgate.cell.v1.Query
-	(*Take)(nil),                  // 27: cellgate.cell.v1.Take
-	(*Knowledge)(nil),             // 28: cellgate.cell.v1.Knowledge
-	(*Bounds)(nil),                // 29: cellgate.cell.v1.Bounds
-	(*ProposeBatchRequest)(nil),   // 30: cellgate.cell.v1.ProposeBatchRequest
-	(*ProposeBatchResponse)(nil),  // 31: cellgate.cell.v1.ProposeBatchResponse
-	(*Proposal)(nil),              // 32: cellgate.cell.v1.Proposal
-	(*Warning)(nil),               // 33: cellgate.cell.v1.Warning
-	(*Raised)(nil),                // 34: cellgate.cell.v1.Raised
-	(*ClaimOrigin)(nil),           // 35: cellgate.cell.v1.ClaimOrigin
-	(*Reject)(nil),                // 36: cellgate.cell.v1.Reject
-	(*GroupHost)(nil),             // 37: cellgate.cell.v1.GroupHost
-	(*Candidate)(nil),             // 38: cellgate.cell.v1.Candidate
-	(*Candidates)(nil),            // 39: cellgate.cell.v1.Candidates
-	(*HostAllocation)(nil),        // 40: cellgate.cell.v1.HostAllocation
-	(*GroupProviders)(nil),        // 41: cellgate.cell.v1.GroupProviders
-	(*Failure)(nil),               // 42: cellgate.cell.v1.Failure
-	(*ClaimBatchRequest)(nil),     // 43: cellgate.cell.v1.ClaimBatchRequest
-	(*ClaimOp)(nil),               // 44: cellgate.cell.v1.ClaimOp
-	(*NewClaim)(nil),              // 45: cellgate.cell.v1.NewClaim
-	(*Guest)(nil),                 // 46: cellgate.cell.v1.Guest
-	(*SwapClaim)(nil),             // 47: cellgate.cell.v1.SwapClaim
-	(*TransferClaim)(nil),         // 48: cellgate.cell.v1.TransferClaim
-	(*ClaimGroup)(nil),            // 49: cellgate.cell.v1.ClaimGroup
-	(*ClaimRef)(nil),              // 50: cellgate.cell.v1.ClaimRef
-	(*GroupPin)(nil),              // 51: cellgate.cell.v1.GroupPin
-	(*GroupUnpin)(nil),            // 52: cellgate.cell.v1.GroupUnpin
-	(*ClaimBatchResponse)(nil),    // 53: cellgate.cell.v1.ClaimBatchResponse
-	(*ClaimOutcome)(nil),          // 54: cellgate.cell.v1.ClaimOutcome
-	(*Refusal)(nil),               // 55: cellgate.cell.v1.Refusal
-	(*ListClaimsRequest)(nil),     // 56: cellgate.cell.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),    // 57: cellgate.cell.v1.ListClaimsResponse
-	(*ListHostsRequest)(nil),      // 58: cellgate.cell.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),     // 59: cellgate.cell.v1.ListHostsResponse
-	(*PutDecisionsRequest)(nil),   // 60: cellgate.cell.v1.PutDecisionsRequest
-	(*PutDecisionsResponse)(nil),  // 61: cellgate.cell.v1.PutDecisionsResponse
-	(*GetDecisionRequest)(nil),    // 62: cellgate.cell.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),   // 63: cellgate.cell.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),  // 64: cellgate.cell.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil), // 65: cellgate.cell.v1.ListDecisionsResponse
-	(*GetSummaryRequest)(nil),     // 66: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 67: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),               // 68: cellgate.cell.v1.MaxUnit
-	(*v1.Claim)(nil),              // 69: cellgate.v1.Claim
-	(*v1.Allocation)(nil),         // 70: cellgate.v1.Allocation
-	(*durationpb.Duration)(nil),   // 71: google.protobuf.Duration
-	(*v1.Host)(nil),               // 72: cellgate.v1.Host
-	(*v1.Decision)(nil),           // 73: cellgate.v1.Decision
-	(*v1.Cell)(nil),               // 74: cellgate.v1.Cell
-	(*timestamppb.Timestamp)(nil), // 75: google.protobuf.Timestamp
+	(*ReportLegacyRequest)(nil),   // 0: cellgate.cell.v1.ReportLegacyRequest
+	(*LegacyService)(nil),         // 1: cellgate.cell.v1.LegacyService
+	(*ReportLegacyResponse)(nil),  // 2: cellgate.cell.v1.ReportLegacyResponse
+	(*AwaitedClaim)(nil),          // 3: cellgate.cell.v1.AwaitedClaim
+	(*ImportHostsRequest)(nil),    // 4: cellgate.cell.v1.ImportHostsRequest
+	(*ImportedHost)(nil),          // 5: cellgate.cell.v1.ImportedHost
+	(*ImportHostsResponse)(nil),   // 6: cellgate.cell.v1.ImportHostsResponse
+	(*ImportOutcome)(nil),         // 7: cellgate.cell.v1.ImportOutcome
+	(*PinGateRequest)(nil),        // 8: cellgate.cell.v1.PinGateRequest
+	(*PinGateResponse)(nil),       // 9: cellgate.cell.v1.PinGateResponse
+	(*Placement)(nil),             // 10: cellgate.cell.v1.Placement
+	(*Tree)(nil),                  // 11: cellgate.cell.v1.Tree
+	(*ResourceGroup)(nil),         // 12: cellgate.cell.v1.ResourceGroup
+	(*Fallback)(nil),              // 13: cellgate.cell.v1.Fallback
+	(*Isolation)(nil),             // 14: cellgate.cell.v1.Isolation
+	(*NovaRequest)(nil),           // 15: cellgate.cell.v1.NovaRequest
+	(*GuestNuma)(nil),             // 16: cellgate.cell.v1.GuestNuma
+	(*GuestCell)(nil),             // 17: cellgate.cell.v1.GuestCell
+	(*PciRequest)(nil),            // 18: cellgate.cell.v1.PciRequest
+	(*PciSpec)(nil),               // 19: cellgate.cell.v1.PciSpec
+	(*PciProperty)(nil),           // 20: cellgate.cell.v1.PciProperty
+	(*GuestNetworks)(nil),         // 21: cellgate.cell.v1.GuestNetworks
+	(*NovaFlavor)(nil),            // 22: cellgate.cell.v1.NovaFlavor
+	(*Pair)(nil),                  // 23: cellgate.cell.v1.Pair
+	(*NovaImage)(nil),             // 24: cellgate.cell.v1.NovaImage
+	(*ImageProperty)(nil),         // 25: cellgate.cell.v1.ImageProperty
+	(*NovaHint)(nil),              // 26: cellgate.cell.v1.NovaHint
+	(*RetryHost)(nil),             // 27: cellgate.cell.v1.RetryHost
+	(*Amount)(nil),                // 28: cellgate.cell.v1.Amount
+	(*NameSet)(nil),               // 29: cellgate.cell.v1.NameSet
+	(*Group)(nil),                 // 30: cellgate.cell.v1.Group
+	(*Consumption)(nil),           // 31: cellgate.cell.v1.Consumption
+	(*Rules)(nil),                 // 32: cellgate.cell.v1.Rules
+	(*Options)(nil),               // 33: cellgate.cell.v1.Options
+	(*Ratio)(nil),                 // 34: cellgate.cell.v1.Ratio
+	(*Weigher)(nil),               // 35: cellgate.cell.v1.Weigher
+	(*Query)(nil),                 // 36: cellgate.cell.v1.Query
+	(*Take)(nil),                  // 37: cellgate.cell.v1.Take
+	(*Knowledge)(nil),             // 38: cellgate.cell.v1.Knowledge
+	(*Bounds)(nil),                // 39: cellgate.cell.v1.Bounds
+	(*ProposeBatchRequest)(nil),   // 40: cellgate.cell.v1.ProposeBatchRequest
+	(*ProposeBatchResponse)(nil),  // 41: cellgate.cell.v1.ProposeBatchResponse
+	(*Proposal)(nil),              // 42: cellgate.cell.v1.Proposal
+	(*Warning)(nil),               // 43: cellgate.cell.v1.Warning
+	(*Raised)(nil),                // 44: cellgate.cell.v1.Raised
+	(*ClaimOrigin)(nil),           // 45: cellgate.cell.v1.ClaimOrigin
+	(*Reject)(nil),                // 46: cellgate.cell.v1.Reject
+	(*GroupHost)(nil),             // 47: cellgate.cell.v1.GroupHost
+	(*Candidate)(nil),             // 48: cellgate.cell.v1.Candidate
+	(*Candidates)(nil),            // 49: cellgate.cell.v1.Candidates
+	(*HostAllocation)(nil),        // 50: cellgate.cell.v1.HostAllocation
+	(*GroupProviders)(nil),        // 51: cellgate.cell.v1.GroupProviders
+	(*Failure)(nil),               // 52: cellgate.cell.v1.Failure
+	(*ClaimBatchRequest)(nil),     // 53: cellgate.cell.v1.ClaimBatchRequest
+	(*ClaimOp)(nil),               // 54: cellgate.cell.v1.ClaimOp
+	(*NewClaim)(nil),              // 55: cellgate.cell.v1.NewClaim
+	(*Guest)(nil),                 // 56: cellgate.cell.v1.Guest
+	(*SwapClaim)(nil),             // 57: cellgate.cell.v1.SwapClaim
+	(*TransferClaim)(nil),         // 58: cellgate.cell.v1.TransferClaim
+	(*ClaimGroup)(nil),            // 59: cellgate.cell.v1.ClaimGroup
+	(*ClaimRef)(nil),              // 60: cellgate.cell.v1.ClaimRef
+	(*GroupPin)(nil),              // 61: cellgate.cell.v1.GroupPin
+	(*GroupUnpin)(nil),            // 62: cellgate.cell.v1.GroupUnpin
+	(*ClaimBatchResponse)(nil),    // 63: cellgate.cell.v1.ClaimBatchResponse
+	(*ClaimOutcome)(nil),          // 64: cellgate.cell.v1.ClaimOutcome
+	(*Refusal)(nil),               // 65: cellgate.cell.v1.Refusal
+	(*ListClaimsRequest)(nil),     // 66: cellgate.cell.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),    // 67: cellgate.cell.v1.ListClaimsResponse
+	(*ListHostsRequest)(nil),      // 68: cellgate.cell.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),     // 69: cellgate.cell.v1.ListHostsResponse
+	(*PutDecisionsRequest)(nil),   // 70: cellgate.cell.v1.PutDecisionsRequest
+	(*PutDecisionsResponse)(nil),  // 71: cellgate.cell.v1.PutDecisionsResponse
+	(*GetDecisionRequest)(nil),    // 72: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),   // 73: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),  // 74: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil), // 75: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),     // 76: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 77: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),               // 78: cellgate.cell.v1.MaxUnit
+	(*v1.ShadowDifference)(nil),   // 79: cellgate.v1.ShadowDifference
+	(*timestamppb.Timestamp)(nil), // 80: google.protobuf.Timestamp
+	(*v1.Gate)(nil),               // 81: cellgate.v1.Gate
+	(*durationpb.Duration)(nil),   // 82: google.protobuf.Duration
+	(*v1.Allocation)(nil),         // 83: cellgate.v1.Allocation
+	(*v11.FullState)(nil),         // 84: cellgate.agent.v1.FullState
+	(v1.Gate_State)(0),            // 85: cellgate.v1.Gate.State
+	(*v1.Claim)(nil),              // 86: cellgate.v1.Claim
+	(*v1.Host)(nil),               // 87: cellgate.v1.Host
+	(*v1.Decision)(nil),           // 88: cellgate.v1.Decision
+	(*v1.Cell)(nil),               // 89: cellgate.v1.Cell
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
-	18, // 0: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
-	19, // 1: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
-	19, // 2: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
-	20, // 3: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
-	21, // 4: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
-	22, // 5: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
-	5,  // 6: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
-	4,  // 7: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
-	3,  // 8: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
-	1,  // 9: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
-	2,  // 10: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
-	19, // 11: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
-	18, // 12: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
-	19, // 13: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
-	18, // 14: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
-	12, // 15: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
-	14, // 16: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
-	16, // 17: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
-	17, // 18: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
-	6,  // 19: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	8,  // 20: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	11, // 21: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	7,  // 22: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
-	9,  // 23: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
-	10, // 24: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
-	13, // 25: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
-	15, // 26: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
-	25, // 27: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
-	23, // 28: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
-	24, // 29: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	24, // 30: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	28, // 31: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
-	27, // 32: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
-	29, // 33: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
-	26, // 34: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	32, // 35: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	36, // 36: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	29, // 37: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
-	37, // 38: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	38, // 39: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	69, // 40: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	42, // 41: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	35, // 42: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	29, // 43: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
-	33, // 44: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	34, // 45: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	39, // 46: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
-	40, // 47: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	70, // 48: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	41, // 49: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	44, // 50: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	45, // 51: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	50, // 52: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	50, // 53: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	51, // 54: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	52, // 55: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	47, // 56: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	48, // 57: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	50, // 58: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
-	70, // 59: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	71, // 60: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	49, // 61: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	46, // 62: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	14, // 63: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	6,  // 64: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	8,  // 65: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	11, // 66: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	70, // 67: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	71, // 68: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	71, // 69: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	54, // 70: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	69, // 71: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	55, // 72: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	35, // 73: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	69, // 74: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	35, // 75: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	72, // 76: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	73, // 77: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	73, // 78: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	73, // 79: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	74, // 80: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	68, // 81: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	75, // 82: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	75, // 83: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	30, // 84: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	43, // 85: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	56, // 86: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	58, // 87: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	60, // 88: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	62, // 89: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	64, // 90: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	66, // 91: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	31, // 92: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	53, // 93: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	57, // 94: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	59, // 95: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	61, // 96: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	63, // 97: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	65, // 98: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	67, // 99: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	92, // [92:100] is the sub-list for method output_type
-	84, // [84:92] is the sub-list for method input_type
-	84, // [84:84] is the sub-list for extension type_name
-	84, // [84:84] is the sub-list for extension extendee
-	0,  // [0:84] is the sub-list for field type_name
+	1,   // 0: cellgate.cell.v1.ReportLegacyRequest.services:type_name -> cellgate.cell.v1.LegacyService
+	79,  // 1: cellgate.cell.v1.ReportLegacyRequest.differences:type_name -> cellgate.v1.ShadowDifference
+	80,  // 2: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
+	81,  // 3: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
+	3,   // 4: cellgate.cell.v1.ReportLegacyResponse.awaited:type_name -> cellgate.cell.v1.AwaitedClaim
+	82,  // 5: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
+	83,  // 6: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
+	5,   // 7: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
+	84,  // 8: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	7,   // 9: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
+	52,  // 10: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
+	85,  // 11: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	81,  // 12: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	28,  // 13: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
+	29,  // 14: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
+	29,  // 15: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
+	30,  // 16: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
+	31,  // 17: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
+	32,  // 18: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
+	15,  // 19: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
+	14,  // 20: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
+	13,  // 21: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
+	11,  // 22: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
+	12,  // 23: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
+	29,  // 24: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
+	28,  // 25: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
+	29,  // 26: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
+	28,  // 27: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
+	22,  // 28: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
+	24,  // 29: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
+	26,  // 30: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
+	27,  // 31: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
+	16,  // 32: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	18,  // 33: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	21,  // 34: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	17,  // 35: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
+	19,  // 36: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
+	20,  // 37: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
+	23,  // 38: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
+	25,  // 39: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
+	35,  // 40: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
+	33,  // 41: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
+	34,  // 42: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	34,  // 43: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	38,  // 44: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
+	37,  // 45: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
+	39,  // 46: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
+	36,  // 47: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
+	42,  // 48: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	46,  // 49: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	39,  // 50: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
+	47,  // 51: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	48,  // 52: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
+	86,  // 53: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	52,  // 54: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	45,  // 55: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	39,  // 56: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
+	43,  // 57: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	44,  // 58: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	49,  // 59: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
+	50,  // 60: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	83,  // 61: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	51,  // 62: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	54,  // 63: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	55,  // 64: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	60,  // 65: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	60,  // 66: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	61,  // 67: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	62,  // 68: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	57,  // 69: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	58,  // 70: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	60,  // 71: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
+	83,  // 72: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	82,  // 73: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	59,  // 74: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	56,  // 75: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	24,  // 76: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	16,  // 77: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	18,  // 78: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	21,  // 79: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	83,  // 80: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	82,  // 81: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	82,  // 82: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	64,  // 83: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	86,  // 84: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	65,  // 85: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	45,  // 86: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	86,  // 87: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	45,  // 88: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	87,  // 89: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	88,  // 90: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	88,  // 91: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	88,  // 92: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	89,  // 93: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	78,  // 94: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	80,  // 95: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	80,  // 96: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	40,  // 97: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	53,  // 98: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	66,  // 99: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	68,  // 100: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	70,  // 101: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	72,  // 102: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	74,  // 103: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	76,  // 104: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 105: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	4,   // 106: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	8,   // 107: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	41,  // 108: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	63,  // 109: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	67,  // 110: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	69,  // 111: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	71,  // 112: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	73,  // 113: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	75,  // 114: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	77,  // 115: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	2,   // 116: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	6,   // 117: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	9,   // 118: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	108, // [108:119] is the sub-list for method output_type
+	97,  // [97:108] is the sub-list for method input_type
+	97,  // [97:97] is the sub-list for extension type_name
+	97,  // [97:97] is the sub-list for extension extendee
+	0,   // [0:97] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -6018,7 +6902,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 	if File_cellgate_cell_v1_cell_proto != nil {
 		return
 	}
-	file_cellgate_cell_v1_cell_proto_msgTypes[44].OneofWrappers = []any{
+	file_cellgate_cell_v1_cell_proto_msgTypes[54].OneofWrappers = []any{
 		(*ClaimOp_Claim)(nil),
 		(*ClaimOp_Confirm)(nil),
 		(*ClaimOp_Release)(nil),
@@ -6034,7 +6918,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   69,
+			NumMessages:   79,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

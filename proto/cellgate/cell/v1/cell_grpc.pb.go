@@ -29,6 +29,9 @@ const (
 	CellScheduler_GetDecision_FullMethodName   = "/cellgate.cell.v1.CellScheduler/GetDecision"
 	CellScheduler_ListDecisions_FullMethodName = "/cellgate.cell.v1.CellScheduler/ListDecisions"
 	CellScheduler_GetSummary_FullMethodName    = "/cellgate.cell.v1.CellScheduler/GetSummary"
+	CellScheduler_ReportLegacy_FullMethodName  = "/cellgate.cell.v1.CellScheduler/ReportLegacy"
+	CellScheduler_ImportHosts_FullMethodName   = "/cellgate.cell.v1.CellScheduler/ImportHosts"
+	CellScheduler_PinGate_FullMethodName       = "/cellgate.cell.v1.CellScheduler/PinGate"
 )
 
 // CellSchedulerClient is the client API for CellScheduler service.
@@ -52,6 +55,14 @@ type CellSchedulerClient interface {
 	// GetSummary says what the cell could ever hold (routing) and what it holds
 	// now (display).
 	GetSummary(ctx context.Context, in *GetSummaryRequest, opts ...grpc.CallOption) (*GetSummaryResponse, error)
+	// ReportLegacy says what a gateway sees in the cell's legacy database, moves the
+	// gate by it, and answers with the gate and with the claims that the legacy rows may
+	// not show yet.
+	ReportLegacy(ctx context.Context, in *ReportLegacyRequest, opts ...grpc.CallOption) (*ReportLegacyResponse, error)
+	// ImportHosts writes hosts, and the instances on them, that the legacy database has.
+	ImportHosts(ctx context.Context, in *ImportHostsRequest, opts ...grpc.CallOption) (*ImportHostsResponse, error)
+	// PinGate holds the gate where an operator wants it, or lets it move again.
+	PinGate(ctx context.Context, in *PinGateRequest, opts ...grpc.CallOption) (*PinGateResponse, error)
 }
 
 type cellSchedulerClient struct {
@@ -142,6 +153,36 @@ func (c *cellSchedulerClient) GetSummary(ctx context.Context, in *GetSummaryRequ
 	return out, nil
 }
 
+func (c *cellSchedulerClient) ReportLegacy(ctx context.Context, in *ReportLegacyRequest, opts ...grpc.CallOption) (*ReportLegacyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReportLegacyResponse)
+	err := c.cc.Invoke(ctx, CellScheduler_ReportLegacy_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *cellSchedulerClient) ImportHosts(ctx context.Context, in *ImportHostsRequest, opts ...grpc.CallOption) (*ImportHostsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ImportHostsResponse)
+	err := c.cc.Invoke(ctx, CellScheduler_ImportHosts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *cellSchedulerClient) PinGate(ctx context.Context, in *PinGateRequest, opts ...grpc.CallOption) (*PinGateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PinGateResponse)
+	err := c.cc.Invoke(ctx, CellScheduler_PinGate_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // CellSchedulerServer is the server API for CellScheduler service.
 // All implementations must embed UnimplementedCellSchedulerServer
 // for forward compatibility.
@@ -163,6 +204,14 @@ type CellSchedulerServer interface {
 	// GetSummary says what the cell could ever hold (routing) and what it holds
 	// now (display).
 	GetSummary(context.Context, *GetSummaryRequest) (*GetSummaryResponse, error)
+	// ReportLegacy says what a gateway sees in the cell's legacy database, moves the
+	// gate by it, and answers with the gate and with the claims that the legacy rows may
+	// not show yet.
+	ReportLegacy(context.Context, *ReportLegacyRequest) (*ReportLegacyResponse, error)
+	// ImportHosts writes hosts, and the instances on them, that the legacy database has.
+	ImportHosts(context.Context, *ImportHostsRequest) (*ImportHostsResponse, error)
+	// PinGate holds the gate where an operator wants it, or lets it move again.
+	PinGate(context.Context, *PinGateRequest) (*PinGateResponse, error)
 	mustEmbedUnimplementedCellSchedulerServer()
 }
 
@@ -196,6 +245,15 @@ func (UnimplementedCellSchedulerServer) ListDecisions(context.Context, *ListDeci
 }
 func (UnimplementedCellSchedulerServer) GetSummary(context.Context, *GetSummaryRequest) (*GetSummaryResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSummary not implemented")
+}
+func (UnimplementedCellSchedulerServer) ReportLegacy(context.Context, *ReportLegacyRequest) (*ReportLegacyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReportLegacy not implemented")
+}
+func (UnimplementedCellSchedulerServer) ImportHosts(context.Context, *ImportHostsRequest) (*ImportHostsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ImportHosts not implemented")
+}
+func (UnimplementedCellSchedulerServer) PinGate(context.Context, *PinGateRequest) (*PinGateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PinGate not implemented")
 }
 func (UnimplementedCellSchedulerServer) mustEmbedUnimplementedCellSchedulerServer() {}
 func (UnimplementedCellSchedulerServer) testEmbeddedByValue()                       {}
@@ -362,6 +420,60 @@ func _CellScheduler_GetSummary_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CellScheduler_ReportLegacy_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReportLegacyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CellSchedulerServer).ReportLegacy(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CellScheduler_ReportLegacy_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CellSchedulerServer).ReportLegacy(ctx, req.(*ReportLegacyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CellScheduler_ImportHosts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ImportHostsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CellSchedulerServer).ImportHosts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CellScheduler_ImportHosts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CellSchedulerServer).ImportHosts(ctx, req.(*ImportHostsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CellScheduler_PinGate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PinGateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CellSchedulerServer).PinGate(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CellScheduler_PinGate_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CellSchedulerServer).PinGate(ctx, req.(*PinGateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // CellScheduler_ServiceDesc is the grpc.ServiceDesc for CellScheduler service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -400,6 +512,18 @@ var CellScheduler_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetSummary",
 			Handler:    _CellScheduler_GetSummary_Handler,
+		},
+		{
+			MethodName: "ReportLegacy",
+			Handler:    _CellScheduler_ReportLegacy_Handler,
+		},
+		{
+			MethodName: "ImportHosts",
+			Handler:    _CellScheduler_ImportHosts_Handler,
+		},
+		{
+			MethodName: "PinGate",
+			Handler:    _CellScheduler_PinGate_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
