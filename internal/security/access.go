@@ -28,10 +28,11 @@ var access = map[string][]Role{
 	"cellgate.v1.Claims/ConfirmClaim":   {Conductor, Operator},
 	"cellgate.v1.Claims/ReleaseClaim":   {Conductor, Operator},
 
-	"cellgate.v1.Cells/ListCells": {Operator, Reader},
-	"cellgate.v1.Cells/GetCell":   {Operator, Reader},
-	"cellgate.v1.Hosts/ListHosts": {Operator, Reader},
-	"cellgate.v1.Hosts/GetHost":   {Operator, Reader},
+	"cellgate.v1.Cells/ListCells":  {Operator, Reader},
+	"cellgate.v1.Cells/GetCell":    {Operator, Reader},
+	"cellgate.v1.Cells/UpdateCell": {Operator},
+	"cellgate.v1.Hosts/ListHosts":  {Operator, Reader},
+	"cellgate.v1.Hosts/GetHost":    {Operator, Reader},
 
 	"cellgate.cell.v1.CellScheduler/ProposeBatch":  {Gateway},
 	"cellgate.cell.v1.CellScheduler/ClaimBatch":    {Gateway},
@@ -41,6 +42,9 @@ var access = map[string][]Role{
 	"cellgate.cell.v1.CellScheduler/PutDecisions":  {Gateway},
 	"cellgate.cell.v1.CellScheduler/GetDecision":   {Gateway},
 	"cellgate.cell.v1.CellScheduler/ListDecisions": {Gateway},
+	"cellgate.cell.v1.CellScheduler/ReportLegacy":  {Gateway},
+	"cellgate.cell.v1.CellScheduler/ImportHosts":   {Gateway},
+	"cellgate.cell.v1.CellScheduler/PinGate":       {Gateway},
 
 	"cellgate.agent.v1.HostReports/Report": {Agent},
 

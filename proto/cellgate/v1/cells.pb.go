@@ -1144,16 +1144,16 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\x0fservice_version\x18\x02 \x01(\x05R\x0eserviceVersion\x12#\n" +
 	"\ragent_version\x18\x03 \x01(\x05R\fagentVersion\x127\n" +
 	"\tlast_seen\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\x85\x02\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xad\x02\n" +
 	"\x10ShadowDifference\x12*\n" +
-	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x1d\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12'\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\x12#\n" +
+	"request_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\trequestId\x12#\n" +
 	"\rlegacy_passed\x18\x03 \x01(\x05R\flegacyPassed\x12#\n" +
-	"\rnative_passed\x18\x04 \x01(\x05R\fnativePassed\x12!\n" +
-	"\flegacy_first\x18\x05 \x01(\tR\vlegacyFirst\x12!\n" +
-	"\fnative_first\x18\x06 \x01(\tR\vnativeFirst\x12\x16\n" +
-	"\x06detail\x18\a \x01(\tR\x06detail\"\xc8\x01\n" +
+	"\rnative_passed\x18\x04 \x01(\x05R\fnativePassed\x12+\n" +
+	"\flegacy_first\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\vlegacyFirst\x12+\n" +
+	"\fnative_first\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\vnativeFirst\x12 \n" +
+	"\x06detail\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x06detail\"\xc8\x01\n" +
 	"\fReplicaState\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x123\n" +
 	"\abreaker\x18\x02 \x01(\x0e2\x19.cellgate.v1.BreakerStateR\abreaker\x120\n" +

@@ -6143,7 +6143,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\bleft_out\x18\n" +
 	" \x01(\x05R\aleftOut\x12\x1a\n" +
 	"\bimporter\x18\v \x01(\bR\bimporter\x12\x12\n" +
-	"\x04look\x18\f \x01(\bR\x04look\"\xf7\x01\n" +
+	"\x04look\x18\f \x01(\bR\x04look\"\xfd\x01\n" +
 	"\rLegacyService\x12\x1c\n" +
 	"\x04host\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04host\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x1a\n" +
@@ -6151,9 +6151,9 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\vforced_down\x18\x04 \x01(\bR\n" +
 	"forcedDown\x12\x0e\n" +
 	"\x02up\x18\x05 \x01(\bR\x02up\x127\n" +
-	"\tlast_seen\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\x12(\n" +
+	"\tlast_seen\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\x12.\n" +
 	"\n" +
-	"node_uuids\x18\a \x03(\tB\t\xbaH\x06\x92\x01\x03\x10\x80 R\tnodeUuids\"\xf7\x01\n" +
+	"node_uuids\x18\a \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x80 \"\x04r\x02\x18$R\tnodeUuids\"\xf7\x01\n" +
 	"\x14ReportLegacyResponse\x12%\n" +
 	"\x04gate\x18\x01 \x01(\v2\x11.cellgate.v1.GateR\x04gate\x12#\n" +
 	"\rsend_services\x18\x02 \x01(\bR\fsendServices\x128\n" +
