@@ -43,6 +43,7 @@ var rules = []rule{
 	{folder: "samples", may: []string{"proto"}, why: "samples are data"},
 	{folder: "proto", why: "generated code knows nothing of the product"},
 	{folder: "internal/fault", stdOnly: true, why: "the shard contract imports it"},
+	{folder: "internal/proposing", may: []string{"internal/fault", "proto", "schedule"}, why: "cell and gateway answer queries by it: it knows neither, and no store"},
 	{folder: "internal/rpc", may: []string{"internal/fault"}, why: "transport knows no service"},
 	{folder: "internal/bench", may: []string{"internal/fault", "proto"}, why: "a load client knows the public API only"},
 	{folder: "internal/security", may: []string{"internal/fault", "internal/rpc"}, why: "who may call what is data about names; it knows no service"},

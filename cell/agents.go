@@ -13,6 +13,7 @@ import (
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
+	"cellgate/schedule"
 	"cellgate/shard"
 )
 
@@ -206,4 +207,14 @@ func (a *agentSession) refused(boot string, version uint64, err error) *agentv1.
 		}
 	}
 	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Refused{Refused: out}}
+}
+
+// sameUUID compares uuids whatever their letters' case.
+func sameUUID(a, b string) bool {
+	x, err := schedule.ParseID(a)
+	if err != nil {
+		return false
+	}
+	y, err := schedule.ParseID(b)
+	return err == nil && x == y
 }

@@ -15,6 +15,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/health"
+	"cellgate/internal/proposing"
 	"cellgate/internal/telemetry"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -34,8 +35,8 @@ type Cell struct {
 	rows      *rows
 	live      *liveness
 	outages   *outages
-	versions  *versions
-	shapes    *shapes
+	versions  *proposing.Versions
+	shapes    *proposing.Shapes
 	writer    *writer
 	follower  *follower
 	pipeline  *pipeline
@@ -79,7 +80,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	}
 	c := &Cell{
 		cfg: cfg, uuid: id.String(), store: deps.Store, now: now, log: log.With("cell", cfg.Name, "replica", cfg.Replica), tel: deps.Telemetry,
-		rows: newRows(), live: newLiveness(cfg.ServiceDownTime, now), versions: newVersions(cfg, now), shapes: newShapes(),
+		rows: newRows(), live: newLiveness(cfg.ServiceDownTime, now), versions: proposing.NewVersions(cfg.PinFor, cfg.MaxPinned, now), shapes: proposing.NewShapes(),
 		slots: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		open:  make(chan struct{}), ready: make(chan struct{}), stopping: make(chan struct{}),
 	}
@@ -140,7 +141,7 @@ func (c *Cell) serve(ctx context.Context) error {
 		return c.unloaded(ctx, fmt.Errorf("open a lane: %w", err))
 	}
 	c.follower.opened(lane.ID())
-	c.versions.born(lane.ID())
+	c.versions.Born(fmt.Sprintf("%s-%d", lane.ID().Replica, lane.ID().Life))
 	c.pipeline.lane = lane
 
 	g, ctx := errgroup.WithContext(ctx)
@@ -169,7 +170,7 @@ func (c *Cell) serve(ctx context.Context) error {
 			}
 		}
 		close(c.ready)
-		c.log.Info("cell is ready", "hosts", c.versions.current.Load().Len(), "lane", lane.ID().Life, "took", time.Since(start), "cold_queries", c.cold.answered())
+		c.log.Info("cell is ready", "hosts", c.versions.Current().Len(), "lane", lane.ID().Life, "took", time.Since(start), "cold_queries", c.cold.answered())
 		return nil
 	})
 	close(c.open)
@@ -196,7 +197,7 @@ func (c *Cell) sweep(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			c.versions.sweep()
+			c.versions.Sweep()
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/proposing"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/shard"
 )
@@ -77,7 +78,7 @@ func refusalOfError(err error) *cellv1.Refusal {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return &cellv1.Refusal{Reason: string(fault.CellUnavailable), Message: "the caller gave up before the operation was done"}
 	}
-	f := failureOf(err)
+	f := proposing.FailureOf(err)
 	return &cellv1.Refusal{Reason: f.GetReason(), Message: f.GetMessage()}
 }
 
@@ -89,16 +90,16 @@ func (s *scheduler) ListClaims(ctx context.Context, req *cellv1.ListClaimsReques
 	}
 	var r reader
 	q := shard.ClaimQuery{ProjectID: req.GetProjectId(), After: req.GetAfter(), Limit: pageSize(req.GetPageSize())}
-	for _, id := range r.ids("consumer_uuids", req.GetConsumerUuids()) {
+	for _, id := range r.IDs("consumer_uuids", req.GetConsumerUuids()) {
 		q.ConsumerUUIDs = append(q.ConsumerUUIDs, id.String())
 	}
 	if id := req.GetClaimId(); id != "" {
 		q.ClaimIDs, q.Ended = []string{id}, true
 	}
 	if req.GetHostUuid() != "" {
-		q.HostUUID = r.uuid("host_uuid", req.GetHostUuid())
+		q.HostUUID = r.UUID("host_uuid", req.GetHostUuid())
 	}
-	if err := fault.InvalidFields(r.bad); err != nil {
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	page, err := s.store.FindClaims(ctx, q)

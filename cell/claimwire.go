@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -27,25 +26,25 @@ func opOf(in *cellv1.ClaimOp) (shard.Op, error) {
 	case *cellv1.ClaimOp_Keep:
 		op.Keep = r.claimRef("keep", in.Keep)
 		if op.Keep.Attempt == "" {
-			r.problem("keep.attempt", "must not be empty")
+			r.Problem("keep.attempt", "must not be empty")
 		}
 	case *cellv1.ClaimOp_Pin:
 		op.Pin = &shard.NewPin{
-			GroupUUID:   r.uuid("pin.group_uuid", in.Pin.GetGroupUuid()),
+			GroupUUID:   r.UUID("pin.group_uuid", in.Pin.GetGroupUuid()),
 			ServiceHost: in.Pin.GetServiceHost(),
 			ClaimID:     in.Pin.GetClaimId(),
 			TTL:         r.ttl("pin.ttl", in.Pin.GetTtl().AsDuration(), shard.MaxPinTTL),
 		}
 	case *cellv1.ClaimOp_Unpin:
 		op.Unpin = &shard.Unpin{
-			GroupUUID: r.uuid("unpin.group_uuid", in.Unpin.GetGroupUuid()),
+			GroupUUID: r.UUID("unpin.group_uuid", in.Unpin.GetGroupUuid()),
 			ClaimID:   in.Unpin.GetClaimId(),
 		}
 	case *cellv1.ClaimOp_Swap:
 		op.Swap = &shard.Swap{
 			ClaimID:      in.Swap.GetClaimId(),
-			ConsumerUUID: r.uuid("swap.consumer_uuid", in.Swap.GetConsumerUuid()),
-			HostUUID:     r.uuid("swap.host_uuid", in.Swap.GetHostUuid()),
+			ConsumerUUID: r.UUID("swap.consumer_uuid", in.Swap.GetConsumerUuid()),
+			HostUUID:     r.UUID("swap.host_uuid", in.Swap.GetHostUuid()),
 			Allocations:  r.allocations("swap.allocations", in.Swap.GetAllocations()),
 			TTL:          r.ttl("swap.ttl", in.Swap.GetTtl().AsDuration(), shard.MaxClaimTTL),
 			Answer:       in.Swap.GetAnswer(),
@@ -53,20 +52,20 @@ func opOf(in *cellv1.ClaimOp) (shard.Op, error) {
 	case *cellv1.ClaimOp_Transfer:
 		op.Transfer = &shard.Transfer{
 			ClaimID:      in.Transfer.GetClaimId(),
-			ConsumerUUID: r.uuid("transfer.consumer_uuid", in.Transfer.GetConsumerUuid()),
-			ToConsumer:   r.uuid("transfer.to_consumer", in.Transfer.GetToConsumer()),
+			ConsumerUUID: r.UUID("transfer.consumer_uuid", in.Transfer.GetConsumerUuid()),
+			ToConsumer:   r.UUID("transfer.to_consumer", in.Transfer.GetToConsumer()),
 		}
 	default:
-		r.problem("op", "must be set")
+		r.Problem("op", "must be set")
 	}
-	return op, fault.InvalidFields(r.bad)
+	return op, r.Err()
 }
 
 func (r *reader) newClaim(in *cellv1.NewClaim) *shard.NewClaim {
 	c := &shard.NewClaim{
 		ClaimID:       in.GetClaimId(),
-		ConsumerUUID:  r.uuid("claim.consumer_uuid", in.GetConsumerUuid()),
-		HostUUID:      r.uuid("claim.host_uuid", in.GetHostUuid()),
+		ConsumerUUID:  r.UUID("claim.consumer_uuid", in.GetConsumerUuid()),
+		HostUUID:      r.UUID("claim.host_uuid", in.GetHostUuid()),
 		TTL:           r.ttl("claim.ttl", in.GetTtl().AsDuration(), shard.MaxClaimTTL),
 		ProjectID:     in.GetProjectId(),
 		UserID:        in.GetUserId(),
@@ -81,7 +80,7 @@ func (r *reader) newClaim(in *cellv1.NewClaim) *shard.NewClaim {
 		Attempt:       in.GetAttempt(),
 	}
 	if c.Moves == "" && c.MovesCell != "" {
-		r.problem("claim.moves_cell", "must be empty without moves_claim_id")
+		r.Problem("claim.moves_cell", "must be empty without moves_claim_id")
 	}
 	if g := in.GetGroup(); g != nil {
 		c.Group = r.claimGroup(g)
@@ -92,21 +91,21 @@ func (r *reader) newClaim(in *cellv1.NewClaim) *shard.NewClaim {
 
 func (r *reader) allocations(list string, in []*cellgatev1.Allocation) []shard.Used {
 	if len(in) == 0 {
-		r.problem(list, "must not be empty")
+		r.Problem(list, "must not be empty")
 	}
 	var out []shard.Used
 	seen := map[shard.Used]struct{}{}
 	for i, a := range in {
 		path := fmt.Sprintf("%s[%d]", list, i)
-		u := shard.Used{ProviderUUID: r.uuid(path+".provider_uuid", a.GetProviderUuid()), ResourceClass: a.GetResourceClass()}
+		u := shard.Used{ProviderUUID: r.UUID(path+".provider_uuid", a.GetProviderUuid()), ResourceClass: a.GetResourceClass()}
 		if u.ResourceClass == "" {
-			r.problem(path+".resource_class", "must not be empty")
+			r.Problem(path+".resource_class", "must not be empty")
 		}
 		if a.GetAmount() < 1 {
-			r.problem(path+".amount", "must be at least 1")
+			r.Problem(path+".amount", "must be at least 1")
 		}
 		if _, ok := seen[u]; ok {
-			r.problem(path, "%s of that provider stands there already", u.ResourceClass)
+			r.Problem(path, "%s of that provider stands there already", u.ResourceClass)
 		}
 		seen[u] = struct{}{}
 		u.Amount = int64(a.GetAmount())
@@ -119,14 +118,14 @@ func (r *reader) claimGroup(g *cellv1.ClaimGroup) *shard.Group {
 	switch schedule.Policy(g.GetPolicy()) {
 	case schedule.Affinity, schedule.AntiAffinity, schedule.SoftAffinity, schedule.SoftAntiAffinity:
 	default:
-		r.problem("claim.group.policy", "%q is not a server group policy", g.GetPolicy())
+		r.Problem("claim.group.policy", "%q is not a server group policy", g.GetPolicy())
 	}
 	out := &shard.Group{
-		UUID:       r.uuid("claim.group.uuid", g.GetUuid()),
+		UUID:       r.UUID("claim.group.uuid", g.GetUuid()),
 		Policy:     g.GetPolicy(),
 		MaxPerHost: max(g.GetMaxServerPerHost(), 1),
 	}
-	for _, id := range r.ids("claim.group.members", g.GetMembers()) {
+	for _, id := range r.IDs("claim.group.members", g.GetMembers()) {
 		out.Members = append(out.Members, id.String())
 	}
 	return out
@@ -135,7 +134,7 @@ func (r *reader) claimGroup(g *cellv1.ClaimGroup) *shard.Group {
 func (r *reader) claimRef(path string, in *cellv1.ClaimRef) *shard.ClaimRef {
 	return &shard.ClaimRef{
 		ClaimID:      in.GetClaimId(),
-		ConsumerUUID: r.uuid(path+".consumer_uuid", in.GetConsumerUuid()),
+		ConsumerUUID: r.UUID(path+".consumer_uuid", in.GetConsumerUuid()),
 		PendingOnly:  in.GetPendingOnly(),
 		Retake:       in.GetRetake(),
 		Attempt:      in.GetAttempt(),
@@ -144,7 +143,7 @@ func (r *reader) claimRef(path string, in *cellv1.ClaimRef) *shard.ClaimRef {
 
 func (r *reader) ttl(path string, ttl, most time.Duration) time.Duration {
 	if ttl <= 0 || ttl > most {
-		r.problem(path, "must be above 0 and at most %v", most)
+		r.Problem(path, "must be above 0 and at most %v", most)
 	}
 	return ttl
 }

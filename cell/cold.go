@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/proposing"
 	"cellgate/schedule"
 	"cellgate/shard"
 )
@@ -41,7 +42,7 @@ const (
 type cold struct {
 	filter   shard.HostFilter // nil: the store is none
 	cell     string
-	versions *versions
+	versions *proposing.Versions
 	most     int
 	now      func() time.Time
 	log      *slog.Logger
@@ -70,12 +71,12 @@ type search struct {
 	// callers wait for it; cold.mu.
 	callers int
 	done    chan struct{}
-	at      version
+	at      proposing.Version
 	name    string
 	err     error
 }
 
-func newCold(cfg Config, store shard.Store, v *versions, now func() time.Time, log *slog.Logger) *cold {
+func newCold(cfg Config, store shard.Store, v *proposing.Versions, now func() time.Time, log *slog.Logger) *cold {
 	c := &cold{
 		cell: cfg.UUID, versions: v, most: cfg.ColdHosts, now: now, log: log,
 		running: make(chan struct{}, coldAtOnce), waiting: map[string]*search{},
@@ -101,13 +102,13 @@ func (c *cold) end() {
 }
 
 // find gives a table of hosts for a query, pinned under its name.
-func (c *cold) find(ctx context.Context, q *schedule.Query) (version, string, error) {
+func (c *cold) find(ctx context.Context, q *schedule.Query) (proposing.Version, string, error) {
 	if err := judgeable(q.Request, q.Rules); err != nil {
-		return version{}, "", err
+		return proposing.Version{}, "", err
 	}
 	s, err := c.join(q)
 	if err != nil {
-		return version{}, "", err
+		return proposing.Version{}, "", err
 	}
 	select {
 	case <-s.done:
@@ -116,7 +117,7 @@ func (c *cold) find(ctx context.Context, q *schedule.Query) (version, string, er
 		c.mu.Lock()
 		s.callers--
 		c.mu.Unlock()
-		return version{}, "", ctx.Err()
+		return proposing.Version{}, "", ctx.Err()
 	}
 }
 
@@ -182,51 +183,21 @@ func (c *cold) run(key string, s *search) {
 		return
 	}
 	c.done.Add(1)
-	p := &part{hosts: found.Hosts, more: found.More}
-	if p.more {
+	p := &proposing.Part{Hosts: found.Hosts, More: found.More}
+	if p.More {
 		c.cut.Do(func() {
 			c.log.Warn("while the table is loaded, requests that more hosts may pass are answered from some of them: such answers say that they are not exact", "hosts", c.most)
 		})
 	}
-	s.at = version{table: c.tableOf(found.Rows), part: p}
-	s.name = c.versions.pin(s.at)
+	s.at = proposing.Version{Table: c.tableOf(found.Rows), Part: p}
+	s.name = c.versions.Pin(s.at)
 }
 
 // tableOf makes a table of rows, by the code that makes the large one. No host is down
 // in it, as in one that was just loaded.
 func (c *cold) tableOf(rows []shard.Change) *schedule.Table {
-	v := newVersions(Config{PinFor: time.Second, MaxPinned: 1}, c.now)
+	v := proposing.NewVersions(time.Second, 1, c.now)
 	w := newWriter(c.cell, newRows(), newLiveness(time.Hour, c.now), v, slog.New(slog.DiscardHandler))
 	w.show([]feed{{changes: rows}})
-	return v.current.Load()
-}
-
-// version is a table and, unless it has all of the shard's hosts, which it has.
-type version struct {
-	table *schedule.Table
-	part  *part
-}
-
-// part is what a table has of the shard's hosts: those that the shard found.
-type part struct {
-	// hosts the shard has; more: it would have found others, too.
-	hosts int
-	more  bool
-}
-
-// shardFilter stands in the reject counts for what a shard judged by itself: the
-// host's state, amounts, traits, aggregates and zones.
-const shardFilter = "ShardFilter"
-
-// complete makes an answer from the part one about all hosts of the shard, which it is
-// unless there were more: that none of some passes says nothing.
-func (p *part) complete(found *schedule.Proposal) error {
-	switch {
-	case p.more && found.Passed == 0:
-		return fault.New(fault.CellUnavailable, "the cell's replica is loading its shard, and none passes of the %d hosts that it could look at", found.Hosts)
-	case !p.more && p.hosts > found.Hosts:
-		found.Rejects = append([]schedule.Reject{{Filter: shardFilter, Hosts: p.hosts - found.Hosts}}, found.Rejects...)
-		found.Hosts = p.hosts
-	}
-	return nil
+	return v.Current()
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cellgate/internal/pgtest"
+	"cellgate/internal/proposing"
 	"cellgate/schedule"
 	"cellgate/shard"
 )
@@ -31,18 +32,18 @@ func coldAgrees(t *testing.T, store shard.Store, rounds int) {
 	for range rounds {
 		a.change()
 		cfg := Config{UUID: cellUUID, PinFor: time.Second, MaxPinned: 9, ColdHosts: agreementHosts}
-		c.cold = newCold(cfg, store, newVersions(cfg, time.Now), time.Now, a.writer.log)
-		table := a.writer.versions.current.Load()
+		c.cold = newCold(cfg, store, proposing.NewVersions(cfg.PinFor, cfg.MaxPinned, time.Now), time.Now, a.writer.log)
+		table := a.writer.versions.Current()
 		for range 20 {
 			q := a.coldQuery()
 			at, _, err := c.cold.find(t.Context(), q)
 			if err != nil {
 				t.Fatalf("%+v: %v", q.Request, err)
 			}
-			n := a.sameAnswers(c, version{table: table}, at, q)
+			n := a.sameAnswers(proposing.Version{Table: table}, at, q)
 			tried++
 			passed += min(1, n)
-			refused += at.part.hosts - at.table.Len()
+			refused += at.Part.Hosts - at.Table.Len()
 			if t.Failed() {
 				t.Fatalf("for %+v, tree %+v, fallback %+v", q.Request, q.Request.Tree, q.Request.Fallback)
 			}
@@ -56,14 +57,14 @@ func coldAgrees(t *testing.T, store shard.Store, rounds int) {
 
 // sameAnswers asks both versions, then again with picks of the first answer taken and
 // with what is known of another cell; and says how many hosts passed at first.
-func (a *agreement) sameAnswers(c *Cell, warm, cold version, q *schedule.Query) int {
+func (a *agreement) sameAnswers(warm, cold proposing.Version, q *schedule.Query) int {
 	passed := 0
 	for round := range 3 {
-		want, err := c.rankOf(warm, q)
+		want, err := warm.Rank(q)
 		if err != nil {
 			a.t.Fatal(err)
 		}
-		got, err := c.rankOf(cold, q)
+		got, err := cold.Rank(q)
 		if err != nil {
 			a.t.Fatal(err)
 		}
@@ -92,14 +93,6 @@ func (a *agreement) sameAnswers(c *Cell, warm, cold version, q *schedule.Query) 
 		q.Known.Bounds[0].Max++
 	}
 	return passed
-}
-
-// rankOf is rank without what is remembered of shapes.
-func (c *Cell) rankOf(at version, q *schedule.Query) (*schedule.Proposal, error) {
-	if at.part == nil {
-		return at.table.Propose(q)
-	}
-	return c.rank(nil, at, q)
 }
 
 // coldQuery is a request of compare's kinds, with trees, second questions and lists of

@@ -12,6 +12,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/pgtest"
+	"cellgate/internal/proposing"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
@@ -110,7 +111,7 @@ func measureCold(t *testing.T, url string) (run coldRun) {
 			t.Fatal(err)
 		}
 		p := resp.GetProposals()[0]
-		switch cold := strings.Contains(p.GetTableVersion(), ofParts); {
+		switch cold := strings.Contains(p.GetTableVersion(), proposing.OfParts); {
 		case p.GetFailure() != nil:
 			t.Logf("a cold query: %v", p.GetFailure())
 		case cold:

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/proposing"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 	"cellgate/shard"
@@ -70,7 +71,7 @@ func TestAReplicaAnswersWhileItLoads(t *testing.T) {
 	if p.GetHosts() != 4 || p.GetPassed() != 2 || len(p.GetClaims()) != 2 || len(p.GetClaimOrigins()) != 2 {
 		t.Errorf("after two claims it proposes %v", p)
 	}
-	if r := p.GetRejects(); len(r) != 1 || r[0].GetHosts() != 2 || r[0].GetFilter() != shardFilter {
+	if r := p.GetRejects(); len(r) != 1 || r[0].GetHosts() != 2 || r[0].GetFilter() != proposing.ShardFilter {
 		t.Errorf("rejects: %v", r)
 	}
 	list, err := cold.cells.ListClaims(t.Context(), &cellv1.ListClaimsRequest{})
@@ -260,7 +261,7 @@ func TestNothingIsLostWhileTheTableIsLoaded(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		fresh := start(t, shared, named("fresh"))
-		got, want := cold.cell.versions.current.Load(), fresh.cell.versions.current.Load()
+		got, want := cold.cell.versions.Current(), fresh.cell.versions.Current()
 		if !reflect.DeepEqual(shownHosts(got), shownHosts(want)) {
 			t.Errorf("the table has\n%+v, the shard\n%+v", shownHosts(got), shownHosts(want))
 		}

@@ -116,10 +116,10 @@ func TestTheTableIsTheShardWhateverWayItCame(t *testing.T) {
 				time.Sleep(5*time.Second + 350*time.Millisecond)
 				synctest.Wait()
 				fresh := start(t, store, func(c *Config) { c.Replica = "r3" })
-				want := fresh.cell.versions.current.Load()
+				want := fresh.cell.versions.Current()
 				live, doubled := 0, 0
 				for _, r := range pair {
-					got := r.cell.versions.current.Load()
+					got := r.cell.versions.Current()
 					if g, w := shownHosts(got), shownHosts(want); !reflect.DeepEqual(g, w) {
 						for id := range maps.Keys(w) {
 							if !reflect.DeepEqual(g[id], w[id]) {

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/proposing"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
@@ -21,13 +22,13 @@ func (s *scheduler) PutDecisions(ctx context.Context, req *cellv1.PutDecisionsRe
 	var r reader
 	ds := make([]shard.Decision, len(req.GetDecisions()))
 	for i, in := range req.GetDecisions() {
-		d, err := r.decision(itemPath("decisions", i, ""), s.cfg.Name, in)
+		d, err := r.decision(proposing.ItemPath("decisions", i, ""), s.cfg.Name, in)
 		if err != nil {
 			return nil, err
 		}
 		ds[i] = d
 	}
-	if err := fault.InvalidFields(r.bad); err != nil {
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	if err := s.store.PutDecisions(ctx, ds, s.cfg.MaxDecisions); err != nil {
@@ -39,16 +40,16 @@ func (s *scheduler) PutDecisions(ctx context.Context, req *cellv1.PutDecisionsRe
 // decision reads a decision that this cell is to keep.
 func (r *reader) decision(path, cell string, in *cellgatev1.Decision) (shard.Decision, error) {
 	if !strings.HasPrefix(in.GetDecisionId(), cell+".") {
-		r.problem(path+".decision_id", "is %q, must begin with %q, the cell that keeps it", in.GetDecisionId(), cell+".")
+		r.Problem(path+".decision_id", "is %q, must begin with %q, the cell that keeps it", in.GetDecisionId(), cell+".")
 	}
 	if in.GetDecidedAt() == nil {
-		r.problem(path+".decided_at", "must be set")
+		r.Problem(path+".decided_at", "must be set")
 	}
 	d := shard.Decision{
 		ID: in.GetDecisionId(), At: in.GetDecidedAt().AsTime(),
 		ProjectID: in.GetProjectId(), RequestID: in.GetRequestId(), Refusal: in.GetRefusal(),
 	}
-	for _, id := range r.ids(path+".instance_uuids", in.GetInstanceUuids()) {
+	for _, id := range r.IDs(path+".instance_uuids", in.GetInstanceUuids()) {
 		d.InstanceUUIDs = append(d.InstanceUUIDs, id.String())
 	}
 	var err error
@@ -88,12 +89,12 @@ func (s *scheduler) ListDecisions(ctx context.Context, req *cellv1.ListDecisions
 		ProjectID: req.GetProjectId(), RequestID: req.GetRequestId(), Refused: req.GetRefused(), Limit: pageSize(req.GetPageSize()),
 	}
 	if req.GetInstanceUuid() != "" {
-		q.InstanceUUID = r.uuid("instance_uuid", req.GetInstanceUuid())
+		q.InstanceUUID = r.UUID("instance_uuid", req.GetInstanceUuid())
 	}
 	if req.GetBefore() != "" {
 		q.Before = s.cfg.Name + "." + req.GetBefore()
 	}
-	if err := fault.InvalidFields(r.bad); err != nil {
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	page, err := s.findDecisions(ctx, q)

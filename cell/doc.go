@@ -8,7 +8,7 @@
 //	gateways ► claims.go ─┼► pipeline.go ► lane   │
 //	leases.go ────────────┘       │ changes       │
 //	                              ▼               │
-//	other lanes ► follow.go ► writer.go ► versions.go
+//	other lanes ► follow.go ► writer.go ► proposing.Versions
 //
 // What holds:
 //

@@ -21,7 +21,7 @@ func (r *reader) facts(f *agentv1.Facts) *shard.Facts {
 	}
 	failed := factsOf(&shard.Host{Facts: out}).Failed
 	for _, field := range slices.Sorted(maps.Keys(failed)) {
-		r.problem("facts."+field, "cannot be read: %s", failed[field])
+		r.Problem("facts."+field, "cannot be read: %s", failed[field])
 	}
 	return out
 }

@@ -17,8 +17,8 @@ func TestFactsArrive(t *testing.T) {
 		CpuInfo: `{"arch": "x86_64"}`, SupportedInstances: `[["amd64", "kvm", "hvm"]]`, Stats: `{"rack": "r1"}`,
 		Metrics: `[{"name": "cpu.percent", "value": 0.4}]`, NumaTopology: "{}", PciStats: "[]",
 	})
-	if len(r.bad) > 0 {
-		t.Fatal(r.bad)
+	if err := r.Err(); err != nil {
+		t.Fatal(err)
 	}
 	if f.CPUInfo == "" || f.SupportedInstances == "" || f.Stats == "" || f.Metrics == "" || f.NUMATopology == "" || f.PCIStats == "" {
 		t.Errorf("lost something: %+v", f)

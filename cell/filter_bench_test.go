@@ -16,6 +16,7 @@ import (
 
 	"cellgate/internal/bench"
 	"cellgate/internal/pgtest"
+	"cellgate/internal/proposing"
 	"cellgate/schedule"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
@@ -211,7 +212,7 @@ func (m *selecting) filter(rest shard.HostQuery) shard.HostMatches {
 func (m *selecting) found(rest shard.HostQuery) *schedule.Table {
 	w := m.writer()
 	w.show([]feed{{changes: m.filter(rest).Rows}})
-	return w.versions.current.Load()
+	return w.versions.Current()
 }
 
 // loaded is a table of all hosts, read anew, and their number.
@@ -222,13 +223,13 @@ func (m *selecting) loaded() (*schedule.Table, int) {
 		m.t.Fatal(err)
 	}
 	w.show([]feed{{changes: all}})
-	table := w.versions.current.Load()
+	table := w.versions.Current()
 	return table, table.Len()
 }
 
 func (m *selecting) writer() *writer {
 	now := time.Now
-	return newWriter(cellUUID, newRows(), newLiveness(time.Minute, now), newVersions(Config{PinFor: time.Second, MaxPinned: 1}, now), slog.New(slog.DiscardHandler))
+	return newWriter(cellUUID, newRows(), newLiveness(time.Minute, now), proposing.NewVersions(time.Second, 1, now), slog.New(slog.DiscardHandler))
 }
 
 // analyze refreshes what the database knows of its tables, as it does by itself after

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"cellgate/internal/pgtest"
+	"cellgate/internal/proposing"
 	"cellgate/schedule"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
@@ -115,7 +116,7 @@ func newAgreement(t *testing.T, store shard.Store, seed uint64) *agreement {
 	rows, now := newRows(), func() time.Time { return time.Unix(1, 0) }
 	return &agreement{
 		t: t, filter: store.(shard.HostFilter), lane: lane, rng: rand.New(rand.NewPCG(seed, 6)),
-		writer: newWriter(cellUUID, rows, newLiveness(time.Minute, now), newVersions(Config{PinFor: time.Second, MaxPinned: 1}, now), slog.New(slog.DiscardHandler)),
+		writer: newWriter(cellUUID, rows, newLiveness(time.Minute, now), proposing.NewVersions(time.Second, 1, now), slog.New(slog.DiscardHandler)),
 	}
 }
 
@@ -303,7 +304,7 @@ func (a *agreement) compare() int {
 }
 
 func (a *agreement) table(q *schedule.Query) []string {
-	p, err := a.writer.versions.current.Load().Propose(q)
+	p, err := a.writer.versions.Current().Propose(q)
 	if err != nil {
 		a.t.Fatal(err)
 	}

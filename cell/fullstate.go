@@ -3,7 +3,6 @@ package cell
 import (
 	"fmt"
 
-	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	"cellgate/shard"
 )
@@ -14,7 +13,7 @@ import (
 func putHostOf(in *agentv1.FullState) (*shard.PutHost, error) {
 	var r reader
 	h := shard.Host{
-		UUID:              r.uuid("host_uuid", in.GetHostUuid()),
+		UUID:              r.UUID("host_uuid", in.GetHostUuid()),
 		ServiceHost:       in.GetServiceHost(),
 		NodeName:          in.GetNodename(),
 		Disabled:          in.GetDisabled(),
@@ -25,14 +24,14 @@ func putHostOf(in *agentv1.FullState) (*shard.PutHost, error) {
 		HypervisorVersion: in.GetHypervisorVersion(),
 		HostIP:            in.GetHostIp(),
 		AgentVersion:      in.GetAgentVersion(),
-		BootID:            r.uuid("boot_id", in.GetBootId()),
+		BootID:            r.UUID("boot_id", in.GetBootId()),
 		StateVersion:      in.GetVersion(),
 	}
 	h.Facts = r.facts(in.GetFacts())
 	h.Providers = r.providers(h.UUID, in.GetProviders())
 	h.Aggregates = r.aggregates(in.GetAggregates())
 	put := &shard.PutHost{Host: h, Instances: r.instances(h.Providers, in.GetInstances())}
-	if err := fault.InvalidFields(r.bad); err != nil {
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	return put, nil
@@ -45,24 +44,24 @@ func (r *reader) providers(host string, in []*agentv1.Provider) []shard.Provider
 	known := map[string]struct{}{}
 	for i, p := range in {
 		path := fmt.Sprintf("providers[%d]", i)
-		out[i] = shard.Provider{UUID: r.uuid(path+".uuid", p.GetUuid()), Name: p.GetName(), Traits: p.GetTraits()}
+		out[i] = shard.Provider{UUID: r.UUID(path+".uuid", p.GetUuid()), Name: p.GetName(), Traits: p.GetTraits()}
 		if p.GetParentUuid() != "" {
-			out[i].ParentUUID = r.uuid(path+".parent_uuid", p.GetParentUuid())
+			out[i].ParentUUID = r.UUID(path+".parent_uuid", p.GetParentUuid())
 		}
 		switch parent := out[i].ParentUUID; {
 		case i == 0 && parent != "":
-			r.problem(path+".parent_uuid", "the first provider is the root and has no parent")
+			r.Problem(path+".parent_uuid", "the first provider is the root and has no parent")
 		case i == 0 && out[i].UUID != host:
-			r.problem(path+".uuid", "the root provider is the host: must be host_uuid")
+			r.Problem(path+".uuid", "the root provider is the host: must be host_uuid")
 		case i > 0 && parent == "":
-			r.problem(path+".parent_uuid", "only the first provider may be a root: must name its parent")
+			r.Problem(path+".parent_uuid", "only the first provider may be a root: must name its parent")
 		case i > 0:
 			if _, ok := known[parent]; !ok {
-				r.problem(path+".parent_uuid", "%s is no provider before this one", parent)
+				r.Problem(path+".parent_uuid", "%s is no provider before this one", parent)
 			}
 		}
 		if _, ok := known[out[i].UUID]; ok {
-			r.problem(path+".uuid", "%s stands there already", out[i].UUID)
+			r.Problem(path+".uuid", "%s stands there already", out[i].UUID)
 		}
 		known[out[i].UUID] = struct{}{}
 		out[i].Inventories = r.inventories(path, p.GetInventories())
@@ -76,7 +75,7 @@ func (r *reader) inventories(path string, in []*agentv1.Inventory) []shard.Inven
 	for i, v := range in {
 		path := fmt.Sprintf("%s.inventories[%d]", path, i)
 		if _, ok := seen[v.GetResourceClass()]; ok {
-			r.problem(path+".resource_class", "%s stands there already", v.GetResourceClass())
+			r.Problem(path+".resource_class", "%s stands there already", v.GetResourceClass())
 		}
 		seen[v.GetResourceClass()] = struct{}{}
 		out[i] = shard.Inventory{
@@ -93,7 +92,7 @@ func (r *reader) inventories(path string, in []*agentv1.Inventory) []shard.Inven
 		}
 		// Of a class of which there is nothing, no unit is wrong.
 		if out[i].Total > 0 && out[i].MinUnit > out[i].MaxUnit {
-			r.problem(path+".min_unit", "must not exceed max_unit (%d)", out[i].MaxUnit)
+			r.Problem(path+".min_unit", "must not exceed max_unit (%d)", out[i].MaxUnit)
 		}
 	}
 	return out
@@ -104,9 +103,9 @@ func (r *reader) aggregates(in []*agentv1.Aggregate) []shard.Aggregate {
 	seen := map[string]struct{}{}
 	for i, a := range in {
 		path := fmt.Sprintf("aggregates[%d].uuid", i)
-		out[i] = shard.Aggregate{UUID: r.uuid(path, a.GetUuid()), Name: a.GetName(), Metadata: a.GetMetadata()}
+		out[i] = shard.Aggregate{UUID: r.UUID(path, a.GetUuid()), Name: a.GetName(), Metadata: a.GetMetadata()}
 		if _, ok := seen[out[i].UUID]; ok {
-			r.problem(path, "%s stands there already", out[i].UUID)
+			r.Problem(path, "%s stands there already", out[i].UUID)
 		}
 		seen[out[i].UUID] = struct{}{}
 	}
@@ -127,23 +126,23 @@ func (r *reader) instances(providers []shard.Provider, in []*agentv1.Instance) [
 	for i, v := range in {
 		path := fmt.Sprintf("instances[%d]", i)
 		out[i] = shard.Instance{
-			UUID:      r.uuid(path+".instance_uuid", v.GetInstanceUuid()),
+			UUID:      r.UUID(path+".instance_uuid", v.GetInstanceUuid()),
 			ProjectID: v.GetProjectId(),
 			UserID:    v.GetUserId(),
 		}
 		if _, ok := seen[out[i].UUID]; ok {
-			r.problem(path+".instance_uuid", "%s stands there already", out[i].UUID)
+			r.Problem(path+".instance_uuid", "%s stands there already", out[i].UUID)
 		}
 		seen[out[i].UUID] = struct{}{}
 		used := map[place]struct{}{}
 		for n, u := range v.GetUsages() {
 			path := fmt.Sprintf("%s.usages[%d]", path, n)
-			at := place{r.uuid(path+".provider_uuid", u.GetProviderUuid()), u.GetResourceClass()}
+			at := place{r.UUID(path+".provider_uuid", u.GetProviderUuid()), u.GetResourceClass()}
 			if _, ok := has[at]; !ok {
-				r.problem(path, "provider %s has no inventory of %s", at.provider, at.class)
+				r.Problem(path, "provider %s has no inventory of %s", at.provider, at.class)
 			}
 			if _, ok := used[at]; ok {
-				r.problem(path, "%s of that provider stands there already", at.class)
+				r.Problem(path, "%s of that provider stands there already", at.class)
 			}
 			used[at] = struct{}{}
 			out[i].Allocations = append(out[i].Allocations, shard.Used{

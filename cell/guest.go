@@ -3,6 +3,7 @@ package cell
 import (
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/internal/proposing"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 	"cellgate/shard"
@@ -18,8 +19,8 @@ func (r *reader) guest(in *cellv1.Guest) *shard.Guest {
 		g.Image = r.serialized("claim.guest.image", &cellv1.NovaImage{Properties: in.GetImage().GetProperties()})
 	}
 	if in.GetNuma() != nil || len(in.GetPciRequests()) > 0 {
-		r.numa(in.GetNuma())
-		r.pci(in.GetPciRequests())
+		r.NUMA(in.GetNuma())
+		r.PCI(in.GetPciRequests())
 		g.Hardware = r.serialized("claim.guest", &cellv1.Guest{
 			Numa: in.GetNuma(), PciRequests: in.GetPciRequests(), Networks: in.GetNetworks(),
 			JudgeNuma: in.GetJudgeNuma(), JudgePci: in.GetJudgePci(),
@@ -32,10 +33,10 @@ func (r *reader) guest(in *cellv1.Guest) *shard.Guest {
 func (r *reader) serialized(path string, m proto.Message) []byte {
 	b, err := proto.Marshal(m)
 	if err != nil {
-		r.problem(path, "%v", err)
+		r.Problem(path, "%v", err)
 	}
 	if len(b) > shard.MaxGuest {
-		r.problem(path, "has %d bytes, the most is %d", len(b), shard.MaxGuest)
+		r.Problem(path, "has %d bytes, the most is %d", len(b), shard.MaxGuest)
 	}
 	return b
 }
@@ -49,7 +50,7 @@ func imageOf(g *shard.Guest) (*schedule.Image, error) {
 	if err := proto.Unmarshal(g.Image, m); err != nil {
 		return nil, err
 	}
-	return &schedule.Image{Properties: properties(m.GetProperties())}, nil
+	return &schedule.Image{Properties: proposing.Properties(m.GetProperties())}, nil
 }
 
 // needsHardware reports whether a claim takes of its host's NUMA cells or devices
@@ -70,7 +71,7 @@ func hardwareOf(g *shard.Guest) (schedule.GuestCheck, error) {
 	}
 	var r reader
 	return schedule.GuestCheck{
-		Nova: &schedule.NovaRequest{NUMA: r.numa(m.GetNuma()), PCI: r.pci(m.GetPciRequests()), Networks: networks(m.GetNetworks())},
+		Nova: &schedule.NovaRequest{NUMA: r.NUMA(m.GetNuma()), PCI: r.PCI(m.GetPciRequests()), Networks: proposing.Networks(m.GetNetworks())},
 		NUMA: m.GetJudgeNuma(), PCI: m.GetJudgePci(),
 	}, nil
 }

@@ -171,13 +171,13 @@ func TestClaimsOfHardwareThatWasTakenAreRefused(t *testing.T) {
 func TestGuestsThatCannotBe(t *testing.T) {
 	var r reader
 	r.guest(&cellv1.Guest{PciRequests: []*cellv1.PciRequest{{Count: 0}}})
-	if len(r.bad) != 1 {
-		t.Errorf("a request for no device: %v", r.bad)
+	if err := r.Err(); fault.KindOf(err) != fault.InvalidRequest {
+		t.Errorf("a request for no device: %v", err)
 	}
 	r = reader{}
 	big := &cellv1.NovaImage{Properties: []*cellv1.ImageProperty{{Name: "os_distro", Text: string(make([]byte, shard.MaxGuest))}}}
-	if r.guest(&cellv1.Guest{Image: big}); len(r.bad) != 1 {
-		t.Errorf("an image beyond the bound: %v", r.bad)
+	if r.guest(&cellv1.Guest{Image: big}); fault.KindOf(r.Err()) != fault.InvalidRequest {
+		t.Errorf("an image beyond the bound: %v", r.Err())
 	}
 	if r.guest(nil) != nil {
 		t.Error("no guest became one")

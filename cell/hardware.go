@@ -38,7 +38,7 @@ func (c *Cell) screenHardware(ctx context.Context, ops []shard.Op) []*shard.Refu
 	shown := make(chan struct{})
 	c.pipeline.show(feed{shown: func() { close(shown) }})
 	<-shown
-	table := c.versions.current.Load()
+	table := c.versions.Current()
 	byHost := map[schedule.ID][]want{}
 	for _, w := range wants {
 		if !c.claimed(c.rows.claimsOf([]string{w.consumer}), w) {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -56,9 +55,9 @@ func (s *scheduler) ListHosts(_ context.Context, req *cellv1.ListHostsRequest) (
 	var r reader
 	only := ""
 	if req.GetHostUuid() != "" {
-		only = r.uuid("host_uuid", req.GetHostUuid())
+		only = r.UUID("host_uuid", req.GetHostUuid())
 	}
-	if err := fault.InvalidFields(r.bad); err != nil {
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	out := &cellv1.ListHostsResponse{}

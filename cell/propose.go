@@ -3,16 +3,11 @@ package cell
 import (
 	"cmp"
 	"context"
-	"errors"
-	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
-	"cellgate/internal/fault"
+	"cellgate/internal/proposing"
 	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
-	"cellgate/schedule"
 	"cellgate/shard"
 )
 
@@ -28,7 +23,7 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 	queries := req.GetQueries()
 	s.tel.Asked(len(queries))
 	loading, workers := s.loading(), cap(s.slots)
-	var newest version
+	var newest proposing.Version
 	name := ""
 	if loading {
 		workers = len(queries) // they wait for the shard
@@ -36,7 +31,7 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 		if err := s.follower.caughtUp(ctx); err != nil {
 			return nil, err
 		}
-		newest.table, name = s.versions.newest()
+		newest.Table, name = s.versions.Newest()
 	}
 	out := make([]*cellv1.Proposal, len(queries))
 	one := func(ctx context.Context, i int) error {
@@ -71,7 +66,7 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 			s.tel.Cold(p.GetCut(), failed)
 		}
 		if failed != nil {
-			p = &cellv1.Proposal{Failure: failureOf(failed)}
+			p = &cellv1.Proposal{Failure: proposing.FailureOf(failed)}
 		}
 		span.Int(telemetry.AttrHosts, int(p.GetHosts()))
 		span.Int(telemetry.AttrPassed, int(p.GetPassed()))
@@ -79,61 +74,25 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 		out[i] = p
 		return nil
 	}
-	if len(queries) == 1 {
-		if err := one(ctx, 0); err != nil {
-			return nil, err
-		}
-		return &cellv1.ProposeBatchResponse{Proposals: out}, nil
-	}
-	var next atomic.Int64
-	g, ctx := errgroup.WithContext(ctx)
-	some := func() error {
-		for {
-			i := int(next.Add(1)) - 1
-			if i >= len(queries) {
-				return nil
-			}
-			if err := one(ctx, i); err != nil {
-				return err
-			}
-		}
-	}
-	for range min(len(queries), workers) - 1 {
-		g.Go(some)
-	}
-	err := some()
-	if failed := g.Wait(); failed != nil {
-		err = failed
-	}
-	if err != nil {
+	if err := proposing.Each(ctx, len(queries), workers, one); err != nil {
 		return nil, err
 	}
 	return &cellv1.ProposeBatchResponse{Proposals: out}, nil
 }
 
 // search finds the hosts for a query while the table is loaded.
-func (c *Cell) search(ctx context.Context, in *cellv1.Query) (version, string, error) {
-	q, _, _, err := c.shapes.queryOf(in)
+func (c *Cell) search(ctx context.Context, in *cellv1.Query) (proposing.Version, string, error) {
+	q, _, _, err := c.shapes.QueryOf(in)
 	if err != nil {
-		return version{}, "", err
+		return proposing.Version{}, "", err
 	}
 	return c.cold.find(ctx, q)
 }
 
 // propose answers one query. The claims are the newest, whatever the version:
 // they say what a request has already.
-func (c *Cell) propose(ctx context.Context, at version, name string, in *cellv1.Query) (*cellv1.Proposal, error) {
-	q, asked, consumers, err := c.shapes.queryOf(in)
-	if err != nil {
-		return nil, err
-	}
-	if in.GetTableVersion() != "" {
-		name = in.GetTableVersion()
-		if at, err = c.versions.at(name); err != nil {
-			return nil, err
-		}
-	}
-	found, err := c.rank(asked, at, q)
+func (c *Cell) propose(ctx context.Context, at proposing.Version, name string, in *cellv1.Query) (*cellv1.Proposal, error) {
+	out, consumers, err := c.shapes.Propose(c.versions, at, name, in)
 	if err != nil {
 		return nil, err
 	}
@@ -141,29 +100,11 @@ func (c *Cell) propose(ctx context.Context, at version, name string, in *cellv1.
 	if err != nil {
 		return nil, err
 	}
-	out := proposalOf(found, in.GetColumns())
-	out.TableVersion, out.Cut = name, at.part != nil && at.part.more
 	for _, claim := range claims {
 		out.Claims = append(out.Claims, claimOf(c.cfg.Name, claim))
 		out.ClaimOrigins = append(out.ClaimOrigins, originOf(claim))
 	}
 	return out, nil
-}
-
-// rank asks a version. What is remembered of a shape is about the whole table.
-func (c *Cell) rank(asked *shape, at version, q *schedule.Query) (*schedule.Proposal, error) {
-	if at.part == nil {
-		found, err := c.shapes.memories.propose(asked, at.table, q)
-		if err != nil {
-			return nil, fault.New(fault.InvalidRequest, "%v", err)
-		}
-		return found, nil
-	}
-	found, err := at.table.Propose(q)
-	if err != nil {
-		return nil, fault.New(fault.InvalidRequest, "%v", err)
-	}
-	return found, at.part.complete(found)
 }
 
 // claimsOf gives the live claims of consumers: of the rows that are kept, or of the
@@ -181,12 +122,3 @@ func (c *Cell) claimsOf(ctx context.Context, consumers []string) ([]*shard.Claim
 
 // maxClaims is how many live claims a consumer has at most: one, and one that moves it.
 const maxClaims = 2
-
-// failureOf is an error as one item of a batch carries it.
-func failureOf(err error) *cellv1.Failure {
-	var f *fault.Error
-	if !errors.As(err, &f) || f.Kind == fault.Internal {
-		return &cellv1.Failure{Reason: string(fault.Internal), Message: "internal error"}
-	}
-	return &cellv1.Failure{Reason: string(f.Kind), Message: f.Message}
-}

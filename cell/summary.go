@@ -47,7 +47,7 @@ func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest)
 func (c *Cell) newestSummary() *cellv1.GetSummaryResponse {
 	c.summary.mu.Lock()
 	defer c.summary.mu.Unlock()
-	table, name := c.versions.newest()
+	table, name := c.versions.Newest()
 	if c.summary.summary == nil || c.summary.version != table.Version() {
 		c.summary.summary, c.summary.version = c.summarize(name), table.Version()
 	}

@@ -102,7 +102,7 @@ func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
 	r.Hosts, r.HostsUp = int64(t.GetHosts()), int64(t.GetHostsUp())
 	r.Pending, r.Confirmed = int64(t.GetClaimsPending()), int64(t.GetClaimsConfirmed())
 	r.QueuedUrgent, r.QueuedOther = c.pipeline.queue.waiting()
-	r.Pinned = c.versions.count()
+	r.Pinned = c.versions.Count()
 	r.JournalAge = time.Since(c.follower.lastEnd())
 	return r, true
 }

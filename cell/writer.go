@@ -3,6 +3,7 @@ package cell
 import (
 	"log/slog"
 
+	"cellgate/internal/proposing"
 	"cellgate/schedule"
 	"cellgate/shard"
 )
@@ -23,14 +24,14 @@ type writer struct {
 	cell     string
 	rows     *rows
 	live     *liveness
-	versions *versions
+	versions *proposing.Versions
 	log      *slog.Logger
 	in       chan feed
 	// homeless are instances whose host has not been seen yet, by host.
 	homeless map[string][]string
 }
 
-func newWriter(cellUUID string, r *rows, l *liveness, v *versions, log *slog.Logger) *writer {
+func newWriter(cellUUID string, r *rows, l *liveness, v *proposing.Versions, log *slog.Logger) *writer {
 	return &writer{
 		cell: cellUUID, rows: r, live: l, versions: v, log: log,
 		in: make(chan feed, 16), homeless: map[string][]string{},
@@ -80,7 +81,7 @@ func (w *writer) show(feeds []feed) {
 	}
 	turned := w.live.takeChanged()
 	if !d.empty() || len(turned) > 0 {
-		w.versions.publish(w.edit(d, turned))
+		w.versions.Publish(w.edit(d, turned))
 	}
 	for _, f := range feeds {
 		if f.shown != nil {
@@ -92,7 +93,7 @@ func (w *writer) show(feeds []feed) {
 // edit is the newest table with what is dirty: hosts first, since consumers
 // stand on them.
 func (w *writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
-	before := w.versions.current.Load()
+	before := w.versions.Current()
 	e := before.Edit()
 	for uuid, whole := range d.hosts {
 		row := w.rows.host(uuid)

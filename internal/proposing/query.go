@@ -1,57 +1,15 @@
-package cell
+package proposing
 
 import (
 	"fmt"
 	"math"
-	"strconv"
 
-	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
 
-// reader reads a message's fields and keeps what is wrong with them.
-type reader struct{ bad []fault.Field }
-
-func (r *reader) problem(path, format string, args ...any) {
-	r.bad = append(r.bad, fault.Field{Path: path, Problem: fmt.Sprintf(format, args...)})
-}
-
-// id reads a uuid; the zero ID when it is none.
-func (r *reader) id(path, s string) schedule.ID {
-	id, err := schedule.ParseID(s)
-	if err != nil {
-		r.problem(path, "%v", err)
-	}
-	return id
-}
-
-// ids reads a list of uuids; nil for none.
-func (r *reader) ids(path string, in []string) []schedule.ID {
-	var out []schedule.ID
-	for i, s := range in {
-		out = append(out, r.id(fmt.Sprintf("%s[%d]", path, i), s))
-	}
-	return out
-}
-
-// uuid reads a uuid and gives its canonical text.
-func (r *reader) uuid(path, s string) string { return r.id(path, s).String() }
-
-// finite reads a number that must be one.
-func (r *reader) finite(path string, x float64) float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		r.problem(path, "must be a finite number")
-	}
-	return x
-}
-
-// itemPath is the path of a list's item.
-func itemPath(list string, i int, field string) string {
-	return list + "[" + strconv.Itoa(i) + "]" + field
-}
-
-func (r *reader) request(p *cellv1.Placement) *schedule.Request {
+// request reads what a placement asks for.
+func (r *Fields) request(p *cellv1.Placement) *schedule.Request {
 	req := &schedule.Request{
 		Resources:           r.amounts("placement.resources", p.GetResources()),
 		Required:            p.GetRequiredTraits(),
@@ -93,24 +51,24 @@ func (r *reader) request(p *cellv1.Placement) *schedule.Request {
 		req.Destination = &d
 	}
 	if p.GetMovingInstance() != "" {
-		req.Moving = r.id("placement.moving_instance", p.GetMovingInstance())
+		req.Moving = r.ID("placement.moving_instance", p.GetMovingInstance())
 	}
 	return req
 }
 
-func (r *reader) amounts(list string, in []*cellv1.Amount) []schedule.Amount {
+func (r *Fields) amounts(list string, in []*cellv1.Amount) []schedule.Amount {
 	var out []schedule.Amount
 	seen := make(map[string]struct{}, len(in))
 	for i, a := range in {
-		path := itemPath(list, i, "")
+		path := ItemPath(list, i, "")
 		if a.GetResourceClass() == "" {
-			r.problem(path+".resource_class", "must not be empty")
+			r.Problem(path+".resource_class", "must not be empty")
 		}
 		if a.GetAmount() < 1 {
-			r.problem(path+".amount", "must be at least 1")
+			r.Problem(path+".amount", "must be at least 1")
 		}
 		if _, ok := seen[a.GetResourceClass()]; ok {
-			r.problem(path+".resource_class", "%s stands there already", a.GetResourceClass())
+			r.Problem(path+".resource_class", "%s stands there already", a.GetResourceClass())
 		}
 		seen[a.GetResourceClass()] = struct{}{}
 		out = append(out, schedule.Amount{Class: a.GetResourceClass(), N: int64(a.GetAmount())})
@@ -118,7 +76,7 @@ func (r *reader) amounts(list string, in []*cellv1.Amount) []schedule.Amount {
 	return out
 }
 
-func (r *reader) group(g *cellv1.Group) *schedule.Group {
+func (r *Fields) group(g *cellv1.Group) *schedule.Group {
 	if g == nil {
 		return nil
 	}
@@ -126,19 +84,19 @@ func (r *reader) group(g *cellv1.Group) *schedule.Group {
 	switch policy {
 	case "", schedule.Affinity, schedule.AntiAffinity, schedule.SoftAffinity, schedule.SoftAntiAffinity:
 	default:
-		r.problem("placement.group.policy", "%q is not a server group policy", g.GetPolicy())
+		r.Problem("placement.group.policy", "%q is not a server group policy", g.GetPolicy())
 	}
 	return &schedule.Group{
-		UUID:         r.id("placement.group.uuid", g.GetUuid()),
+		UUID:         r.ID("placement.group.uuid", g.GetUuid()),
 		Policy:       policy,
 		MaxPerHost:   int(g.GetMaxServerPerHost()),
-		Members:      r.ids("placement.group.members", g.GetMembers()),
+		Members:      r.IDs("placement.group.members", g.GetMembers()),
 		Hosts:        g.GetHosts(),
 		MembersExact: g.GetMembersExact(),
 	}
 }
 
-func (r *reader) rules(in *cellv1.Rules) *schedule.Rules {
+func (r *Fields) rules(in *cellv1.Rules) *schedule.Rules {
 	out := &schedule.Rules{
 		Filters: in.GetFilters(), DefaultAvailabilityZone: in.GetDefaultAvailabilityZone(),
 		Options: r.options(in.GetOptions()),
@@ -152,7 +110,7 @@ func (r *reader) rules(in *cellv1.Rules) *schedule.Rules {
 	return out
 }
 
-func (r *reader) known(in *cellv1.Knowledge) *schedule.Knowledge {
+func (r *Fields) known(in *cellv1.Knowledge) *schedule.Knowledge {
 	if in == nil {
 		return nil
 	}
@@ -167,7 +125,7 @@ func (r *reader) known(in *cellv1.Knowledge) *schedule.Knowledge {
 	flat := in.GetBoundsFlat()
 	switch {
 	case len(flat)%2 != 0:
-		r.problem("known.bounds_flat", "must be pairs")
+		r.Problem("known.bounds_flat", "must be pairs")
 	case len(flat) > 0:
 		out.Bounds = make([]schedule.Bounds, len(flat)/2)
 		for i := range out.Bounds {
@@ -178,9 +136,9 @@ func (r *reader) known(in *cellv1.Knowledge) *schedule.Knowledge {
 }
 
 // bounds reads the i-th bounds of a list.
-func (r *reader) bounds(list string, i int, low, high float64) schedule.Bounds {
+func (r *Fields) bounds(list string, i int, low, high float64) schedule.Bounds {
 	if math.IsNaN(low) || math.IsNaN(high) {
-		r.problem(itemPath(list, i, ""), "must be numbers")
+		r.Problem(ItemPath(list, i, ""), "must be numbers")
 	}
 	return schedule.Bounds{Min: low, Max: high}
 }
@@ -193,17 +151,7 @@ func sets(in []*cellv1.NameSet) [][]string {
 	return out
 }
 
-// sameUUID compares uuids whatever their letters' case.
-func sameUUID(a, b string) bool {
-	x, err := schedule.ParseID(a)
-	if err != nil {
-		return false
-	}
-	y, err := schedule.ParseID(b)
-	return err == nil && x == y
-}
-
-func (r *reader) tree(in *cellv1.Tree) *schedule.Tree {
+func (r *Fields) tree(in *cellv1.Tree) *schedule.Tree {
 	if in == nil {
 		return nil
 	}
@@ -213,12 +161,12 @@ func (r *reader) tree(in *cellv1.Tree) *schedule.Tree {
 	}
 	for i, g := range in.GetGroups() {
 		group := schedule.ResourceGroup{
-			Suffix: g.GetSuffix(), Resources: r.amounts(itemPath("placement.tree.groups", i, ".resources"), g.GetResources()),
+			Suffix: g.GetSuffix(), Resources: r.amounts(ItemPath("placement.tree.groups", i, ".resources"), g.GetResources()),
 			Required: g.GetRequiredTraits(), Forbidden: g.GetForbiddenTraits(),
 			MemberOf: sets(g.GetMemberOf()), ForbiddenAggregates: g.GetForbiddenAggregates(),
 		}
 		if g.GetInTree() != "" {
-			group.InTree = r.id(itemPath("placement.tree.groups", i, ".in_tree"), g.GetInTree())
+			group.InTree = r.ID(ItemPath("placement.tree.groups", i, ".in_tree"), g.GetInTree())
 		}
 		out.Groups = append(out.Groups, group)
 	}

@@ -1,8 +1,10 @@
-package cell
+package proposing
 
 import (
 	"fmt"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -13,8 +15,8 @@ func inZone(zone string) []byte {
 }
 
 func TestAShapeIsReadOnce(t *testing.T) {
-	s := newShapes()
-	var r reader
+	s := NewShapes()
+	var r Fields
 	first := s.read(&r, inZone("az1"))
 	if again := s.read(&r, inZone("az1")); again != first {
 		t.Error("equal bytes were read twice")
@@ -28,8 +30,8 @@ func TestAShapeIsReadOnce(t *testing.T) {
 }
 
 func TestShapesAreForgottenUnlessTheyAreAskedFor(t *testing.T) {
-	s := newShapes()
-	var r reader
+	s := NewShapes()
+	var r Fields
 	rare, usual := s.read(&r, inZone("rare")), s.read(&r, inZone("usual"))
 	for i := range 4 * maxShapes {
 		s.read(&r, inZone(fmt.Sprint("az", i)))
@@ -46,8 +48,8 @@ func TestShapesAreForgottenUnlessTheyAreAskedFor(t *testing.T) {
 }
 
 func TestLargeAndBadPlacementsAreNotKept(t *testing.T) {
-	s := newShapes()
-	var r reader
+	s := NewShapes()
+	var r Fields
 	large := &cellv1.Placement{Resources: []*cellv1.Amount{{ResourceClass: "VCPU", Amount: 1}}}
 	for i := range 2000 {
 		large.IgnoreHosts = append(large.IgnoreHosts, fmt.Sprint("host-", i))
@@ -56,15 +58,23 @@ func TestLargeAndBadPlacementsAreNotKept(t *testing.T) {
 		t.Errorf("a large placement lost hosts: %d", len(got.request.IgnoreHosts))
 	}
 	for range 2 {
-		_, _, _, err := s.queryOf(&cellv1.Query{Limit: 1, Placement: serialized(&cellv1.Placement{Resources: []*cellv1.Amount{{ResourceClass: "VCPU", Amount: -1}}})})
+		_, _, _, err := s.QueryOf(&cellv1.Query{Limit: 1, Placement: serialized(&cellv1.Placement{Resources: []*cellv1.Amount{{ResourceClass: "VCPU", Amount: -1}}})})
 		if fault.KindOf(err) != fault.InvalidRequest {
 			t.Errorf("a bad placement: %v", err)
 		}
-		if _, _, _, err = s.queryOf(&cellv1.Query{Limit: 1, Placement: []byte{0xff}}); fault.KindOf(err) != fault.InvalidRequest {
+		if _, _, _, err = s.QueryOf(&cellv1.Query{Limit: 1, Placement: []byte{0xff}}); fault.KindOf(err) != fault.InvalidRequest {
 			t.Errorf("no placement at all: %v", err)
 		}
 	}
 	if n := len(s.young) + len(s.old); n != 0 {
 		t.Errorf("%d shapes are kept", n)
 	}
+}
+
+func serialized(p *cellv1.Placement) []byte {
+	text, err := proto.Marshal(p)
+	if err != nil {
+		panic(err)
+	}
+	return text
 }

@@ -1,4 +1,4 @@
-package cell
+package proposing
 
 import (
 	"errors"
@@ -15,7 +15,10 @@ import (
 	"cellgate/schedule"
 )
 
-// wireQuery is the writing side of queryOf: what a gateway sends; flat: bounds as one
+// hostA is a uuid.
+const hostA = "aaaaaaaa-0000-4000-8000-000000000001"
+
+// wireQuery is the writing side of QueryOf: what a gateway sends; flat: bounds as one
 // that asks for columns does.
 func wireQuery(q *schedule.Query, version string, consumers []string, flat bool) *cellv1.Query {
 	req := q.Request
@@ -187,7 +190,7 @@ func TestQueryComesBackFromTheWire(t *testing.T) {
 		if err := proto.Unmarshal(raw, &in); err != nil {
 			t.Fatal(err)
 		}
-		got, _, gotConsumers, err := newShapes().queryOf(&in)
+		got, _, gotConsumers, err := NewShapes().QueryOf(&in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +214,7 @@ func TestQueryNamesItsBadFields(t *testing.T) {
 		Takes:         []*cellv1.Take{{HostUuid: hostA, InstanceUuid: "z"}},
 		ConsumerUuids: []string{hostA, ""},
 	}
-	_, _, _, err := newShapes().queryOf(in)
+	_, _, _, err := NewShapes().QueryOf(in)
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Kind != fault.InvalidRequest {
 		t.Fatalf("got %v", err)
@@ -231,7 +234,7 @@ func TestQueryNamesItsBadFields(t *testing.T) {
 	if !slices.Equal(paths, want) {
 		t.Errorf("named %v\nwant  %v", paths, want)
 	}
-	if _, _, _, err := newShapes().queryOf(&cellv1.Query{Limit: 1}); fault.KindOf(err) != fault.InvalidRequest {
+	if _, _, _, err := NewShapes().QueryOf(&cellv1.Query{Limit: 1}); fault.KindOf(err) != fault.InvalidRequest {
 		t.Errorf("without a placement: %v", err)
 	}
 }

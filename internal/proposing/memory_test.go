@@ -1,4 +1,4 @@
-package cell
+package proposing
 
 import (
 	"fmt"
@@ -22,8 +22,8 @@ func tableOf(n int) *schedule.Table {
 	return e.Table()
 }
 
-func shapeOf(vcpus int64) *shape {
-	return &shape{
+func shapeOf(vcpus int64) *Shape {
+	return &Shape{
 		request: &schedule.Request{Resources: []schedule.Amount{{Class: "VCPU", N: vcpus}}},
 		rules:   &schedule.Rules{Weighers: []schedule.Weigher{{Name: schedule.RAMWeigher, Multiplier: 1}}},
 	}
@@ -36,7 +36,7 @@ func TestMemoriesAnswerAsTheTable(t *testing.T) {
 	one := schedule.NewStanding(shapeOf(1).request, shapeOf(1).rules).Bytes(hosts)
 	for _, most := range []int{maxMemory, 3 * one / 2, one / 2} {
 		m := &memories{most: most}
-		shapes := []*shape{shapeOf(1), shapeOf(2), shapeOf(3)}
+		shapes := []*Shape{shapeOf(1), shapeOf(2), shapeOf(3)}
 		tables := []*schedule.Table{tableOf(hosts)}
 		for i := range 20 {
 			e := tables[i].Edit()
@@ -80,7 +80,7 @@ func TestMemoryIsForWhatComesAgain(t *testing.T) {
 	m, table := &memories{most: maxMemory}, tableOf(10)
 	grouped := shapeOf(1)
 	grouped.request.Group = &schedule.Group{Policy: schedule.AntiAffinity}
-	for of, want := range map[*shape]int{shapeOf(1): 1, grouped: 0} {
+	for of, want := range map[*Shape]int{shapeOf(1): 1, grouped: 0} {
 		for i := range 3 {
 			if _, err := m.propose(of, table, &schedule.Query{Request: of.request, Rules: of.rules, Limit: 1}); err != nil {
 				t.Fatal(err)

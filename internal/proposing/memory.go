@@ -1,4 +1,4 @@
-package cell
+package proposing
 
 import (
 	"sync"
@@ -37,12 +37,12 @@ type memories struct {
 
 	mu sync.Mutex
 	// holders have a memory of this epoch, of so many bytes.
-	holders []*shape
+	holders []*Shape
 	bytes   int
 }
 
 // propose answers a query of a shape as the table does.
-func (m *memories) propose(of *shape, t *schedule.Table, q *schedule.Query) (*schedule.Proposal, error) {
+func (m *memories) propose(of *Shape, t *schedule.Table, q *schedule.Query) (*schedule.Proposal, error) {
 	if of.memory.asked.Add(1) == 1 || len(q.Takes) > 0 || !schedule.Keeps(of.request, of.rules) {
 		return t.Propose(q)
 	}
@@ -61,7 +61,7 @@ func (m *memories) propose(of *shape, t *schedule.Table, q *schedule.Query) (*sc
 
 // begin gives a shape a memory; nil when a query has it, or there is no room even
 // when all others are given up.
-func (m *memories) begin(of *shape, hosts int) *kept {
+func (m *memories) begin(of *Shape, hosts int) *kept {
 	standing := schedule.NewStanding(of.request, of.rules)
 	bytes := standing.Bytes(hosts)
 	if bytes > m.most {

@@ -1,4 +1,4 @@
-package cell
+package proposing
 
 import (
 	"testing"
@@ -6,44 +6,43 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/schedule"
-	"cellgate/shard"
 )
 
 func TestVersionsArePinnedForATimeAndABound(t *testing.T) {
 	now := time.Unix(1000, 0)
-	v := newVersions(Config{PinFor: 2 * time.Second, MaxPinned: 3}, func() time.Time { return now })
-	v.born(shard.LaneID{Replica: "r.1", Life: 7})
-	first, name := v.newest()
-	next := func() { v.publish(v.current.Load().Edit().Table()) }
+	v := NewVersions(2*time.Second, 3, func() time.Time { return now })
+	v.Born("r.1-7")
+	first, name := v.Newest()
+	next := func() { v.Publish(v.current.Load().Edit().Table()) }
 	next()
-	if _, other := v.newest(); other == name {
+	if _, other := v.Newest(); other == name {
 		t.Fatalf("two versions have the name %s", name)
 	}
 
 	now = now.Add(1500 * time.Millisecond)
-	if got, err := v.at(name); err != nil || got.table != first {
+	if got, err := v.At(name); err != nil || got.Table != first {
 		t.Fatalf("within its time the version gave %p, %v; want %p", got, err, first)
 	}
 	now = now.Add(1999 * time.Millisecond)
-	if _, err := v.at(name); err != nil {
+	if _, err := v.At(name); err != nil {
 		t.Fatalf("asking for it did not pin it anew: %v", err)
 	}
 	now = now.Add(2 * time.Second)
-	if _, err := v.at(name); fault.KindOf(err) != fault.Gone {
+	if _, err := v.At(name); fault.KindOf(err) != fault.Gone {
 		t.Fatalf("after its time the version gave %v", err)
 	}
-	v.sweep()
+	v.Sweep()
 	if len(v.pinned) != 0 {
 		t.Errorf("%d versions are still held", len(v.pinned))
 	}
 
-	_, oldest := v.newest()
+	_, oldest := v.Newest()
 	for range 3 {
 		next()
-		v.newest()
+		v.Newest()
 	}
-	v.sweep()
-	if _, err := v.at(oldest); fault.KindOf(err) != fault.Gone {
+	v.Sweep()
+	if _, err := v.At(oldest); fault.KindOf(err) != fault.Gone {
 		t.Errorf("beyond the bound the oldest gave %v", err)
 	}
 	if len(v.pinned) != 3 {
@@ -52,20 +51,20 @@ func TestVersionsArePinnedForATimeAndABound(t *testing.T) {
 }
 
 func TestVersionsOfAnotherLifeAreGone(t *testing.T) {
-	v := newVersions(Config{PinFor: time.Hour, MaxPinned: 8}, time.Now)
-	v.born(shard.LaneID{Replica: "r", Life: 2})
-	v.publish(schedule.NewTable())
-	_, name := v.newest()
+	v := NewVersions(time.Hour, 8, time.Now)
+	v.Born("r-2")
+	v.Publish(schedule.NewTable())
+	_, name := v.Newest()
 	if name != "r-2.1" {
 		t.Errorf("name is %q", name)
 	}
 	for _, other := range []string{"r-1.1", "q-2.1", "r-2.9"} {
-		if _, err := v.at(other); fault.KindOf(err) != fault.Gone {
+		if _, err := v.At(other); fault.KindOf(err) != fault.Gone {
 			t.Errorf("%s gave %v", other, err)
 		}
 	}
 	for _, bad := range []string{"1", "r-2.", "r-2.x"} {
-		if _, err := v.at(bad); fault.KindOf(err) != fault.InvalidRequest {
+		if _, err := v.At(bad); fault.KindOf(err) != fault.InvalidRequest {
 			t.Errorf("%s gave %v", bad, err)
 		}
 	}

@@ -1,7 +1,6 @@
-package cell
+package proposing
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -10,13 +9,12 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/schedule"
-	"cellgate/shard"
 )
 
-// versions keeps the newest table and the pinned ones. A version is pinned when
+// Versions keeps the newest table and the pinned ones. A version is pinned when
 // a proposal names it, for as long as it was last asked for and keep. Whole tables
 // share what did not change, so that a pin costs what changed since.
-type versions struct {
+type Versions struct {
 	keep time.Duration
 	max  int
 	now  func() time.Time
@@ -26,94 +24,99 @@ type versions struct {
 	mu     sync.Mutex
 	life   string
 	pinned map[uint64]*pinned
-	// parts are tables of some hosts (cold.go), by numbers of their own; lastPart is the
+	// parts are tables of some hosts, by numbers of their own; lastPart is the
 	// newest's.
 	parts    map[uint64]*pinned
 	lastPart uint64
 }
 
 type pinned struct {
-	version
+	Version
 	until time.Time
 }
 
-// ofParts stands behind the life's name in the names of parts.
-const ofParts = "~"
+// OfParts stands behind the life's name in the names of parts.
+const OfParts = "~"
 
 // maxPartHosts bounds the hosts in all parts together.
 const maxPartHosts = 1 << 16
 
-func newVersions(cfg Config, now func() time.Time) *versions {
-	v := &versions{keep: cfg.PinFor, max: cfg.MaxPinned, now: now, pinned: map[uint64]*pinned{}, parts: map[uint64]*pinned{}}
+// NewVersions begins with an empty table. A version is kept for keep after it was last
+// asked for, and most of them at most.
+func NewVersions(keep time.Duration, most int, now func() time.Time) *Versions {
+	v := &Versions{keep: keep, max: most, now: now, pinned: map[uint64]*pinned{}, parts: map[uint64]*pinned{}}
 	v.current.Store(schedule.NewTable())
 	return v
 }
 
-// born names this life of the replica; versions of another one are GONE.
-func (v *versions) born(lane shard.LaneID) {
+// Born names this life of whoever answers; versions of another one are GONE.
+func (v *Versions) Born(life string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.life = fmt.Sprintf("%s-%d", lane.Replica, lane.Life)
+	v.life = life
 }
 
-// publish makes t the newest.
-func (v *versions) publish(t *schedule.Table) {
+// Current is the newest table, not pinned.
+func (v *Versions) Current() *schedule.Table { return v.current.Load() }
+
+// Publish makes t the newest.
+func (v *Versions) Publish(t *schedule.Table) {
 	v.current.Store(t)
-	v.sweep()
+	v.Sweep()
 }
 
-// newest pins and gives the newest version, and its name.
-func (v *versions) newest() (*schedule.Table, string) {
+// Newest pins and gives the newest version, and its name.
+func (v *Versions) Newest() (*schedule.Table, string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	t := v.current.Load()
 	p := v.pinned[t.Version()]
 	if p == nil {
-		p = &pinned{version: version{table: t}}
+		p = &pinned{Version: Version{Table: t}}
 		v.pinned[t.Version()] = p
 	}
 	p.until = v.now().Add(v.keep)
 	return t, v.name(t)
 }
 
-// pin keeps a part and gives its name.
-func (v *versions) pin(of version) string {
+// Pin keeps a part and gives its name.
+func (v *Versions) Pin(of Version) string {
 	v.mu.Lock()
 	v.lastPart++
 	n := v.lastPart
-	v.parts[n] = &pinned{version: of, until: v.now().Add(v.keep)}
-	name := v.life + ofParts + "." + strconv.FormatUint(n, 10)
+	v.parts[n] = &pinned{Version: of, until: v.now().Add(v.keep)}
+	name := v.life + OfParts + "." + strconv.FormatUint(n, 10)
 	v.mu.Unlock()
-	v.sweep()
+	v.Sweep()
 	return name
 }
 
-// at gives the version of that name and pins it anew; a Gone fault when it is
+// At gives the version of that name and pins it anew; a Gone fault when it is
 // not kept any more.
-func (v *versions) at(name string) (version, error) {
+func (v *Versions) At(name string) (Version, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	life, number, ok := cutLast(name)
 	if !ok {
-		return version{}, fault.Invalid("table_version", "%q is not a table version", name)
+		return Version{}, fault.Invalid("table_version", "%q is not a table version", name)
 	}
 	now := v.now()
 	var p *pinned
 	switch life {
 	case v.life:
 		p = v.pinned[number]
-	case v.life + ofParts:
+	case v.life + OfParts:
 		p = v.parts[number]
 	}
 	if p == nil || !now.Before(p.until) {
-		return version{}, fault.New(fault.Gone, "table version %s is not kept any more", name)
+		return Version{}, fault.New(fault.Gone, "table version %s is not kept any more", name)
 	}
 	p.until = now.Add(v.keep)
-	return p.version, nil
+	return p.Version, nil
 }
 
-// sweep drops what is over, and the oldest beyond the bounds.
-func (v *versions) sweep() {
+// Sweep drops what is over, and the oldest beyond the bounds.
+func (v *Versions) Sweep() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now, hosts := v.now(), 0
@@ -128,11 +131,11 @@ func (v *versions) sweep() {
 		}
 	}
 	for _, p := range v.parts {
-		hosts += p.table.Len()
+		hosts += p.Table.Len()
 	}
 	for hosts > maxPartHosts && len(v.parts) > 1 {
 		n := oldest(v.parts)
-		hosts -= v.parts[n].table.Len()
+		hosts -= v.parts[n].Table.Len()
 		delete(v.parts, n)
 	}
 }
@@ -145,14 +148,14 @@ func oldest(of map[uint64]*pinned) uint64 {
 	return first
 }
 
-// count is how many versions are pinned.
-func (v *versions) count() int {
+// Count is how many versions are pinned.
+func (v *Versions) Count() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return len(v.pinned) + len(v.parts)
 }
 
-func (v *versions) name(t *schedule.Table) string {
+func (v *Versions) name(t *schedule.Table) string {
 	return v.life + "." + strconv.FormatUint(t.Version(), 10)
 }
 

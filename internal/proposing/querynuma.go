@@ -1,4 +1,4 @@
-package cell
+package proposing
 
 import (
 	"fmt"
@@ -14,14 +14,14 @@ const (
 	maxGuestCPUs  = 4096
 )
 
-// numa reads a guest's NUMA topology; nil for none.
-func (r *reader) numa(in *cellv1.GuestNuma) *schedule.InstanceNUMA {
+// NUMA reads a guest's NUMA topology; nil for none.
+func (r *Fields) NUMA(in *cellv1.GuestNuma) *schedule.InstanceNUMA {
 	if in == nil {
 		return nil
 	}
 	const path = "placement.nova.numa.cells"
 	if n := len(in.GetCells()); n < 1 || n > maxGuestCells {
-		r.problem(path, "must be 1 to %d", maxGuestCells)
+		r.Problem(path, "must be 1 to %d", maxGuestCells)
 		return nil
 	}
 	out := &schedule.InstanceNUMA{IsolateEmulator: in.GetIsolateEmulator()}
@@ -29,7 +29,7 @@ func (r *reader) numa(in *cellv1.GuestNuma) *schedule.InstanceNUMA {
 		cpus, memory, page := max(c.GetCpus(), c.GetDedicated()), c.GetMemoryMb(), c.GetPageSize()
 		if min(c.GetCpus(), c.GetDedicated(), memory) < 0 || cpus > maxGuestCPUs || memory > math.MaxInt32 ||
 			page < schedule.PageAny || page > math.MaxInt32 {
-			r.problem(fmt.Sprintf("%s[%d]", path, i), "has amounts out of range")
+			r.Problem(fmt.Sprintf("%s[%d]", path, i), "has amounts out of range")
 		}
 		out.Cells = append(out.Cells, schedule.InstanceCell{
 			ID: c.GetId(), CPUs: int(c.GetCpus()), Dedicated: int(c.GetDedicated()), MemoryMB: memory,
@@ -39,12 +39,12 @@ func (r *reader) numa(in *cellv1.GuestNuma) *schedule.InstanceNUMA {
 	return out
 }
 
-// pci reads the devices asked for.
-func (r *reader) pci(in []*cellv1.PciRequest) []schedule.PCIRequest {
+// PCI reads the devices asked for.
+func (r *Fields) PCI(in []*cellv1.PciRequest) []schedule.PCIRequest {
 	var out []schedule.PCIRequest
 	for i, x := range in {
 		if x.GetCount() < 1 || x.GetCount() > math.MaxInt32 {
-			r.problem(fmt.Sprintf("placement.nova.pci_requests[%d].count", i), "must be 1 to %d, is %d", math.MaxInt32, x.GetCount())
+			r.Problem(fmt.Sprintf("placement.nova.pci_requests[%d].count", i), "must be 1 to %d, is %d", math.MaxInt32, x.GetCount())
 		}
 		req := schedule.PCIRequest{Count: x.GetCount(), Policy: x.GetNumaPolicy()}
 		for _, s := range x.GetSpecs() {
@@ -59,7 +59,8 @@ func (r *reader) pci(in []*cellv1.PciRequest) []schedule.PCIRequest {
 	return out
 }
 
-func networks(in *cellv1.GuestNetworks) *schedule.NetworkNeeds {
+// Networks reads which networks a guest is to be near; nil for none.
+func Networks(in *cellv1.GuestNetworks) *schedule.NetworkNeeds {
 	if in == nil {
 		return nil
 	}

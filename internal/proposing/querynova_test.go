@@ -1,4 +1,4 @@
-package cell
+package proposing
 
 import (
 	"math"
@@ -98,7 +98,7 @@ func TestNovaComesBackFromTheWire(t *testing.T) {
 		if err := proto.Unmarshal(raw, &p); err != nil {
 			t.Fatal(err)
 		}
-		var r reader
+		var r Fields
 		if got := r.request(&p).Nova; !alike(got, nova) {
 			t.Errorf("got  %+v\nwant %+v", got, nova)
 		}
@@ -115,7 +115,7 @@ func small(x float64) float64 { return max(-maxWeight, min(maxWeight, x)) }
 
 // A factor that would make weights infinite is refused by its path.
 func TestOptionsThatCannotBe(t *testing.T) {
-	var r reader
+	var r Fields
 	r.options(&cellv1.Options{
 		HostSubsetSize: maxSubset + 1, MetricsWeightOfUnavailable: math.NaN(),
 		ImagePropsWeightSetting: []*cellv1.Ratio{{Name: "os_distro", Ratio: math.Inf(1)}},

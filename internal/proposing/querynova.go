@@ -1,4 +1,4 @@
-package cell
+package proposing
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 )
 
 // nova reads what only Nova's own filters read; nil for nothing.
-func (r *reader) nova(in *cellv1.NovaRequest) *schedule.NovaRequest {
+func (r *Fields) nova(in *cellv1.NovaRequest) *schedule.NovaRequest {
 	if in == nil {
 		return nil
 	}
@@ -21,14 +21,14 @@ func (r *reader) nova(in *cellv1.NovaRequest) *schedule.NovaRequest {
 		},
 		ProjectID: in.GetProjectId(),
 		Rebuild:   in.GetRebuild(),
-		NUMA:      r.numa(in.GetNuma()), PCI: r.pci(in.GetPciRequests()), Networks: networks(in.GetNetworks()),
+		NUMA:      r.NUMA(in.GetNuma()), PCI: r.PCI(in.GetPciRequests()), Networks: Networks(in.GetNetworks()),
 		NeedThreads: in.GetNeedThreads(),
 	}
 	for _, p := range f.GetExtraSpecs() {
 		n.Flavor.ExtraSpecs = append(n.Flavor.ExtraSpecs, schedule.Pair{Key: p.GetKey(), Value: p.GetValue()})
 	}
 	if in.GetImage() != nil {
-		n.Image = &schedule.Image{ID: in.GetImage().GetId(), Properties: properties(in.GetImage().GetProperties())}
+		n.Image = &schedule.Image{ID: in.GetImage().GetId(), Properties: Properties(in.GetImage().GetProperties())}
 	}
 	for _, h := range in.GetHints() {
 		n.Hints = append(n.Hints, schedule.Hint{Name: h.GetName(), Values: h.GetValues()})
@@ -39,7 +39,8 @@ func (r *reader) nova(in *cellv1.NovaRequest) *schedule.NovaRequest {
 	return n
 }
 
-func properties(in []*cellv1.ImageProperty) []schedule.Property {
+// Properties reads those of an image; nil for none.
+func Properties(in []*cellv1.ImageProperty) []schedule.Property {
 	var out []schedule.Property
 	for _, p := range in {
 		out = append(out, schedule.Property{Name: p.GetName(), Text: p.GetText(), Zero: p.GetZero()})
@@ -48,13 +49,13 @@ func properties(in []*cellv1.ImageProperty) []schedule.Property {
 }
 
 // options reads the options; nil are Nova's defaults.
-func (r *reader) options(in *cellv1.Options) *schedule.Options {
+func (r *Fields) options(in *cellv1.Options) *schedule.Options {
 	if in == nil {
 		return nil
 	}
 	const path = "placement.rules.options."
 	if n := in.GetHostSubsetSize(); n < 0 || n > maxSubset {
-		r.problem(path+"host_subset_size", "must be 0 to %d", maxSubset)
+		r.Problem(path+"host_subset_size", "must be 0 to %d", maxSubset)
 	}
 	return &schedule.Options{
 		MaxIOOpsPerHost: in.GetMaxIoOpsPerHost(), MaxInstancesPerHost: in.GetMaxInstancesPerHost(),
@@ -80,7 +81,7 @@ const (
 	maxWeight = 1e100
 )
 
-func (r *reader) ratios(path string, in []*cellv1.Ratio) []schedule.Ratio {
+func (r *Fields) ratios(path string, in []*cellv1.Ratio) []schedule.Ratio {
 	var out []schedule.Ratio
 	for i, x := range in {
 		out = append(out, schedule.Ratio{Name: x.GetName(), Ratio: r.weight(fmt.Sprintf("%s[%d].ratio", path, i), x.GetRatio())})
@@ -88,9 +89,9 @@ func (r *reader) ratios(path string, in []*cellv1.Ratio) []schedule.Ratio {
 	return out
 }
 
-func (r *reader) weight(path string, x float64) float64 {
+func (r *Fields) weight(path string, x float64) float64 {
 	if !(math.Abs(x) <= maxWeight) {
-		r.problem(path, "must be a number of at most %v", maxWeight)
+		r.Problem(path, "must be a number of at most %v", maxWeight)
 	}
 	return x
 }

@@ -1,4 +1,4 @@
-package cell
+package proposing
 
 import (
 	"strings"
@@ -35,7 +35,7 @@ func wireNUMA(out *cellv1.NovaRequest, n *schedule.NovaRequest) {
 	}
 }
 
-// inRange brings what was drawn into the ranges that a reader accepts.
+// inRange brings what was drawn into the ranges that a Fields accepts.
 func inRange(n *schedule.NovaRequest) {
 	if n == nil {
 		return
@@ -67,7 +67,7 @@ func TestNUMAOutOfRange(t *testing.T) {
 		{&cellv1.NovaRequest{Numa: &cellv1.GuestNuma{Cells: []*cellv1.GuestCell{{PageSize: -4}}}}, "placement.nova.numa.cells[0]"},
 		{&cellv1.NovaRequest{PciRequests: []*cellv1.PciRequest{{}}}, "placement.nova.pci_requests[0].count"},
 	} {
-		var r reader
+		var r Fields
 		r.nova(c.nova)
 		if len(r.bad) != 1 || !strings.Contains(r.bad[0].Path, c.path) {
 			t.Errorf("problems %+v, want one of %s", r.bad, c.path)
