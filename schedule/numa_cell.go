@@ -116,7 +116,7 @@ func (c *hostCell) holds(size, memory int64, onlyFree bool) (ok, known bool) {
 		if onlyFree {
 			n -= p.used + p.reserved
 		}
-		return memory <= n*size && memory%size == 0, true
+		return memory%size == 0 && memory/size <= n, true
 	}
 	return false, false
 }

@@ -141,6 +141,9 @@ func (h *hostNUMA) readCell(v *value) (c hostCell, problem string) {
 	return c, problem
 }
 
+// maxPageKB is the largest page that a CPU has: 16 GiB, of ARM and POWER.
+const maxPageKB = 1 << 24
+
 func (c *hostCell) readPages(pages value) bool {
 	for i := range pages.list {
 		d, ok := pages.list[i].data()
@@ -153,7 +156,7 @@ func (c *hostCell) readPages(pages value) bool {
 		p.total, okTotal = d.small("total")
 		p.used, _ = d.small("used")
 		p.reserved, _ = d.small("reserved")
-		if !okSize || !okTotal || p.size < 1 || p.size > 1<<22 {
+		if !okSize || !okTotal || p.size < 1 || p.size > maxPageKB {
 			return false
 		}
 		c.pages = append(c.pages, p)

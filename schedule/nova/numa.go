@@ -15,7 +15,7 @@ const (
 	maxGuestCPUs   = 4096
 	maxPCIRequests = 64
 	maxPhysnets    = 64
-	maxPage        = 1 << 22 // KiB
+	maxPage        = 1 << 24 // KiB
 )
 
 // numaTopology reads the InstanceNUMATopology that Nova's API made of the flavor
