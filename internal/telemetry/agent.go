@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"cellgate/internal/fault"
@@ -12,6 +14,7 @@ type Agent struct {
 	cell       string
 	reports    lazily
 	reconnects prometheus.Counter
+	unread     prometheus.Counter
 }
 
 // Agent makes the handle of a fleet of a cell.
@@ -19,7 +22,7 @@ func (p *Process) Agent(cell string) *Agent {
 	if p == nil {
 		return nil
 	}
-	a := &Agent{p: p, cell: cell, reconnects: p.counter(agentReconnects, cell)}
+	a := &Agent{p: p, cell: cell, reconnects: p.counter(agentReconnects, cell), unread: p.counter(agentReadFailures, cell)}
 	a.reports.of = func(outcome string) prometheus.Counter { return p.counter(agentReports, cell, outcome) }
 	return a
 }
@@ -52,4 +55,20 @@ func (a *Agent) Watch(hosts int, accepted func() int) {
 		emit(agentHosts, float64(hosts), a.cell)
 		emit(agentConnected, float64(accepted()), a.cell)
 	})
+}
+
+// WatchRead has the time read since the machine was last read well: of an agent of a
+// real host.
+func (a *Agent) WatchRead(age func() time.Duration) {
+	if a == nil {
+		return
+	}
+	a.p.readings.add(func(emit Emit) { emit(agentReadAge, age().Seconds(), a.cell) })
+}
+
+// ReadFailed counts a time that the machine could not be read.
+func (a *Agent) ReadFailed() {
+	if a != nil {
+		a.unread.Inc()
+	}
 }

@@ -449,6 +449,14 @@ var (
 		Name: "cellgate_agent_reconnects_total", Kind: Counter, Of: inAgent, Labels: []Label{labelCell},
 		Help: "Streams that ended and were opened again.",
 	}
+	agentReadFailures = Metric{
+		Name: "cellgate_agent_read_failures_total", Kind: Counter, Of: inAgent, Labels: []Label{labelCell},
+		Help: "Times that an agent could not read its host: what it last reported stays. 0 for simulated hosts.",
+	}
+	agentReadAge = Metric{
+		Name: "cellgate_agent_read_age_seconds", Kind: Reading, Unit: "seconds", Of: inAgent, Labels: []Label{labelCell},
+		Help: "Time since an agent last read its host well. Absent for simulated hosts.",
+	}
 )
 
 // Metrics lists all metrics, in the order of the page.
@@ -461,7 +469,7 @@ func Metrics() []Metric {
 		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellCold, cellTransactions, cellTransactionSeconds,
 		cellTransactionOps, cellStoreEvents, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellClaims,
 		cellLeasesExpired, cellAdopted, cellElsewhere, cellOvercommitted, cellJournalAge, cellPinned, cellStreams, cellStates,
-		agentHosts, agentConnected, agentReports, agentReconnects,
+		agentHosts, agentConnected, agentReports, agentReconnects, agentReadFailures, agentReadAge,
 		buildInfo, traceSpans, callersRefused, certificateEnd,
 	}
 }

@@ -108,6 +108,8 @@ func useAll(p *Process) {
 	a.Reported("MADE_UP")
 	a.Reconnected()
 	a.Watch(10, func() int { return 9 })
+	a.WatchRead(func() time.Duration { return time.Second })
+	a.ReadFailed()
 	if p != nil {
 		p.counter(traceSpans, "exported").Inc()
 		p.Gateway().door.methods.at("/cellgate.v1.Scheduler/SelectDestinations").outcomes.at(OK).Inc()
@@ -201,7 +203,7 @@ func TestLabelValuesOutsideTheirListAreOther(t *testing.T) {
 // parts: a method that nobody calls is a metric that never moves.
 func TestEveryMethodOfAHandleIsUsedByTheParts(t *testing.T) {
 	code := ""
-	for _, folder := range []string{"gateway", "cell", "agent", "cmd/cellgate"} {
+	for _, folder := range []string{"gateway", "cell", "agent", "agent/hostprobe", "cmd/cellgate"} {
 		files, err := filepath.Glob(filepath.Join("..", "..", folder, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatal(folder, err)

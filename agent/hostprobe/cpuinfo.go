@@ -1,0 +1,86 @@
+package hostprobe
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// cpuInfo is what /proc/cpuinfo says of the processors. What is not there is empty.
+type cpuInfo struct {
+	vendor, model string
+	// flags are those that every processor has, in order.
+	flags []string
+	// physBits is the width of physical addresses; 0 when it is not told.
+	physBits int
+}
+
+// parseCPUInfo reads /proc/cpuinfo of any architecture: blocks of "key : value". It
+// does not fail: a kernel may say nothing of what is looked for here.
+func parseCPUInfo(text string) cpuInfo {
+	var c cpuInfo
+	first := true
+	for line := range strings.Lines(text) {
+		key, value, ok := strings.Cut(line, ":")
+		if !ok {
+			continue
+		}
+		value = strings.TrimSpace(value)
+		switch strings.TrimSpace(key) {
+		case "vendor_id", "CPU implementer":
+			c.vendor = orFirst(c.vendor, value)
+		case "model name":
+			c.model = orFirst(c.model, value)
+		case "address sizes":
+			if bits, _, ok := strings.Cut(value, " bits physical"); ok && c.physBits == 0 {
+				if n, err := strconv.Atoi(bits); err == nil && n > 0 && n <= 64 {
+					c.physBits = n
+				}
+			}
+		case "flags", "Features": // x86, ARM
+			flags := strings.Fields(value)
+			slices.Sort(flags)
+			flags = slices.Compact(flags)
+			if first {
+				c.flags, first = flags, false
+			} else {
+				c.flags = both(c.flags, flags)
+			}
+		}
+	}
+	return c
+}
+
+func orFirst(first, value string) string {
+	if first != "" {
+		return first
+	}
+	return value
+}
+
+// both gives what two ordered lists share.
+func both(a, b []string) []string {
+	if slices.Equal(a, b) {
+		return a
+	}
+	return slices.DeleteFunc(slices.Clone(a), func(s string) bool {
+		_, found := slices.BinarySearch(b, s)
+		return !found
+	})
+}
+
+// vendors are libvirt's names of makers, by what the kernel calls them: a text on
+// x86, the implementer's number on ARM.
+var vendors = map[string]string{
+	"GenuineIntel": "Intel", "AuthenticAMD": "AMD", "HygonGenuine": "Hygon", "CentaurHauls": "VIA",
+	"0x41": "ARM", "0x42": "Broadcom", "0x43": "Cavium", "0x46": "FUJITSU", "0x48": "HiSilicon",
+	"0x4e": "NVIDIA", "0x50": "APM", "0x51": "Qualcomm", "0x53": "Samsung", "0x56": "Marvell", "0xc0": "Ampere",
+}
+
+// vendorName is libvirt's name of the maker, or the kernel's when libvirt has none.
+func (c *cpuInfo) vendorName() string {
+	if name, ok := vendors[c.vendor]; ok {
+		return name
+	}
+	return c.vendor
+}

@@ -1,0 +1,162 @@
+package hostprobe
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"cellgate/internal/rpc"
+)
+
+// Instances tells which instances exist on the host.
+type Instances interface {
+	// List gives the instances that there are now, each once.
+	List() ([]Instance, error)
+}
+
+// Instance is one instance and what it has of the host.
+type Instance struct {
+	UUID      string `json:"instance_uuid"`
+	ProjectID string `json:"project_id"`
+	UserID    string `json:"user_id"`
+	// Resources are amounts by class, of the host's root provider.
+	Resources map[string]int32 `json:"resources"`
+	// NUMA is empty for an instance without a topology of its own.
+	NUMA []InstanceNode `json:"numa"`
+	// PCIDevices are the addresses of the devices it has.
+	PCIDevices []string `json:"pci_devices"`
+}
+
+// InstanceNode is what an instance has of one NUMA node.
+type InstanceNode struct {
+	Node int `json:"node"`
+	// CPUs are its virtual CPUs there, dedicated ones too; PinnedCPUs the host's that
+	// are its own.
+	CPUs       int   `json:"cpus"`
+	PinnedCPUs []int `json:"pinned_cpus"`
+	MemoryMB   int64 `json:"memory_mb"`
+	// PageSizeKB is that of its memory; 0 when it asked for none.
+	PageSizeKB int64 `json:"page_size_kb"`
+}
+
+// Directory is a directory with a file UUID.json for each instance, whose object has
+// the fields of Instance. Files whose names begin with a dot are left alone: write one
+// of those and rename it.
+type Directory struct {
+	FS   fs.FS
+	Path string
+}
+
+// maxInstances is how many a cell takes of a host; maxInstanceFile bounds a file.
+const (
+	maxInstances    = 10000
+	maxInstanceFile = 1 << 20
+)
+
+// List reads all files. Its error names each that is wrong.
+func (d Directory) List() ([]Instance, error) {
+	entries, err := fs.ReadDir(d.FS, d.Path)
+	if err != nil {
+		return nil, fmt.Errorf("agent.host.instances_dir: %w", wordPath(err))
+	}
+	var all []Instance
+	var errs []error
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		i, err := d.read(e.Name())
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // went meanwhile
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("agent.host.instances_dir: /%s: %w", path.Join(d.Path, e.Name()), err))
+			continue
+		}
+		all = append(all, *i)
+	}
+	if len(all) > maxInstances {
+		errs = append(errs, fmt.Errorf("agent.host.instances_dir: /%s: %d instances, more than %d", d.Path, len(all), maxInstances))
+	}
+	return all, errors.Join(errs...)
+}
+
+func (d Directory) read(name string) (*Instance, error) {
+	uuid, ok := strings.CutSuffix(name, ".json")
+	if !ok || !rpc.IsUUID(uuid) {
+		return nil, errors.New("the file's name is not UUID.json")
+	}
+	f, err := d.FS.Open(path.Join(d.Path, name))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxInstanceFile+1))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	if len(text) > maxInstanceFile {
+		return nil, fmt.Errorf("is larger than %d bytes", maxInstanceFile)
+	}
+	i, err := parseInstance(text)
+	if err == nil && !strings.EqualFold(i.UUID, uuid) {
+		err = fmt.Errorf("instance_uuid is %q, not that of the file's name", i.UUID)
+	}
+	return i, err
+}
+
+// parseInstance reads one instance and checks it by itself.
+func parseInstance(text []byte) (*Instance, error) {
+	var i Instance
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&i); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is something after the object")
+	}
+	if !rpc.IsUUID(i.UUID) {
+		return nil, fmt.Errorf("instance_uuid: %q is not a uuid", i.UUID)
+	}
+	if len(i.ProjectID) > 255 || len(i.UserID) > 255 {
+		return nil, errors.New("project_id, user_id: longer than 255 bytes")
+	}
+	for class, amount := range i.Resources {
+		if !traitName.MatchString(class) || amount < 1 {
+			return nil, fmt.Errorf("resources: %q: %d is not an amount above 0 of a resource class", class, amount)
+		}
+	}
+	seen := map[int]bool{}
+	for n, c := range i.NUMA {
+		at := fmt.Sprintf("numa[%d]", n)
+		switch {
+		case c.Node < 0 || c.CPUs < 0 || c.MemoryMB < 0 || c.PageSizeKB < 0:
+			return nil, fmt.Errorf("%s: a number is below 0", at)
+		case c.MemoryMB > math.MaxInt32 || c.CPUs > maxCPU || c.PageSizeKB > maxAmount:
+			return nil, fmt.Errorf("%s: a number is too large", at)
+		case seen[c.Node]:
+			return nil, fmt.Errorf("%s: node %d stands there already", at, c.Node)
+		case c.PageSizeKB > 0 && c.MemoryMB<<10%c.PageSizeKB != 0:
+			return nil, fmt.Errorf("%s: %d MiB are not a whole number of pages of %d KiB", at, c.MemoryMB, c.PageSizeKB)
+		case len(c.PinnedCPUs) > c.CPUs:
+			return nil, fmt.Errorf("%s: %d pinned_cpus for %d cpus", at, len(c.PinnedCPUs), c.CPUs)
+		}
+		seen[c.Node] = true
+	}
+	for n, a := range i.PCIDevices {
+		if !pciAddress.MatchString(a) {
+			return nil, fmt.Errorf("pci_devices[%d]: %q is no PCI address in lower case", n, a)
+		}
+		if slices.Index(i.PCIDevices, a) != n {
+			return nil, fmt.Errorf("pci_devices[%d]: %s stands there already", n, a)
+		}
+	}
+	return &i, nil
+}

@@ -1,0 +1,116 @@
+package hostprobe
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// pool is devices that are alike in everything that can be asked for.
+type pool struct {
+	vendor, product string
+	node            *int64
+	// tags have the kind of the devices too, as Nova's column has it.
+	tags  map[string]string
+	count int
+}
+
+// pools groups the devices that are configured and free: those that no instance has,
+// nor one of their functions, nor the whole of them. unmatched are the specs that
+// name no device.
+func (m *Machine) pools(specs []spec, taken map[string]bool) (all []pool, unmatched []int) {
+	busy := map[string]bool{}
+	for _, d := range m.devices {
+		if taken[d.address] && d.parent != "" {
+			busy[d.parent] = true
+		}
+	}
+	used := make([]bool, len(specs))
+	where := map[string]int{}
+	for i := range m.devices {
+		d := &m.devices[i]
+		at := slices.IndexFunc(specs, func(s spec) bool { return s.matches(m, d) })
+		if at < 0 {
+			continue
+		}
+		used[at] = true
+		if taken[d.address] || busy[d.address] || taken[d.parent] {
+			continue
+		}
+		p := pool{vendor: d.vendor, product: d.product, node: d.node, tags: tagsOf(d, &specs[at]), count: 1}
+		key := p.key()
+		if was, there := where[key]; there {
+			all[was].count++
+			continue
+		}
+		where[key] = len(all)
+		all = append(all, p)
+	}
+	for i := range specs {
+		if !used[i] {
+			unmatched = append(unmatched, i)
+		}
+	}
+	return all, unmatched
+}
+
+// tagsOf are the tags of a pool with the device (nova/pci/stats.py,
+// _create_pool_keys_from_dev).
+func tagsOf(d *device, s *spec) map[string]string {
+	tags := map[string]string{}
+	maps.Copy(tags, s.tags)
+	tags["dev_type"] = d.kind
+	if d.parentInterface != "" {
+		tags["parent_ifname"] = d.parentInterface
+	}
+	if d.kind != standardDevice {
+		tags["remote_managed"] = "false"
+	}
+	return tags
+}
+
+// key is the same for equal pools.
+func (p *pool) key() string {
+	node := "none"
+	if p.node != nil {
+		node = fmt.Sprint(*p.node)
+	}
+	return fmt.Sprintf("%s %s %s %q", p.vendor, p.product, node, p.tagList())
+}
+
+// tagList is the tags as name=value, in order.
+func (p *pool) tagList() []string {
+	var all []string
+	for _, tag := range slices.Sorted(maps.Keys(p.tags)) {
+		all = append(all, tag+"="+p.tags[tag])
+	}
+	return all
+}
+
+// poolText is the column pci_stats.
+func poolText(pools []pool) string {
+	objects := make([]any, len(pools))
+	for i, p := range pools {
+		objects[i] = novaObject("PciDevicePool", "1.1", map[string]any{
+			"vendor_id": p.vendor, "product_id": p.product, "numa_node": p.node, "tags": p.tags, "count": p.count,
+		})
+	}
+	return jsonText(novaObject("PciDevicePoolList", "1.1", map[string]any{"objects": objects}))
+}
+
+// novaObject is the primitive of one of Nova's versioned objects.
+func novaObject(name, version string, data map[string]any) map[string]any {
+	return map[string]any{
+		"nova_object.name": name, "nova_object.namespace": "nova", "nova_object.version": version,
+		"nova_object.data": data, "nova_object.changes": slices.Sorted(maps.Keys(data)),
+	}
+}
+
+func jsonText(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil { // Of texts and whole numbers: cannot be.
+		panic(err)
+	}
+	return string(b)
+}

@@ -1,0 +1,165 @@
+package hostprobe
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"cellgate/internal/fault"
+)
+
+// Settings is what the operator says of the host. Names and meanings are Nova's
+// ([DEFAULT], [compute] and [pci] of nova.conf) where it has them.
+type Settings struct {
+	Cell        string
+	ServiceHost string
+	NodeName    string
+	HostIP      string
+	// Disabled takes the host out of service, with a reason.
+	Disabled       bool
+	DisabledReason string
+	// DiskPath is a directory on the disk of the instances; empty reports no DISK_GB.
+	DiskPath string
+
+	ReservedCPUs, ReservedMemoryMB, ReservedDiskMB int
+	CPURatio, MemoryRatio, DiskRatio               float64
+	// SharedCPUs are for VCPU, DedicatedCPUs for PCPU ("0-3,^2"). Without the first
+	// all online CPUs are VCPU, or none when there is the second.
+	SharedCPUs, DedicatedCPUs string
+	ReservedPages             []ReservedPages
+	PCIDevices                []DeviceSpec
+	// Traits are had besides those that are read.
+	Traits     []string
+	Aggregates []Aggregate
+	// VirtType is kvm or qemu; empty: kvm when the kernel has it, else qemu.
+	VirtType          string
+	HypervisorType    string
+	HypervisorVersion string
+}
+
+// ReservedPages keeps memory pages of a NUMA node from instances.
+type ReservedPages struct {
+	Node int
+	// Size is in KiB, or with a unit: 2048, 2MB, 1GB.
+	Size  string
+	Count int
+}
+
+// Aggregate is an aggregate that the host is in. The metadata key availability_zone
+// names a zone.
+type Aggregate struct {
+	UUID, Name string
+	Metadata   map[string]string
+}
+
+// settled is Settings, read.
+type settled struct {
+	shared, dedicated cpuSet
+	specs             []spec
+	// pages are the reserved ones by node and size.
+	pages   map[pageKey]int64
+	version int32
+}
+
+type pageKey struct {
+	node   int
+	sizeKB int64
+}
+
+// Problems says what is wrong with the settings themselves, by the names they have in
+// a file's section agent.host.
+func (s *Settings) Problems() []fault.Field {
+	_, problems := s.settle()
+	return problems
+}
+
+var traitName = regexp.MustCompile(`^[A-Z0-9_]{1,255}$`)
+
+func (s *Settings) settle() (out settled, problems []fault.Field) {
+	bad := func(field, format string, args ...any) {
+		problems = append(problems, fault.Field{Path: field, Problem: fmt.Sprintf(format, args...)})
+	}
+	var err error
+	cpus := func(field, text string) (set cpuSet) {
+		if set, err = parseCPUSpec(text); err != nil {
+			bad(field, "%v", err)
+		} else if text != "" && set == nil {
+			bad(field, "%q names no CPU; leave it empty", text)
+		}
+		return set
+	}
+	out.shared, out.dedicated = cpus("cpu_shared_set", s.SharedCPUs), cpus("cpu_dedicated_set", s.DedicatedCPUs)
+	if twice := out.shared.and(out.dedicated); len(twice) > 0 {
+		bad("cpu_dedicated_set", "has CPUs of cpu_shared_set too: %v", twice)
+	}
+	out.pages = map[pageKey]int64{}
+	for i, p := range s.ReservedPages {
+		path := fmt.Sprintf("reserved_huge_pages[%d]", i)
+		size, ok := parseSize(p.Size)
+		key := pageKey{p.Node, size}
+		_, twice := out.pages[key]
+		switch {
+		case !ok:
+			bad(path+".size", "%q is no size; write KiB, or a number with KB, MB or GB", p.Size)
+		case p.Count < 0 || p.Node < 0:
+			bad(path, "node and count must not be below 0")
+		case twice:
+			bad(path, "node %d has pages of that size already", p.Node)
+		default:
+			out.pages[key] = int64(p.Count)
+		}
+	}
+	for i := range s.PCIDevices {
+		spec, wrong := s.PCIDevices[i].parse(fmt.Sprintf("pci_devices[%d]", i))
+		out.specs = append(out.specs, spec)
+		problems = append(problems, wrong...)
+	}
+	for i, t := range s.Traits {
+		if !traitName.MatchString(t) {
+			bad(fmt.Sprintf("traits[%d]", i), "%q is no trait: capital letters, digits and _", t)
+		}
+	}
+	if out.version, err = parseVersion(s.HypervisorVersion); err != nil {
+		bad("hypervisor_version", "%v", err)
+	}
+	return out, problems
+}
+
+// parseSize reads a page size into KiB.
+func parseSize(text string) (kb int64, ok bool) {
+	text = strings.ToUpper(strings.TrimSpace(text))
+	unit := int64(1)
+	for suffix, kib := range map[string]int64{"KB": 1, "MB": 1 << 10, "GB": 1 << 20} {
+		if number, cut := strings.CutSuffix(text, suffix); cut {
+			text, unit = number, kib
+			break
+		}
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	return n * unit, err == nil && n > 0 && n <= 1<<22/unit
+}
+
+// parseVersion makes Nova's number of a version: 8.2.2 is 8002002, none is 0.
+func parseVersion(text string) (int32, error) {
+	if text == "" {
+		return 0, nil
+	}
+	parts := strings.Split(text, ".")
+	var n int64
+	for i := range 3 {
+		part := int64(0)
+		if i < len(parts) {
+			var err error
+			if part, err = strconv.ParseInt(parts[i], 10, 32); err != nil || part < 0 || part > 999 {
+				return 0, fmt.Errorf("%q is no version such as 8.2.2", text)
+			}
+		}
+		n = n*1000 + part
+	}
+	if len(parts) > 3 || n > math.MaxInt32 {
+		return 0, fmt.Errorf("%q is no version such as 8.2.2", text)
+	}
+	return int32(n), nil
+}

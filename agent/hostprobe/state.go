@@ -1,0 +1,148 @@
+package hostprobe
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"cellgate/agent"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+// Report is what there is to say of a host at one time.
+type Report struct {
+	// State has no boot id and no version yet.
+	State *agentv1.FullState
+	// Notes are what an operator may not have meant, none of it an error.
+	Notes []string
+}
+
+// Report judges what was read. Its error names every setting, and every instance, that
+// does not fit the machine.
+func (s *Settings) Report(m *Machine, hostUUID string, instances []Instance) (*Report, error) {
+	with, problems := s.settle()
+	var errs []error
+	for _, p := range problems {
+		errs = append(errs, fmt.Errorf("agent.host.%s: %s", p.Path, p.Problem))
+	}
+	bad := func(setting, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("agent.host.%s: %s", setting, fmt.Sprintf(format, args...)))
+	}
+	online := func(setting string, set cpuSet) {
+		if off := set.without(m.online); len(off) > 0 {
+			bad(setting, "CPUs %v are not online; those are %v", off, m.online)
+		}
+	}
+	online("cpu_shared_set", with.shared)
+	online("cpu_dedicated_set", with.dedicated)
+	for i, p := range s.ReservedPages {
+		if size, ok := parseSize(p.Size); ok && !m.hasPages(p.Node, size, int64(p.Count)) {
+			bad(fmt.Sprintf("reserved_huge_pages[%d]", i), "node %d does not have %d pages of %d KiB", p.Node, p.Count, size)
+		}
+	}
+	_, _, pinnable := with.cpusOf(m)
+	u, err := usageOf(m, pinnable, instances)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	inventories, err := s.inventories(m, &with)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	state := &agentv1.FullState{
+		Cell: s.Cell, AgentVersion: agent.Version, HostUuid: hostUUID, ServiceHost: s.ServiceHost, Nodename: s.NodeName,
+		Disabled: s.Disabled, DisabledReason: s.DisabledReason,
+		HypervisorType: s.HypervisorType, HypervisorVersion: with.version, HostIp: s.HostIP,
+		Providers: []*agentv1.Provider{{Uuid: hostUUID, Name: s.NodeName, Traits: s.traits(m), Inventories: inventories}},
+	}
+	for _, a := range s.Aggregates {
+		state.Aggregates = append(state.Aggregates, &agentv1.Aggregate{Uuid: a.UUID, Name: a.Name, Metadata: a.Metadata})
+	}
+	for i := range instances {
+		told, err := instances[i].reported(hostUUID, inventories)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		state.Instances = append(state.Instances, told)
+	}
+	pools, unmatched := m.pools(with.specs, u.devices)
+	if err := m.areThere(with.specs, u.devices); err != nil {
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	state.Facts = s.facts(m, &with, &u, pools)
+	r := &Report{State: state}
+	for _, i := range unmatched {
+		r.Notes = append(r.Notes, fmt.Sprintf("agent.host.pci_devices[%d] names no device of this machine", i))
+	}
+	if s.VirtType == "kvm" && !m.kvm {
+		r.Notes = append(r.Notes, "agent.host.virt_type is kvm, which this machine's kernel does not have")
+	}
+	return r, nil
+}
+
+// inventories of the root provider (nova/virt/libvirt/driver.py,
+// update_provider_tree): of a class of which there is nothing, none.
+func (s *Settings) inventories(m *Machine, with *settled) ([]*agentv1.Inventory, error) {
+	shared, dedicated, _ := with.cpusOf(m)
+	var all []*agentv1.Inventory
+	var errs []error
+	add := func(class string, total int64, reserved int, ratio float64, setting string) {
+		switch {
+		case total == 0:
+			return
+		case total > math.MaxInt32:
+			errs = append(errs, fmt.Errorf("%d of %s is more than a cell can hold", total, class))
+			return
+		case int64(reserved) > total:
+			errs = append(errs, fmt.Errorf("agent.host.%s: reserves %d of %s, and the machine has %d", setting, reserved, class, total))
+			return
+		}
+		all = append(all, &agentv1.Inventory{
+			ResourceClass: class, Total: int32(total), Reserved: int32(reserved),
+			MinUnit: 1, MaxUnit: int32(total), StepSize: 1, AllocationRatio: ratio,
+		})
+	}
+	add("VCPU", int64(len(shared)), s.ReservedCPUs, s.CPURatio, "reserved_host_cpus")
+	add("PCPU", int64(len(dedicated)), 0, 1, "")
+	add("MEMORY_MB", m.memoryKB>>10, s.ReservedMemoryMB, s.MemoryRatio, "reserved_host_memory_mb")
+	// A part of a GiB is reserved whole (nova/compute/utils.py, convert_mb_to_ceil_gb).
+	add("DISK_GB", m.diskBytes>>30, (s.ReservedDiskMB+1023)/1024, s.DiskRatio, "reserved_host_disk_mb")
+	return all, errors.Join(errs...)
+}
+
+func (m *Machine) hasPages(id int, size, count int64) bool {
+	for _, n := range m.nodes {
+		for _, p := range n.pages {
+			if n.id == id && p.sizeKB == size && p.total >= count {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// areThere checks that the devices that instances have are configured ones of the
+// machine.
+func (m *Machine) areThere(specs []spec, taken map[string]bool) error {
+	known := map[string]bool{}
+	for i := range m.devices {
+		for k := range specs {
+			if specs[k].matches(m, &m.devices[i]) {
+				known[m.devices[i].address] = true
+			}
+		}
+	}
+	var errs []error
+	for _, address := range slices.Sorted(maps.Keys(taken)) {
+		if !known[address] {
+			errs = append(errs, fmt.Errorf("an instance has the PCI device %s, which is none of agent.host.pci_devices", address))
+		}
+	}
+	return errors.Join(errs...)
+}
