@@ -38,6 +38,7 @@ var rules = []rule{
 	{folder: "gateway", may: []string{"schedule", "internal", "proto"}, why: "gateway and cell meet only through proto"},
 	{folder: "gateway/legacy", may: []string{"internal/fault", "schedule"}, why: "a reader of Nova's tables decides nothing, and knows neither cells nor the gateway"},
 	{folder: "gateway/legacy/legacytest", may: []string{"internal/mariatest", "internal/pgtest"}, why: "Nova's tables for tests know no reader"},
+	{folder: "gateway/importer", may: []string{"gateway/legacy", "internal/fault", "internal/rpc", "proto", "schedule"}, why: "an importer turns Nova's rows into an agent's reports; a cell is whoever takes them"},
 	{folder: "agent", may: []string{"internal", "proto"}, why: "an agent reaches its cell through the stream, never a store"},
 	{folder: "systemtest", why: "it has tests only, of all parts together"},
 	{folder: "samples", may: []string{"proto"}, why: "samples are data"},

@@ -116,6 +116,27 @@ func (r *Reader) instancePage(ctx context.Context, since time.Time, after int64,
 	return err
 }
 
+// InstancesOn gives the live rows of instances of a host, by id. The host is compared
+// with case, whatever the server does. Nova has an index for it.
+func (r *Reader) InstancesOn(ctx context.Context, host string) (all []Instance, err error) {
+	s, err := r.cell.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.end(ctx)
+	_, err = s.pages(ctx, list{
+		table: "instances of a host", page: r.conf.PageSize, max: r.conf.MaxRows, args: []any{host},
+		text: "SELECT " + instanceColumns + " FROM instances WHERE host = ? AND deleted = 0 AND id > ? ORDER BY id LIMIT ?",
+	}, func(rows *sql.Rows) (int64, error) {
+		i, err := scanInstance(rows)
+		if err == nil && i.Host == host {
+			all = append(all, i)
+		}
+		return i.ID, err
+	})
+	return all, err
+}
+
 func scanInstance(rows *sql.Rows) (i Instance, err error) {
 	var host, node, project, user, vm, task sql.NullString
 	var vcpus, memory, root, ephemeral, flavor, deleted sql.NullInt64

@@ -107,6 +107,26 @@ func TestInstances(t *testing.T) {
 	})
 }
 
+func TestInstancesOnAHost(t *testing.T) {
+	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+		w := newWorld(t, k, 1)
+		var rows []legacytest.Row
+		for i := 1; i <= 30; i++ {
+			rows = append(rows, with(w.instance(i), legacytest.Row{"host": "host1"}))
+		}
+		rows[0]["host"], rows[1]["host"], rows[2]["deleted"] = "host2", "HOST1", 3
+		rows[3]["host"] = nil
+		w.cell.Insert(t, "instances", rows...)
+		all, err := w.InstancesOn(t.Context(), "host1")
+		if err != nil || len(all) != 26 || all[0].ID != 5 || all[0].VCPUs != 2 {
+			t.Errorf("%v, %v", ids(all), err)
+		}
+		if all, err := w.InstancesOn(t.Context(), "host9"); err != nil || len(all) != 0 {
+			t.Errorf("%v, %v", all, err)
+		}
+	})
+}
+
 func TestFaultsOfInstances(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		proxy := legacytest.NewProxy(t, k.Shared(t).Addr())

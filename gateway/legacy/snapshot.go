@@ -100,6 +100,9 @@ const (
 	Unreadable Reason = "unreadable"
 )
 
+// Reader is the one that made the snapshot.
+func (x *Snapshot) Reader() *Reader { return x.of }
+
 // HostsAt gives the hosts as they are at a later time of the server, by At and a
 // clock of one's own: a service that is silent goes down without any row changing.
 func (x *Snapshot) HostsAt(now time.Time) []Host {

@@ -1,0 +1,134 @@
+package importer
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"testing"
+	"time"
+
+	"cellgate/gateway/legacy"
+	"cellgate/gateway/legacy/legacytest"
+)
+
+const cellUUID = "c0000000-0000-4000-8000-000000000001"
+
+// readerOf reads a cell database without the API's.
+func readerOf(t *testing.T, d *legacytest.Database) *legacy.Reader {
+	t.Helper()
+	r, err := legacy.Open(t.Context(), legacy.Config{Cell: "cell1", CellUUID: cellUUID, Database: legacy.Database{URL: d.URL}, PageSize: 17})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// rowOn makes a row of instances that was written long ago.
+func rowOn(i int, host, node any, now time.Time) legacytest.Row {
+	return legacytest.Row{
+		"id": i, "uuid": instanceID(int64(i)), "host": host, "node": node, "deleted": 0, "vcpus": 1 + i%3, "memory_mb": 512 * (1 + i%5), "root_gb": 5 * (i % 4),
+		"ephemeral_gb": i % 2, "instance_type_id": 1, "project_id": "p", "user_id": "u", "vm_state": "active", "created_at": now.Add(-time.Hour), "updated_at": now.Add(-time.Hour),
+	}
+}
+
+// heldOn asks the database itself what the instances of a node hold.
+func heldOn(t *testing.T, d *legacytest.Database, host, node string) map[string]int64 {
+	t.Helper()
+	var cpu, memory, disk sql.NullInt64
+	q := "SELECT sum(vcpus), sum(memory_mb), sum(root_gb + ephemeral_gb) FROM instances WHERE deleted = 0 AND host = " + d.Mark(1) + " AND node = " + d.Mark(2) +
+		" AND vm_state NOT IN ('deleted', 'shelved_offloaded') AND vcpus IS NOT NULL"
+	if err := d.DB.QueryRowContext(context.Background(), q, host, node).Scan(&cpu, &memory, &disk); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]int64{"VCPU": cpu.Int64, "MEMORY_MB": memory.Int64, "DISK_GB": disk.Int64}
+}
+
+// The hosts of Nova's own sample, with instances on them, on real servers: the shard has
+// what a query finds, after a load, after changes, and after the importer died.
+func TestSampleOfNova(t *testing.T) {
+	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+		d := legacytest.NewCell(t, k.Shared(t))
+		d.Sample(t)
+		reader := readerOf(t, d)
+		now := d.Now(t).Truncate(time.Second)
+		x, err := reader.Load(t.Context())
+		if err != nil || len(x.Hosts) < 30 {
+			t.Fatalf("%d hosts, %v", len(x.Hosts), err)
+		}
+		var rows []legacytest.Row
+		for i := 1; i <= 120; i++ {
+			h := &x.Hosts[i%len(x.Hosts)]
+			rows = append(rows, rowOn(i, h.ServiceHost, h.NodeName, now))
+		}
+		rows[3]["vm_state"], rows[4]["vm_state"], rows[5]["vm_state"] = "shelved_offloaded", "error", "deleted"
+		rows[6]["host"], rows[6]["node"] = nil, nil
+		rows[7]["vcpus"] = nil
+		rows[8]["deleted"], rows[8]["deleted_at"] = 9, now
+		d.Insert(t, "instances", rows...)
+
+		cell := newCell()
+		check := func(what string, m *Importer) {
+			t.Helper()
+			var r Report
+			for range 4 {
+				if x, err = reader.Refresh(t.Context(), x); err != nil {
+					t.Fatal(err)
+				}
+				if r, err = m.Step(t.Context(), x, cell); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if r.Waiting != 0 || r.LeftOutBy[NullAmount] != 1 || len(r.LeftOutBy) != 1 {
+				t.Errorf("%s: %+v", what, r)
+			}
+			if len(cell.hosts) != len(x.Hosts) {
+				t.Errorf("%s: %d hosts in the shard, %d rows are hosts", what, len(cell.hosts), len(x.Hosts))
+			}
+			n := &nova{hosts: map[int64]*legacy.Host{}}
+			for i := range x.Hosts {
+				h := &x.Hosts[i]
+				n.hosts[h.NodeID] = h
+				if want, got := heldOn(t, d, h.ServiceHost, h.NodeName), cell.used(h.UUID.String()); !same(want, got) {
+					t.Errorf("%s: %s holds %v, the database says %v", what, h.ServiceHost, got, want)
+				}
+				n.room(t, cell, h.UUID.String())
+			}
+		}
+		m, err := New(Config{Cell: "cell1", Pause: -1, BatchHosts: 7})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("a load", m)
+		host := &x.Hosts[1]
+		for i, change := range []string{
+			"vm_state = 'shelved_offloaded', updated_at = '%s' WHERE id = 20",
+			"deleted = id, deleted_at = '%s' WHERE id = 21",
+			"host = '" + host.ServiceHost + "', node = '" + host.NodeName + "', updated_at = '%s' WHERE id = 22",
+			"vcpus = 9, updated_at = '%s' WHERE id = 23",
+			"host = NULL, node = NULL, updated_at = '%s' WHERE id = 24",
+		} {
+			d.Exec(t, "UPDATE instances SET "+fmt.Sprintf(change, d.Now(t).Add(time.Duration(i)*time.Millisecond).Format("2006-01-02 15:04:05")))
+		}
+		d.Exec(t, "UPDATE compute_nodes SET vcpus_used = vcpus_used + 3, updated_at = '"+d.Now(t).Format("2006-01-02 15:04:05")+"' WHERE id < 9")
+		check("changes", m)
+		d.Exec(t, "DELETE FROM instances WHERE id = 30")
+		if m, err = New(Config{Cell: "cell1", Pause: -1}); err != nil {
+			t.Fatal(err)
+		}
+		check("another life", m)
+
+		// One host alone, by the index that Nova has for it.
+		alone := newCell()
+		if o, err := m.Ensure(t.Context(), x, host.UUID.String(), alone); err != nil || int(o.GetAdopted()) != len(alone.claims) {
+			t.Errorf("%v, %v", o, err)
+		}
+		if want, got := heldOn(t, d, host.ServiceHost, host.NodeName), alone.used(host.UUID.String()); !same(want, got) || want["VCPU"] == 0 {
+			t.Errorf("one host alone holds %v, the database says %v", got, want)
+		}
+	})
+}

@@ -1,0 +1,53 @@
+// Package importer keeps a cell's shard filled from its legacy database until the
+// cell's own agents speak for its hosts: rows of compute_nodes become hosts, rows of
+// instances become the instances on them, in the form in which an agent reports them.
+//
+// It decides nothing: the cell adopts, confirms and releases claims as it does for a
+// report of an agent, and leaves a host to the agent that registered it. Whoever
+// watches the gate says when a step is made, and which gateway makes it.
+//
+// # What a host holds
+//
+// An instance is on the host whose compute_nodes row has the host and node of its
+// instances row. It holds VCPU, MEMORY_MB and DISK_GB of the amounts of that row:
+// disk is root and ephemeral, since the row has no swap, and the root disk of an
+// instance that boots from a volume counts too, since the row does not tell. A row
+// that is deleted, is on no host, or whose vm_state is deleted or shelved_offloaded
+// holds nothing; one in error that has a host does. A row with an amount that is NULL
+// is left out, counted and named.
+//
+// While an instance is resized or migrated its row is of one host: the old one until
+// its task_state is resize_migrated, then the new one. What the other host keeps for
+// it is in that host's compute_nodes row, and so in its reserved amounts.
+//
+// # What is reserved
+//
+// A compute_nodes row says how much is in use in all: what Nova keeps for the host
+// itself, instances, both ends of migrations, overhead, and for disk what other files
+// take. What is in use beyond the instances that are imported is reserved:
+//
+//	beyond   = in use by the row - held by its instances, at least 0
+//	reserved = beyond / ratio, rounded up, at most the total
+//
+// so that the shard's room, (total - reserved) * ratio - held, is never more than the
+// row's, total * ratio - in use. It may be less, by less than one ratio.
+//
+// # When an instance counts
+//
+// An instances row is written a moment before its compute_nodes row. So an instance
+// counts from the second pass that has it on its host, with compute_nodes read after
+// the first one: until then a claim for it is awaited, and the row's usage is reserved.
+// In the first pass of an Importer's life rows that were not written for Config.Settle
+// count at once, and hosts that have others wait for the next pass.
+//
+// # Idempotence
+//
+// A life sends a state again only when it differs from what the cell took, when the
+// cell said that an instance has a claim elsewhere, and after a full pass. Every life,
+// of any gateway, uses the same boot_id, and the time of the database's server as the
+// version: a state that is older than the shard's changes nothing. So a step may be
+// broken off anywhere, by a crash too, and the next one goes on.
+//
+// Tests that hold this: TestHeldIsWhatTheRowsSay (a property, against a naive oracle),
+// TestCrashes…, TestRoomIsNeverMoreThanTheRow.
+package importer

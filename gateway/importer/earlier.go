@@ -1,0 +1,66 @@
+package importer
+
+import (
+	"context"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// listPage is how many hosts or claims are asked for at once.
+const listPage = 1000
+
+// askForGone asks, once in a life, which hosts earlier imports have written: those that
+// have no row now went while nobody imported, others may go before they are sent.
+func (m *Importer) askForGone(ctx context.Context, c Caller) error {
+	lister, ok := c.(Lister)
+	if !ok || m.asked {
+		return nil
+	}
+	err := eachHost(ctx, lister, func(in *cellgatev1.Host) {
+		id, err := schedule.ParseID(in.GetHostUuid())
+		if err != nil || in.GetAgentVersion() != 0 {
+			return
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.hosts[id] == nil {
+			m.hosts[id] = &host{shape: shapeOfHost(in), at: place{in.GetServiceHost(), in.GetNodename()}}
+		}
+	})
+	m.asked = err == nil
+	return err
+}
+
+// shapeOfHost is what an earlier import said of a host.
+func shapeOfHost(in *cellgatev1.Host) *agentv1.FullState {
+	root := &agentv1.Provider{Uuid: in.GetHostUuid(), Name: in.GetNodename()}
+	for _, i := range in.GetInventories() {
+		if i.GetProviderUuid() == in.GetHostUuid() {
+			root.Inventories = append(root.Inventories, &agentv1.Inventory{
+				ResourceClass: i.GetResourceClass(), Total: i.GetTotal(), Reserved: i.GetReserved(), MinUnit: i.GetMinUnit(), MaxUnit: i.GetMaxUnit(),
+				StepSize: i.GetStepSize(), AllocationRatio: i.GetAllocationRatio(),
+			})
+		}
+	}
+	return &agentv1.FullState{HostUuid: in.GetHostUuid(), ServiceHost: in.GetServiceHost(), Nodename: in.GetNodename(), Providers: []*agentv1.Provider{root}}
+}
+
+func eachHost(ctx context.Context, l Lister, do func(*cellgatev1.Host)) error {
+	in := &cellv1.ListHostsRequest{PageSize: listPage}
+	for {
+		out, err := l.ListHosts(ctx, in)
+		if err != nil {
+			return err
+		}
+		for _, h := range out.GetHosts() {
+			do(h)
+			in.AfterServiceHost, in.AfterHostUuid = h.GetServiceHost(), h.GetHostUuid()
+		}
+		if !out.GetMore() || len(out.GetHosts()) == 0 {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package importer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cellgate/gateway/legacy"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	"cellgate/schedule"
+)
+
+// Importer fills one cell's shard. Ensure may be called while a Step runs; one Step
+// runs at a time.
+type Importer struct {
+	conf Config
+	boot string
+	// stepping is held by a Step.
+	stepping sync.Mutex
+	reading  *reading
+	// reader made the snapshot before; its numbers of revisions are its own.
+	reader *legacy.Reader
+	// again has the next pass be a full one.
+	again atomic.Bool
+	// passes counts the passes that were finished; since is the At of the last one,
+	// nextFull when the next one is to be of all rows.
+	passes   uint64
+	since    time.Time
+	nextFull time.Time
+	steps    uint64
+	asked    bool // a Lister, for hosts of earlier imports
+	// cursor is the NodeID of the host that the last step ended with, for want of room.
+	cursor int64
+
+	// mu guards what follows, for moments.
+	mu      sync.Mutex
+	known   *known
+	hosts   map[schedule.ID]*host
+	version uint64
+}
+
+// host is what is known of one that the cell has, or is to have.
+type host struct {
+	// inputs are those of the state that the cell took last, of which sum is the digest;
+	// settled says that there is one.
+	inputs  inputs
+	sum     digest
+	settled bool
+	// version is the greatest that the cell answered for it.
+	version uint64
+	// agents: the cell left it to its agent. refused is why the cell did not take it.
+	agents  bool
+	refused string
+	// conflicts: an instance has a claim elsewhere, so it is sent again at step again.
+	conflicts uint
+	again     uint64
+	// fresh: its service was seen to be new. retake: and then to be old, and the cell was
+	// not told yet.
+	fresh, retake bool
+	// missing is the steps in a row without a row for it, seen the last one with it.
+	missing int
+	seen    uint64
+	// shape is what is said of it when it has no row any more.
+	shape *agentv1.FullState
+	at    place
+}
+
+// inputs are what a state is made of. The same inputs make the same state.
+type inputs struct {
+	revision   uint64
+	at         place
+	disabled   bool
+	reason     string
+	aggregates uint64
+	// changes and counted are of its instances.
+	changes uint64
+	counted int
+	gone    bool
+}
+
+// New makes an importer. It has no goroutines, and nothing to close.
+func New(c Config) (*Importer, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	return &Importer{
+		conf: c, boot: bootID(c.Cell), known: newKnown(c.MaxInstances), hosts: map[schedule.ID]*host{},
+	}, nil
+}
+
+// Step reads the rows of instances that changed, and sends the hosts of x, and those
+// that have gone, whose state is not what the cell took last: at most Config.StepHosts.
+// Report.Waiting says how many are left. The report is of what was done, with an error
+// too; the next Step goes on from there.
+func (m *Importer) Step(ctx context.Context, x *legacy.Snapshot, c Caller) (Report, error) {
+	m.stepping.Lock()
+	defer m.stepping.Unlock()
+	r := Report{At: x.At}
+	full, err := m.pass(ctx, m.rows(x))
+	r.Full = full
+	if err != nil {
+		return r, err
+	}
+	asked := m.askForGone(ctx, c)
+	err = m.send(ctx, m.plan(x, &r), c, &r)
+	slices.SortFunc(r.LeftOut, func(a, b LeftOut) int {
+		return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Host, b.Host), cmp.Compare(a.UUID, b.UUID))
+	})
+	return r, errors.Join(asked, err)
+}
+
+// Again has the next Step pass over all instances and send all hosts: another gateway
+// may have imported meanwhile.
+func (m *Importer) Again() { m.again.Store(true) }
+
+// rows are where the instances of a snapshot are read.
+func (m *Importer) rows(x *legacy.Snapshot) Rows {
+	if of := x.Reader(); of != m.reader {
+		m.reader = of
+		m.mu.Lock()
+		for _, h := range m.hosts {
+			h.inputs = inputs{}
+		}
+		m.mu.Unlock()
+	}
+	return m.rowsOf(x)
+}
+
+func (m *Importer) rowsOf(x *legacy.Snapshot) Rows {
+	if m.conf.Rows != nil {
+		return m.conf.Rows
+	}
+	return x.Reader()
+}
+
+// nextVersion orders the states of all imports: it is the time of the database's
+// server, and rises in a life.
+func (m *Importer) nextVersion(at time.Time) uint64 {
+	m.version = max(m.version+1, uint64(max(at.UnixMicro(), 1)))
+	return m.version
+}

@@ -1,0 +1,492 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"cellgate/gateway/legacy"
+	"cellgate/internal/fault"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	"cellgate/schedule"
+)
+
+// An instance is on its host from the second pass that has it, with compute_nodes read
+// after the first; until then what its host's row uses is reserved.
+func TestAnInstanceCountsFromTheSecondPass(t *testing.T) {
+	n, cell := newNova(1), newCell()
+	m := importerOf(t, n)
+	step(t, m, n, cell)
+	n.on(1, 1)
+	n.hosts[1].View.VCPUsUsed = 2
+	n.touch(1)
+	x := n.snapshot()
+	if r, err := m.Step(t.Context(), x, cell); err != nil || r.Adopted != 0 || r.Taken != 1 {
+		t.Errorf("the first pass: %+v, %v", r, err)
+	}
+	if got := reserved(cell, 1, vcpu); got != 1 { // 2 VCPUs at a ratio of 4
+		t.Errorf("%d VCPU are reserved for what is in use", got)
+	}
+	if r, err := m.Step(t.Context(), x, cell); err != nil || r.Adopted != 0 {
+		t.Errorf("compute_nodes is from before: %+v, %v", r, err)
+	}
+	if r := step(t, m, n, cell); r.Adopted != 1 {
+		t.Errorf("the next pass: %+v", r)
+	}
+	if got := reserved(cell, 1, vcpu); got != 0 {
+		t.Errorf("%d VCPU are reserved beside the instance", got)
+	}
+}
+
+func reserved(c *fakeCell, host int64, class string) int32 {
+	for _, i := range c.hosts[hostID(host)].state.GetProviders()[0].GetInventories() {
+		if i.GetResourceClass() == class {
+			return i.GetReserved()
+		}
+	}
+	return -1
+}
+
+// A new life does not take back what the one before sent: hosts whose instances were
+// written a moment ago wait a pass.
+func TestANewLifeReleasesNothing(t *testing.T) {
+	n, cell := newNova(3), newCell()
+	m := importerOf(t, n)
+	n.on(1, 1)
+	n.on(2, 2)
+	n.now = n.now.Add(time.Hour)
+	if r := step(t, m, n, cell); r.Adopted != 2 || r.Held != 0 || r.Taken != 3 {
+		t.Errorf("rows that are an hour old: %+v", r)
+	}
+	n.put(1, func(r *legacy.Instance) { r.TaskState = "rebooting" })
+	m = importerOf(t, n)
+	if r := step(t, m, n, cell); r.Held != 1 || r.Sent != 2 || r.Released != 0 {
+		t.Errorf("the first step of a new life: %+v", r)
+	}
+	if r := step(t, m, n, cell); r.Sent != 1 || r.Released != 0 || r.Adopted != 0 || r.Waiting != 0 {
+		t.Errorf("its second step: %+v", r)
+	}
+	if len(cell.claims) != 2 {
+		t.Errorf("%d claims", len(cell.claims))
+	}
+}
+
+// What the cell took is not sent again; after a full pass all of it is, and so it is
+// when another gateway may have imported.
+func TestEqualStatesAreSentOnce(t *testing.T) {
+	n, cell := newNova(5), newCell()
+	m := importerOf(t, n)
+	if r := step(t, m, n, cell); r.Sent != 5 || !r.Full {
+		t.Errorf("%+v", r)
+	}
+	n.touch(3) // another row that says the same
+	if r := step(t, m, n, cell); r.Sent != 0 || r.Full {
+		t.Errorf("nothing changed: %+v", r)
+	}
+	n.services[2].Disabled, n.services[2].DisabledReason = true, "broken fan"
+	n.hosts[2].Disabled = true
+	if r := step(t, m, n, cell); r.Sent != 1 || cell.hosts[hostID(2)].state.GetDisabledReason() != "broken fan" {
+		t.Errorf("a service was disabled: %+v", r)
+	}
+	n.hosts[4].Aggregates = []schedule.Aggregate{{UUID: instanceID(1), Name: "fast", Metadata: map[string]string{"availability_zone": "az1"}}}
+	if r := step(t, m, n, cell); r.Sent != 1 || cell.hosts[hostID(4)].state.GetAggregates()[0].GetMetadata()["availability_zone"] != "az1" {
+		t.Errorf("an aggregate came: %+v", r)
+	}
+	n.now = n.now.Add(11 * time.Minute)
+	if r := step(t, m, n, cell); r.Sent != 5 || !r.Full {
+		t.Errorf("after FullEvery: %+v", r)
+	}
+	m.Again()
+	if r := step(t, m, n, cell); r.Sent != 5 || !r.Full {
+		t.Errorf("again: %+v", r)
+	}
+	if version := cell.hosts[hostID(1)].state.GetVersion(); version < uint64(n.now.Add(-time.Minute).UnixMicro()) {
+		t.Errorf("the version %d is no time of the server", version)
+	}
+}
+
+// A life that ends before or after any call, or in the midst of the rows, leaves what
+// the next one completes.
+func TestCrashesAtEveryCall(t *testing.T) {
+	build := func() *nova {
+		n := newNova(7)
+		for i := range int64(14) {
+			n.on(i+1, i%7+1)
+		}
+		n.now = n.now.Add(time.Hour)
+		return n
+	}
+	crashed := 0
+	for _, at := range []string{"before", "after", "rows"} {
+		for k := 1; ; k++ {
+			n, cell := build(), newCell()
+			fail := func(call int) error {
+				if call == k {
+					return errCut
+				}
+				return nil
+			}
+			pages := 0
+			switch at {
+			case "before":
+				cell.before = fail
+			case "after":
+				cell.after = fail
+			default:
+				n.fail = func() error { pages++; return fail(pages) }
+			}
+			small := func(c *Config) { c.BatchHosts = 2 }
+			m := importerOf(t, n, small)
+			_, err := m.Step(t.Context(), n.snapshot(), cell)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, errCut) {
+				t.Fatal(err)
+			}
+			crashed++
+			cell.before, cell.after = nil, nil
+			// Rows change while nobody imports: one instance goes, one host does.
+			n.put(3, func(r *legacy.Instance) { r.Deleted, r.DeletedAt = true, n.now })
+			delete(n.hosts, 5)
+			m = importerOf(t, n, small)
+			for range 4 {
+				step(t, m, n, cell)
+			}
+			for id, want := range n.expected() {
+				if got := cell.used(id); !same(got, want) {
+					t.Errorf("%s call %d: host %s holds %v, the rows say %v", at, k, id, got, want)
+				}
+			}
+			if h := cell.hosts[hostID(5)]; h != nil && !h.state.GetDisabled() {
+				t.Errorf("%s call %d: a host without a row is enabled", at, k)
+			}
+		}
+	}
+	if crashed < 4+4+4 {
+		t.Errorf("only %d crashes", crashed)
+	}
+}
+
+// The same life goes on where it was cut.
+func TestAStepGoesOnWhereTheLastOneWasCut(t *testing.T) {
+	n, cell := newNova(6), newCell()
+	m := importerOf(t, n, func(c *Config) { c.BatchHosts = 2 })
+	cell.before = func(call int) error {
+		if call == 2 {
+			return errCut
+		}
+		return nil
+	}
+	r, err := m.Step(t.Context(), n.snapshot(), cell)
+	if !errors.Is(err, errCut) || r.Sent != 2 || r.Waiting != 4 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if r := step(t, m, n, cell); r.Sent != 4 || r.Waiting != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Steps and calls are bounded, and no host is passed over.
+func TestStepsAreBounded(t *testing.T) {
+	n, cell := newNova(10), newCell()
+	m := importerOf(t, n, func(c *Config) { c.StepHosts, c.BatchHosts = 4, 3 })
+	for k, want := range []struct{ sent, waiting int }{{4, 6}, {4, 2}, {2, 0}, {0, 0}} {
+		if r := step(t, m, n, cell); r.Sent != want.sent || r.Waiting != want.waiting {
+			t.Errorf("step %d: %+v", k, r)
+		}
+		// A host that changes all the time is sent no sooner than the others.
+		n.hosts[1].View.NumIOOps += int64(min(k, 0))
+	}
+	if !slices.Equal(cell.sizes, []int{3, 1, 3, 1, 2}) {
+		t.Errorf("calls of %v hosts", cell.sizes)
+	}
+	big := newCell()
+	m = importerOf(t, n, func(c *Config) { c.BatchBytes = 1 })
+	step(t, m, n, big)
+	if len(big.sizes) != 10 {
+		t.Errorf("calls of one byte: %v", big.sizes)
+	}
+}
+
+// A host that an agent registered is left to it, until its service was new and is old
+// again.
+func TestAHostIsTakenBackWhenItsServiceIsOldAgain(t *testing.T) {
+	n, cell := newNova(2), newCell()
+	m := importerOf(t, n, func(c *Config) { c.RequiredVersion = 60 })
+	step(t, m, n, cell)
+	agent := func() { cell.hosts[hostID(1)] = &fakeHost{agent: true, state: &agentv1.FullState{HostUuid: hostID(1)}} }
+	agent()
+	use := func(v int64) { n.hosts[1].View.VCPUsUsed = v; n.touch(1) }
+	use(1)
+	if r := step(t, m, n, cell); r.LeftToAgents != 1 || r.Retaken != 0 {
+		t.Errorf("its service is old still: %+v", r)
+	}
+	use(2)
+	if r := step(t, m, n, cell); r.Sent != 0 || r.AgentHosts != 1 || r.OldWithAgent != 1 {
+		t.Errorf("an agent's host is not sent again: %+v", r)
+	}
+	n.services[1].Version = 60
+	if r := step(t, m, n, cell); r.Sent != 0 || r.OldWithAgent != 0 {
+		t.Errorf("upgraded: %+v", r)
+	}
+	n.services[1].Version = 59
+	cell.before = func(int) error { return errCut }
+	if _, err := m.Step(t.Context(), n.snapshot(), cell); err == nil {
+		t.Error("the call was not made")
+	}
+	cell.before = nil
+	if r := step(t, m, n, cell); r.Retaken != 1 || r.Taken != 1 || cell.hosts[hostID(1)].agent {
+		t.Errorf("rolled back: %+v", r)
+	}
+	use(30)
+	if r := step(t, m, n, cell); r.Taken != 1 || cell.sent[len(cell.sent)-1].GetRetake() {
+		t.Errorf("taken back once: %+v", r)
+	}
+}
+
+// A host without a row is disabled from the second step that misses it, and keeps the
+// claims of instances whose rows are there; one that comes back is as before.
+func TestAHostThatGoes(t *testing.T) {
+	n, cell := newNova(2), newCell()
+	m := importerOf(t, n)
+	n.on(1, 1)
+	n.on(2, 1)
+	n.now = n.now.Add(time.Hour)
+	step(t, m, n, cell)
+	was := n.hosts[1]
+	delete(n.hosts, 1)
+	if r := step(t, m, n, cell); r.Sent != 0 {
+		t.Errorf("the first step without it: %+v", r)
+	}
+	if r := step(t, m, n, cell); r.Sent != 1 || r.Gone != 1 || r.LeftOutBy[NoRow] != 2 || r.Released != 0 {
+		t.Errorf("the second: %+v", r)
+	}
+	if s := cell.hosts[hostID(1)].state; !s.GetDisabled() || !strings.Contains(s.GetDisabledReason(), "no row in compute_nodes") || len(s.GetInstances()) != 2 {
+		t.Errorf("%v", s)
+	}
+	n.put(1, func(r *legacy.Instance) { r.Deleted, r.DeletedAt = true, n.now })
+	// Another life: it hears of the host from the cell.
+	m = importerOf(t, n)
+	n.now = n.now.Add(time.Hour)
+	step(t, m, n, cell)
+	step(t, m, n, cell)
+	if len(cell.claims) != 1 || !cell.hosts[hostID(1)].state.GetDisabled() {
+		t.Errorf("%d claims", len(cell.claims))
+	}
+	n.hosts[1] = was
+	n.touch(1)
+	if r := step(t, m, n, cell); r.Gone != 0 || cell.hosts[hostID(1)].state.GetDisabled() || cell.used(hostID(1))["VCPU"] != 2 {
+		t.Errorf("it is back: %+v", r)
+	}
+}
+
+// An instance that moved: the new host's state is sent again until the old one's let
+// it go.
+func TestAMoveEndsOnOneHost(t *testing.T) {
+	n, cell := newNova(2), newCell()
+	m := importerOf(t, n, func(c *Config) { c.StepHosts = 1 })
+	n.on(1, 2)
+	n.now = n.now.Add(time.Hour)
+	for range 3 {
+		step(t, m, n, cell)
+	}
+	cell.claims[instanceID(1)].adopted = false // a request made it: no report releases it
+	n.on(1, 1)
+	conflicts := 0
+	for range 8 {
+		conflicts += step(t, m, n, cell).Conflicts
+	}
+	if conflicts < 2 || conflicts > 5 || cell.claims[instanceID(1)].host != hostID(2) {
+		t.Errorf("%d conflicts", conflicts)
+	}
+	delete(cell.claims, instanceID(1)) // its migration was confirmed
+	for range mostConflictSteps {
+		step(t, m, n, cell)
+	}
+	if c := cell.claims[instanceID(1)]; c == nil || c.host != hostID(1) {
+		t.Errorf("%+v", c)
+	}
+}
+
+// One host that cannot be said does not keep the others out; it is named, and so are
+// instances.
+func TestWhatCannotBeImportedIsNamed(t *testing.T) {
+	n, cell := newNova(5), newCell()
+	n.hosts[2].Facts = schedule.ParseFacts(schedule.FactTexts{CPUInfo: strings.Repeat("x", 70_000)})
+	n.hosts[3].View.DiskRatio = -1
+	n.hosts[4].View.TotalRAMMB = 1 << 40
+	n.on(1, 1)
+	n.put(1, func(r *legacy.Instance) { r.Incomplete = true })
+	n.on(2, 9)
+	n.on(3, 1)
+	n.put(3, func(r *legacy.Instance) { r.VCPUs = -1 })
+	n.on(4, 1)
+	n.put(4, func(r *legacy.Instance) { r.UUID = "none" })
+	n.now = n.now.Add(time.Hour)
+	m := importerOf(t, n)
+	for range 2 {
+		r := step(t, m, n, cell)
+		if len(cell.hosts) != 2 || r.LeftOutBy[BadHost] != 3 || r.LeftOutBy[NullAmount] != 1 || r.LeftOutBy[NoRow] != 1 || r.LeftOutBy[BadAmount] != 1 || r.LeftOutBy[BadUUID] != 1 {
+			t.Fatalf("%d hosts, %+v", len(cell.hosts), r)
+		}
+		text := fmt.Sprint(r.LeftOut)
+		for _, want := range []string{"facts.cpu_info", "DISK_GB is -1", "MEMORY_MB is 1099511627776", instanceID(1), "host9", "vcpus is -1", `row 4 of instances: "none"`} {
+			if !strings.Contains(text, want) {
+				t.Errorf("nothing of %q in %s", want, text)
+			}
+		}
+	}
+	n.put(1, func(r *legacy.Instance) { r.Incomplete = false })
+	n.addHost(9)
+	step(t, m, n, cell)
+	if r := step(t, m, n, cell); r.LeftOutBy[NullAmount]+r.LeftOutBy[NoRow] != 0 {
+		t.Errorf("they are whole by now: %+v", r)
+	}
+}
+
+// What the cell refuses for good is named and not sent until it changes; what it
+// refuses for a moment is sent by the next step.
+func TestRefusals(t *testing.T) {
+	n := newNova(3)
+	for _, c := range []struct {
+		kind fault.Kind
+		sent int
+	}{{fault.InvalidRequest, 0}, {fault.Contended, 1}} {
+		cell := &refusing{newCell(), hostID(2), c.kind}
+		m := importerOf(t, n)
+		if r := step(t, m, n, cell); r.Refused != 1 || r.Taken != 2 || r.LeftOutBy[RefusedByCell] != 1 {
+			t.Errorf("%s: %+v", c.kind, r)
+		}
+		if r := step(t, m, n, cell); r.Sent != c.sent || r.LeftOutBy[RefusedByCell] != 1 {
+			t.Errorf("%s: the next step %+v", c.kind, r)
+		}
+		cell.host = ""
+		n.hosts[2].View.NumIOOps++
+		n.touch(2)
+		if r := step(t, m, n, cell); r.Taken != 1 || len(r.LeftOutBy) != 0 {
+			t.Errorf("%s: not refused any more: %+v", c.kind, r)
+		}
+	}
+}
+
+// Ensure writes one host with what the rows have on it now, and the next step leaves
+// it so.
+func TestEnsure(t *testing.T) {
+	n, cell := newNova(3), newCell()
+	m := importerOf(t, n)
+	n.on(1, 2)
+	o, err := m.Ensure(t.Context(), n.snapshot(), hostID(2), cell)
+	if err != nil || o.GetAdopted() != 1 || len(cell.hosts) != 1 {
+		t.Fatalf("%v, %v", o, err)
+	}
+	if r := step(t, m, n, cell); r.Sent != 3 || r.Held != 0 || r.Released != 0 {
+		t.Errorf("the step after: %+v", r)
+	}
+	n.on(2, 2)
+	if _, err := m.Ensure(t.Context(), n.snapshot(), hostID(2), cell); err != nil || cell.used(hostID(2))["VCPU"] != 4 {
+		t.Errorf("%v, %v", err, cell.used(hostID(2)))
+	}
+	if r := step(t, m, n, cell); r.Released != 0 || cell.used(hostID(2))["VCPU"] != 4 {
+		t.Errorf("%+v", r)
+	}
+	if _, err := m.Ensure(t.Context(), n.snapshot(), hostID(9), cell); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("a host without a row: %v", err)
+	}
+	if _, err := m.Ensure(t.Context(), n.snapshot(), hostID(1), &refusing{cell, hostID(1), fault.Overloaded}); fault.KindOf(err) != fault.Overloaded {
+		t.Errorf("a refusal: %v", err)
+	}
+}
+
+// A step that was planned before an Ensure does not undo it, nor take what it sent for
+// what the cell has.
+func TestEnsureDuringAStep(t *testing.T) {
+	n, cell := newNova(1), newCell()
+	m := importerOf(t, n)
+	step(t, m, n, cell)
+	n.hosts[1].View.NumIOOps = 1
+	n.touch(1)
+	x := n.snapshot()
+	cell.before = func(int) error {
+		cell.before = nil
+		n.on(1, 1)
+		_, err := m.Ensure(t.Context(), x, hostID(1), cell)
+		return err
+	}
+	if r, err := m.Step(t.Context(), x, cell); err != nil || r.Released != 0 || len(cell.claims) != 1 {
+		t.Errorf("%+v, %v, %d claims", r, err, len(cell.claims))
+	}
+	n.put(1, func(r *legacy.Instance) { r.Deleted, r.DeletedAt = true, n.now })
+	if r := step(t, m, n, cell); r.Released != 1 || r.Sent != 1 {
+		t.Errorf("the state that the step had planned: %+v", r)
+	}
+}
+
+func TestRoomIsNeverMoreThanTheRow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		total := rapid.Int64Range(0, 1<<31-1).Draw(t, "total")
+		used := rapid.Int64Range(-1000, 1<<33).Draw(t, "used")
+		held := rapid.Int64Range(0, 1<<33).Draw(t, "held")
+		ratio := rapid.OneOf(rapid.Float64Range(1e-3, 2), rapid.SampledFrom([]float64{1, 1.5, 4, 16, 9999, 10000, 0.1, 1.1})).Draw(t, "ratio")
+		kept := reserve(total, used, held, ratio)
+		if kept < 0 || kept > total || used <= held && kept != 0 {
+			t.Fatalf("%d of %d are reserved", kept, total)
+		}
+		room, row := float64(float64(total-kept)*ratio)-float64(held), float64(float64(total)*ratio)-float64(max(used, held))
+		if slack := 1e-9 * (math.Abs(row) + float64(total)*ratio); kept < total && (room > row+slack || room < row-2*max(ratio, 1)-slack) {
+			t.Errorf("the shard's room is %v, the row's %v: %d reserved of %d at %v, %d in use, %d held", room, row, kept, total, ratio, used, held)
+		}
+	})
+}
+
+// A worker imports what it is offered, until it is told that another gateway does.
+func TestWorker(t *testing.T) {
+	n, cell := newNova(3), newCell()
+	ctx, cancel := context.WithCancel(t.Context())
+	told := make(chan Report, 10)
+	w := NewWorker(importerOf(t, n, func(c *Config) { c.StepHosts = 2 }), cell, func(r Report, err error) {
+		if err != nil {
+			t.Error(err)
+		}
+		told <- r
+	})
+	ended := make(chan error)
+	go func() { ended <- w.Run(ctx) }()
+	w.Offer(n.snapshot())
+	if a, b := <-told, <-told; a.Sent != 2 || b.Sent != 1 {
+		t.Errorf("%+v, %+v", a, b)
+	}
+	w.Offer(nil)
+	w.Offer(n.snapshot())
+	if a, b := <-told, <-told; !a.Full || a.Sent != 2 || b.Sent != 1 {
+		t.Errorf("after another gateway: %+v, %+v", a, b)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if err := w.ImportHost(t.Context(), n.snapshot(), mustID(hostID(3))); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	if _, err := New(Config{StepHosts: -1}); err == nil || !strings.Contains(fmt.Sprint(err), "2 fields") && fault.KindOf(err) != fault.InvalidRequest {
+		t.Errorf("%v", err)
+	}
+	m := importerOf(t, newNova(0), func(c *Config) { c.MaxInstances = 1 })
+	n := newNova(1)
+	n.on(1, 1)
+	n.on(2, 1)
+	m.conf.Rows = n
+	if _, err := m.Step(t.Context(), n.snapshot(), newCell()); fault.KindOf(err) != fault.CellUnavailable {
+		t.Errorf("more instances than are kept: %v", err)
+	}
+}

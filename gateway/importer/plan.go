@@ -1,0 +1,266 @@
+package importer
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/gateway/legacy"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	"cellgate/schedule"
+)
+
+// work is a host that is to be sent.
+type work struct {
+	host   *host
+	state  *agentv1.FullState
+	inputs inputs
+	sum    digest
+	retake bool
+}
+
+// plan says what a step sends: at most Config.StepHosts, after those of the step
+// before; hosts without a row last.
+func (m *Importer) plan(x *legacy.Snapshot, r *Report) []work {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.steps++
+	p := planning{Importer: m, x: x, r: r, version: m.nextVersion(x.At), services: servicesOf(x), nodes: map[string]int{}, used: map[place]bool{}}
+	for i := range x.Hosts {
+		p.nodes[x.Hosts[i].ServiceHost]++
+	}
+	first, _ := slices.BinarySearchFunc(x.Hosts, m.cursor+1, func(h legacy.Host, id int64) int { return int(h.NodeID - id) })
+	for i := range x.Hosts {
+		p.host(&x.Hosts[(first+i)%len(x.Hosts)])
+	}
+	if m.cursor = 0; r.Waiting > r.Held {
+		m.cursor = p.last
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(m.hosts), func(a, b schedule.ID) int { return slices.Compare(a[:], b[:]) }) {
+		if h := m.hosts[id]; h.seen != m.steps {
+			p.gone(h)
+		}
+	}
+	p.leftOut()
+	r.Hosts, r.Instances = len(x.Hosts), len(m.known.by)
+	return p.all
+}
+
+// planning is one plan; mu is held.
+type planning struct {
+	*Importer
+	x        *legacy.Snapshot
+	r        *Report
+	services map[int64]*legacy.Service
+	// nodes is how many hosts have a service host's name; used are the places of their
+	// instances.
+	nodes   map[string]int
+	used    map[place]bool
+	all     []work
+	last    int64
+	version uint64
+}
+
+func servicesOf(x *legacy.Snapshot) map[int64]*legacy.Service {
+	services := make(map[int64]*legacy.Service, len(x.Services))
+	for i := range x.Services {
+		services[x.Services[i].ID] = &x.Services[i]
+	}
+	return services
+}
+
+func (p *planning) host(row *legacy.Host) {
+	h := p.hosts[row.UUID]
+	if h == nil {
+		h = &host{}
+		p.hosts[row.UUID] = h
+	}
+	h.seen, h.missing, h.at = p.steps, 0, place{row.ServiceHost, row.NodeName}
+	service := p.services[row.ServiceID]
+	for _, q := range p.placesOf(h.at) {
+		p.used[q] = true
+	}
+	old := h.aged(service, p.conf.RequiredVersion)
+	if h.agents && h.settled && !h.retake {
+		p.r.AgentHosts++
+		if old {
+			p.r.OldWithAgent++
+		}
+		return
+	}
+	on, in, held := p.instancesOf(h.at)
+	if held && !h.settled {
+		p.r.Held++
+		p.r.Waiting++
+		return
+	}
+	in.revision, in.at, in.disabled, in.aggregates = row.Revision, h.at, row.Disabled, hashOf(row.Aggregates)
+	if service != nil {
+		in.reason = service.DisabledReason
+	}
+	if !h.due(in, p.steps) {
+		if h.refused != "" {
+			p.r.leave(p.conf.MaxLeftOut, LeftOut{UUID: row.UUID.String(), Host: row.ServiceHost, Reason: RefusedByCell, Detail: h.refused})
+		}
+		return
+	}
+	if len(p.all) >= p.conf.StepHosts {
+		p.r.Waiting++
+		return
+	}
+	state, why := p.stateOf(row, service, on)
+	if why != nil {
+		p.r.leave(p.conf.MaxLeftOut, *why)
+		return
+	}
+	h.shape = shapeOf(state)
+	if p.add(h, state, in) {
+		p.last = row.NodeID
+	}
+}
+
+// add plans to send a state, unless the cell has it.
+func (p *planning) add(h *host, state *agentv1.FullState, in inputs) bool {
+	sum, err := digestOf(state)
+	if err != nil {
+		p.r.leave(p.conf.MaxLeftOut, LeftOut{UUID: state.GetHostUuid(), Host: state.GetServiceHost(), Reason: BadHost, Detail: err.Error()})
+		return false
+	}
+	if h.settled && h.sum == sum && !h.retake && h.conflicts == 0 {
+		h.inputs = in
+		return false
+	}
+	state.Version = p.version
+	p.all = append(p.all, work{h, state, in, sum, h.retake})
+	return true
+}
+
+// aged notes the version of the host's service: one that was new and is old takes the
+// host back from its agent.
+func (h *host) aged(s *legacy.Service, required int64) (old bool) {
+	if required == 0 || s == nil {
+		return false
+	}
+	if s.Version >= required {
+		h.fresh, h.retake = true, false
+		return false
+	}
+	if h.fresh {
+		h.fresh, h.retake = false, true
+	}
+	return true
+}
+
+func (h *host) due(in inputs, step uint64) bool {
+	return !h.settled || h.retake || h.inputs != in || h.conflicts > 0 && step >= h.again
+}
+
+// instancesOf gives the instances that count at a place; held says that there are
+// others of the life's first pass: an earlier life may have sent those. Instances
+// without a node are on the only one of their host.
+func (p *planning) instancesOf(at place) (on []*instance, in inputs, held bool) {
+	for _, q := range p.placesOf(at) {
+		o := p.known.on[q]
+		if o == nil {
+			continue
+		}
+		in.changes += o.changes
+		for _, i := range o.all {
+			if i.counts(p.passes, p.x.At) {
+				on = append(on, i)
+			} else if i.first == 1 {
+				held = true
+			}
+		}
+	}
+	in.counted = len(on)
+	return on, in, held
+}
+
+// placesOf are the places of instances that are on the host at a place.
+func (p *planning) placesOf(at place) []place {
+	if p.nodes[at.host] == 1 && at.node != "" {
+		return []place{at, {host: at.host}}
+	}
+	return []place{at}
+}
+
+// missingSteps is how many steps in a row a host has no row for it to be gone.
+const missingSteps = 2
+
+// gone plans to disable a host that has no row any more.
+func (p *planning) gone(h *host) {
+	if h.missing++; h.missing < missingSteps || h.shape == nil || h.agents && h.settled {
+		return
+	}
+	p.r.Gone++
+	on, in, _ := p.instancesOf(h.at)
+	in.gone, in.at = true, h.at
+	if !h.due(in, p.steps) {
+		return
+	}
+	if len(p.all) >= p.conf.StepHosts {
+		p.r.Waiting++
+		return
+	}
+	state := proto.CloneOf(h.shape)
+	state.BootId, state.Disabled = p.boot, true
+	state.DisabledReason = "cellgate import: " + p.whyGone(h)
+	state.Instances = instances(state.GetHostUuid(), on)
+	p.add(h, state, in)
+}
+
+func (p *planning) whyGone(h *host) string {
+	for i := range p.x.LeftOut {
+		if l := &p.x.LeftOut[i]; l.UUID == h.shape.GetHostUuid() {
+			return cut(fmt.Sprintf("its row is no host any more: %s %s %s", l.Reason, l.Column, l.Detail), 200)
+		}
+	}
+	return "it has no row in compute_nodes any more"
+}
+
+// leftOut tells of instances that cannot be imported.
+func (p *planning) leftOut() {
+	for _, b := range p.known.bad {
+		p.r.leave(p.conf.MaxLeftOut, b.LeftOut)
+	}
+	for at, o := range p.known.on {
+		if p.used[at] {
+			continue
+		}
+		for id := range o.all {
+			p.r.leave(p.conf.MaxLeftOut, LeftOut{
+				Instance: true, UUID: id.String(), Host: at.host, Reason: NoRow, Detail: fmt.Sprintf("no row of compute_nodes that is a host has its host, and its node %q", at.node),
+			})
+		}
+	}
+}
+
+// shapeOf keeps of a state what is said of a host that has no row any more.
+func shapeOf(s *agentv1.FullState) *agentv1.FullState {
+	return &agentv1.FullState{HostUuid: s.GetHostUuid(), ServiceHost: s.GetServiceHost(), Nodename: s.GetNodename(), Providers: s.GetProviders()}
+}
+
+// hashOf tells aggregates apart.
+func hashOf(in []schedule.Aggregate) uint64 {
+	if len(in) == 0 {
+		return 0
+	}
+	sum := fnv.New64a()
+	for _, a := range in {
+		_, _ = fmt.Fprintf(sum, "%q %q\n", a.UUID, a.Name) // a hash takes everything
+		for _, k := range slices.Sorted(maps.Keys(a.Metadata)) {
+			_, _ = fmt.Fprintf(sum, "%q=%q\n", k, a.Metadata[k])
+		}
+	}
+	return sum.Sum64()
+}
+
+// pauseFor is how long to wait between two calls.
+func (m *Importer) pauseFor() time.Duration {
+	return time.Duration(float64(m.conf.Pause) * (0.5 + m.conf.Random()))
+}

@@ -1,0 +1,74 @@
+package importer
+
+import "time"
+
+// Report is what a step found and did.
+type Report struct {
+	// At is the time of the database's server when compute_nodes was read.
+	At time.Time
+	// Full: all live instances were passed over; else those that were written since the
+	// pass before.
+	Full bool
+	// Hosts of the snapshot, and instances that hold something of a host.
+	Hosts, Instances int
+	// Of the hosts that were sent: Taken were written, Unchanged were there already,
+	// LeftToAgents are an agent's, Refused were not taken, and LeftOut says why.
+	Sent, Taken, Unchanged, LeftToAgents, Refused int
+	// AgentHosts are the hosts that were left to agents by now. OldWithAgent are those of
+	// them whose service is older than required.
+	AgentHosts, OldWithAgent int
+	// Retaken hosts were sent to be taken from their agents: their services are old again.
+	Retaken int
+	// Waiting hosts are to be sent by a later step. Held are those of them that have
+	// instances which count from the next pass.
+	Waiting, Held int
+	// Gone hosts have no row any more, or none that is a host; they are disabled in the
+	// shard, and keep the claims of instances whose rows are still there.
+	Gone int
+	// As the cell answered, over all hosts that were sent.
+	Adopted, Confirmed, Released, Conflicts int
+	// Overcommitted are (host, class) used beyond capacity, of the hosts that were sent.
+	Overcommitted int
+	// LeftOut are the first hosts and instances that cannot be imported; LeftOutBy
+	// counts all of them. Rows that are no hosts at all are in the snapshot's own list.
+	LeftOut   []LeftOut
+	LeftOutBy map[Reason]int
+}
+
+// LeftOut is a host or an instance that is not imported.
+type LeftOut struct {
+	// Instance, else a host.
+	Instance   bool
+	UUID, Host string
+	Reason     Reason
+	Detail     string
+}
+
+// Reason says why a host or an instance is not imported.
+type Reason string
+
+// The reasons.
+const (
+	// NullAmount: vcpus, memory_mb, root_gb or ephemeral_gb of the instance is NULL.
+	NullAmount Reason = "null_amount"
+	// BadAmount: an amount of the instance is negative or beyond 2^31.
+	BadAmount Reason = "bad_amount"
+	// BadUUID: the uuid of the instance is none.
+	BadUUID Reason = "bad_uuid"
+	// NoRow: no compute_nodes row that is a host has the instance's host and node.
+	NoRow Reason = "no_compute_node"
+	// BadHost: the row of the host has what a report cannot say.
+	BadHost Reason = "bad_host"
+	// RefusedByCell: the cell did not take the host.
+	RefusedByCell Reason = "refused_by_cell"
+)
+
+func (r *Report) leave(most int, l LeftOut) {
+	if r.LeftOutBy == nil {
+		r.LeftOutBy = map[Reason]int{}
+	}
+	r.LeftOutBy[l.Reason]++
+	if len(r.LeftOut) < most {
+		r.LeftOut = append(r.LeftOut, l)
+	}
+}

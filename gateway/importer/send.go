@@ -1,0 +1,151 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+// send sends work in batches, with pauses between. It ends with the first call that
+// fails; what was not answered is sent by a later step.
+func (m *Importer) send(ctx context.Context, all []work, c Caller, r *Report) error {
+	for done := 0; done < len(all); {
+		if done > 0 {
+			if err := wait(ctx, m.pauseFor()); err != nil {
+				r.Waiting += len(all) - done
+				return err
+			}
+		}
+		batch := m.batch(all[done:])
+		if err := m.call(ctx, batch, c, r); err != nil {
+			r.Waiting += len(all) - done
+			return err
+		}
+		done += len(batch)
+		m.conf.Progress("hosts", done, len(all))
+	}
+	return nil
+}
+
+// batch is the first of all that fit into a call.
+func (m *Importer) batch(all []work) []work {
+	n, size := 0, 0
+	for n < len(all) && n < m.conf.BatchHosts {
+		if size += proto.Size(all[n].state); n > 0 && size > m.conf.BatchBytes {
+			break
+		}
+		n++
+	}
+	return all[:n]
+}
+
+// call sends a batch. One that is refused as a whole goes host by host, so that one
+// host does not keep the others out.
+func (m *Importer) call(ctx context.Context, batch []work, c Caller, r *Report) error {
+	in := &cellv1.ImportHostsRequest{}
+	for _, w := range batch {
+		in.Hosts = append(in.Hosts, &cellv1.ImportedHost{State: w.state, Retake: w.retake})
+	}
+	out, err := c.ImportHosts(ctx, in)
+	switch {
+	case err != nil && fault.KindOf(err) == fault.InvalidRequest && len(batch) > 1:
+		for i := range batch {
+			if err := m.call(ctx, batch[i:i+1], c, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	case err != nil && fault.KindOf(err) == fault.InvalidRequest:
+		m.answered(batch[0], refusal(err), r)
+		return nil
+	case err != nil:
+		return err
+	case len(out.GetOutcomes()) != len(batch):
+		return fault.New(fault.Internal, "the cell answered %d of %d hosts", len(out.GetOutcomes()), len(batch))
+	}
+	for i, o := range out.GetOutcomes() {
+		m.answered(batch[i], o, r)
+	}
+	return nil
+}
+
+func refusal(err error) *cellv1.ImportOutcome {
+	return &cellv1.ImportOutcome{Failure: &cellv1.Failure{Reason: string(fault.InvalidRequest), Message: problems(err)}}
+}
+
+// transient are the kinds of failures that pass without a change of the host.
+func transient(reason string) bool {
+	switch fault.Kind(reason) {
+	case fault.InvalidRequest, fault.NotFound, fault.AlreadyExists, fault.PermissionDenied:
+		return false
+	}
+	return true
+}
+
+// most a host waits, in steps, before it is sent again because of a conflict.
+const mostConflictSteps = 32
+
+// answered notes what the cell made of a host.
+func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h := w.host
+	r.Sent++
+	if w.state.GetVersion() < h.version {
+		return // Ensure sent a newer one meanwhile
+	}
+	h.version = w.state.GetVersion()
+	if f := o.GetFailure(); f != nil {
+		r.Refused++
+		why := fmt.Sprintf("%s: %s", f.GetReason(), f.GetMessage())
+		r.leave(m.conf.MaxLeftOut, LeftOut{UUID: w.state.GetHostUuid(), Host: w.state.GetServiceHost(), Reason: RefusedByCell, Detail: why})
+		if !transient(f.GetReason()) {
+			h.settled, h.inputs, h.sum, h.refused, h.retake, h.conflicts = true, w.inputs, w.sum, why, false, 0
+		}
+		return
+	}
+	if w.retake {
+		r.Retaken++
+	}
+	h.settled, h.inputs, h.sum, h.refused, h.agents = true, w.inputs, w.sum, "", o.GetLeftToAgent()
+	switch {
+	case h.agents:
+		r.LeftToAgents++
+	case o.GetUnchanged():
+		r.Unchanged++
+	default:
+		r.Taken++
+	}
+	h.retake = h.retake && h.agents
+	r.Adopted += int(o.GetAdopted())
+	r.Confirmed += int(o.GetConfirmed())
+	r.Released += int(o.GetReleased())
+	r.Conflicts += int(o.GetConflicts())
+	r.Overcommitted += int(o.GetOvercommitted())
+	if o.GetConflicts() == 0 {
+		h.conflicts = 0
+		return
+	}
+	// The claim elsewhere may be gone soon: the other host's state goes its own way.
+	h.conflicts++
+	h.again = m.steps + min(1<<min(h.conflicts-1, 8), uint64(mostConflictSteps))
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,174 @@
+package importer
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/gateway/legacy"
+	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	"cellgate/schedule"
+)
+
+// The classes that the rows speak of.
+const (
+	vcpu     = "VCPU"
+	memoryMB = "MEMORY_MB"
+	diskGB   = "DISK_GB"
+)
+
+// bootID is the one of all imports of a cell.
+func bootID(cell string) string {
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("cellgate:import:"+cell)).String()
+}
+
+// stateOf makes the report of a host, without a version, or says why it cannot be one.
+func (m *Importer) stateOf(h *legacy.Host, service *legacy.Service, on []*instance) (*agentv1.FullState, *LeftOut) {
+	leave := func(format string, args ...any) (*agentv1.FullState, *LeftOut) {
+		return nil, &LeftOut{UUID: h.UUID.String(), Host: h.ServiceHost, Reason: BadHost, Detail: fmt.Sprintf(format, args...)}
+	}
+	var cpu, memory, disk int64
+	for _, i := range on {
+		cpu, memory, disk = cpu+int64(i.vcpus), memory+int64(i.memoryMB), disk+int64(i.gb)
+	}
+	id, v := h.UUID.String(), &h.View
+	root := &agentv1.Provider{Uuid: id, Name: h.NodeName}
+	for _, c := range []struct {
+		class             string
+		total, used, held int64
+		ratio             float64
+	}{
+		{vcpu, v.VCPUsTotal, v.VCPUsUsed, cpu, v.CPURatio},
+		{memoryMB, v.TotalRAMMB, v.TotalRAMMB - v.FreeRAMMB, memory, v.RAMRatio},
+		{diskGB, v.TotalDiskGB, v.TotalDiskGB - floorGB(v.FreeDiskMB), disk, v.DiskRatio},
+	} {
+		if c.total > math.MaxInt32 {
+			return leave("its total of %s is %d", c.class, c.total)
+		}
+		if !(c.ratio > 0) {
+			return leave("its allocation ratio of %s is %v", c.class, c.ratio)
+		}
+		root.Inventories = append(root.Inventories, &agentv1.Inventory{
+			ResourceClass: c.class, Total: int32(c.total), Reserved: int32(reserve(c.total, c.used, c.held, c.ratio)), AllocationRatio: c.ratio,
+		})
+	}
+	s := &agentv1.FullState{
+		BootId: m.boot, HostUuid: id, ServiceHost: h.ServiceHost, Nodename: h.NodeName,
+		Disabled: h.Disabled, Providers: []*agentv1.Provider{root}, Aggregates: aggregates(h.Aggregates),
+		IoWorkload: within(v.NumIOOps), FailedBuilds: within(v.FailedBuilds), HypervisorVersion: within(v.HypervisorVersion),
+	}
+	if h.Disabled && service != nil {
+		s.DisabledReason = cut(service.DisabledReason, 255)
+	}
+	if f := h.Facts; f != nil {
+		s.HypervisorType, s.HostIp = f.HypervisorType, f.HostIP
+		s.Facts = &agentv1.Facts{
+			CpuInfo: f.CPUInfo, SupportedInstances: f.SupportedInstances, Stats: f.Stats, Metrics: f.Metrics,
+			NumaTopology: f.NUMATopology, PciStats: f.PCIPools,
+		}
+	}
+	s.Instances = instances(id, on)
+	if err := valid(s); err != nil {
+		return leave("%s", problems(err))
+	}
+	return s, nil
+}
+
+// reserve is what of a total is kept back so that the room of the shard,
+// (total - reserved) * ratio - held, is at most total * ratio - used.
+func reserve(total, used, held int64, ratio float64) int64 {
+	beyond := used - held
+	if beyond <= 0 {
+		return 0
+	}
+	whole := float64(total) * ratio
+	kept := min(total, int64(min(math.Ceil(float64(beyond)/ratio), float64(total))))
+	// Division rounds: the product is what claims are judged by.
+	for kept < total && float64(float64(total-kept)*ratio) > whole-float64(beyond) {
+		kept++
+	}
+	return kept
+}
+
+// floorGB rounds down, below zero too.
+func floorGB(mb int64) int64 { return int64(math.Floor(float64(mb) / 1024)) }
+
+func within(n int64) int32 { return int32(max(0, min(n, math.MaxInt32))) }
+
+// cut bounds a text by characters.
+func cut(s string, most int) string {
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most])
+}
+
+func aggregates(in []schedule.Aggregate) []*agentv1.Aggregate {
+	out := make([]*agentv1.Aggregate, 0, len(in))
+	for _, a := range in {
+		out = append(out, &agentv1.Aggregate{Uuid: a.UUID, Name: a.Name, Metadata: a.Metadata})
+	}
+	return out
+}
+
+// instances are those of a host, by uuid.
+func instances(provider string, on []*instance) []*agentv1.Instance {
+	slices.SortFunc(on, func(a, b *instance) int { return slices.Compare(a.uuid[:], b.uuid[:]) })
+	out := make([]*agentv1.Instance, len(on))
+	for k, i := range on {
+		in := &agentv1.Instance{InstanceUuid: i.uuid.String(), ProjectId: i.project, UserId: i.user}
+		for _, u := range []struct {
+			class string
+			n     int32
+		}{{vcpu, i.vcpus}, {memoryMB, i.memoryMB}, {diskGB, i.gb}} {
+			if u.n > 0 {
+				in.Usages = append(in.Usages, &agentv1.Usage{ProviderUuid: provider, ResourceClass: u.class, Amount: u.n})
+			}
+		}
+		out[k] = in
+	}
+	return out
+}
+
+// valid checks a state as the cell will: one that is wrong would have a whole batch
+// refused.
+func valid(s *agentv1.FullState) error {
+	s.Version = 1
+	err := rpc.Validate(s)
+	s.Version = 0
+	return err
+}
+
+// problems are the fields that are wrong, in one line.
+func problems(err error) string {
+	var f *fault.Error
+	if !errors.As(err, &f) || len(f.Fields) == 0 {
+		return cut(err.Error(), 200)
+	}
+	var all []string
+	for _, p := range f.Fields {
+		all = append(all, p.Path+": "+p.Problem)
+	}
+	return cut(strings.Join(all, "; "), 200)
+}
+
+// digest is of a state without its version.
+type digest [16]byte
+
+func digestOf(s *agentv1.FullState) (digest, error) {
+	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(s)
+	if err != nil {
+		return digest{}, err
+	}
+	sum := sha256.Sum256(raw)
+	return digest(sum[:16]), nil
+}
