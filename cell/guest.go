@@ -70,8 +70,5 @@ func hardwareOf(g *shard.Guest) (schedule.GuestCheck, error) {
 		return schedule.GuestCheck{}, err
 	}
 	var r reader
-	return schedule.GuestCheck{
-		Nova: &schedule.NovaRequest{NUMA: r.NUMA(m.GetNuma()), PCI: r.PCI(m.GetPciRequests()), Networks: proposing.Networks(m.GetNetworks())},
-		NUMA: m.GetJudgeNuma(), PCI: m.GetJudgePci(),
-	}, nil
+	return schedule.GuestCheck{Nova: r.Guest(m), NUMA: m.GetJudgeNuma(), PCI: m.GetJudgePci()}, nil
 }

@@ -11,91 +11,13 @@ import (
 	"pgregory.net/rapid"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/proposing/proposingtest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
 
 // hostA is a uuid.
 const hostA = "aaaaaaaa-0000-4000-8000-000000000001"
-
-// wireQuery is the writing side of QueryOf: what a gateway sends; flat: bounds as one
-// that asks for columns does.
-func wireQuery(q *schedule.Query, version string, consumers []string, flat bool) *cellv1.Query {
-	req := q.Request
-	p := &cellv1.Placement{
-		RequiredTraits: req.Required, ForbiddenTraits: req.Forbidden,
-		AnyTraits: wireSets(req.AnyOf), MemberOf: wireSets(req.MemberOf),
-		ForbiddenAggregates: req.ForbiddenAggregates, AvailabilityZone: req.AvailabilityZone,
-		IgnoreHosts: req.IgnoreHosts, ForceHosts: req.ForceHosts, ForceNodes: req.ForceNodes,
-		CheckForced: req.CheckForced,
-		Consume: &cellv1.Consumption{
-			Vcpus: int32(req.Consume.VCPUs), MemoryMb: int32(req.Consume.RAMMB), DiskMb: req.Consume.DiskMB,
-		},
-		Rules: &cellv1.Rules{Filters: q.Rules.Filters, DefaultAvailabilityZone: q.Rules.DefaultAvailabilityZone},
-	}
-	p.Tenant = req.Tenant
-	if req.Isolated != nil {
-		p.Isolated = &cellv1.Isolation{Traits: req.Isolated.Traits}
-	}
-	for _, a := range req.Resources {
-		p.Resources = append(p.Resources, &cellv1.Amount{ResourceClass: a.Class, Amount: int32(a.N)})
-	}
-	if t := req.Tree; t != nil {
-		p.Tree = &cellv1.Tree{RequiredTraits: t.Required, ForbiddenTraits: t.Forbidden, Both: t.Both, Isolate: t.Isolate, SameSubtree: wireSets(t.SameSubtree)}
-		for _, g := range t.Groups {
-			group := &cellv1.ResourceGroup{Suffix: g.Suffix, RequiredTraits: g.Required, ForbiddenTraits: g.Forbidden}
-			for _, a := range g.Resources {
-				group.Resources = append(group.Resources, &cellv1.Amount{ResourceClass: a.Class, Amount: int32(a.N)})
-			}
-			p.Tree.Groups = append(p.Tree.Groups, group)
-		}
-	}
-	if f := req.Fallback; f != nil {
-		p.Fallback = &cellv1.Fallback{RequiredTraits: f.Required, ForbiddenTraits: f.Forbidden}
-		for _, a := range f.Resources {
-			p.Fallback.Resources = append(p.Fallback.Resources, &cellv1.Amount{ResourceClass: a.Class, Amount: int32(a.N)})
-		}
-	}
-	for _, w := range q.Rules.Weighers {
-		p.Rules.Weighers = append(p.Rules.Weighers, &cellv1.Weigher{Name: w.Name, Multiplier: w.Multiplier})
-	}
-	if d := req.Destination; d != nil {
-		p.DestinationHost, p.DestinationNode = d.Host, d.Node
-		p.DestinationCell, p.AllowCrossCellMove = d.Cell, d.AllowCrossCellMove
-	}
-	if g := req.Group; g != nil {
-		p.Group = &cellv1.Group{
-			Uuid: g.UUID.String(), Policy: string(g.Policy), MaxServerPerHost: int32(g.MaxPerHost),
-			Hosts: g.Hosts, MembersExact: g.MembersExact,
-		}
-		for _, m := range g.Members {
-			p.Group.Members = append(p.Group.Members, m.String())
-		}
-	}
-	out := &cellv1.Query{Placement: serialized(p), Seed: q.Seed, Limit: int32(q.Limit), TableVersion: version, ConsumerUuids: consumers}
-	if k := q.Known; k != nil {
-		out.Known = &cellv1.Knowledge{Passed: k.Passed, GroupHosts: k.GroupHosts, GroupHostsKnown: k.GroupHostsKnown}
-		for _, b := range k.Bounds {
-			if flat {
-				out.Known.BoundsFlat = append(out.Known.BoundsFlat, b.Min, b.Max)
-				continue
-			}
-			out.Known.Bounds = append(out.Known.Bounds, &cellv1.Bounds{Min: b.Min, Max: b.Max})
-		}
-	}
-	for _, t := range q.Takes {
-		out.Takes = append(out.Takes, &cellv1.Take{HostUuid: t.Host.String(), InstanceUuid: t.Instance.String()})
-	}
-	return out
-}
-
-func wireSets(in [][]string) []*cellv1.NameSet {
-	var out []*cellv1.NameSet
-	for _, s := range in {
-		out = append(out, &cellv1.NameSet{Names: s})
-	}
-	return out
-}
 
 // some draws a list that is nil when empty, as it comes from the wire.
 func some[T any](t *rapid.T, label string, g *rapid.Generator[T]) []T {
@@ -182,7 +104,7 @@ func TestQueryComesBackFromTheWire(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := drawQuery(t)
 		consumers := []string{drawID(t).String()}
-		raw, err := proto.Marshal(wireQuery(want, "r-1.5", consumers, rapid.Bool().Draw(t, "flat")))
+		raw, err := proto.Marshal(proposingtest.Query(want, "r-1.5", consumers, rapid.Bool().Draw(t, "flat")))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ func (r *Fields) nova(in *cellv1.NovaRequest) *schedule.NovaRequest {
 		},
 		ProjectID: in.GetProjectId(),
 		Rebuild:   in.GetRebuild(),
-		NUMA:      r.NUMA(in.GetNuma()), PCI: r.PCI(in.GetPciRequests()), Networks: Networks(in.GetNetworks()),
+		NUMA:      r.NUMA(in.GetNuma()), PCI: r.PCI(in.GetPciRequests()), Networks: networks(in.GetNetworks()),
 		NeedThreads: in.GetNeedThreads(),
 	}
 	for _, p := range f.GetExtraSpecs() {

@@ -8,71 +8,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"cellgate/internal/proposing/proposingtest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
-
-// wireNova is the writing side of what only Nova's own filters read.
-func wireNova(n *schedule.NovaRequest) *cellv1.NovaRequest {
-	if n == nil {
-		return nil
-	}
-	f := &n.Flavor
-	out := &cellv1.NovaRequest{
-		Flavor: &cellv1.NovaFlavor{
-			Id: f.ID, Name: f.Name, Vcpus: f.VCPUs, MemoryMb: f.MemoryMB, RootGb: f.RootGB,
-			EphemeralGb: f.EphemeralGB, SwapMb: f.SwapMB,
-		},
-		ProjectId:   n.ProjectID,
-		Rebuild:     n.Rebuild,
-		NeedThreads: n.NeedThreads,
-	}
-	wireNUMA(out, n)
-	for _, p := range f.ExtraSpecs {
-		out.Flavor.ExtraSpecs = append(out.Flavor.ExtraSpecs, &cellv1.Pair{Key: p.Key, Value: p.Value})
-	}
-	if n.Image != nil {
-		out.Image = &cellv1.NovaImage{Id: n.Image.ID}
-		for _, p := range n.Image.Properties {
-			out.Image.Properties = append(out.Image.Properties, &cellv1.ImageProperty{Name: p.Name, Text: p.Text, Zero: p.Zero})
-		}
-	}
-	for _, h := range n.Hints {
-		out.Hints = append(out.Hints, &cellv1.NovaHint{Name: h.Name, Values: h.Values})
-	}
-	for _, r := range n.Retry {
-		out.Retry = append(out.Retry, &cellv1.RetryHost{Host: r.Host, Node: r.Node})
-	}
-	return out
-}
-
-// wireOptions is the writing side of options; nil are Nova's defaults.
-func wireOptions(o *schedule.Options) *cellv1.Options {
-	if o == nil {
-		return nil
-	}
-	return &cellv1.Options{
-		MaxIoOpsPerHost: o.MaxIOOpsPerHost, MaxInstancesPerHost: o.MaxInstancesPerHost,
-		IsolatedHosts: o.IsolatedHosts, IsolatedImages: o.IsolatedImages,
-		RestrictIsolatedHostsToIsolatedImages: o.RestrictIsolated,
-		ImagePropertiesDefaultArchitecture:    o.DefaultArchitecture,
-
-		AggregateImagePropertiesIsolationNamespace: o.ImageIsolationNamespace,
-		AggregateImagePropertiesIsolationSeparator: o.ImageIsolationSeparator,
-
-		MetricsWeightSetting: wireRatios(o.MetricsSetting), MetricsRequired: o.MetricsRequired,
-		MetricsWeightOfUnavailable: o.MetricsUnavailable, ImagePropsWeightSetting: wireRatios(o.ImagePropertySetting),
-		HostSubsetSize: int32(o.SubsetSize), ExactTenantKey: o.ExactTenantKey, StrictNova: o.StrictNova,
-	}
-}
-
-func wireRatios(in []schedule.Ratio) []*cellv1.Ratio {
-	var out []*cellv1.Ratio
-	for _, r := range in {
-		out = append(out, &cellv1.Ratio{Name: r.Name, Ratio: r.Ratio})
-	}
-	return out
-}
 
 // TestNovaComesBackFromTheWire holds that every field of the core's types arrives:
 // rapid fills them all, by reflection, new ones too.
@@ -90,7 +29,7 @@ func TestNovaComesBackFromTheWire(t *testing.T) {
 				}
 			}
 		}
-		raw, err := proto.Marshal(&cellv1.Placement{Nova: wireNova(nova), Rules: &cellv1.Rules{Options: wireOptions(options)}})
+		raw, err := proto.Marshal(&cellv1.Placement{Nova: proposingtest.Nova(nova), Rules: &cellv1.Rules{Options: proposingtest.Options(options)}})
 		if err != nil {
 			t.Fatal(err)
 		}

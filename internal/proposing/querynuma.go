@@ -39,6 +39,11 @@ func (r *Fields) NUMA(in *cellv1.GuestNuma) *schedule.InstanceNUMA {
 	return out
 }
 
+// Guest reads what an instance takes of its host's hardware.
+func (r *Fields) Guest(in *cellv1.Guest) *schedule.NovaRequest {
+	return &schedule.NovaRequest{NUMA: r.NUMA(in.GetNuma()), PCI: r.PCI(in.GetPciRequests()), Networks: networks(in.GetNetworks())}
+}
+
 // PCI reads the devices asked for.
 func (r *Fields) PCI(in []*cellv1.PciRequest) []schedule.PCIRequest {
 	var out []schedule.PCIRequest
@@ -59,8 +64,8 @@ func (r *Fields) PCI(in []*cellv1.PciRequest) []schedule.PCIRequest {
 	return out
 }
 
-// Networks reads which networks a guest is to be near; nil for none.
-func Networks(in *cellv1.GuestNetworks) *schedule.NetworkNeeds {
+// networks reads which networks a guest is to be near; nil for none.
+func networks(in *cellv1.GuestNetworks) *schedule.NetworkNeeds {
 	if in == nil {
 		return nil
 	}

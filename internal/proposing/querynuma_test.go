@@ -8,33 +8,6 @@ import (
 	"cellgate/schedule"
 )
 
-// wireNUMA is the writing side of NUMA cells, devices and networks.
-func wireNUMA(out *cellv1.NovaRequest, n *schedule.NovaRequest) {
-	if n.NUMA != nil {
-		out.Numa = &cellv1.GuestNuma{IsolateEmulator: n.NUMA.IsolateEmulator}
-		for _, c := range n.NUMA.Cells {
-			out.Numa.Cells = append(out.Numa.Cells, &cellv1.GuestCell{
-				Id: c.ID, Cpus: int64(c.CPUs), Dedicated: int64(c.Dedicated), MemoryMb: c.MemoryMB, PageSize: c.PageSize,
-				CpuPolicy: c.Policy, ThreadPolicy: c.Threads,
-			})
-		}
-	}
-	for _, r := range n.PCI {
-		x := &cellv1.PciRequest{Count: r.Count, NumaPolicy: r.Policy}
-		for _, spec := range r.Specs {
-			s := &cellv1.PciSpec{}
-			for _, p := range spec {
-				s.Properties = append(s.Properties, &cellv1.PciProperty{Key: p.Key, Value: p.Value, None: p.None})
-			}
-			x.Specs = append(x.Specs, s)
-		}
-		out.PciRequests = append(out.PciRequests, x)
-	}
-	if n.Networks != nil {
-		out.Networks = &cellv1.GuestNetworks{Physnets: n.Networks.Physnets, Tunneled: n.Networks.Tunneled}
-	}
-}
-
 // inRange brings what was drawn into the ranges that a Fields accepts.
 func inRange(n *schedule.NovaRequest) {
 	if n == nil {

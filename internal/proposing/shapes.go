@@ -58,6 +58,17 @@ func (s *Shapes) read(r *Fields, placement []byte) *Shape {
 	return made
 }
 
+// Request reads what a query asks for; nil when that is not readable. It is never
+// changed.
+func (s *Shapes) Request(in *cellv1.Query) *schedule.Request {
+	var r Fields
+	asked := s.read(&r, in.GetPlacement())
+	if len(r.bad) > 0 {
+		return nil
+	}
+	return asked.request
+}
+
 func (s *Shapes) find(placement []byte) *Shape {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,59 @@
+// Package standin answers for a cell that cannot answer itself yet: it proposes hosts
+// of the rows that package legacy read from Nova's own database, by the same code as a
+// cell does (internal/proposing, schedule), so that equal hosts give equal answers (I6).
+//
+// It ranks and remembers; it claims nothing, writes nothing, and asks no one but, for
+// requests that name instances, Config.Find. Claims, and what a request has already
+// (Proposal.claims), are the cell's: the gateway asks it.
+//
+//	legacy.Snapshot ──┐             known.go   what is on hosts and not in the rows yet
+//	awaited claims ───┼─ Update ──► host.go    a row, and what is on it, as a host
+//	own choices ──────┘             edit.go    only what changed, as the next table
+//	query ──────────── ProposeBatch ► named.go instances that it names ► proposing
+//
+// # What a host has
+//
+// VCPU, MEMORY_MB and DISK_GB of one provider, the compute node, with the totals and
+// ratios of its row and no reserved amounts, since what Nova keeps for a host is among
+// what is used. No traits and no child providers: the tables have none, so a request
+// for PCPU, for a trait or for a custom class finds nothing here. NUMA cells, PCI
+// pools, metrics, stats and the rest are those of the row's texts.
+//
+// Used is what the row says and what awaited claims and own choices hold that the row
+// does not show. They count as io operations, too, as claims do in a cell whose
+// instance is not there yet. A PENDING claim's NUMA cells and devices are taken when it
+// is a choice of this gateway: the cell's list does not say what others take of them,
+// and the cell refuses a claim for what is taken.
+//
+// # When a claim shows
+//
+// A claim counts from when this gateway chose it, or heard that the cell awaits it,
+// until one of:
+//
+//   - The cell was asked at least Config.Lag after that, its answer did not list the
+//     claim, and the rows were read after the answer. The cell lists a claim until a
+//     report of its host has the instance, and the importer reports an instance only
+//     with a row of its host that was read after it was there: so the row has it.
+//   - It is a choice whose time is over, and the cell's last answer did not list it.
+//   - The gateway was told that it ended.
+//
+// In every order of choice, answer and rows an instance counts at least once from when
+// it is known until it shows. It may count twice, in the row and beside it, for as long
+// as Lag, a poll and the importer take. Lag covers that an answer may come from a
+// replica that has not read yet what another one committed.
+//
+// # Who is where
+//
+// The rows of compute_nodes do not say which instances a host has. For server groups
+// and the hints same_host and different_host the instances that a request names are
+// looked up in the table instances when it is asked, by Config.Find, and kept for
+// Config.FindFor; Proposal.group_hosts are the hosts that these, awaited claims and
+// choices are on. Members that nobody named are not known. Without Find only claims and
+// choices are known, and the service hosts that the request itself names (which is what
+// Nova's conductor sends for affinity; anti-affinity is then decided by the claim).
+// TypeAffinityFilter and ImagePropertiesWeigher see only own choices: the flavors and
+// images of all instances are not read.
+//
+// Tests that hold this: TestI6_…, TestConsumption…, TestIncremental…, and
+// TestGoldenThroughStandIns of schedule/nova.
+package standin
