@@ -128,7 +128,7 @@ func (s *Standin) hear(awaited []*cellv1.AwaitedClaim, asked time.Time, d *dirty
 		if _, there := listed[id]; there {
 			continue
 		}
-		shown := !asked.IsZero() && !asked.Before(c.since.Add(s.cfg.Lag))
+		shown := !asked.Before(c.since.Add(s.cfg.Lag))
 		over := !c.until.IsZero() && !now.Before(c.until)
 		if shown || over {
 			s.drop(id, d)

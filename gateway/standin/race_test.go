@@ -19,7 +19,7 @@ import (
 func TestEverybodyAtOnce(t *testing.T) {
 	f := &finding{}
 	var finding sync.Mutex
-	w := newWorld(t, 100, func(c *Config) { c.Now, c.FindFor, c.PinFor = time.Now, time.Nanosecond, time.Minute })
+	w := newWorld(t, 100, func(c *Config) { c.Now, c.FindFor, c.PinFor, c.Lag = time.Now, time.Nanosecond, time.Minute, time.Hour })
 	w.cfg.Find = func(ctx context.Context, uuids []schedule.ID) ([]legacy.Instance, error) {
 		finding.Lock()
 		defer finding.Unlock()
@@ -27,7 +27,7 @@ func TestEverybodyAtOnce(t *testing.T) {
 	}
 	w.at = time.Now()
 	for _, r := range w.rows {
-		r.service.LastSeenUp = w.at.Add(30 * time.Second)
+		r.service.LastSeenUp = w.at
 	}
 	w.update()
 	var all, choosers sync.WaitGroup
