@@ -146,7 +146,8 @@ func (s *selecting) largest() *schedule.Allocation {
 // spreads reports whether some cell tells of a class on child providers.
 func (s *selecting) spreads(resources []schedule.Amount) bool {
 	for _, c := range s.g.cells {
-		told := s.g.freshSummary(c)
+		v := c.view()
+		told := s.g.summaryFor(c, &v)
 		if told != nil && slices.ContainsFunc(resources, func(a schedule.Amount) bool { return slices.Contains(told.GetChildClasses(), a.Class) }) {
 			return true
 		}

@@ -28,9 +28,11 @@ type cell struct {
 	// that loads it. nil before the first.
 	summary, unloaded atomic.Pointer[summary]
 	tel               *telemetry.Link
+	// gate is that of a cell under upgrade; nil for any other.
+	gate *gate
 }
 
-func newCell(cfg CellConfig, dial func(string) (*grpc.ClientConn, error), g *Gateway) (*cell, error) {
+func newCell(cfg CellConfig, dial func(string) (*grpc.ClientConn, error), parts Legacy, g *Gateway) (*cell, error) {
 	c := &cell{cfg: cfg, tel: g.tel.Link(cfg.Name), proposeBudget: g.cfg.ProposeBudget, claimBudget: g.cfg.ClaimBudget}
 	for _, target := range cfg.Replicas {
 		conn, err := dial(target)
@@ -39,6 +41,9 @@ func newCell(cfg CellConfig, dial func(string) (*grpc.ClientConn, error), g *Gat
 			return nil, fmt.Errorf("cell %s: replica %q: %w", cfg.Name, target, err)
 		}
 		c.replicas = append(c.replicas, newReplica(c, target, conn, g))
+	}
+	if cfg.Legacy != nil {
+		c.gate = newGate(c, *cfg.Legacy, parts, g)
 	}
 	return c, nil
 }

@@ -68,6 +68,7 @@ func (s *selecting) orders(m *merged, pending []int) []order {
 				Answer:        text,
 				Attempt:       s.attempt,
 				Guest:         guestOf(s.request, s.rules),
+				GateEpoch:     m.epochs[pick.Cell],
 			},
 		})
 		s.markMove(out[len(out)-1].claim)
@@ -103,8 +104,9 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 		}
 	}
 	results := s.send(ctx, orders)
+	s.importMissing(ctx, orders, results)
 	over := ctx.Err() != nil
-	doubtful, unheard := map[int][]*cellv1.ClaimRef{}, map[int]error{}
+	doubtful, unheard, stale := map[int][]*cellv1.ClaimRef{}, map[int]error{}, map[int]int64{}
 	var unpin []string
 	var bad error
 	placed, refused := 0, 0
@@ -119,6 +121,9 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 			bad = fault.New(fault.Internal, "cell %s refused claim %s: %s", s.g.cells[o.cell].cfg.Name, o.claim.GetClaimId(), r.refusal.GetMessage())
 		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.NoValidHost:
 			refused++
+			s.avoidFull(o)
+		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.StaleGeneration:
+			stale[o.cell] = max(stale[o.cell], o.claim.GetGateEpoch())
 		case r.err != nil:
 			unheard[o.cell] = r.err
 			if r.sent {
@@ -146,6 +151,9 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 	}
 	if over {
 		return ctx.Err()
+	}
+	if bad == nil {
+		bad = s.goByGates(ctx, stale)
 	}
 	return bad
 }

@@ -38,6 +38,9 @@ func checkConfig(cfg Config) error {
 			}
 			seen[word] = path
 		}
+		if l := c.Legacy; l != nil && (l.Refresh < 0 || l.ServiceDownTime < 0 || l.RequiredVersion < 0) {
+			bad("%s.legacy: must not be negative", path)
+		}
 		if len(c.Replicas) == 0 {
 			bad("%s.replicas: at least one address is needed", path)
 		}

@@ -15,6 +15,10 @@
 //	    the same request gives the same answer        TestRepeat…
 //	    unavailable and full are never the same error TestUnavailable…
 //
+// A cell under upgrade is answered from its legacy rows until its gate is NATIVE:
+// gate.go, gatewatch.go, gatemoves.go, shadow.go and docs/adr/0016. Nobody answers for
+// a cell whose gate, or whose rows, are not known.
+//
 // A consumer's earlier claims are seen in the enabled cells that answer; by a move
 // in the disabled ones too (docs/adr/0005, docs/operations.md).
 package gateway

@@ -40,7 +40,13 @@ func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement 
 			continue
 		}
 		all.Go(func() {
-			p, _, err := c.propose(ctx, nil, share(ctx, c.proposeTime()), query, nil)
+			var p *cellv1.Proposal
+			var err error
+			if v := &s.views[i]; v.standIn || v.err != nil {
+				p, err = c.claimsOf(ctx, share(ctx, c.proposeTime()), query.GetConsumerUuids())
+			} else {
+				p, _, err = c.propose(ctx, nil, share(ctx, c.proposeTime()), query, nil)
+			}
 			lock.Lock()
 			defer lock.Unlock()
 			if err != nil {

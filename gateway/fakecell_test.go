@@ -40,6 +40,8 @@ type fakeCell struct {
 	// loading: it says that it loads its table; cut: that it looked at some hosts alone.
 	loading, cut bool
 
+	gate fakeGate
+
 	vague  fault.Kind // when set, claims are made and answered with it
 	before func(ctx context.Context, method string, req any) error
 	after  func(method string, req any) error
@@ -176,6 +178,9 @@ func (f *fakeCell) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchReq
 }
 
 func (f *fakeCell) propose(q *cellv1.Query) *cellv1.Proposal {
+	if s := f.gate.state(); s != cellgatev1.Gate_NATIVE && !q.GetShadow() {
+		return &cellv1.Proposal{GateEpoch: f.gate.GetEpoch(), Failure: &cellv1.Failure{Reason: string(fault.CellUnavailable), Message: "the gate is " + s.String()}}
+	}
 	t := f.table
 	if v := q.GetTableVersion(); v != "" {
 		if t = f.versions[v]; t == nil {
@@ -187,6 +192,7 @@ func (f *fakeCell) propose(q *cellv1.Query) *cellv1.Proposal {
 		return &cellv1.Proposal{Failure: &cellv1.Failure{Reason: string(fault.InvalidRequest), Message: err.Error()}}
 	}
 	out := proposalTo(p)
+	out.GateEpoch = f.gate.GetEpoch()
 	out.TableVersion, out.Cut = strconv.FormatUint(t.Version(), 10), f.cut
 	for _, c := range f.liveOf(func(c *cellgatev1.Claim) bool { return slices.Contains(q.GetConsumerUuids(), c.GetConsumerUuid()) }) {
 		out.Claims = append(out.Claims, c)
@@ -267,6 +273,9 @@ func (f *fakeCell) claim(n *cellv1.NewClaim) *cellv1.ClaimOutcome {
 			return refuse(fault.ClaimExpired, "the claim has ended")
 		}
 		return &cellv1.ClaimOutcome{Claim: proto.CloneOf(c.claim)}
+	}
+	if n.GetGateEpoch() != f.gate.GetEpoch() {
+		return refuse(fault.StaleGeneration, fmt.Sprintf("the gate is at epoch %d", f.gate.GetEpoch()))
 	}
 	if have := f.liveOf(func(c *cellgatev1.Claim) bool {
 		return c.GetConsumerUuid() == n.GetConsumerUuid() && c.GetClaimId() != n.GetMovesClaimId()

@@ -61,6 +61,9 @@ type CellConfig struct {
 	// Disabled: nothing new is placed there. Its claims and hosts are still
 	// read, confirmed and released.
 	Disabled bool
+	// Legacy is set for a cell under upgrade from Nova's own tables; Deps.Legacy has its
+	// parts.
+	Legacy *LegacyConfig
 }
 
 // WeigherConfig is a weigher and its multiplier.
@@ -75,6 +78,8 @@ type Deps struct {
 	// *fault.Error.
 	Dial func(target string) (*grpc.ClientConn, error)
 	Log  *slog.Logger
+	// Legacy has the parts of each cell that has a LegacyConfig, by its name.
+	Legacy map[string]Legacy
 	// Now is the clock of summaries and ids; nil means time.Now.
 	Now func() time.Time
 	// OnBreaker is told of every change of a replica's breaker; nil for nobody.
@@ -129,7 +134,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	g.health = health.New(g.aliveChecks, g.readyChecks)
 	g.life, g.end = context.WithCancel(context.Background())
 	for _, c := range cfg.Cells {
-		link, err := newCell(c, deps.Dial, g)
+		link, err := newCell(c, deps.Dial, deps.Legacy[c.Name], g)
 		if err != nil {
 			g.close()
 			return nil, err
@@ -138,6 +143,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	}
 	g.decisions = newRecorder(g, cfg.DecisionQueue)
 	g.tel.Watch(g.inFlight.Load, g.summaryAges)
+	g.tel.WatchLegacy(g.rowAges)
 	return g, nil
 }
 
@@ -163,7 +169,10 @@ func (g *Gateway) Register(s grpc.ServiceRegistrar) {
 // taking requests before ctx ends. Run is called once.
 func (g *Gateway) Run(ctx context.Context) error {
 	stop, told := g.decisions.start(), g.unreleased.start()
+	var gates sync.WaitGroup
+	gates.Go(func() { g.watchGates(ctx) })
 	g.watchCells(ctx)
+	gates.Wait()
 	g.tasks.Wait()
 	told()
 	stop()
@@ -172,7 +181,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 }
 
 // Ready is closed when every cell has been asked for its summary once, whether
-// it answered or not.
+// it answered or not, and the gates of cells under upgrade have been looked for.
 func (g *Gateway) Ready() <-chan struct{} { return g.ready }
 
 func (g *Gateway) close() {

@@ -24,6 +24,8 @@ type merged struct {
 	result *schedule.Result
 	// answers are the cells' first ones, by the plan's index; nil when lost.
 	answers []*schedule.Proposal
+	// epochs are those of the cells' gates, by the plan's index: of their first answers.
+	epochs []int64
 	// cut: some cell did not look at all its hosts.
 	cut bool
 }
@@ -38,6 +40,10 @@ func (s *selecting) merge(ctx context.Context, pending []int) (*merged, error) {
 	for try := 1; ; try++ {
 		m, err := s.mergeOnce(ctx, pending, try < 3)
 		if fault.KindOf(err) == fault.Gone && try < 3 {
+			continue
+		}
+		if errors.Is(err, errGateMoved) {
+			try = 0
 			continue
 		}
 		switch {
@@ -68,16 +74,17 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 		step.End(err)
 	}()
 	m = &merged{cells: s.askable()}
-	m.answers = make([]*schedule.Proposal, len(m.cells))
+	m.answers, m.epochs = make([]*schedule.Proposal, len(m.cells)), make([]int64, len(m.cells))
 	instances := make([]schedule.ID, 0, len(pending))
 	for _, i := range pending {
 		instances = append(instances, s.instances[i])
 	}
-	placement := placementBytes(s.request, s.rules, s.moving())
+	request := s.toPlan()
+	placement := placementBytes(request, s.rules, s.moving())
 	key := shapeOf(placement)
 	s.widen(key)
 	plan := schedule.NewPlan(schedule.PlanConfig{
-		Request: s.request, Rules: s.rules, Seed: s.seed, Instances: instances,
+		Request: request, Rules: s.rules, Seed: s.seed, Instances: instances,
 		Cells: len(m.cells), Alternates: s.planAlternates(), Hint: s.g.hints.get(key),
 	})
 	var consumers []string
@@ -105,6 +112,13 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 				if err := mustStop(ctx, got.err, pin); err != nil {
 					return nil, err
 				}
+				if err := s.notNative(ctx, m.cells[k], got); err != nil {
+					return nil, err
+				}
+				if s.lost[m.cells[k]] != nil {
+					plan.Lost(k)
+					continue
+				}
 				if err := s.unheard(m.cells[k], got.err); err != nil {
 					return nil, err
 				}
@@ -113,7 +127,9 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 				continue
 			}
 			s.answered[m.cells[k]] = true
-			s.via[m.cells[k]] = got.by
+			if got.by != nil {
+				s.via[m.cells[k]] = got.by
+			}
 			if pin {
 				versions[k] = got.proposal.GetTableVersion()
 			}
@@ -129,7 +145,10 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 				continue
 			}
 			if m.answers[k] == nil {
-				m.answers[k] = p
+				m.answers[k], m.epochs[k] = p, got.proposal.GetGateEpoch()
+				if v := &s.views[m.cells[k]]; v.standIn {
+					m.epochs[k] = v.epoch()
+				}
 			}
 		}
 		others, err := elsewhere()
@@ -167,11 +186,11 @@ func (s *selecting) round(ctx context.Context, n int, cells []int, asks []schedu
 	for i, a := range asks {
 		all.Go(func() {
 			cell := cells[a.Cell]
-			c, round, given := s.g.cells[cell], within, budget
-			if own := c.proposeTime(); own != s.g.cfg.ProposeBudget {
+			round, given := within, budget
+			if own := s.g.cells[cell].proposeTime(); own != s.g.cfg.ProposeBudget {
 				round, given = nil, share(ctx, own)
 			}
-			got[i].proposal, got[i].by, got[i].err = c.propose(ctx, round, given, queries[i], s.askFirst(cell))
+			got[i] = s.ask(ctx, cell, round, given, queries[i])
 		})
 	}
 	all.Wait()

@@ -55,7 +55,14 @@ func TestI5_MergedOrderIsASingleSchedulers(t *testing.T) {
 		}, nil)
 		fakes = append(fakes, f)
 	}
-	w := start(t, fakes, patient)
+	mergesAsASingleScheduler(t, start(t, fakes, patient), fakes)
+}
+
+// mergesAsASingleScheduler draws hosts into the tables that the world's cells are
+// answered from, and compares.
+func mergesAsASingleScheduler(t *testing.T, w *world, fakes []*fakeCell) {
+	t.Helper()
+	cells := len(fakes)
 	run, several := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		run++

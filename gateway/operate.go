@@ -39,6 +39,7 @@ func (c *cell) operate(ctx context.Context, budget time.Duration, ops []*cellv1.
 		if len(resp.GetOutcomes()) != len(batch) {
 			return outcomes, sent, fault.New(fault.Internal, "cell %s answered %d of %d operations", c.cfg.Name, len(resp.GetOutcomes()), len(batch))
 		}
+		c.gate.saw(batch, resp.GetOutcomes())
 		outcomes = append(outcomes, resp.GetOutcomes()...)
 	}
 	return outcomes, sent, nil

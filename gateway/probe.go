@@ -21,6 +21,11 @@ func (g *Gateway) watchCells(ctx context.Context) {
 		}
 	}
 	first.Wait()
+	for _, c := range g.cells {
+		if c.gate != nil {
+			<-c.gate.first
+		}
+	}
 	close(g.ready)
 	all.Wait()
 }

@@ -72,7 +72,10 @@ func (s *selecting) cellReports() (reports []*cellgatev1.CellReport, partial boo
 		if r.GetOutcome() == cellgatev1.CellOutcome_CELL_OUTCOME_UNSPECIFIED {
 			continue
 		}
-		r.Cell, r.Source = c.cfg.Name, cellgatev1.CellSource_NATIVE
+		r.Cell, r.Source = c.cfg.Name, s.views[i].source()
+		if r.GetReason() == "" {
+			r.Reason = s.views[i].why()
+		}
 		reports = append(reports, r)
 	}
 	return reports, partial

@@ -58,7 +58,7 @@ func TestOpenAPIDescribesTheErrors(t *testing.T) {
 			}
 		}
 	}
-	if calls != 13 {
+	if calls != 14 {
 		t.Errorf("%d calls", calls)
 	}
 	var sent map[string]any

@@ -46,6 +46,9 @@ func (b *retryBudget) take() bool {
 // outcome is unknown. A claim may not: it is released and planned again, under
 // another id. What is not known here may not either.
 func repeatable(req any) bool {
+	if _, ok := req.(*cellv1.ImportHostsRequest); ok {
+		return true // a state is known by its version
+	}
 	b, ok := req.(*cellv1.ClaimBatchRequest)
 	if !ok {
 		return reads(req)
@@ -62,7 +65,9 @@ func repeatable(req any) bool {
 
 // reads reports whether a call changes nothing in its cell.
 func reads(req any) bool {
-	switch req.(type) {
+	switch req := req.(type) {
+	case *cellv1.ReportLegacyRequest:
+		return req.GetLook()
 	case *cellv1.GetSummaryRequest, *cellv1.ListClaimsRequest, *cellv1.ListHostsRequest,
 		*cellv1.GetDecisionRequest, *cellv1.ListDecisionsRequest:
 		return true

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -49,6 +50,12 @@ type selecting struct {
 	skip  []string
 	final []bool
 	lost  []error
+	// views says who answers for the cell; gateMoves counts the moves of gates that the
+	// request met.
+	views     []gateView
+	gateMoves int
+	// avoid are hosts that legacy rows show room on and the shard does not.
+	avoid []string
 	// answered: the cell has answered something.
 	answered []bool
 	// via is the replica to ask next: which answered last, and has the version of the
@@ -137,12 +144,16 @@ func (g *Gateway) selectDestinations(ctx context.Context, req *cellgatev1.Select
 	}
 	defer land()
 	resp, err := s.decide(ctx)
+	if err == nil {
+		s.shadow()
+	}
 	return resp, s.record(ctx, resp, err)
 }
 
 // decide is the life of a request from step 3 on.
 func (s *selecting) decide(ctx context.Context) (*cellgatev1.SelectDestinationsResponse, error) {
 	g := s.g
+	s.see()
 	if s.rebuilds() {
 		if err := s.toRebuild(ctx); err != nil {
 			return nil, s.explain(ctx, err)
@@ -150,10 +161,10 @@ func (s *selecting) decide(ctx context.Context) (*cellgatev1.SelectDestinationsR
 	}
 	// 3
 	_, route := g.tel.Stage(ctx, telemetry.StageRoute)
-	s.skip, s.final = g.route(s.request)
+	s.skip, s.final = g.route(s.request, s.views)
 	route.End(nil)
 	for i, c := range g.cells {
-		if err := c.unusable(); err != nil && s.skip[i] == "" {
+		if err := cmp.Or(s.views[i].err, c.unusable()); err != nil && s.skip[i] == "" {
 			s.lose(ctx, i, err)
 		}
 	}
@@ -208,6 +219,12 @@ func (s *selecting) place(ctx context.Context) error {
 		}
 		s.report(m)
 		if m.result.Failed >= 0 {
+			if len(s.avoid) > 0 {
+				if err := s.tryFull(ctx, time.Since(began)); err != nil {
+					return err
+				}
+				continue
+			}
 			again, err := s.startOver(ctx)
 			if err != nil {
 				return err
@@ -227,7 +244,7 @@ func (s *selecting) place(ctx context.Context) error {
 		if s.decision == "" {
 			s.decision = s.g.cells[m.cells[m.result.Picks[0].Cell]].cfg.Name + "." + s.g.newID()
 		}
-		lost := len(s.lostReasons())
+		lost, moves := len(s.lostReasons()), s.gateMoves
 		chances := slices.Clone(s.chances)
 		if err := s.claim(ctx, s.orders(m, pending)); err != nil {
 			return err
@@ -238,8 +255,10 @@ func (s *selecting) place(ctx context.Context) error {
 		if len(s.pending()) == len(s.places) {
 			s.decision = "" // nothing has it, and the next pick may be in a cell that answers
 		}
-		if len(s.lostReasons()) > lost || !slices.Equal(s.chances, chances) {
-			continue // each cell is lost once, and has a chance for each of its other replicas
+		if len(s.lostReasons()) > lost || !slices.Equal(s.chances, chances) || s.gateMoves > moves {
+			// Each cell is lost once, and has a chance for each of its other replicas; a gate
+			// that moves is followed so many times.
+			continue
 		}
 		s.losses++
 		s.g.tel.RaceLost()

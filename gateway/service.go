@@ -104,6 +104,14 @@ func (s *cellsService) GetCell(ctx context.Context, req *cellgatev1.GetCellReque
 	return &cellgatev1.GetCellResponse{Cell: c}, nil
 }
 
+func (s *cellsService) UpdateCell(ctx context.Context, req *cellgatev1.UpdateCellRequest) (*cellgatev1.UpdateCellResponse, error) {
+	c, err := s.g.updateCell(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &cellgatev1.UpdateCellResponse{Cell: c}, nil
+}
+
 type hostsService struct {
 	cellgatev1.UnimplementedHostsServer
 	g *Gateway

@@ -22,7 +22,7 @@ func (g *Gateway) resolveTenant(r *schedule.Request) error {
 	}
 	var unknown []string
 	for _, c := range g.cells {
-		switch s := c.summary.Load(); {
+		switch s := c.lastSummary(); {
 		case s != nil && slices.Contains(s.GetTenants(), r.Tenant):
 			return nil
 		case s == nil && !c.cfg.Disabled:

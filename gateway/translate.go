@@ -26,7 +26,7 @@ func (g *Gateway) newSelecting(req *cellgatev1.SelectDestinationsRequest) (*sele
 	s := &selecting{
 		g: g, req: req, ttl: defaultTTL,
 		began: time.Now(), answered: make([]bool, n), via: make([]*replica, n), chances: make([]int, n),
-		lost: make([]error, n), skip: make([]string, n), final: make([]bool, n),
+		views: make([]gateView, n), lost: make([]error, n), skip: make([]string, n), final: make([]bool, n),
 	}
 	var err error
 	if s.instances, err = instanceIDs(req.GetInstanceUuids()); err != nil {

@@ -47,8 +47,7 @@ type Synchronizer interface {
 	// higher Generation (hosts, usage), later UpdatedAt (claims) or later
 	// Entry.At (pins) wins. What was acknowledged before it was called is there. A cursor
 	// behind the trimmed floor, or one that this journal did not give, is a Gone fault:
-	// Load again. The new cursor takes the place of the old one whole: it does not name
-	// lanes that were dropped.
+	// Load again.
 	Tail(ctx context.Context, after Cursor, limit int) ([]Entry, Cursor, error)
 }
 
@@ -64,8 +63,7 @@ type Reader interface {
 // Journal keeps what Tail tells.
 type Journal interface {
 	// Trim drops journal entries and tombstones of before the given store
-	// time. Tombstones younger than TombstoneTTL are kept. A store may drop lanes
-	// that were fenced and have no entries left.
+	// time. Tombstones younger than TombstoneTTL are kept.
 	Trim(ctx context.Context, before time.Time) error
 }
 
@@ -106,8 +104,7 @@ type Entry struct {
 }
 
 // Cursor is a position in the journal: the last Seq seen of each lane. A lane
-// not named was not seen, or is dropped. Nil is the beginning. What a lane without a
-// Replica stands for is the store's business.
+// not named was not seen. Nil is the beginning.
 type Cursor map[LaneID]uint64
 
 // ClaimQuery narrows FindClaims; zero fields do not.

@@ -16,12 +16,17 @@ import (
 func newCells(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cells [NAME]",
-		Short: "Show the cells a gateway knows",
+		Short: "Show the cells a gateway knows, and hold their gates",
+		Long: `Show the cells a gateway knows. GATE says, of a cell under upgrade from Nova's own
+tables, where its candidates come from, and what it waits for.`,
 		Example: `  cellgate cells
-  cellgate cells cell1 -o json`,
+  cellgate cells cell1 -o json
+  cellgate cells pin cell1 legacy --reason "agents of rack 7 are being replaced"
+  cellgate cells unpin cell1`,
 		Args: usageArgs(cobra.MaximumNArgs(1)),
 	}
 	c := newClient(cmd, t)
+	cmd.AddCommand(newPin(c), newUnpin(c))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 {
 			return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.GetCellResponse, error) {
@@ -40,7 +45,7 @@ func newCells(t terminal) *cobra.Command {
 }
 
 func showCells(w io.Writer, cells []*cellgatev1.Cell) error {
-	t := newTable(w, "CELL", "STATE", "HOSTS UP", "PENDING", "CONFIRMED", "VCPU", "MEMORY GIB", "DISK GIB", "OTHER", "ZONES", "REPLICAS", "BREAKERS")
+	t := newTable(w, "CELL", "STATE", "HOSTS UP", "PENDING", "CONFIRMED", "VCPU", "MEMORY GIB", "DISK GIB", "OTHER", "ZONES", "REPLICAS", "BREAKERS", "GATE")
 	for _, c := range cells {
 		cpu, memory, disk, other := "", "", "", []string(nil)
 		for _, r := range c.GetResources() {
@@ -56,7 +61,7 @@ func showCells(w io.Writer, cells []*cellgatev1.Cell) error {
 			}
 		}
 		t.row(c.GetCell(), cellState(c), of(c.GetHostsUp(), c.GetHosts()), c.GetClaimsPending(), c.GetClaimsConfirmed(),
-			cpu, memory, disk, strings.Join(other, ", "), strings.Join(c.GetAvailabilityZones(), ","), strings.Join(c.GetReplicas(), ","), breakers(c))
+			cpu, memory, disk, strings.Join(other, ", "), strings.Join(c.GetAvailabilityZones(), ","), strings.Join(c.GetReplicas(), ","), breakers(c), gateText(c.GetGate()))
 	}
 	return t.end()
 }

@@ -93,7 +93,7 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 		Breaker:       gateway.BreakerConfig(c.Breaker),
 	}
 	for _, cell := range c.Cells {
-		cfg.Cells = append(cfg.Cells, gateway.CellConfig(cell))
+		cfg.Cells = append(cfg.Cells, gateway.CellConfig{Name: cell.Name, UUID: cell.UUID, Replicas: cell.Replicas, Disabled: cell.Disabled})
 	}
 	for _, w := range c.Weighers {
 		cfg.Weighers = append(cfg.Weighers, gateway.WeigherConfig(w))

@@ -195,6 +195,9 @@ var (
 	labelClaimed  = Label{Name: "end", Values: []string{"made", "refused"}}
 	labelInexact  = Label{Name: "reason", Values: texts(InexactReasons())}
 	labelDecision = Label{Name: "end", Values: []string{"written", "dropped"}}
+	labelGate     = Label{Name: "to", Values: GateStates()}
+	labelRead     = Label{Name: "end", Values: []string{"read", "failed"}}
+	labelShadow   = Label{Name: "end", Values: []string{"same", "different"}}
 	labelOp       = Label{Name: "op", Values: texts(Ops())}
 	labelQueue    = Label{Name: "queue", Values: []string{"urgent", "other"}}
 	labelEvent    = Label{Name: "event", Values: []string{"rerun", "relocked", "connection_lost", "commit_unknown", "commit_resolved"}}
@@ -331,6 +334,34 @@ var (
 		Name: "cellgate_gateway_breaker_moves_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell, labelAddress, labelBreaker},
 		Help: "Changes of a replica's breaker, by the state it went to.",
 	}
+	gatewayGate = Metric{
+		Name: "cellgate_gateway_gate_state", Kind: Gauge, Of: inGateway, Labels: []Label{labelCell},
+		Help: "State of the gate of a cell with a legacy database: 0 not known, 1 LEGACY, 2 SHADOW, 3 NATIVE.",
+	}
+	gatewayGateMoves = Metric{
+		Name: "cellgate_gateway_gate_moves_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell, labelGate},
+		Help: "Moves of a cell's gate that this gateway saw, by the state it went to.",
+	}
+	gatewayGateReplans = Metric{
+		Name: "cellgate_gateway_gate_replans_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell},
+		Help: "Times a request was planned again because a cell's gate had moved meanwhile.",
+	}
+	gatewayLegacyReads = Metric{
+		Name: "cellgate_gateway_legacy_reads_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell, labelRead},
+		Help: "Reads of a cell's legacy databases, and those that failed.",
+	}
+	gatewayLegacySeconds = Metric{
+		Name: "cellgate_gateway_legacy_read_seconds", Kind: Histogram, Unit: "seconds", Of: inGateway, Labels: []Label{labelCell}, Buckets: seconds,
+		Help: "How long reads of a cell's legacy databases took, failed ones too.",
+	}
+	gatewayLegacyAge = Metric{
+		Name: "cellgate_gateway_legacy_rows_age_seconds", Kind: Reading, Unit: "seconds", Of: inGateway, Labels: []Label{labelCell},
+		Help: "Age of the legacy rows that a cell is answered from while its gate is not NATIVE. Above 15 s the cell is unavailable then. Absent before the first.",
+	}
+	gatewayShadow = Metric{
+		Name: "cellgate_gateway_shadow_comparisons_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell, labelShadow},
+		Help: "Selections and probes that a SHADOW cell's own table was asked too, by whether it answered as the legacy rows did.",
+	}
 	gatewayDecisions = Metric{
 		Name: "cellgate_gateway_decisions_total", Kind: Counter, Of: inGateway, Labels: []Label{labelDecision},
 		Help: "Decisions written for later reading, and those dropped because they could not be.",
@@ -465,7 +496,8 @@ func Metrics() []Metric {
 		gatewayRequests, gatewayRequestSeconds, gatewayStageSeconds, gatewayMergeRounds, gatewayInFlight, gatewayShed,
 		gatewayPlaced, gatewayInexact, gatewayPartial, gatewaySearches, gatewayRejects, gatewayUnreadable, gatewayRacesLost, gatewayClaims, gatewaySpread, gatewayRestarts,
 		gatewayDoubts, gatewayBatchQueries, gatewayBatchWait, gatewayCallSeconds, gatewayCallErrors, gatewaySummaryAge,
-		gatewayBreaker, gatewayBreakerMoves, gatewayDecisions,
+		gatewayBreaker, gatewayBreakerMoves, gatewayGate, gatewayGateMoves, gatewayGateReplans,
+		gatewayLegacyReads, gatewayLegacySeconds, gatewayLegacyAge, gatewayShadow, gatewayDecisions,
 		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellCold, cellTransactions, cellTransactionSeconds,
 		cellTransactionOps, cellStoreEvents, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellClaims,
 		cellLeasesExpired, cellAdopted, cellElsewhere, cellOvercommitted, cellJournalAge, cellPinned, cellStreams, cellStates,

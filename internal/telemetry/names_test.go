@@ -77,7 +77,17 @@ func useAll(p *Process) {
 	g.Decided(true)
 	g.Decided(false)
 	g.Watch(func() int64 { return 1 }, func(each func(string, time.Duration)) { each("cell1", time.Second) })
+	g.WatchLegacy(func(each func(string, time.Duration)) { each("cell1", time.Second) })
 	l := g.Link("cell1")
+	gate := l.Gate()
+	for _, state := range append(GateStates(), "made up") {
+		gate.Is(state)
+		gate.Moved(state)
+	}
+	gate.Read(time.Second, nil)
+	gate.Compared(true)
+	gate.Compared(false)
+	gate.Replanned()
 	l.Called(context.Background(), nil, time.Millisecond, fault.New("MADE_UP", "x"))
 	l.Searched("SEARCHED")
 	l.Searched("what")

@@ -1,0 +1,261 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/gateway/legacy"
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// fakeGate is the gate of a fake cell; without a Gate it never had one.
+type fakeGate struct {
+	*cellgatev1.Gate
+	// awaited and importFor are told.
+	awaited   []*cellv1.AwaitedClaim
+	importFor time.Duration
+	// forgetful: it asks for services that were sent before.
+	forgetful bool
+	reports   []*cellv1.ReportLegacyRequest
+	pins      []*cellv1.PinGateRequest
+	imported  []string
+}
+
+func (g *fakeGate) state() cellgatev1.Gate_State {
+	if g.Gate == nil {
+		return cellgatev1.Gate_NATIVE
+	}
+	return g.GetState()
+}
+
+// moveGate moves the gate to a state, under the next epoch.
+func (f *fakeCell) moveGate(to cellgatev1.Gate_State) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gate.Gate = &cellgatev1.Gate{State: to, Epoch: f.gate.GetEpoch() + 1, Reason: "the test said so", WaitsFor: f.gate.GetWaitsFor()}
+}
+
+func (f *fakeCell) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRequest) (*cellv1.ReportLegacyResponse, error) {
+	if err := f.enter(ctx, "ReportLegacy", req); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gate.reports = append(f.gate.reports, req)
+	resp := &cellv1.ReportLegacyResponse{Awaited: f.gate.awaited}
+	if f.gate.Gate != nil {
+		resp.Gate = proto.CloneOf(f.gate.Gate)
+	}
+	if f.gate.forgetful && req.GetUnchanged() {
+		f.gate.forgetful, resp.SendServices = false, true
+	}
+	if f.gate.importFor > 0 && req.GetImporter() {
+		resp.ImportFor = durationpb.New(f.gate.importFor)
+	}
+	return resp, nil
+}
+
+func (f *fakeCell) PinGate(ctx context.Context, req *cellv1.PinGateRequest) (*cellv1.PinGateResponse, error) {
+	if err := f.enter(ctx, "PinGate", req); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gate.pins = append(f.gate.pins, req)
+	g := &cellgatev1.Gate{State: req.GetPin(), Pin: req.GetPin(), PinReason: req.GetReason(), Epoch: f.gate.GetEpoch() + 1}
+	if req.GetPin() == cellgatev1.Gate_STATE_UNSPECIFIED {
+		g.State = f.gate.state()
+	}
+	f.gate.Gate = g
+	return &cellv1.PinGateResponse{Gate: proto.CloneOf(g)}, nil
+}
+
+func (f *fakeCell) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequest) (*cellv1.ImportHostsResponse, error) {
+	if err := f.enter(ctx, "ImportHosts", req); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	resp := &cellv1.ImportHostsResponse{}
+	e := f.table.Edit()
+	for _, h := range req.GetHosts() {
+		f.gate.imported = append(f.gate.imported, h.GetState().GetServiceHost())
+		host := testHost(1, 1)
+		host.UUID, host.ServiceHost, host.Cell = mustID(h.GetState().GetHostUuid()), h.GetState().GetServiceHost(), f.uuid
+		e.PutHost(host)
+		resp.Outcomes = append(resp.Outcomes, &cellv1.ImportOutcome{})
+	}
+	f.set(e.Table())
+	return resp, nil
+}
+
+// reported gives the reports that were more than a look.
+func (f *fakeCell) reported() []*cellv1.ReportLegacyRequest {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(f.gate.reports), func(r *cellv1.ReportLegacyRequest) bool { return r.GetLook() })
+}
+
+// fakeStandIn answers from a table of its own, which loses what was chosen.
+type fakeStandIn struct {
+	table *fakeCell
+	mu    sync.Mutex
+	// chosen are the claims that were told and have not ended.
+	chosen  map[string]*cellv1.NewClaim
+	asks    int
+	updates []updated
+}
+
+type updated struct {
+	rows    *legacy.Snapshot
+	awaited []*cellv1.AwaitedClaim
+	asked   time.Time
+}
+
+func newFakeStandIn(n int, hosts ...schedule.Host) *fakeStandIn {
+	return &fakeStandIn{table: newFakeCell(n, hosts...), chosen: map[string]*cellv1.NewClaim{}}
+}
+
+func (s *fakeStandIn) Update(x *legacy.Snapshot, _ time.Time, awaited []*cellv1.AwaitedClaim, asked time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.updates = append(s.updates, updated{x, awaited, asked})
+}
+
+func (s *fakeStandIn) Chose(claim *cellv1.NewClaim, _ time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.chosen[claim.GetClaimId()] = claim
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	n := proto.CloneOf(claim)
+	n.GateEpoch, n.MovesClaimId = 0, ""
+	s.table.claim(n)
+}
+
+func (s *fakeStandIn) Ended(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.chosen[id]; c != nil {
+		delete(s.chosen, id)
+		s.table.mu.Lock()
+		defer s.table.mu.Unlock()
+		s.table.release(&cellv1.ClaimRef{ClaimId: id, ConsumerUuid: c.GetConsumerUuid()})
+	}
+}
+
+func (s *fakeStandIn) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error) {
+	s.mu.Lock()
+	s.asks++
+	s.mu.Unlock()
+	resp, err := s.table.ProposeBatch(ctx, req)
+	for _, p := range resp.GetProposals() {
+		p.Claims, p.ClaimOrigins = nil, nil
+	}
+	return resp, err
+}
+
+// Summary is nil: no cell is left out by it.
+func (s *fakeStandIn) Summary() *cellv1.GetSummaryResponse { return nil }
+
+func (s *fakeStandIn) asked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asks
+}
+
+// fakeReader is a legacy database. read, when set, holds it up or fails it.
+type fakeReader struct {
+	mu       sync.Mutex
+	services []legacy.Service
+	read     func(context.Context) error
+	reads    int
+	closed   bool
+}
+
+func (r *fakeReader) Load(ctx context.Context) (*legacy.Snapshot, error) {
+	r.mu.Lock()
+	read := r.read
+	r.reads++
+	x := &legacy.Snapshot{At: time.Now(), Full: true, Services: slices.Clone(r.services)}
+	r.mu.Unlock()
+	if read != nil {
+		if err := read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return x, nil
+}
+
+func (r *fakeReader) Refresh(ctx context.Context, _ *legacy.Snapshot) (*legacy.Snapshot, error) {
+	return r.Load(ctx)
+}
+
+func (r *fakeReader) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	return nil
+}
+
+func (r *fakeReader) hook(read func(context.Context) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.read = read
+}
+
+func unreachable() error {
+	return fault.New(fault.CellUnavailable, "the cell database of cell1 cannot be reached").With("reason", string(legacy.Unreachable))
+}
+
+// upgrading is the legacy side of a fake cell.
+type upgrading struct {
+	standIn *fakeStandIn
+	reader  *fakeReader
+	imports *fakeImporter
+}
+
+func newUpgrading(n int, hosts ...schedule.Host) *upgrading {
+	return &upgrading{
+		standIn: newFakeStandIn(n, hosts...),
+		reader:  &fakeReader{services: []legacy.Service{{ID: 1, Host: "host001", Version: 60, LastSeenUp: time.Now()}}},
+		imports: &fakeImporter{},
+	}
+}
+
+func (u *upgrading) parts() Legacy {
+	return Legacy{
+		Open:    func(context.Context) (LegacyReader, error) { return u.reader, nil },
+		StandIn: u.standIn,
+		Importer: func(to HostImporter) Importer {
+			u.imports.to, u.imports.names = to, u.standIn
+			return u.imports
+		},
+	}
+}
+
+// startGated is start with legacy sides by the index of their cells.
+func startGated(t testing.TB, cells []*fakeCell, sides map[int]*upgrading, change func(*Config)) *world {
+	t.Helper()
+	deps := Deps{Legacy: map[string]Legacy{}}
+	for i, u := range sides {
+		deps.Legacy[cells[i].name] = u.parts()
+	}
+	return startWith(t, cells, func(c *Config) {
+		for i := range sides {
+			c.Cells[i].Legacy = &LegacyConfig{Refresh: time.Second, RequiredVersion: 68}
+		}
+		if change != nil {
+			change(c)
+		}
+	}, deps)
+}

@@ -1,0 +1,317 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"cellgate/gateway/legacy"
+	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// gate is what this gateway knows of the gate of a cell under upgrade, and the parts
+// that answer while it is not NATIVE:
+//
+//	LEGACY, SHADOW   the stand-in, from rows that are fresh
+//	NATIVE           the cell's replicas
+//	not known        nobody: the cell is unavailable, with the reason
+//
+// watchGate owns it. Its methods are safe for concurrent use.
+type gate struct {
+	cell  *cell
+	cfg   LegacyConfig
+	parts Legacy
+	g     *Gateway
+	tel   *telemetry.Gate
+	// known is what the cell said last, nil before; unheard why it did not answer since.
+	known   atomic.Pointer[knownGate]
+	unheard atomic.Pointer[string]
+	// rows are those that the stand-in has, nil before the first; unread why there are
+	// no newer ones.
+	rows   atomic.Pointer[knownRows]
+	unread atomic.Pointer[string]
+	// asking is held while the cell is asked.
+	asking chan struct{}
+	// report is what is told to the cell. It belongs to who holds asking.
+	report gateReport
+	// hurry asks for rows and a report at once.
+	hurry chan struct{}
+	// first is closed once the gate was asked for and the rows were, or soon.
+	first    chan struct{}
+	once     sync.Once
+	importer Importer
+	shadow   *comparer
+}
+
+type knownGate struct {
+	*cellgatev1.Gate
+	at time.Time
+}
+
+type knownRows struct {
+	*legacy.Snapshot
+	// at is when their reading began, by the gateway's clock.
+	at time.Time
+}
+
+// gateView is what a request goes by in one cell. The zero value is that of a cell
+// without legacy tables, which its replicas answer.
+type gateView struct {
+	gate *gate
+	// known is nil before the cell said anything.
+	known *knownGate
+	// standIn: the stand-in answers.
+	standIn bool
+	// err says why nobody can be asked; nil when somebody can.
+	err error
+}
+
+func newGate(c *cell, cfg LegacyConfig, parts Legacy, g *Gateway) *gate {
+	out := &gate{
+		shadow: newComparer(),
+		cell:   c, cfg: cfg.withDefaults(), parts: parts, g: g, tel: c.tel.Gate(),
+		asking: make(chan struct{}, 1), hurry: make(chan struct{}, 1), first: make(chan struct{}),
+	}
+	out.report = gateReport{gateway: g.newID(), shadow: out.shadow}
+	if parts.Importer != nil {
+		out.importer = parts.Importer(out)
+	}
+	return out
+}
+
+// view gives who answers for the cell now.
+func (c *cell) view() gateView {
+	if c.gate == nil {
+		return gateView{}
+	}
+	return c.gate.view()
+}
+
+func (w *gate) view() gateView {
+	v := gateView{gate: w, known: w.known.Load()}
+	if v.known == nil {
+		v.err = fault.New(fault.CellUnavailable, "the cell has not said yet where its gate is%s", because(&w.unheard))
+		return v
+	}
+	if v.known.GetState() == cellgatev1.Gate_NATIVE {
+		return v
+	}
+	now := w.g.now()
+	if age := now.Sub(v.known.at); age > w.cfg.gateMaxAge() {
+		v.err = fault.New(fault.CellUnavailable, "the cell's gate was %s, and the cell has not said so for %s%s", v.known.GetState(), age.Round(time.Second), because(&w.unheard))
+		return v
+	}
+	rows := w.rows.Load()
+	switch {
+	case rows == nil:
+		v.err = fault.New(fault.CellUnavailable, "the cell's gate is %s, and its legacy database has not been read yet%s", v.known.GetState(), because(&w.unread))
+	case now.Sub(rows.at) > w.cfg.rowsMaxAge():
+		v.err = fault.New(fault.CellUnavailable, "the cell's gate is %s, and its legacy database was last read %s ago%s", v.known.GetState(), now.Sub(rows.at).Round(time.Second), because(&w.unread))
+	default:
+		v.standIn = true
+	}
+	return v
+}
+
+// because gives a reason, after a colon; "" for none.
+func because(why *atomic.Pointer[string]) string {
+	if text := why.Load(); text != nil {
+		return ": " + *text
+	}
+	return ""
+}
+
+// epoch is that of the gate; 0 when it is not known.
+func (v *gateView) epoch() int64 {
+	if v.known == nil {
+		return 0
+	}
+	return v.known.GetEpoch()
+}
+
+// source is where the cell's candidates come from.
+func (v *gateView) source() cellgatev1.CellSource {
+	if v.standIn || v.err != nil && v.known != nil {
+		return cellgatev1.CellSource_LEGACY
+	}
+	return cellgatev1.CellSource_NATIVE
+}
+
+// why says why the stand-in answers; "" when it does not.
+func (v *gateView) why() string {
+	if !v.standIn {
+		return ""
+	}
+	text := fmt.Sprintf("the gate is %s", v.known.GetState())
+	switch {
+	case v.known.GetPin() != cellgatev1.Gate_STATE_UNSPECIFIED:
+		text += ", pinned by an operator"
+		if v.gate.cfg.Only {
+			text = "the gate is LEGACY: the cell has no scheduler (legacy_only), and other gateways' choices are not seen"
+		} else if why := v.known.GetPinReason(); why != "" {
+			text += ": " + why
+		}
+	case len(v.known.GetWaitsFor()) > 0:
+		text += ", and waits for: " + strings.Join(v.known.GetWaitsFor(), "; ")
+	case v.known.GetReason() != "":
+		text += ": " + v.known.GetReason()
+	}
+	return text
+}
+
+// ImportHosts is HostImporter's.
+func (w *gate) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequest, _ ...grpc.CallOption) (*cellv1.ImportHostsResponse, error) {
+	return callFor(ctx, w.cell, w.cell.cfg.Name, w.cell.claimBudget, req, cellv1.CellSchedulerClient.ImportHosts)
+}
+
+// ListHosts and ListClaims show an importer what the cell has.
+func (w *gate) ListHosts(ctx context.Context, req *cellv1.ListHostsRequest, _ ...grpc.CallOption) (*cellv1.ListHostsResponse, error) {
+	return call(ctx, w.cell, w.cell.claimBudget, req, cellv1.CellSchedulerClient.ListHosts)
+}
+
+// ListClaims is described at ListHosts.
+func (w *gate) ListClaims(ctx context.Context, req *cellv1.ListClaimsRequest, _ ...grpc.CallOption) (*cellv1.ListClaimsResponse, error) {
+	return call(ctx, w.cell, w.cell.claimBudget, req, cellv1.CellSchedulerClient.ListClaims)
+}
+
+// learn takes what the cell said. That of a replica which is behind others is left.
+func (w *gate) learn(ctx context.Context, told *cellgatev1.Gate) {
+	if told == nil || told.GetState() == cellgatev1.Gate_STATE_UNSPECIFIED {
+		// The cell never had a gate.
+		told = &cellgatev1.Gate{State: cellgatev1.Gate_NATIVE, Epoch: told.GetEpoch()}
+	}
+	w.unheard.Store(nil)
+	for {
+		old, now := w.known.Load(), w.g.now()
+		if old != nil && told.GetEpoch() < old.GetEpoch() && now.Sub(old.at) <= w.cfg.gateMaxAge() {
+			return
+		}
+		if !w.known.CompareAndSwap(old, &knownGate{Gate: told, at: now}) {
+			continue
+		}
+		if old == nil || old.GetEpoch() != told.GetEpoch() || old.GetState() != told.GetState() {
+			w.moved(ctx, old, told)
+		}
+		return
+	}
+}
+
+// moved tells of a move of the gate, for the audit.
+func (w *gate) moved(ctx context.Context, old *knownGate, to *cellgatev1.Gate) {
+	from := "not known"
+	if old != nil {
+		from = old.GetState().String()
+	}
+	state := strings.ToLower(to.GetState().String())
+	if w.tel.Is(state); old != nil && old.GetState() != to.GetState() {
+		w.tel.Moved(state)
+	}
+	w.g.log.InfoContext(ctx, "the gate of a cell", "cell", w.cell.cfg.Name, "from", from, "to", to.GetState().String(), "epoch", to.GetEpoch(),
+		"since", to.GetSince().AsTime(), "reason", to.GetReason(), "pin", pinText(to), "pin_reason", to.GetPinReason(), "waits_for", to.GetWaitsFor())
+}
+
+func pinText(g *cellgatev1.Gate) string {
+	if g.GetPin() == cellgatev1.Gate_STATE_UNSPECIFIED {
+		return ""
+	}
+	return g.GetPin().String()
+}
+
+// look asks the cell for its gate, unless it has another epoch by now than a refused
+// claim was planned under. It gives the view then.
+func (w *gate) look(ctx context.Context, than int64) (gateView, error) {
+	if err := w.enter(ctx); err != nil {
+		return gateView{}, err
+	}
+	defer w.leave()
+	if known := w.known.Load(); known == nil || known.GetEpoch() == than {
+		if _, err := w.ask(ctx, true); err != nil && ctx.Err() != nil {
+			return gateView{}, ctx.Err()
+		}
+	}
+	select {
+	case w.hurry <- struct{}{}:
+	default: // it is asked for already
+	}
+	return w.view(), nil
+}
+
+func (w *gate) enter(ctx context.Context) error {
+	select {
+	case w.asking <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *gate) leave() { <-w.asking }
+
+// ask asks the cell for its gate, with a report unless it only looks. It needs asking.
+func (w *gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse, error) {
+	req := w.report.request(w.cfg.RequiredVersion, w.importer != nil, look)
+	resp, err := callFor(ctx, w.cell, w.cell.cfg.Name, w.cell.claimBudget, req, cellv1.CellSchedulerClient.ReportLegacy)
+	if err == nil && resp.GetSendServices() && !look {
+		req.Unchanged, req.Services = false, w.report.services
+		resp, err = callFor(ctx, w.cell, w.cell.cfg.Name, w.cell.claimBudget, req, cellv1.CellSchedulerClient.ReportLegacy)
+	}
+	w.report.ended(err)
+	if err != nil {
+		why := reasonOf(err)
+		w.unheard.Store(&why)
+		return nil, err
+	}
+	w.learn(ctx, resp.GetGate())
+	return resp, nil
+}
+
+// rowAges gives the age of each cell's legacy rows that were ever read.
+func (g *Gateway) rowAges(each func(cell string, age time.Duration)) {
+	for _, c := range g.cells {
+		if c.gate == nil {
+			continue
+		}
+		if rows := c.gate.rows.Load(); rows != nil {
+			each(c.cfg.Name, g.now().Sub(rows.at))
+		}
+	}
+}
+
+// saw tells the stand-in what became of operations on claims.
+func (w *gate) saw(ops []*cellv1.ClaimOp, outcomes []*cellv1.ClaimOutcome) {
+	if w == nil || !w.view().standIn {
+		return
+	}
+	until := w.g.now().Add((settle + 1) * w.cfg.Refresh)
+	for i, o := range outcomes {
+		if o.GetRefusal() != nil {
+			continue
+		}
+		switch op := ops[i].GetOp().(type) {
+		case *cellv1.ClaimOp_Claim:
+			if c := o.GetClaim(); c != nil {
+				w.parts.StandIn.Chose(op.Claim, c.GetExpiresAt().AsTime())
+				w.shadow.touch(op.Claim.GetHostUuid(), until)
+			}
+		case *cellv1.ClaimOp_Swap:
+			w.parts.StandIn.Ended(op.Swap.GetClaimId())
+			if c := o.GetClaim(); c != nil {
+				w.parts.StandIn.Chose(&cellv1.NewClaim{
+					ClaimId: c.GetClaimId(), ConsumerUuid: c.GetConsumerUuid(), HostUuid: op.Swap.GetHostUuid(), Allocations: op.Swap.GetAllocations(),
+				}, c.GetExpiresAt().AsTime())
+				w.shadow.touch(op.Swap.GetHostUuid(), until)
+			}
+		case *cellv1.ClaimOp_Release:
+			w.parts.StandIn.Ended(op.Release.GetClaimId())
+			w.shadow.touch(o.GetClaim().GetHostUuid(), until)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/schedule"
+)
+
+const (
+	// maxGateMoves is how many moves of gates a request follows; a cell whose gate moves
+	// once more is lost to it.
+	maxGateMoves = 8
+	// gatePause is the longest pause after the first of them; it grows with each, for
+	// the replicas that learn of a move a little later.
+	gatePause = 5 * time.Millisecond
+)
+
+// errGateMoved says that a merge must begin again, since somebody else answers for a
+// cell now.
+var errGateMoved = errors.New("the gate of a cell moved")
+
+// see takes who answers for each cell. The request goes by it until it finds that the
+// gate moved.
+func (s *selecting) see() {
+	for i, c := range s.g.cells {
+		s.views[i] = c.view()
+	}
+}
+
+// notNative looks whether a cell refused to answer because its gate is not NATIVE any
+// more: then the merge begins again.
+func (s *selecting) notNative(ctx context.Context, cell int, got proposed) error {
+	v := s.views[cell]
+	said := got.by != nil && (fault.KindOf(got.err) == fault.CellUnavailable || fault.KindOf(got.err) == fault.StaleGeneration)
+	if v.gate == nil || v.standIn || !said {
+		return nil
+	}
+	if err := s.follow(ctx, cell, v.epoch()); err != nil {
+		return err
+	}
+	if s.views[cell].standIn {
+		return errGateMoved
+	}
+	return nil
+}
+
+// goByGates looks at the gates under which claims were refused, and were planned under
+// the epochs named.
+func (s *selecting) goByGates(ctx context.Context, stale map[int]int64) error {
+	for cell, epoch := range stale {
+		if err := s.follow(ctx, cell, epoch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow looks who answers for a cell whose gate is not at an epoch any more.
+func (s *selecting) follow(ctx context.Context, cell int, epoch int64) error {
+	s.gateMoves++
+	if s.gateMoves > maxGateMoves {
+		s.lose(ctx, cell, fault.New(fault.CellUnavailable, "the cell's gate moved %d times while the request was planned", s.gateMoves))
+		return nil
+	}
+	if w := s.g.cells[cell].gate; w != nil {
+		w.tel.Replanned()
+		v, err := w.look(ctx, epoch)
+		if err != nil {
+			return err
+		}
+		if s.views[cell] = v; v.err != nil {
+			s.lose(ctx, cell, v.err)
+			return nil
+		}
+		if v.epoch() != epoch {
+			return nil
+		}
+	}
+	return pause(ctx, rand.N(time.Duration(s.gateMoves)*gatePause))
+}
+
+// importMissing has hosts imported that legacy rows have and the shard does not yet,
+// and sends their claims once more. results are those of orders.
+func (s *selecting) importMissing(ctx context.Context, orders []order, results []made) {
+	var again []order
+	var at []int
+	for i, o := range orders {
+		v := &s.views[o.cell]
+		if !v.standIn || results[i].refusal == nil || fault.Kind(results[i].refusal.GetReason()) != fault.NotFound {
+			continue
+		}
+		if err := v.gate.importHost(ctx, o.claim.GetHostUuid()); err != nil {
+			s.g.log.WarnContext(ctx, "a legacy host that was chosen is not in the shard, and could not be imported",
+				"cell", s.g.cells[o.cell].cfg.Name, "host", o.host, "error", err)
+			s.avoidHost(o.host)
+			continue
+		}
+		again, at = append(again, o), append(at, i)
+	}
+	if len(again) == 0 {
+		return
+	}
+	for k, r := range s.send(ctx, again) {
+		results[at[k]] = r
+	}
+}
+
+// importHost imports one host from the rows there are.
+func (w *gate) importHost(ctx context.Context, host string) error {
+	rows := w.rows.Load()
+	id, err := schedule.ParseID(host)
+	switch {
+	case err != nil:
+		return err
+	case rows == nil || w.importer == nil:
+		return fault.New(fault.CellUnavailable, "this gateway does not import")
+	}
+	bounded, cancel := context.WithTimeout(ctx, w.cell.claimBudget)
+	defer cancel()
+	return w.importer.ImportHost(bounded, rows.Snapshot, id)
+}
+
+// avoidFull keeps the request from a host that the shard says is full while the legacy
+// rows show room: they say so again until they are read again.
+func (s *selecting) avoidFull(o order) {
+	if s.views[o.cell].standIn {
+		s.avoidHost(o.host)
+	}
+}
+
+func (s *selecting) avoidHost(name string) {
+	if slices.Contains(s.avoid, name) {
+		return
+	}
+	s.avoid = append(s.avoid, name)
+}
+
+// toPlan is the request as it is planned: without the hosts that it keeps from.
+func (s *selecting) toPlan() *schedule.Request {
+	if len(s.avoid) == 0 {
+		return s.request
+	}
+	r := *s.request
+	r.IgnoreHosts = slices.Concat(r.IgnoreHosts, s.avoid)
+	return &r
+}
+
+// tryFull lets the request try the hosts again that it kept from: their rows may be
+// newer now. It fails when there is no time for that.
+func (s *selecting) tryFull(ctx context.Context, last time.Duration) error {
+	s.avoid = nil
+	s.losses++
+	s.g.tel.RaceLost()
+	if s.outOfTime(ctx, last) {
+		return s.contended()
+	}
+	return s.rest(ctx)
+}

@@ -1,0 +1,127 @@
+package gateway
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cellgate/gateway/legacy"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+// gateReport is what a gateway tells a cell of its legacy database.
+type gateReport struct {
+	// gateway names this life of the gateway.
+	gateway string
+	// revision is of services, 0 before the first; sent: some replica was given it.
+	revision uint64
+	services []*cellv1.LegacyService
+	sent     bool
+	// unreadable says why there are no services; leftOut counts rows that are no hosts.
+	unreadable string
+	leftOut    int32
+	// shadow has what was compared; last is what the report under way took of it.
+	shadow *comparer
+	last   comparisons
+}
+
+// readable: the services were read, or were not and why. Before either nothing can
+// be said, and a report only looks.
+func (r *gateReport) readable() bool { return r.revision > 0 || r.unreadable != "" }
+
+// request makes the message of a report.
+func (r *gateReport) request(required int, importer, look bool) *cellv1.ReportLegacyRequest {
+	req := &cellv1.ReportLegacyRequest{Gateway: r.gateway, Importer: importer, Look: look || !r.readable(), RequiredVersion: int32(required)}
+	if req.GetLook() {
+		return req
+	}
+	r.last = r.shadow.take()
+	req.Compared, req.Differed, req.Differences = r.last.compared, r.last.differed, r.last.examples
+	if r.unreadable != "" {
+		req.Unreadable = strings.ToValidUTF8(r.unreadable[:min(len(r.unreadable), 1000)], "")
+		return req
+	}
+	req.Revision, req.LeftOut, req.Unchanged = r.revision, r.leftOut, r.sent
+	if !r.sent {
+		req.Services = r.services
+	}
+	return req
+}
+
+// ended notes what became of a report: what nobody heard is told again.
+func (r *gateReport) ended(err error) {
+	if err != nil {
+		r.shadow.put(r.last)
+	} else {
+		r.sent = r.sent || r.unreadable == "" && r.revision > 0
+	}
+	r.last = comparisons{}
+}
+
+// heartbeatEvery is how old the times of heartbeats may get in a cell: they change
+// all the time, and say nothing that up does not.
+const heartbeatEvery = time.Minute
+
+// read takes newer rows, and reports whether the cell is to be told at once: what
+// moves its gate is another.
+func (r *gateReport) read(x *legacy.Snapshot, now time.Time, down time.Duration) bool {
+	services := servicesOf(x, now, down)
+	news := r.unreadable != "" || r.revision == 0 || !slices.EqualFunc(services, r.services, sameService)
+	old := len(services) > 0 && len(r.services) > 0 && !news &&
+		slices.ContainsFunc(services, func(s *cellv1.LegacyService) bool { return s.GetUp() }) &&
+		latest(services).Sub(latest(r.services)) > heartbeatEvery
+	r.unreadable, r.leftOut = "", 0
+	for _, n := range x.LeftOutBy {
+		r.leftOut += int32(n)
+	}
+	if news || old {
+		r.services, r.sent = services, false
+		r.revision++
+	}
+	return news
+}
+
+// latest is the newest heartbeat.
+func latest(services []*cellv1.LegacyService) time.Time {
+	var at time.Time
+	for _, s := range services {
+		if t := s.GetLastSeen(); t != nil && t.AsTime().After(at) {
+			at = t.AsTime()
+		}
+	}
+	return at
+}
+
+func sameService(a, b *cellv1.LegacyService) bool {
+	return a.GetHost() == b.GetHost() && a.GetVersion() == b.GetVersion() && a.GetDisabled() == b.GetDisabled() &&
+		a.GetForcedDown() == b.GetForcedDown() && a.GetUp() == b.GetUp() && slices.Equal(a.GetNodeUuids(), b.GetNodeUuids())
+}
+
+// servicesOf gives the live services of rows, with the compute nodes of each.
+func servicesOf(x *legacy.Snapshot, now time.Time, down time.Duration) []*cellv1.LegacyService {
+	nodes := map[int64][]string{}
+	for i := range x.Hosts {
+		id := x.Hosts[i].ServiceID
+		nodes[id] = append(nodes[id], x.Hosts[i].UUID.String())
+	}
+	out := make([]*cellv1.LegacyService, len(x.Services))
+	for i := range x.Services {
+		s := &x.Services[i]
+		out[i] = &cellv1.LegacyService{
+			Host: s.Host, Version: int32(s.Version), Disabled: s.Disabled, ForcedDown: s.ForcedDown, Up: s.Up(now, down), NodeUuids: nodes[s.ID],
+		}
+		if !s.LastSeenUp.IsZero() {
+			out[i].LastSeen = timestamppb.New(s.LastSeenUp)
+		}
+	}
+	return out
+}
+
+// notRead notes why the rows could not be read, and reports whether that is new.
+func (r *gateReport) notRead(why string) bool {
+	news := r.unreadable == ""
+	r.unreadable = why
+	return news
+}

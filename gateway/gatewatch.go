@@ -1,0 +1,245 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"cellgate/gateway/legacy"
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+const (
+	// fullEvery is about how often every row is read: a refresh cannot see all changes.
+	fullEvery = 10 * time.Minute
+	// maxReadPause is the longest pause after reads that failed.
+	maxReadPause = 5 * time.Second
+	// firstWithin is how long a gateway that starts waits for a cell's first rows.
+	firstWithin = 5 * time.Second
+)
+
+// watchGates watches the gates until ctx ends.
+func (g *Gateway) watchGates(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, c := range g.cells {
+		if c.gate != nil {
+			all.Go(func() { c.gate.watch(ctx) })
+			all.Go(func() { c.gate.compareAll(ctx) })
+		}
+	}
+	all.Wait()
+}
+
+// watching is what the watch of a gate keeps from round to round.
+type watching struct {
+	*gate
+	reader LegacyReader
+	// reads takes the outcome of the read under way; reading: there is one.
+	reads   chan read
+	reading bool
+	// awaited are the claims that the cell named when it was asked.
+	awaited []*cellv1.AwaitedClaim
+	asked   time.Time
+	// readFrom is when to read next at the earliest; fullFrom when to read every row.
+	readFrom, fullFrom time.Time
+	failures           int
+	importUntil        time.Time
+}
+
+// read is the outcome of one read of the databases.
+type read struct {
+	rows    *legacy.Snapshot
+	reader  LegacyReader
+	err     error
+	began   time.Time
+	awaited []*cellv1.AwaitedClaim
+	asked   time.Time
+}
+
+// watch asks the cell for its gate and reads its legacy database, again and again:
+// every Refresh, and at once when a request found that the gate moved. The cell is
+// asked first and the rows are read then, so that a claim that it does not await any
+// more is in the rows. A read runs beside, one at a time: a database that hangs holds
+// up neither the gate nor anything else.
+func (w *gate) watch(ctx context.Context) {
+	k := &watching{gate: w, reads: make(chan read, 1)}
+	var parts sync.WaitGroup
+	if w.importer != nil {
+		parts.Go(func() {
+			if err := w.importer.Run(ctx); err != nil && ctx.Err() == nil {
+				w.g.log.ErrorContext(ctx, "the importer of a cell's legacy hosts ended", "cell", w.cell.cfg.Name, "error", err)
+			}
+		})
+	}
+	late := time.AfterFunc(firstWithin, sync.OnceFunc(w.isFirst))
+	defer func() {
+		late.Stop()
+		if k.reading {
+			k.took(ctx, <-k.reads)
+		}
+		if k.reader != nil {
+			// It read only; what closing says changes nothing.
+			_ = k.reader.Close()
+		}
+		parts.Wait()
+		w.isFirst()
+	}()
+	due := time.NewTimer(0)
+	defer due.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.hurry:
+			k.readFrom = time.Time{}
+			k.round(ctx)
+		case <-due.C:
+			k.round(ctx)
+		case got := <-k.reads:
+			k.reading = false
+			if k.took(ctx, got) {
+				k.tell(ctx)
+			}
+			w.isFirst()
+			continue
+		}
+		due.Reset(jittered(w.cfg.Refresh))
+	}
+}
+
+// isFirst says that the gate has been looked for.
+func (w *gate) isFirst() { w.once.Do(func() { close(w.first) }) }
+
+// jittered is a time about d long.
+func jittered(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
+
+// round asks the cell, then starts to read the rows.
+func (k *watching) round(ctx context.Context) {
+	began := k.g.now()
+	if k.tell(ctx) {
+		k.asked = began
+	}
+	if k.reading || ctx.Err() != nil || k.g.now().Before(k.readFrom) {
+		return
+	}
+	k.reading = true
+	got := read{reader: k.reader, awaited: k.awaited, asked: k.asked, began: k.g.now()}
+	full := !k.g.now().Before(k.fullFrom)
+	go func() {
+		got.read(ctx, k.gate, full)
+		k.reads <- got
+	}()
+}
+
+// tell reports to the cell and takes its answer; false when there was none.
+func (k *watching) tell(ctx context.Context) bool {
+	if k.enter(ctx) != nil {
+		return false
+	}
+	defer k.leave()
+	if k.cfg.Only {
+		k.holdAtLegacy(ctx)
+	}
+	resp, err := k.ask(ctx, false)
+	if err != nil {
+		k.g.log.DebugContext(ctx, "a cell did not say where its gate is", "cell", k.cell.cfg.Name, "error", err)
+		return false
+	}
+	k.awaited = resp.GetAwaited()
+	k.shadow.await(k.awaited)
+	if resp.GetAwaitedCut() {
+		k.g.log.WarnContext(ctx, "a cell awaits more claims than it names: legacy hosts may look freer than they are", "cell", k.cell.cfg.Name, "named", len(k.awaited))
+	}
+	k.importUntil = time.Time{}
+	if d := resp.GetImportFor().AsDuration(); d > 0 && k.importer != nil {
+		k.importUntil = k.g.now().Add(d)
+	} else if k.importer != nil {
+		k.importer.Offer(nil)
+	}
+	return true
+}
+
+// holdAtLegacy pins the gate of a cell that has no other scheduler.
+func (k *watching) holdAtLegacy(ctx context.Context) {
+	if known := k.known.Load(); known != nil && known.GetPin() == cellgatev1.Gate_LEGACY {
+		return
+	}
+	if _, err := k.pin(ctx, cellgatev1.Gate_LEGACY, "legacy_only: the cell has no scheduler of its own", "gateway"); err != nil {
+		k.g.log.WarnContext(ctx, "the gate of a cell without a scheduler is not held at LEGACY", "cell", k.cell.cfg.Name, "error", err)
+	}
+}
+
+// read reads the rows, all of them or what is new. A reader that is not open yet is
+// opened first.
+func (r *read) read(ctx context.Context, w *gate, full bool) {
+	if r.reader == nil {
+		if r.reader, r.err = w.parts.Open(ctx); r.err != nil {
+			r.reader = nil
+			return
+		}
+	}
+	since := w.rows.Load()
+	if since == nil || full {
+		r.rows, r.err = r.reader.Load(ctx)
+		return
+	}
+	r.rows, r.err = r.reader.Refresh(ctx, since.Snapshot)
+}
+
+// took takes the outcome of a read, and reports whether the cell is to be told at
+// once.
+func (k *watching) took(ctx context.Context, got read) (tell bool) {
+	k.reader = got.reader
+	if ctx.Err() != nil {
+		return false
+	}
+	now := k.g.now()
+	k.tel.Read(now.Sub(got.began), got.err)
+	if k.enter(ctx) != nil {
+		return false
+	}
+	defer k.leave()
+	if got.err != nil {
+		k.failures++
+		pause := min(maxReadPause, k.cfg.Refresh<<min(k.failures-1, 10))
+		k.readFrom = now.Add(jittered(pause))
+		why := unreadBecause(got.err)
+		k.unread.Store(&why)
+		if k.failures == 1 {
+			k.g.log.WarnContext(ctx, "the legacy database of a cell cannot be read", "cell", k.cell.cfg.Name, "trouble", string(legacy.TroubleOf(got.err)), "error", got.err)
+		}
+		return k.report.notRead(why)
+	}
+	if k.failures > 0 {
+		k.g.log.InfoContext(ctx, "the legacy database of a cell is read again", "cell", k.cell.cfg.Name, "failures", k.failures)
+	}
+	k.failures, k.readFrom = 0, time.Time{}
+	if got.rows.Full {
+		k.fullFrom = now.Add(jittered(fullEvery))
+	}
+	server := got.rows.At.Add(now.Sub(got.began))
+	k.parts.StandIn.Update(got.rows, server, got.awaited, got.asked)
+	k.rows.Store(&knownRows{Snapshot: got.rows, at: got.began})
+	k.unread.Store(nil)
+	tell = k.report.read(got.rows, server, k.cfg.ServiceDownTime)
+	if k.importer != nil && now.Before(k.importUntil) {
+		k.importer.Offer(got.rows)
+	}
+	return tell
+}
+
+// unreadBecause is the text of why rows could not be read, with its trouble.
+func unreadBecause(err error) string {
+	var e *fault.Error
+	if !errors.As(err, &e) {
+		return "the legacy database failed"
+	}
+	if t := legacy.TroubleOf(err); t != "" {
+		return e.Message + " (" + string(t) + ")"
+	}
+	return e.Message
+}

@@ -1,0 +1,102 @@
+package gateway
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/security"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// updateCell pins a cell's gate, or lets it move again. The cell's own scheduler
+// holds the pin, so every gateway goes by it.
+func (g *Gateway) updateCell(ctx context.Context, req *cellgatev1.UpdateCellRequest) (*cellgatev1.Cell, error) {
+	c := g.cellNamed(req.GetCell())
+	if c == nil {
+		return nil, fault.New(fault.NotFound, "there is no cell %q", req.GetCell())
+	}
+	pin := req.GetGatePin()
+	if pin != cellgatev1.Gate_STATE_UNSPECIFIED && req.GetReason() == "" {
+		return nil, fault.Invalid("reason", "must say why the gate is held: whoever finds it held asks")
+	}
+	if c.gate != nil && c.gate.cfg.Only && pin != cellgatev1.Gate_LEGACY {
+		return nil, fault.Invalid("gate_pin", "cell %s has no scheduler but one in the gateway (legacy_only): its gate stays LEGACY", c.cfg.Name)
+	}
+	gate, err := g.pinGate(ctx, c, req)
+	g.tellPin(ctx, c, req, gate, err)
+	if err != nil {
+		return nil, err
+	}
+	row, err := g.getCell(ctx, c.cfg.Name)
+	if err != nil {
+		return nil, err
+	}
+	row.Gate = gate
+	return row, nil
+}
+
+func (g *Gateway) pinGate(ctx context.Context, c *cell, req *cellgatev1.UpdateCellRequest) (*cellgatev1.Gate, error) {
+	who := "an operator"
+	if id := security.FromContext(ctx); id != nil {
+		who = id.Name
+	}
+	if c.gate == nil {
+		return pinAt(ctx, c, req.GetGatePin(), req.GetReason(), who)
+	}
+	if err := c.gate.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer c.gate.leave()
+	return c.gate.pin(ctx, req.GetGatePin(), req.GetReason(), who)
+}
+
+// pin pins the gate and takes what the cell says then. It needs asking.
+func (w *gate) pin(ctx context.Context, to cellgatev1.Gate_State, reason, who string) (*cellgatev1.Gate, error) {
+	gate, err := pinAt(ctx, w.cell, to, reason, who)
+	if err != nil {
+		return nil, err
+	}
+	w.learn(ctx, gate)
+	return gate, nil
+}
+
+func pinAt(ctx context.Context, c *cell, to cellgatev1.Gate_State, reason, who string) (*cellgatev1.Gate, error) {
+	req := &cellv1.PinGateRequest{Pin: to, Reason: reason, Who: who}
+	resp, err := callFor(ctx, c, c.cfg.Name, c.claimBudget, req, cellv1.CellSchedulerClient.PinGate)
+	if err != nil {
+		return nil, err
+	}
+	return resp.GetGate(), nil
+}
+
+// tellPin logs that somebody pinned a gate, for the audit.
+func (g *Gateway) tellPin(ctx context.Context, c *cell, req *cellgatev1.UpdateCellRequest, gate *cellgatev1.Gate, err error) {
+	told := []any{"cell", c.cfg.Name, "pin", req.GetGatePin().String(), "reason", req.GetReason()}
+	if who := security.FromContext(ctx); who != nil {
+		told = append(told, "role", string(who.Role), "name", who.Name, "from", security.AddressOf(ctx))
+	}
+	outcome := "OK"
+	if err != nil {
+		outcome = string(fault.KindOf(err))
+	}
+	g.log.InfoContext(ctx, "an operator pinned the gate of a cell, or let it go", append(told, "outcome", outcome, "state", gate.GetState().String(), "epoch", gate.GetEpoch())...)
+}
+
+// gateOf gives the gate to show of a cell; nil when nothing is known of one.
+func (c *cell) gateOf() *cellgatev1.Gate {
+	if c.gate == nil {
+		return nil
+	}
+	v := c.gate.view()
+	if v.known == nil {
+		return &cellgatev1.Gate{Reason: reasonOf(v.err)}
+	}
+	g := proto.CloneOf(v.known.Gate)
+	if v.err != nil {
+		g.WaitsFor = append([]string{reasonOf(v.err)}, g.GetWaitsFor()...)
+	}
+	return g
+}

@@ -1,0 +1,337 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// While a gate is SHADOW, what the stand-in answered is asked of the cell's own table
+// too, in the background: the two must agree before the cell answers by itself. Both
+// are asked the same query, without picks, the cell under the stand-in's bounds. They
+// differ when
+//
+//   - the numbers of hosts that pass differ by more than there are busy hosts, or
+//   - the first compared hosts that are not busy are others, or in another order.
+//
+// A host is busy while a claim on it is awaited, or this gateway made or ended one a
+// moment ago: the rows show that later than the table. A difference counts when it is
+// still there after settle refreshes; answers of busy hosts alone count as nothing.
+const (
+	// comparedHosts is how many of the first hosts are compared, of those asked for.
+	comparedHosts = 10
+	askedHosts    = 32
+	// mostCompared bounds the selections compared in one Refresh; leastCompared is how
+	// many there are, with probes where there are too few selections.
+	mostCompared, leastCompared = 50, 5
+	// maxExamples is how many differences a report has, the newest.
+	maxExamples = 16
+	// maxShapes is how many shapes of requests are kept to probe with.
+	maxShapes = 8
+	// settle is how many refreshes after a difference both are asked again.
+	settle = 2
+)
+
+// comparisons counts selections that both tables were asked.
+type comparisons struct {
+	compared, differed int64
+	examples           []*cellgatev1.ShadowDifference
+}
+
+// comparison is one query to compare by.
+type comparison struct {
+	request   string
+	placement []byte
+	seed      uint64
+	// from is when it may be asked; again: it differed before.
+	from  time.Time
+	again bool
+}
+
+// comparer keeps what is to be compared and what was. Safe for concurrent use.
+type comparer struct {
+	jobs chan comparison
+	mu   sync.Mutex
+	done comparisons
+	// taken counts the selections taken in this Refresh.
+	taken int
+	// shapes are recent placements, the newest last.
+	shapes [][]byte
+	// touched says until when a host is busy; awaited are those the cell named.
+	touched map[string]time.Time
+	awaited map[string]bool
+}
+
+func newComparer() *comparer {
+	return &comparer{jobs: make(chan comparison, mostCompared), touched: map[string]time.Time{}}
+}
+
+// take gives what was compared since, and put gives it back.
+func (c *comparer) take() comparisons {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := c.done
+	c.done = comparisons{}
+	return out
+}
+
+func (c *comparer) put(o comparisons) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done.compared += o.compared
+	c.done.differed += o.differed
+	all := append(slices.Clone(o.examples), c.done.examples...)
+	c.done.examples = all[max(0, len(all)-maxExamples):]
+}
+
+// offer takes a selection that was answered, unless there are enough. It never
+// blocks.
+func (c *comparer) offer(j comparison) {
+	c.mu.Lock()
+	if c.taken >= mostCompared {
+		c.mu.Unlock()
+		return
+	}
+	c.taken++
+	if !slices.ContainsFunc(c.shapes, func(s []byte) bool { return string(s) == string(j.placement) }) {
+		c.shapes = append(c.shapes, j.placement)
+		c.shapes = c.shapes[max(0, len(c.shapes)-maxShapes):]
+	}
+	c.mu.Unlock()
+	select {
+	case c.jobs <- j:
+	default: // it is slower than requests come: the next ones say as much
+	}
+}
+
+// missing gives how many probes this Refresh still lacks, and the shapes there are to
+// probe with; it begins the next one.
+func (c *comparer) missing() (n int, shapes [][]byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n = max(0, leastCompared-c.taken)
+	c.taken = 0
+	return n, slices.Clone(c.shapes)
+}
+
+// touch notes that a claim on a host was made or ended.
+func (c *comparer) touch(host string, until time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.touched[host] = until
+}
+
+func (c *comparer) await(claims []*cellv1.AwaitedClaim) {
+	hosts := make(map[string]bool, len(claims))
+	for _, a := range claims {
+		hosts[a.GetHostUuid()] = true
+		for _, p := range a.GetAllocations() {
+			hosts[p.GetProviderUuid()] = true
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.awaited = hosts
+}
+
+// busy gives the hosts whose claims the rows may not show.
+func (c *comparer) busy(now time.Time) map[string]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make(map[string]bool, len(c.awaited)+len(c.touched))
+	for h := range c.awaited {
+		out[h] = true
+	}
+	for h, until := range c.touched {
+		if now.After(until) {
+			delete(c.touched, h)
+			continue
+		}
+		out[h] = true
+	}
+	return out
+}
+
+// isShadow reports whether the cell's two answers are compared now.
+func (w *gate) isShadow() bool {
+	v := w.view()
+	return v.standIn && v.known.GetState() == cellgatev1.Gate_SHADOW
+}
+
+// shadow has the cells that compare their answers look at an answered selection.
+func (s *selecting) shadow() {
+	for i := range s.views {
+		v := &s.views[i]
+		if !v.standIn || v.known.GetState() != cellgatev1.Gate_SHADOW || s.skip[i] != "" || s.lost[i] != nil {
+			continue
+		}
+		v.gate.shadow.offer(comparison{request: s.req.GetRequestId(), placement: placementBytes(s.asked, s.rules, s.moving()), seed: s.seed})
+	}
+}
+
+// compareAll compares what is offered until ctx ends, and probes where that is too
+// little: a cell without requests is to move too.
+func (w *gate) compareAll(ctx context.Context) {
+	var later []comparison
+	tick := time.NewTimer(jittered(w.cfg.Refresh))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case j := <-w.shadow.jobs:
+			later = w.compareOne(ctx, j, later)
+		case <-tick.C:
+			tick.Reset(jittered(w.cfg.Refresh))
+			n, shapes := w.shadow.missing()
+			if !w.isShadow() {
+				later = nil
+				continue
+			}
+			later = w.compareLater(ctx, later)
+			for i := range n {
+				later = w.compareOne(ctx, comparison{placement: w.probe(shapes, i), seed: rand.Uint64()}, later)
+			}
+		}
+	}
+}
+
+// compareLater compares again what differed. The claims that are awaited are asked for
+// first: those of other gateways are not known otherwise.
+func (w *gate) compareLater(ctx context.Context, later []comparison) []comparison {
+	now := w.g.now()
+	due, rest := []comparison(nil), []comparison(nil)
+	for _, j := range later {
+		if now.Before(j.from) {
+			rest = append(rest, j)
+		} else {
+			due = append(due, j)
+		}
+	}
+	if len(due) == 0 {
+		return rest
+	}
+	if w.enter(ctx) != nil {
+		return rest
+	}
+	resp, err := w.ask(ctx, true)
+	w.leave()
+	if err != nil {
+		return later
+	}
+	w.shadow.await(resp.GetAwaited())
+	for _, j := range due {
+		rest = w.compareOne(ctx, j, rest)
+	}
+	return rest
+}
+
+// compareOne compares by one query; a first difference is put off.
+func (w *gate) compareOne(ctx context.Context, j comparison, later []comparison) []comparison {
+	if !w.isShadow() {
+		return later
+	}
+	bounded, cancel := context.WithTimeout(ctx, w.g.cfg.ProposeBudget+w.cell.proposeTime())
+	defer cancel()
+	diff, counts, err := w.compare(bounded, j)
+	switch {
+	case err != nil:
+		w.g.log.DebugContext(ctx, "a selection was not compared", "cell", w.cell.cfg.Name, "error", err)
+		return later
+	case !counts:
+		return later
+	case diff != nil && !j.again && len(later) < mostCompared:
+		j.again, j.from = true, w.g.now().Add(settle*w.cfg.Refresh)
+		return append(later, j)
+	}
+	done := comparisons{compared: 1}
+	if diff != nil {
+		done.differed, done.examples = 1, []*cellgatev1.ShadowDifference{diff}
+		w.g.log.InfoContext(ctx, "a cell's own table answers otherwise than its legacy rows", "cell", w.cell.cfg.Name, "request_id", j.request, "detail", diff.GetDetail())
+	}
+	w.shadow.add(done)
+	w.tel.Compared(diff != nil)
+	return later
+}
+
+// add counts what was compared just now.
+func (c *comparer) add(o comparisons) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done.compared += o.compared
+	c.done.differed += o.differed
+	c.done.examples = append(c.done.examples, o.examples...)
+	c.done.examples = c.done.examples[max(0, len(c.done.examples)-maxExamples):]
+}
+
+// compare asks both. It gives how they differ, nil when they do not, and whether there
+// was something to compare.
+func (w *gate) compare(ctx context.Context, j comparison) (diff *cellgatev1.ShadowDifference, counts bool, err error) {
+	q := &cellv1.Query{Placement: j.placement, Seed: j.seed, Limit: askedHosts, Columns: true}
+	wire, err := w.proposeOnce(ctx, q)
+	if err != nil {
+		return nil, false, err
+	}
+	old, err := proposalFrom(wire)
+	if err != nil {
+		return nil, false, err
+	}
+	own := proto.CloneOf(q)
+	own.Shadow = true
+	own.Known = &cellv1.Knowledge{Passed: int64(old.Passed), BoundsFlat: wire.GetBoundsFlat()}
+	wire, _, err = w.cell.propose(ctx, nil, w.cell.proposeTime(), own, nil)
+	if err != nil {
+		return nil, false, err
+	}
+	if wire.GetCut() {
+		return nil, false, fault.New(fault.CellUnavailable, "the replica loads its table")
+	}
+	native, err := proposalFrom(wire)
+	if err != nil {
+		return nil, false, err
+	}
+	now := w.g.now()
+	detail, counts := differenceOf(old, native, w.shadow.busy(now))
+	if detail == "" {
+		return nil, counts, nil
+	}
+	return &cellgatev1.ShadowDifference{
+		At: timestamppb.New(now), RequestId: j.request, LegacyPassed: int32(old.Passed), NativePassed: int32(native.Passed),
+		LegacyFirst: firstNames(old), NativeFirst: firstNames(native), Detail: detail,
+	}, true, nil
+}
+
+// probe gives a placement to compare by when there are no requests: of those that came
+// lately, else of a few sizes.
+func (w *gate) probe(shapes [][]byte, i int) []byte {
+	if len(shapes) > 0 {
+		return shapes[(len(shapes)-1-i%len(shapes))%len(shapes)]
+	}
+	f := probeFlavors[i%len(probeFlavors)]
+	s, err := w.g.newSelecting(&cellgatev1.SelectDestinationsRequest{
+		InstanceUuids: []string{"00000000-0000-4000-8000-000000000000"},
+		Spec:          &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: &cellgatev1.RequestSpec{Flavor: proto.CloneOf(f)}},
+	})
+	if err != nil {
+		panic(fmt.Sprintf("gateway: a probe is no request: %v", err)) // a defect: they are constants
+	}
+	return placementBytes(s.request, s.rules, "")
+}
+
+var probeFlavors = []*cellgatev1.Flavor{
+	{Name: "probe-1", Vcpus: 1, MemoryMb: 512, RootGb: 1},
+	{Name: "probe-2", Vcpus: 2, MemoryMb: 4096, RootGb: 20},
+	{Name: "probe-4", Vcpus: 4, MemoryMb: 8192, RootGb: 40},
+	{Name: "probe-8", Vcpus: 8, MemoryMb: 16384, RootGb: 80},
+	{Name: "probe-16", Vcpus: 16, MemoryMb: 65536, RootGb: 160},
+}

@@ -1,0 +1,224 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// shadowing is a world of one SHADOW cell, whose table has native, and its rows rows.
+func shadowing(t *testing.T, native, rows []schedule.Host) (*world, *fakeCell, *upgrading) {
+	t.Helper()
+	f, u := newFakeCell(1, native...), newUpgrading(1, rows...)
+	f.moveGate(cellgatev1.Gate_SHADOW)
+	return startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil), f, u
+}
+
+func growingHosts() []schedule.Host {
+	return []schedule.Host{testHost(1, 1), testHost(2, 2), testHost(3, 3)}
+}
+
+// toldOf sums what the cell was told of comparisons.
+func (f *fakeCell) toldOf() (compared, differed int64, examples []*cellgatev1.ShadowDifference) {
+	for _, r := range f.reported() {
+		compared, differed = compared+r.GetCompared(), differed+r.GetDiffered()
+		examples = append(examples, r.GetDifferences()...)
+	}
+	return compared, differed, examples
+}
+
+// A cell without requests is compared by probes, and one with requests by them; both
+// are asked for what the other was.
+func TestShadowOfEqualTables(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, f, _ := shadowing(t, growingHosts(), growingHosts())
+		time.Sleep(5 * time.Second)
+		compared, differed, _ := f.toldOf()
+		if compared < 3*leastCompared || compared > 6*leastCompared || differed != 0 {
+			t.Errorf("%d compared, %d differed in 5 s without requests", compared, differed)
+		}
+		req := ask(1, 1)
+		req.GetRequestSpec().RequiredTraits = []string{"CUSTOM_NOWHERE"}
+		w.refused(req, fault.NoValidHost)
+		w.choose(ask(2, 1))
+		time.Sleep(5 * time.Second)
+		more, differed, examples := f.toldOf()
+		if more <= compared || differed != 0 {
+			t.Errorf("%d compared after %d, %d differed: %v", more, compared, differed, examples)
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, q := range f.queries {
+			if !q.GetShadow() {
+				t.Fatalf("the cell was asked other than to compare: %v", q)
+			}
+			if len(q.GetTakes()) > 0 || len(q.GetConsumerUuids()) > 0 {
+				t.Fatalf("it was asked more than to compare: %v", q)
+			}
+		}
+	})
+}
+
+func TestShadowOfTablesThatDiffer(t *testing.T) {
+	used := testHost(3, 1)
+	for _, c := range []struct {
+		name   string
+		native []schedule.Host
+		want   string
+	}{
+		{"a host is missing", growingHosts()[:2], "3 hosts pass by the legacy rows, 2 by the cell's table"},
+		{"another order", []schedule.Host{testHost(1, 1), testHost(2, 2), used}, "place 1: host003 by the legacy rows, host002 by the cell's table"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, f, _ := shadowing(t, c.native, growingHosts())
+				time.Sleep(1500 * time.Millisecond)
+				if _, differed, _ := f.toldOf(); differed != 0 {
+					t.Errorf("%d differ before they were asked again", differed)
+				}
+				time.Sleep(8 * time.Second)
+				compared, differed, examples := f.toldOf()
+				if differed == 0 || differed > compared {
+					t.Fatalf("%d compared, %d differed", compared, differed)
+				}
+				found := false
+				for _, e := range examples {
+					found = found || e.GetDetail() == c.want && e.GetAt() != nil && strings.HasPrefix(e.GetLegacyFirst(), "host003")
+				}
+				if !found {
+					t.Errorf("no example says %q: %v", c.want, examples)
+				}
+			})
+		})
+	}
+}
+
+// What differs and is the same when it is asked again does not count.
+func TestShadowDifferenceThatPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, f, _ := shadowing(t, growingHosts()[:2], growingHosts())
+		time.Sleep(1500 * time.Millisecond)
+		f.edit(func(e *schedule.Edit) { e.PutHost(testHost(3, 3)) })
+		time.Sleep(8 * time.Second)
+		if compared, differed, examples := f.toldOf(); compared == 0 || differed != 0 {
+			t.Errorf("%d compared, %d differed: %v", compared, differed, examples)
+		}
+	})
+}
+
+// Hosts with claims under way are not compared: those that the cell awaits, and those
+// that this gateway chose a moment ago.
+func TestShadowLeavesBusyHostsOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		used := testHost(3, 1)
+		_, f, _ := shadowing(t, []schedule.Host{testHost(1, 1), testHost(2, 2), used}, growingHosts())
+		f.mu.Lock()
+		f.gate.awaited = []*cellv1.AwaitedClaim{{ClaimId: "c", HostUuid: used.UUID.String()}}
+		f.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		if compared, differed, examples := f.toldOf(); compared == 0 || differed != 0 {
+			t.Errorf("%d compared, %d differed: %v", compared, differed, examples)
+		}
+	})
+}
+
+// A cell whose table does not answer is not compared, and its requests go on.
+func TestShadowThatDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, f, _ := shadowing(t, growingHosts(), growingHosts())
+		f.hook(func(ctx context.Context, method string, _ any) error {
+			if method == "ProposeBatch" {
+				return fault.New(fault.Overloaded, "too much to do")
+			}
+			return nil
+		}, nil)
+		time.Sleep(3 * time.Second)
+		before, _, _ := f.toldOf()
+		time.Sleep(5 * time.Second)
+		w.choose(ask(1, 1))
+		if compared, differed, _ := f.toldOf(); compared-before > leastCompared || differed != 0 {
+			t.Errorf("%d compared, %d differed", compared-before, differed)
+		}
+	})
+}
+
+// What nobody heard of comparisons is told again.
+func TestShadowCountsSurviveAReportThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, f, _ := shadowing(t, growingHosts()[:2], growingHosts())
+		time.Sleep(10 * time.Second)
+		before, _, _ := f.toldOf()
+		f.hook(func(_ context.Context, method string, req any) error {
+			if r, ok := req.(*cellv1.ReportLegacyRequest); ok && !r.GetLook() {
+				return fault.New(fault.Overloaded, "too much to do")
+			}
+			return nil
+		}, nil)
+		time.Sleep(5 * time.Second)
+		f.hook(nil, nil)
+		time.Sleep(1500 * time.Millisecond)
+		if after, differed, _ := f.toldOf(); after-before < 4*leastCompared || differed == 0 {
+			t.Errorf("%d compared in 6 s", after-before)
+		}
+	})
+}
+
+func TestShadowEndsWithTheStandIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, f, _ := shadowing(t, growingHosts(), growingHosts())
+		time.Sleep(3 * time.Second)
+		f.moveGate(cellgatev1.Gate_NATIVE)
+		time.Sleep(2 * time.Second)
+		before, _, _ := f.toldOf()
+		time.Sleep(5 * time.Second)
+		if after, _, _ := f.toldOf(); after != before {
+			t.Errorf("%d compared while NATIVE", after-before)
+		}
+	})
+}
+
+func TestDifferenceOfLists(t *testing.T) {
+	list := func(passed int, hosts ...int) *schedule.Proposal {
+		p := &schedule.Proposal{Passed: passed}
+		for _, h := range hosts {
+			p.Candidates = append(p.Candidates, schedule.Candidate{Host: testID(0xa, h), ServiceHost: "h"})
+		}
+		return p
+	}
+	busy := func(hosts ...int) map[string]bool {
+		m := map[string]bool{}
+		for _, h := range hosts {
+			m[testUUID(0xa, h)] = true
+		}
+		return m
+	}
+	for _, c := range []struct {
+		name           string
+		a, b           *schedule.Proposal
+		busy           map[string]bool
+		differ, counts bool
+	}{
+		{"same", list(2, 1, 2), list(2, 1, 2), nil, false, true},
+		{"none pass", list(0), list(0), nil, false, true},
+		{"swapped", list(2, 1, 2), list(2, 2, 1), nil, true, true},
+		{"swapped with a busy one", list(3, 1, 2, 3), list(3, 2, 3, 1), busy(1), false, true},
+		{"one less, which is busy", list(3, 1, 2, 3), list(2, 2, 3), busy(1), false, true},
+		{"one less", list(3, 1, 2, 3), list(2, 2, 3), nil, true, true},
+		{"one less, another is busy", list(3, 1, 2, 3), list(2, 2, 3), busy(3), true, true},
+		{"busy ones alone", list(2, 1, 2), list(2, 2, 1), busy(1, 2), false, false},
+		{"cut off where busy ones stood", list(9, 1, 2, 3), list(9, 2, 3, 4), busy(1), false, true},
+		{"none against one", list(0), list(1, 1), busy(7), true, true},
+	} {
+		detail, counts := differenceOf(c.a, c.b, c.busy)
+		if (detail != "") != c.differ || counts != c.counts {
+			t.Errorf("%s: %q, counts %v", c.name, detail, counts)
+		}
+	}
+}
