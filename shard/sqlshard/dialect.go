@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -68,10 +69,6 @@ func (s server) beginSnapshot() string {
 // session is said on each new connection. statement_timeout is a number of
 // milliseconds: CockroachDB has it without units too.
 //
-// Both servers keep the locks of a client that stands still: CockroachDB's heartbeats
-// are its node's. PostgreSQL is told for how long; CockroachDB, which may not have the
-// setting, is not, so there they are kept until the client goes on or its connection ends.
-//
 // PostgreSQL keeps the plan of a prepared statement: made while a table is small, it
 // would read the whole of it for ever. Every statement here finds its rows by an index,
 // so it is told to; what that does to the costs must not have it compile them. Left
@@ -79,20 +76,21 @@ func (s server) beginSnapshot() string {
 func (s server) session(o Options) string {
 	set := fmt.Sprintf("SET statement_timeout = %d", o.StatementTimeout.Milliseconds())
 	if s == postgres {
-		set += fmt.Sprintf("; SET idle_in_transaction_session_timeout = %d", o.IdleTimeout.Milliseconds())
 		set += "; SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off; SET plan_cache_mode = force_generic_plan"
 	}
 	return set
 }
 
-// patient lets a transaction that reads everything stand still between statements;
-// "" for nothing to say. CockroachDB of the 20.2 line has no SET LOCAL, and needs none.
-func (s server) patient() string {
-	if s == cockroach {
-		return ""
-	}
-	return "SET LOCAL idle_in_transaction_session_timeout = 0"
+// idleLimit says how long a session may stand still in a transaction before the server ends
+// it; 0 for ever. Both servers keep the locks of a client that stands still:
+// CockroachDB's heartbeats are its node's. CockroachDB has the setting since 20.2; one
+// that does not refuses it.
+func idleLimit(d time.Duration) string {
+	return fmt.Sprintf("SET idle_in_transaction_session_timeout = %d", d.Milliseconds())
 }
+
+// mayRefuseIdle: PostgreSQL has had the setting since 9.6.
+func (s server) mayRefuseIdle() bool { return s == cockroach }
 
 // filters readies a transaction to look for hosts; "" for nothing to say. What
 // session says is right for a filter that goes from host to host. One that reads whole

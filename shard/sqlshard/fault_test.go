@@ -147,30 +147,6 @@ func TestASlowStatementEnds(t *testing.T) {
 	}
 }
 
-// A process that stands still in a transaction keeps its locks only so long.
-func TestAReplicaThatStandsStillLosesItsLocks(t *testing.T) {
-	opts := testOptions(newDatabase(t))
-	opts.IdleTimeout = 100 * time.Millisecond
-	still, other := newStand(t, opts), newStand(t, testOptions(opts.URL))
-	c, err := still.acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Release()
-	if _, err := c.Exec(t.Context(), "BEGIN"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Exec(t.Context(), lockHosts, []string{shardtest.HostID(1)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := other.claim(1); err != nil {
-		t.Errorf("Apply of another replica: %v", err)
-	}
-	if _, err := c.Exec(t.Context(), "COMMIT"); meaning(err) != lost {
-		t.Errorf("the one that stood still goes on: %v", err)
-	}
-}
-
 // A server that is restarted, or killed, is found again; one that is not there is an
 // error at once, and nothing is lost.
 func TestServersThatGoAndComeBack(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/cockroach-go/v2/crdb"
@@ -23,6 +24,10 @@ const (
 	crashShutdown         = "57P02"
 	cannotConnectNow      = "57P03"
 	idleInTransaction     = "25P03"
+	unnamedInternal       = "XXUUU"
+	undefinedObject       = "42704"
+	invalidParameter      = "22023"
+	notSupported          = "0A000"
 	tooManyConnections    = "53300"
 	undefinedTable        = "42P01"
 	undefinedColumn       = "42703"
@@ -82,10 +87,21 @@ func meaning(err error) trouble {
 	case tooManyConnections:
 		return full
 	}
-	if code[:2] == connectionClass {
+	if code[:2] == connectionClass || code == unnamedInternal && strings.Contains(err.Error(), "i/o timeout") {
+		// CockroachDB says so when it ends a connection that stood still in a transaction.
 		return lost
 	}
 	return broken
+}
+
+// settingRefused reports whether a server said that it does not have a setting, or not
+// such a value of it.
+func settingRefused(err error) bool {
+	switch state(err) {
+	case undefinedObject, invalidParameter, notSupported:
+		return true
+	}
+	return false
 }
 
 // commitRefused reports whether the server said that a commit was not done. Any

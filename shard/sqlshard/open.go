@@ -47,6 +47,9 @@ func (s *Store) connect(ctx context.Context, config *pgxpool.Config, demanded *s
 	if err = errors.Join(err, c.Close(ctx)); err != nil {
 		return err
 	}
+	if s.opts.as != nil {
+		s.server = *s.opts.as
+	}
 	if demanded != nil && *demanded != s.server {
 		return fmt.Errorf("its URL says %v, and the server is %s", *demanded, s.version)
 	}
@@ -55,8 +58,10 @@ func (s *Store) connect(ctx context.Context, config *pgxpool.Config, demanded *s
 	config.BeforeConnect = s.opts.withPassword
 	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		registerLists(c.TypeMap())
-		_, err := c.Exec(ctx, s.server.session(s.opts), pgx.QueryExecModeSimpleProtocol)
-		return err
+		if _, err := c.Exec(ctx, s.server.session(s.opts), pgx.QueryExecModeSimpleProtocol); err != nil {
+			return err
+		}
+		return s.boundIdle(ctx, c)
 	}
 	switch {
 	case s.opts.MaxConns > 0:

@@ -34,8 +34,9 @@ type Options struct {
 	// defaultConns. An Apply holds one, and so does every reader.
 	MaxConns int32
 	// ConnectTimeout bounds the making of a connection, AcquireTimeout the wait for
-	// a free one, StatementTimeout a statement. IdleTimeout is how long PostgreSQL
-	// keeps the locks of a process that stands still in the middle of a transaction.
+	// a free one, StatementTimeout a statement. IdleTimeout is how long the
+	// server keeps the locks of a process that stands still in the middle of a
+	// transaction.
 	ConnectTimeout   time.Duration
 	AcquireTimeout   time.Duration
 	StatementTimeout time.Duration
@@ -51,6 +52,9 @@ type Options struct {
 
 	// skew is added to the server's time, by tests.
 	skew func() time.Duration
+	// as has the server taken for another kind than it says, by tests; nil for what it
+	// says.
+	as *server
 	// dial makes connections, in tests that cut them.
 	dial pgconn.DialFunc
 }

@@ -29,6 +29,8 @@ type Store struct {
 	homes     homes
 	count     Counters
 	decisions decisionCount
+	// idleRefused: the server has no idle_in_transaction_session_timeout.
+	idleRefused atomic.Bool
 
 	mu     sync.Mutex
 	closed bool
@@ -115,13 +117,15 @@ func (s *Store) read(ctx context.Context, do func(ctx context.Context, c *pgxpoo
 
 // snapshot runs what reads as of one moment.
 func (s *Store) snapshot(ctx context.Context, do func(ctx context.Context, c *pgx.Conn) error) error {
-	return s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		if _, err := c.Exec(ctx, s.server.beginSnapshot()); err != nil {
-			return err
-		}
-		err := do(ctx, c.Conn())
-		return errors.Join(err, s.rollback(c.Conn()))
-	})
+	return s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error { return s.asOf(ctx, c.Conn(), do) })
+}
+
+func (s *Store) asOf(ctx context.Context, c *pgx.Conn, do func(ctx context.Context, c *pgx.Conn) error) error {
+	if _, err := c.Exec(ctx, s.server.beginSnapshot()); err != nil {
+		return err
+	}
+	err := do(ctx, c)
+	return errors.Join(err, s.rollback(c))
 }
 
 // rollback ends a transaction that changed nothing or must not. A connection that

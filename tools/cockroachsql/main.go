@@ -24,8 +24,7 @@ DIR/migrations/*.sql, and each block of SQL in the files.`
 
 // onlyPostgres are statements that CockroachDB is not sent.
 var onlyPostgres = map[string]string{
-	"SET LOCAL idle_in_transaction_session_timeout = 0": "server.patient says nothing to CockroachDB",
-	"SET LOCAL plan_cache_mode = force_custom_plan":     "server.filters says nothing to CockroachDB",
+	"SET LOCAL plan_cache_mode = force_custom_plan": "server.filters says nothing to CockroachDB",
 }
 
 // statement is some SQL and where it stands.
