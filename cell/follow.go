@@ -92,11 +92,15 @@ func (f *follower) closeGap() {
 	}
 }
 
-// moved takes the position after a reading, or of what was loaded. Entries of the own
-// lane may have come meanwhile.
+// moved takes the position after a reading, or of what was loaded: lanes that it does
+// not name are dropped. Entries of the own lane may have come meanwhile.
 func (f *follower) moved(to shard.Cursor) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	maps.DeleteFunc(f.cursor, func(lane shard.LaneID, _ uint64) bool {
+		_, named := to[lane]
+		return !named && lane != f.own
+	})
 	for lane, seq := range to {
 		f.cursor[lane] = max(f.cursor[lane], seq)
 	}

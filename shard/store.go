@@ -47,7 +47,8 @@ type Synchronizer interface {
 	// higher Generation (hosts, usage), later UpdatedAt (claims) or later
 	// Entry.At (pins) wins. What was acknowledged before it was called is there. A cursor
 	// behind the trimmed floor, or one that this journal did not give, is a Gone fault:
-	// Load again.
+	// Load again. The new cursor takes the place of the old one whole: it does not name
+	// lanes that were dropped.
 	Tail(ctx context.Context, after Cursor, limit int) ([]Entry, Cursor, error)
 }
 
@@ -63,7 +64,8 @@ type Reader interface {
 // Journal keeps what Tail tells.
 type Journal interface {
 	// Trim drops journal entries and tombstones of before the given store
-	// time. Tombstones younger than TombstoneTTL are kept.
+	// time. Tombstones younger than TombstoneTTL are kept. A store may drop lanes
+	// that were fenced and have no entries left.
 	Trim(ctx context.Context, before time.Time) error
 }
 
@@ -104,7 +106,8 @@ type Entry struct {
 }
 
 // Cursor is a position in the journal: the last Seq seen of each lane. A lane
-// not named was not seen. Nil is the beginning.
+// not named was not seen, or is dropped. Nil is the beginning. What a lane without a
+// Replica stands for is the store's business.
 type Cursor map[LaneID]uint64
 
 // ClaimQuery narrows FindClaims; zero fields do not.

@@ -89,6 +89,44 @@ func trimClauses() []clause {
 			s.state(2, shard.Released)
 			s.used(1, 1)
 		}},
+		{name: "ALaneThatEndedAndIsTrimmedIsMissedOnlyByWhoMissedIt", needs: advance, untold: true, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			_, early := s.tail(nil, 100)
+			other := s.openLane("b")
+			for n := range 2 {
+				if _, err := other.Apply(s.ctx, []shard.Op{opOf(NewClaim(n, 1, 1))}); err != nil {
+					s.Fatalf("Apply: %v", err)
+				}
+			}
+			_, middle := s.tail(early, 1)
+			_, at := s.tail(early, 100)
+			loaded := s.loadedAt()
+			second := s.openLane("b")
+			s.Advance(time.Hour)
+			for range 3 { // the lane may go with one trim, and what tells of it with a later one
+				s.trim(-time.Minute)
+				_, at = s.tail(at, 100)
+				_, loaded = s.tail(loaded, 100)
+				for name, behind := range map[string]shard.Cursor{"nothing": nil, "none of the lane": early, "a part of the lane": middle} {
+					if _, _, err := s.Tail(s.ctx, behind, 100); fault.KindOf(err) != fault.Gone {
+						s.Errorf("Tail after %s: %v, want %s", name, err, fault.Gone)
+					}
+				}
+				s.Advance(time.Hour)
+			}
+			if third := s.openLane("b"); third.ID().Life <= second.ID().Life {
+				s.Errorf("life %d came after %d", third.ID().Life, second.ID().Life)
+			}
+			s.do(NewClaim(2, 1, 1))
+			for name, from := range map[string]shard.Cursor{"all along": at, "since a Load": loaded} {
+				if got, _ := s.tail(from, 100); len(got) != 1 || len(got[0].Changes) == 0 {
+					s.Errorf("who read %s is told %+v", name, got)
+				}
+			}
+			if got, _ := s.tail(s.loadedAt(), 100); len(got) != 0 {
+				s.Errorf("after Load comes %+v", got)
+			}
+		}},
 		{name: "ManyAreTrimmed", needs: advance, untold: true, test: func(s *suite) {
 			ops := make([]shard.Op, 2500)
 			for i := range ops {
@@ -103,6 +141,16 @@ func trimClauses() []clause {
 			}
 		}},
 	}
+}
+
+// loadedAt is the position that Load gives.
+func (s *suite) loadedAt() shard.Cursor {
+	s.Helper()
+	_, at, err := LoadRows(s.ctx, s)
+	if err != nil {
+		s.Fatalf("Load: %v", err)
+	}
+	return at
 }
 
 // trim trims what is of before a time from now.

@@ -1,0 +1,135 @@
+package sqlshard
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// Lanes whose replica lives on in a newer one, and whose entries are trimmed, are
+// dropped: every reading of the journal reads the rows of all lanes.
+//
+// The journal tells of it, in a lane without a name: an entry a lane, which is trimmed
+// like others. A cursor that is at its end knows of all. One that is not goes on when it
+// had all of the lanes that were dropped since, and is Gone when it missed some: it
+// names too little of them, or nothing.
+
+// drops is the lane that tells of dropped lanes.
+var drops = shard.LaneID{}
+
+// droppedLane is an entry of it: a lane and its last entry.
+type droppedLane struct {
+	Replica string `json:"replica"`
+	Life    uint64 `json:"life"`
+	Last    uint64 `json:"last"`
+}
+
+// afterDrops moves a cursor over the lanes that were dropped since: it names them no
+// more.
+func afterDrops(ctx context.Context, c *pgx.Conn, lanes []laneRow, from shard.Cursor) (shard.Cursor, error) {
+	at := shard.Cursor{}
+	maps.Copy(at, from)
+	i := slices.IndexFunc(lanes, func(l laneRow) bool { return l.id == drops })
+	if i < 0 || at[drops] >= lanes[i].last {
+		return at, nil
+	}
+	last := lanes[i].last
+	rows, err := c.Query(ctx, readEntries, drops.Replica, int64(drops.Life), int64(at[drops]), int64(last), int64(last))
+	if err != nil {
+		return nil, err
+	}
+	next := at[drops]
+	var seq, when int64
+	var body []byte
+	_, err = pgx.ForEachRow(rows, []any{&seq, &when, &body}, func() error {
+		if next++; uint64(seq) != next {
+			return fault.New(fault.Gone, "the cursor is from before lanes were dropped that are forgotten")
+		}
+		var d droppedLane
+		if err := json.Unmarshal(body, &d); err != nil {
+			return damaged("entry %d of the dropped lanes cannot be read: %v", seq, err)
+		}
+		id := shard.LaneID{Replica: d.Replica, Life: d.Life}
+		if at[id] != d.Last {
+			return fault.New(fault.Gone, "lane %s/%d was dropped after its entry %d, the cursor is at %d", d.Replica, d.Life, d.Last, at[id])
+		}
+		delete(at, id)
+		return nil
+	})
+	if err == nil && next != last {
+		err = fault.New(fault.Gone, "the cursor is from before lanes were dropped that are forgotten")
+	}
+	at[drops] = last
+	return at, err
+}
+
+const (
+	// The newest life of a replica stays: the next one counts on from it.
+	deadLanes = `SELECT replica, life, last FROM lanes
+WHERE fenced AND floor = last AND opened_at < $1::int8 AND replica <> ''
+AND EXISTS (SELECT 1 FROM lanes AS newer WHERE newer.replica = lanes.replica AND newer.life > lanes.life)
+ORDER BY replica, life LIMIT 1000`
+
+	insertDrops = `INSERT INTO lanes (replica, life, floor, last, fenced, opened_at) VALUES ('', 0, 0, 0, true, 0)
+ON CONFLICT (replica, life) DO NOTHING`
+	deleteLanes = `DELETE FROM lanes WHERE (replica, life) IN (SELECT unnest($1::text[]), unnest($2::int8[]))`
+	tellDrops   = `INSERT INTO journal (replica, life, seq, written_at, entry)
+SELECT '', 0, unnest($1::int8[]), $2::int8, unnest($3::bytea[])`
+	moveDrops = `UPDATE lanes SET last = $1::int8 WHERE replica = '' AND life = 0`
+)
+
+// dropLanes drops a step of lanes that began before a time, and tells of it. Who drops
+// lanes at the same time waits at the row of the lane that tells.
+func dropLanes(ctx context.Context, c *pgx.Conn, before, now time.Time) (int, error) {
+	dead, err := deadLanesOf(ctx, c, before)
+	if err != nil || len(dead) == 0 {
+		return 0, err
+	}
+	if _, err := c.Exec(ctx, insertDrops); err != nil {
+		return 0, err
+	}
+	var floor, last int64
+	if err := c.QueryRow(ctx, lockFloor, drops.Replica, int64(drops.Life)).Scan(&floor, &last); err != nil {
+		return 0, err
+	}
+	if dead, err = deadLanesOf(ctx, c, before); err != nil || len(dead) == 0 {
+		return 0, err
+	}
+	var replicas []string
+	var lives, seqs []int64
+	var entries [][]byte
+	for i, d := range dead {
+		b, err := json.Marshal(d)
+		if err != nil {
+			return 0, err
+		}
+		replicas, lives = append(replicas, d.Replica), append(lives, int64(d.Life))
+		seqs, entries = append(seqs, last+int64(i)+1), append(entries, b)
+	}
+	if _, err := c.Exec(ctx, deleteLanes, replicas, lives); err != nil {
+		return 0, err
+	}
+	if _, err := c.Exec(ctx, tellDrops, seqs, now.UnixNano(), entries); err != nil {
+		return 0, err
+	}
+	_, err = c.Exec(ctx, moveDrops, seqs[len(seqs)-1])
+	return len(dead), err
+}
+
+func deadLanesOf(ctx context.Context, c *pgx.Conn, before time.Time) ([]droppedLane, error) {
+	rows, err := c.Query(ctx, deadLanes, before.UnixNano())
+	if err != nil {
+		return nil, err
+	}
+	var all []droppedLane
+	var d droppedLane
+	_, err = pgx.ForEachRow(rows, []any{&d.Replica, &d.Life, &d.Last}, func() error { all = append(all, d); return nil })
+	return all, err
+}

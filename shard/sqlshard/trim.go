@@ -1,0 +1,217 @@
+package sqlshard
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"cellgate/shard"
+)
+
+// Trim drops entries, lanes without any and tombstones of before a time, in steps that each commit by
+// themselves: when its context ends, what it dropped stays dropped.
+func (s *Store) Trim(ctx context.Context, before time.Time) error {
+	var lanes []laneRow
+	var now time.Time
+	err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) (err error) {
+		if lanes, err = lanesOf(ctx, c.Conn()); err != nil {
+			return err
+		}
+		var server time.Time
+		if err := c.QueryRow(ctx, serverTime).Scan(&server); err != nil {
+			return err
+		}
+		now, err = s.clock.read(ctx, s, c.Conn(), server)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, l := range lanes {
+		if err := s.steps(ctx, func(ctx context.Context, c *pgx.Conn) (int, error) {
+			return trimLane(ctx, c, &l, before)
+		}); err != nil {
+			return err
+		}
+	}
+	if err := s.steps(ctx, func(ctx context.Context, c *pgx.Conn) (int, error) {
+		return dropLanes(ctx, c, before, now)
+	}); err != nil {
+		return err
+	}
+	if young := now.Add(-shard.TombstoneTTL); before.After(young) {
+		before = young
+	}
+	if before.UnixNano() <= 0 {
+		return nil
+	}
+	for slot := range slots {
+		if err := s.steps(ctx, func(ctx context.Context, c *pgx.Conn) (int, error) {
+			return trimTombstones(ctx, c, slotName(slot), before)
+		}); err != nil {
+			return err
+		}
+	}
+	return s.sweepConsumers(ctx)
+}
+
+const nextConsumers = `SELECT consumer_uuid FROM consumers WHERE consumer_uuid > $1::text ORDER BY consumer_uuid LIMIT 1000`
+
+// sweepConsumers looks at the next consumers and drops those without claims: members
+// of groups that never came. One that gets a claim meanwhile may lose its row, which
+// is then made again.
+func (s *Store) sweepConsumers(ctx context.Context) error {
+	return s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		s.mu.Lock()
+		after := s.swept
+		s.mu.Unlock()
+		next, err := texts(ctx, c.Conn(), nextConsumers, after)
+		if err != nil {
+			return err
+		}
+		after = "" // from the beginning again
+		if len(next) == trimStep {
+			after = next[len(next)-1]
+		}
+		if len(next) > 0 {
+			if _, err := c.Exec(ctx, dropConsumers, next); err != nil {
+				return err
+			}
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.swept = after
+		return nil
+	})
+}
+
+// trimStep bounds what one transaction of a trim drops.
+const trimStep = 1000
+
+// steps runs transactions that drop rows until one drops less than it might.
+func (s *Store) steps(ctx context.Context, step func(ctx context.Context, c *pgx.Conn) (int, error)) error {
+	for n := trimStep; n == trimStep; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) (err error) {
+			if _, err = c.Exec(ctx, s.server.begin(s.opts.Isolation)); err == nil {
+				n, err = step(ctx, c.Conn())
+			}
+			if err == nil {
+				// A commit that is not heard of was done or not: the next step sees.
+				_, err = c.Exec(ctx, "COMMIT")
+			}
+			if rerr := s.rollback(c.Conn()); err == nil {
+				err = rerr
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	lockFloor  = `SELECT floor, last FROM lanes WHERE replica = $1::text AND life = $2::int8 FOR UPDATE`
+	oldEntries = `SELECT seq, written_at FROM journal
+WHERE replica = $1::text AND life = $2::int8 AND seq > $3::int8 ORDER BY seq LIMIT 1000`
+	deleteEntries = `DELETE FROM journal WHERE replica = $1::text AND life = $2::int8 AND seq > $3::int8 AND seq <= $4::int8`
+	putFloor      = `UPDATE lanes SET floor = $3::int8 WHERE replica = $1::text AND life = $2::int8`
+)
+
+// trimLane drops a step of a lane's oldest entries. The lane waits meanwhile.
+func trimLane(ctx context.Context, c *pgx.Conn, l *laneRow, before time.Time) (int, error) {
+	var floor, last int64
+	replica, life := l.id.Replica, int64(l.id.Life)
+	switch err := c.QueryRow(ctx, lockFloor, replica, life).Scan(&floor, &last); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return 0, nil // another replica's trim dropped it
+	case err != nil:
+		return 0, err
+	}
+	if floor == last {
+		return 0, nil
+	}
+	rows, err := c.Query(ctx, oldEntries, replica, life, floor)
+	if err != nil {
+		return 0, err
+	}
+	to, done := floor, false
+	var seq, at int64
+	_, err = pgx.ForEachRow(rows, []any{&seq, &at}, func() error {
+		if done = done || at >= before.UnixNano(); !done {
+			to = seq
+		}
+		return nil
+	})
+	if err != nil || to == floor {
+		return 0, err
+	}
+	if _, err := c.Exec(ctx, deleteEntries, replica, life, floor, to); err != nil {
+		return 0, err
+	}
+	_, err = c.Exec(ctx, putFloor, replica, life, to)
+	return int(to - floor), err
+}
+
+const (
+	oldTombstones = `SELECT claim_key FROM claim_ends
+WHERE slot = $1::text AND ended_at < $2::int8 ORDER BY ended_at, claim_key LIMIT 1000`
+	hostsOfClaims  = `SELECT DISTINCT host_uuid FROM ended_claims WHERE claim_key = ANY($1::text[]) AND host_uuid <> '' ORDER BY host_uuid`
+	endedClaims    = `SELECT claim_key, consumer_uuid FROM ended_claims WHERE claim_key = ANY($1::text[])`
+	dropTombstones = `DELETE FROM claim_ends WHERE slot = $1::text AND ended_at < $2::int8 AND claim_key = ANY($3::text[])`
+	dropConsumers  = `DELETE FROM consumers WHERE consumer_uuid = ANY($1::text[])
+AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.consumer_uuid = consumers.consumer_uuid)
+AND NOT EXISTS (SELECT 1 FROM ended_claims WHERE ended_claims.consumer_uuid = consumers.consumer_uuid)`
+)
+
+// trimTombstones drops a step of a slot's ended claims, and the consumers that had
+// no others. It locks their hosts as lanes do, so that none of them comes back
+// meanwhile; a consumer's row that goes while a claim is made is made again.
+func trimTombstones(ctx context.Context, c *pgx.Conn, slot string, before time.Time) (int, error) {
+	old, err := texts(ctx, c, oldTombstones, slot, before.UnixNano())
+	if err != nil || len(old) == 0 {
+		return 0, err
+	}
+	hosts, err := texts(ctx, c, hostsOfClaims, old)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := c.Exec(ctx, lockHosts, hosts); err != nil {
+		return 0, err
+	}
+	rows, err := c.Query(ctx, endedClaims, old)
+	if err != nil {
+		return 0, err
+	}
+	var keys, consumers []string
+	var key, consumer string
+	_, err = pgx.ForEachRow(rows, []any{&key, &consumer}, func() error {
+		keys, consumers = append(keys, key), append(consumers, consumer)
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	slices.Sort(consumers)
+	for _, q := range []struct {
+		sql  string
+		args []any
+	}{
+		{deleteEnded, []any{keys}},
+		{dropTombstones, []any{slot, before.UnixNano(), keys}},
+		{dropConsumers, []any{slices.Compact(consumers)}},
+	} {
+		if _, err := c.Exec(ctx, q.sql, q.args...); err != nil {
+			return 0, err
+		}
+	}
+	return len(old), nil
+}
