@@ -51,6 +51,7 @@ const (
 	usageRow
 	claimRow
 	pinRow
+	gateRow
 )
 
 type rowKey struct {
@@ -62,7 +63,7 @@ func (t *transaction) run(op *Op) Outcome {
 	set := 0
 	for _, is := range [...]bool{
 		op.PutHost != nil, op.Claim != nil, op.Confirm != nil, op.Release != nil,
-		op.Expire != nil, op.Pin != nil, op.Unpin != nil, op.Swap != nil, op.Transfer != nil, op.Keep != nil,
+		op.Expire != nil, op.Pin != nil, op.Unpin != nil, op.Swap != nil, op.Transfer != nil, op.Keep != nil, op.MoveGate != nil,
 	} {
 		if is {
 			set++
@@ -90,6 +91,8 @@ func (t *transaction) run(op *Op) Outcome {
 		return t.transfer(op.Transfer)
 	case op.Keep != nil:
 		return t.keep(op.Keep)
+	case op.MoveGate != nil:
+		return t.moveGate(op.MoveGate)
 	default:
 		return t.unpin(op.Unpin)
 	}
@@ -124,6 +127,8 @@ func (t *transaction) final(k rowKey) Change {
 		return Change{Usage: t.view.Usages[k.id]}
 	case claimRow:
 		return Change{Claim: t.view.Claims[k.id]}
+	case gateRow:
+		return Change{Gate: t.view.Gate}
 	default:
 		if p := t.view.Pins[k.id]; p != nil {
 			return Change{Pin: p}

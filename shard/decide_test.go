@@ -29,6 +29,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 			if n == 0 {
 				batch = startHosts(3)
 			}
+			atGate(t, w.gate, batch)
 			full := map[string]map[Used]bool{}
 			for id := range o.hosts {
 				full[id] = o.over(id)
@@ -54,6 +55,15 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 				if got != want {
 					t.Fatalf("operation %d %+v: decided %+v (%+v), by the naive rules %+v", i, op, got, d.Outcomes[i].Refusal, want)
 				}
+				if got.left {
+					seen["left to the agent"]++
+				}
+				if got.same {
+					seen["imported already"]++
+				}
+				if op.PutHost != nil && op.PutHost.Host.Imported && got.adopted+got.confirmed+got.released > 0 {
+					seen["an import that moves claims"]++
+				}
 				seen[fmt.Sprintf("%s %s %s", kindOf(op), got.kind, got.filter)]++
 			}
 			checkWorld(t, w, o)
@@ -77,7 +87,8 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 		"swap NO_VALID_HOST ServerGroupAntiAffinityFilter", "swap NO_VALID_HOST ServerGroupAffinityFilter",
 		"transfer  ", "transfer ALREADY_EXISTS ", "transfer CLAIM_EXPIRED ", "transfer NOT_FOUND ",
 		"release ALREADY_EXISTS ", "keep  ", "keep CLAIM_EXPIRED ", "keep NOT_FOUND ",
-		"a claim that moves", "confirmed a move",
+		"a claim that moves", "confirmed a move", "gate  ", "gate STALE_GENERATION ", "claim STALE_GENERATION ",
+		"left to the agent", "imported already", "an import that moves claims",
 	} {
 		if seen[must] == 0 {
 			t.Errorf("no operation ended as %q: the generator does not reach it; it reached %v", must, seen)
@@ -94,10 +105,12 @@ func TestDecideABatchIsItsOperationsOneByOne(t *testing.T) {
 		w := newWorld()
 		now := time.Unix(1000, 0).UTC()
 		first := append(startHosts(2), rapid.SliceOfN(ops, 0, 20).Draw(t, "before")...)
+		atGate(t, nil, first)
 		w.write(Decide(now, w.read(FootprintOf(first)), first).Changes)
 		before := dump(w)
 
 		batch := rapid.SliceOfN(ops, 1, 8).Draw(t, "batch")
+		atGate(t, w.gate, batch)
 		now = now.Add(10 * time.Second)
 		d := Decide(now, w.read(FootprintOf(batch)), batch)
 		if after := dump(w); after != before {
@@ -114,7 +127,7 @@ func TestDecideABatchIsItsOperationsOneByOne(t *testing.T) {
 			}
 			keys[k] = true
 		}
-		one := &world{maps.Clone(w.hosts), maps.Clone(w.usages), maps.Clone(w.claims), maps.Clone(w.pins)}
+		one := &world{maps.Clone(w.hosts), maps.Clone(w.usages), maps.Clone(w.claims), maps.Clone(w.pins), w.gate}
 		for i, op := range batch {
 			single := []Op{op}
 			s := Decide(now, one.read(FootprintOf(single)), single)
@@ -138,6 +151,8 @@ func keyOf(c Change) rowKey {
 		return rowKey{usageRow, c.Usage.HostUUID}
 	case c.Claim != nil:
 		return rowKey{claimRow, c.Claim.ClaimID}
+	case c.Gate != nil:
+		return rowKey{gateRow, ""}
 	}
 	return rowKey{pinRow, c.Pin.GroupUUID}
 }
@@ -177,7 +192,7 @@ func TestFootprintNamesEachRowOnce(t *testing.T) {
 	})
 	want := Footprint{
 		Hosts: []string{"h1", "h2", "h3"}, HostClaims: []string{"h1"}, Claims: []string{"c1", "c2", "c3", "c4", "c5", "c6"}, Confirms: []string{"c1", "c5"},
-		Consumers: []string{"i1", "i2", "i3", "i6", "i7", "i8"}, Groups: []string{"g1"}, Pins: []string{"g1", "g3"},
+		Consumers: []string{"i1", "i2", "i3", "i6", "i7", "i8"}, Groups: []string{"g1"}, Pins: []string{"g1", "g3"}, Gate: true,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("footprint is %+v, want %+v", got, want)

@@ -15,6 +15,7 @@ func FootprintOf(ops []Op) Footprint {
 				consumers.add(&f.Consumers, i.UUID)
 			}
 		case op.Claim != nil:
+			f.Gate = true
 			claims.add(&f.Claims, op.Claim.ClaimID)
 			consumers.add(&f.Consumers, op.Claim.ConsumerUUID)
 			hosts.add(&f.Hosts, op.Claim.HostUUID)
@@ -45,6 +46,8 @@ func FootprintOf(ops []Op) Footprint {
 			claims.add(&f.Claims, op.Transfer.ClaimID)
 			consumers.add(&f.Consumers, op.Transfer.ConsumerUUID)
 			consumers.add(&f.Consumers, op.Transfer.ToConsumer)
+		case op.MoveGate != nil:
+			f.Gate, f.MovesGate = true, true
 		case op.Pin != nil:
 			pins.add(&f.Pins, op.Pin.GroupUUID)
 		case op.Unpin != nil:

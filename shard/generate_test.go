@@ -37,8 +37,24 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 		ref := &ClaimRef{ClaimID: id, ConsumerUUID: of}
 		switch rapid.SampledFrom([]string{
 			"claim", "claim", "claim", "claim", "claim", "claim", "expire", "expire", "confirm", "confirm", "release", "put", "pin", "unpin",
-			"swap", "swap", "transfer", "keep", "keep",
+			"swap", "swap", "transfer", "keep", "keep", "import", "import", "gate",
 		}).Draw(t, "op") {
+		case "gate":
+			// atGate says of which revision.
+			return Op{MoveGate: &MoveGate{State: rapid.SampledFrom([]GateState{GateLegacy, GateShadow, GateNative}).Draw(t, "gate"), Reason: rapid.StringMatching("[a-z]{4}").Draw(t, "reason")}}
+		case "import":
+			h := host.Draw(t, "host")
+			p := &PutHost{Retake: rapid.SampledFrom(small).Draw(t, "retake") == "7", Host: Host{
+				UUID: h, ServiceHost: "host-" + h, Imported: true,
+				BootID: rapid.SampledFrom(small[:2]).Draw(t, "boot"), StateVersion: rapid.Uint64Range(1, 9).Draw(t, "version"),
+				Providers: []Provider{{UUID: h, Inventories: []Inventory{{
+					ResourceClass: "VCPU", Total: rapid.SampledFrom([]int64{8, 8, 12}).Draw(t, "total"), MinUnit: 1, MaxUnit: 9, StepSize: 1, AllocationRatio: 1,
+				}}}},
+			}}
+			for _, i := range rapid.SliceOfNDistinct(consumer, 0, 3, rapid.ID).Draw(t, "instances") {
+				p.Instances = append(p.Instances, Instance{UUID: i, Allocations: genAllocations(h).Draw(t, "allocations")})
+			}
+			return Op{PutHost: p}
 		case "put":
 			h := host.Draw(t, "host")
 			p := &PutHost{Host: Host{
@@ -114,6 +130,26 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 	})
 }
 
+// atGate lets operations name the gate as it is, or as it was before.
+func atGate(t *rapid.T, g *Gate, ops []Op) {
+	revision := int64(0)
+	if g != nil {
+		revision = g.Revision
+	}
+	for _, op := range ops {
+		late := int64(0)
+		if rapid.SampledFrom(small).Draw(t, "late") == "7" {
+			late = 1
+		}
+		switch {
+		case op.MoveGate != nil:
+			op.MoveGate.Revision = max(0, revision-late)
+		case op.Claim != nil:
+			op.Claim.GateEpoch = max(0, g.EpochOf()-late)
+		}
+	}
+}
+
 // startHosts registers hosts of 12 VCPU.
 func startHosts(n int) []Op {
 	var ops []Op
@@ -148,6 +184,8 @@ func kindOf(op Op) string {
 		return "keep"
 	case op.Pin != nil:
 		return "pin"
+	case op.MoveGate != nil:
+		return "gate"
 	}
 	return "unpin"
 }

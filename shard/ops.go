@@ -23,6 +23,7 @@ type Op struct {
 	// Swap puts a claim on another host, Transfer gives it to another consumer.
 	Swap     *Swap
 	Transfer *Transfer
+	MoveGate *MoveGate
 }
 
 // PutHost registers a host, or replaces its state. Instances are those that
@@ -33,12 +34,21 @@ type Op struct {
 // transferred: then it is its new consumer's to release. An instance whose live
 // claims are all on other hosts, or were transferred to it, is left alone and
 // counted (Outcome.Conflicts). A CONFIRMED claim whose instance is awaited
-// (Guest.Awaited) is so no more.
+// (Guest.Awaited) is so no more; every claim whose instance is on the host is Seen.
 // Nothing changes when the stored state has the same BootID and a StateVersion
 // that is not lower.
+//
+// An imported state (Host.Imported) leaves a host that an agent registered to the agent
+// (Outcome.LeftToAgent), unless Retake; an agent's state replaces an imported one, of
+// whatever version. One that says what the row says does not write it, whatever its
+// version (Outcome.Unchanged), and brings the claims in line all the same; only one of
+// the same BootID and a lower version changes nothing at all.
 type PutHost struct {
 	Host      Host
 	Instances []Instance
+	// Retake, with an imported state: the host's agent is gone, its Nova service is old
+	// again.
+	Retake bool
 }
 
 // Instance is an instance that exists on a host.
@@ -76,6 +86,10 @@ type NewClaim struct {
 	// Attempt is the run of the request that makes the claim. Sent again after another
 	// one kept it, the claim is answered as it is.
 	Attempt string
+	// GateEpoch is the epoch of the gate that the host was chosen under, 0 without one.
+	// Under another epoch a claim that is not made yet is refused, STALE_GENERATION,
+	// whatever else is to be said of it.
+	GateEpoch int64
 }
 
 // Swap puts a PENDING or EXPIRED claim on a host, PENDING with a new lease,
@@ -149,10 +163,19 @@ type Outcome struct {
 	// PinnedTo is the service host of the group's live pin, after Pin. When it
 	// is not the one asked for, the pin was refused (Refusal is set too).
 	PinnedTo string
-	// Adopted, Conflicts: after PutHost, how many instances were adopted, and
-	// how many have a live claim on another host.
+	// Adopted, Confirmed, Released, Conflicts: after PutHost, how many instances were
+	// adopted, how many claims it confirmed and released, and how many instances have a
+	// live claim on another host.
 	Adopted   int
+	Confirmed int
+	Released  int
 	Conflicts int
+	// LeftToAgent, Unchanged: after PutHost with an imported state, that an agent speaks
+	// for the host, and that the row says so already.
+	LeftToAgent bool
+	Unchanged   bool
+	// Gate is the gate after MoveGate, refused or not; nil for none.
+	Gate *Gate
 	// Overcommitted: after PutHost, how many (provider, class) are used beyond
 	// capacity.
 	Overcommitted int

@@ -16,6 +16,10 @@ type oracle struct {
 	hosts  map[string]Host
 	claims []*Claim
 	pins   map[string]*Pin
+	// The gate; revision 0 for none.
+	gate            GateState
+	reason          string
+	epoch, revision int64
 }
 
 // answer is what of an outcome does not depend on how it is worded.
@@ -28,12 +32,21 @@ type answer struct {
 	adopted        int
 	conflicts      int
 	over           int
+	confirmed      int
+	released       int
+	left, same     bool
+	// The gate, after an operation that moves it.
+	gate            GateState
+	epoch, revision int64
 	// Of the claim.
 	consumer, host, moves, from, attempt string
 }
 
 func answerOf(o Outcome) answer {
-	a := answer{pinned: o.PinnedTo, adopted: o.Adopted, conflicts: o.Conflicts, over: o.Overcommitted}
+	a := answer{pinned: o.PinnedTo, adopted: o.Adopted, conflicts: o.Conflicts, over: o.Overcommitted, confirmed: o.Confirmed, released: o.Released, left: o.LeftToAgent, same: o.Unchanged}
+	if o.Gate != nil {
+		a.gate, a.epoch, a.revision = o.Gate.State, o.Gate.Epoch, o.Gate.Revision
+	}
 	if o.Refusal != nil {
 		a.kind, a.filter, a.detail = o.Refusal.Kind, o.Refusal.Filter, o.Refusal.Detail
 	}
@@ -164,6 +177,19 @@ func (o *oracle) step(now time.Time, op Op) answer {
 		}
 		o.confirm(c)
 		return of(c)
+	case op.MoveGate != nil:
+		m := op.MoveGate
+		if m.Revision == o.revision {
+			if m.State != o.gate || m.Reason != o.reason {
+				o.revision++
+			}
+			o.reason = m.Reason
+			if m.State != o.gate {
+				o.gate, o.epoch = m.State, o.epoch+1
+			}
+			return answer{gate: o.gate, epoch: o.epoch, revision: o.revision}
+		}
+		return answer{kind: fault.StaleGeneration, gate: o.gate, epoch: o.epoch, revision: o.revision}
 	case op.Swap != nil:
 		return o.swap(now, op.Swap)
 	case op.Transfer != nil:
@@ -243,6 +269,9 @@ func (o *oracle) claim(now time.Time, n *NewClaim) answer {
 			return a
 		}
 		return of(c)
+	}
+	if n.GateEpoch != o.epoch {
+		return answer{kind: fault.StaleGeneration}
 	}
 	if c := o.beside(n.ConsumerUUID, n.Moves); c != nil {
 		return no(fault.AlreadyExists, c)
@@ -371,38 +400,67 @@ func (o *oracle) refuses(c *Claim) *answer {
 func (o *oracle) putHost(p *PutHost) answer {
 	var a answer
 	old, known := o.hosts[p.Host.UUID]
-	if !known || old.BootID != p.Host.BootID || old.StateVersion < p.Host.StateVersion {
-		o.hosts[p.Host.UUID] = p.Host
-		for _, c := range o.claims {
-			if c.Adopted && c.State.Live() && c.HostUUID == p.Host.UUID && c.TransferredFrom == "" &&
-				!slices.ContainsFunc(p.Instances, func(i Instance) bool { return i.UUID == c.ConsumerUUID }) {
-				c.State = Released
-			}
+	next := p.Host
+	if next.Imported {
+		next.AgentVersion = old.AgentVersion
+	}
+	sameLife := known && old.Imported == next.Imported && old.BootID == next.BootID
+	content := func(h Host) Host {
+		h.BootID, h.StateVersion = "", 0
+		return h
+	}
+	switch {
+	case known && next.Imported && !old.Imported && !p.Retake:
+		a.left = true
+	case sameLife && next.Imported && next.StateVersion < old.StateVersion:
+		a.same = true
+	case sameLife && !next.Imported && next.StateVersion <= old.StateVersion:
+	case known && next.Imported && reflect.DeepEqual(content(next), content(old)):
+		a.same = true
+		o.instances(p, &a)
+	default:
+		o.hosts[p.Host.UUID] = next
+		o.instances(p, &a)
+	}
+	a.over = len(o.over(p.Host.UUID))
+	return a
+}
+
+// instances brings the claims on a host in line with a report.
+func (o *oracle) instances(p *PutHost, a *answer) {
+	for _, c := range o.claims {
+		if c.Adopted && c.State.Live() && c.HostUUID == p.Host.UUID && c.TransferredFrom == "" &&
+			!slices.ContainsFunc(p.Instances, func(i Instance) bool { return i.UUID == c.ConsumerUUID }) {
+			c.State = Released
+			a.released++
 		}
-		for _, i := range p.Instances {
-			all := o.forInstance(i.UUID)
-			here := slices.DeleteFunc(slices.Clone(all), func(c *Claim) bool { return c.HostUUID != p.Host.UUID })
+	}
+	for _, i := range p.Instances {
+		all := o.forInstance(i.UUID)
+		here := slices.DeleteFunc(slices.Clone(all), func(c *Claim) bool { return c.HostUUID != p.Host.UUID })
+		switch {
+		case len(all) == 0 && len(o.live(i.UUID)) > 0:
+			a.conflicts++
+		case len(all) == 0:
+			a.adopted++
+			o.claims = append(o.claims, &Claim{
+				ClaimID: fmt.Sprintf("adopted %d", len(o.claims)), ConsumerUUID: i.UUID, State: Confirmed,
+				HostUUID: p.Host.UUID, Allocations: i.Allocations, Adopted: true,
+			})
+		case len(here) == 0:
+			a.conflicts++
+		case len(here) > 1:
+		default:
+			here[0].Seen = true
 			switch {
-			case len(all) == 0 && len(o.live(i.UUID)) > 0:
-				a.conflicts++
-			case len(all) == 0:
-				a.adopted++
-				o.claims = append(o.claims, &Claim{
-					ClaimID: fmt.Sprintf("adopted %d", len(o.claims)), ConsumerUUID: i.UUID, State: Confirmed,
-					HostUUID: p.Host.UUID, Allocations: i.Allocations, Adopted: true,
-				})
-			case len(here) == 0:
-				a.conflicts++
-			case len(here) > 1:
 			case here[0].Adopted && here[0].TransferredFrom == "":
 				here[0].Allocations = i.Allocations
 			case here[0].State == Pending:
+				a.confirmed++
 				o.confirm(here[0])
 			}
 		}
 	}
-	a.over = len(o.over(p.Host.UUID))
-	return a
 }
 
 // over lists what of a host is used beyond capacity.

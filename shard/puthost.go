@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,19 +21,32 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 	}
 	id := p.Host.UUID
 	old := t.view.Hosts[id]
-	if old != nil && old.BootID == p.Host.BootID && p.Host.StateVersion <= old.StateVersion {
-		return Outcome{Overcommitted: overcommitted(old, t.view.Usages[id])}
+	switch {
+	case p.leftToAgent(old):
+		return Outcome{LeftToAgent: true, Overcommitted: overcommitted(old, t.view.Usages[id])}
+	case p.outdated(old):
+		return Outcome{Unchanged: p.Host.Imported, Overcommitted: overcommitted(old, t.view.Usages[id])}
 	}
-	h := p.Host
-	h.Generation = t.nextGeneration(id)
-	t.view.Hosts[id] = &h
-	t.touch(hostRow, id)
-
 	var o Outcome
+	h := old
+	if o.Unchanged = p.Host.Imported && old != nil && old.Imported && sameHost(old, &p.Host); !o.Unchanged {
+		next := p.Host
+		h = &next
+		if h.Imported {
+			h.AgentVersion = 0
+			if old != nil {
+				h.AgentVersion = old.AgentVersion
+			}
+		}
+		h.Generation = t.nextGeneration(id)
+		t.view.Hosts[id] = h
+		t.touch(hostRow, id)
+	}
+
 	exist := make(map[string]struct{}, len(p.Instances))
 	for i := range p.Instances {
 		exist[p.Instances[i].UUID] = struct{}{}
-		t.instance(&h, &p.Instances[i], &o)
+		t.instance(h, &p.Instances[i], &o)
 	}
 	claims := slices.Clone(t.view.LiveByHost[id])
 	slices.Sort(claims)
@@ -40,6 +54,7 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 		c := t.view.Claims[cid]
 		if _, ok := exist[c.ConsumerUUID]; c.Adopted && c.TransferredFrom == "" && !ok {
 			t.become(c, Released)
+			o.Released++
 			continue
 		}
 		if c.ServiceHost != h.ServiceHost {
@@ -48,8 +63,38 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 			t.putClaim(&moved)
 		}
 	}
-	o.Overcommitted = overcommitted(&h, t.view.Usages[id])
+	o.Overcommitted = overcommitted(h, t.view.Usages[id])
 	return o
+}
+
+// leftToAgent reports whether an imported state is of a host that an agent speaks for.
+func (p *PutHost) leftToAgent(old *Host) bool {
+	return p.Host.Imported && old != nil && !old.Imported && !p.Retake
+}
+
+// outdated reports whether the row is of the same life and as new. An imported state of
+// the row's own version may come with other instances.
+func (p *PutHost) outdated(old *Host) bool {
+	if old == nil || old.Imported != p.Host.Imported || old.BootID != p.Host.BootID {
+		return false
+	}
+	return p.Host.StateVersion < old.StateVersion || p.Host.StateVersion == old.StateVersion && !p.Host.Imported
+}
+
+// sameHost reports whether two rows say the same of a host, whoever says it and however
+// often.
+func sameHost(a, b *Host) bool {
+	return a.ServiceHost == b.ServiceHost && a.NodeName == b.NodeName && a.Disabled == b.Disabled && a.DisabledReason == b.DisabledReason &&
+		a.IOWorkload == b.IOWorkload && a.FailedBuilds == b.FailedBuilds &&
+		a.HypervisorType == b.HypervisorType && a.HypervisorVersion == b.HypervisorVersion && a.HostIP == b.HostIP &&
+		(a.Facts == b.Facts || a.Facts != nil && b.Facts != nil && *a.Facts == *b.Facts) &&
+		slices.EqualFunc(a.Providers, b.Providers, func(p, q Provider) bool {
+			return p.UUID == q.UUID && p.ParentUUID == q.ParentUUID && p.Name == q.Name &&
+				slices.Equal(p.Traits, q.Traits) && slices.Equal(p.Inventories, q.Inventories)
+		}) &&
+		slices.EqualFunc(a.Aggregates, b.Aggregates, func(p, q Aggregate) bool {
+			return p.UUID == q.UUID && p.Name == q.Name && maps.Equal(p.Metadata, q.Metadata)
+		})
 }
 
 // instance brings the claim of an instance that exists on the host in line.
@@ -61,10 +106,10 @@ func (t *transaction) instance(h *Host, i *Instance, o *Outcome) {
 	}
 	if len(ids) == 0 {
 		c := &Claim{
-			ClaimID: adoptedID(h, i.UUID), ConsumerUUID: i.UUID, State: Confirmed,
+			ClaimID: t.adoptedID(h, i.UUID), ConsumerUUID: i.UUID, State: Confirmed,
 			HostUUID: h.UUID, ServiceHost: h.ServiceHost, Allocations: i.Allocations,
 			ProjectID: i.ProjectID, UserID: i.UserID,
-			Adopted: true, CreatedAt: t.now, UpdatedAt: t.now,
+			Adopted: true, Seen: true, CreatedAt: t.now, UpdatedAt: t.now,
 		}
 		t.hold(h.UUID, nil, c)
 		t.putClaim(c)
@@ -87,10 +132,13 @@ func (t *transaction) instance(h *Host, i *Instance, o *Outcome) {
 	}
 	switch c := here[0]; {
 	case c.State == Pending:
-		t.confirmed(c)
-	case c.Guest != nil && c.Guest.Awaited:
+		seen := *c
+		seen.Seen = true
+		t.confirmed(&seen)
+		o.Confirmed++
+	case !c.Adopted && !c.Seen || c.Guest != nil && c.Guest.Awaited:
 		n := *c.awaiting(false)
-		n.UpdatedAt = t.after(c)
+		n.Seen, n.UpdatedAt = true, t.after(c)
 		t.putClaim(&n)
 	case c.Adopted && c.TransferredFrom == "" && !sameAllocations(c.Allocations, i.Allocations):
 		n := *c
@@ -102,8 +150,8 @@ func (t *transaction) instance(h *Host, i *Instance, o *Outcome) {
 
 // adoptedID names an adopted claim. It is unlike all others, since a host's
 // generation does not come again, and the same each time it is decided.
-func adoptedID(h *Host, consumer string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s", h.UUID, h.Generation, consumer))
+func (t *transaction) adoptedID(h *Host, consumer string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s", h.UUID, t.nextGeneration(h.UUID), consumer))
 	return "adopted-" + hex.EncodeToString(sum[:16])
 }
 

@@ -24,8 +24,13 @@ type Host struct {
 	HypervisorVersion int32
 	HostIP            string
 	// Facts are what Nova's filters compare; nil for nothing.
-	Facts        *Facts
+	Facts *Facts
+	// AgentVersion is of the agent that registered the host last, also when the host was
+	// imported since; 0 for none.
 	AgentVersion int32
+	// Imported: the row is what Nova's tables say, not an agent. Its AgentVersion is
+	// Decide's to set.
+	Imported bool
 	// BootID and StateVersion say which state of which agent life this is.
 	BootID       string
 	StateVersion uint64
@@ -188,6 +193,9 @@ type Claim struct {
 	TransferredFrom string
 	// Adopted: made from an instance its host reported.
 	Adopted bool
+	// Seen: a report of its host has had the instance since the claim is on the host.
+	// Rows from before it was kept are not Seen until the next report.
+	Seen bool
 	// TTL is how long a lease was asked for, by the claim or its last Swap; 0 for an
 	// adopted claim, and for one from before it was kept.
 	TTL time.Duration
@@ -263,5 +271,6 @@ type Change struct {
 	Usage *Usage
 	Claim *Claim
 	// Pin with no Holders is gone.
-	Pin *Pin
+	Pin  *Pin
+	Gate *Gate
 }

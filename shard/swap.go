@@ -33,7 +33,7 @@ func (t *transaction) swap(s *Swap) Outcome {
 	}
 	n := *c
 	n.State, n.HostUUID, n.ServiceHost, n.Allocations = Pending, h.UUID, h.ServiceHost, s.Allocations
-	n.Answer, n.TTL, n.ExpiresAt, n.UpdatedAt = s.Answer, s.TTL, t.now.Add(s.TTL), t.after(c)
+	n.Answer, n.TTL, n.ExpiresAt, n.UpdatedAt, n.Seen = s.Answer, s.TTL, t.now.Add(s.TTL), t.after(c), false
 	// A live claim is on another host: what it gives back there makes no room here.
 	if r := t.roomFor(h, &n); r != nil {
 		return Outcome{Refusal: r}

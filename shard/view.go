@@ -13,7 +13,10 @@ package shard
 //   - every live claim of every consumer named, and every live claim that was
 //     transferred from it, with its host and usage;
 //   - every live claim in every group named, with its host and usage;
-//   - every pin named.
+//   - every pin named;
+//   - the gate, if Gate. One that is only read (not MovesGate) need not be kept from
+//     moving until the commit: a claim then counts as made before the move. It is read
+//     after what keeps others from the rows of the hosts and claims.
 type Footprint struct {
 	Hosts      []string
 	HostClaims []string
@@ -22,6 +25,8 @@ type Footprint struct {
 	Consumers  []string
 	Groups     []string
 	Pins       []string
+	Gate       bool
+	MovesGate  bool
 }
 
 // View is the rows a batch reads, as of its transaction. Decide works on it:
@@ -43,6 +48,8 @@ type View struct {
 	// consumer.
 	TransferredFrom map[string][]string
 	Pins            map[string]*Pin
+	// Gate is nil when there is none, or none was asked for.
+	Gate *Gate
 }
 
 // NewView makes an empty view, with room for what a footprint names.

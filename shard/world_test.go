@@ -14,10 +14,11 @@ type world struct {
 	usages map[string]*Usage
 	claims map[string]*Claim
 	pins   map[string]*Pin
+	gate   *Gate
 }
 
 func newWorld() *world {
-	return &world{map[string]*Host{}, map[string]*Usage{}, map[string]*Claim{}, map[string]*Pin{}}
+	return &world{map[string]*Host{}, map[string]*Usage{}, map[string]*Claim{}, map[string]*Pin{}, nil}
 }
 
 // read gives the rows of a footprint, and no others.
@@ -83,6 +84,9 @@ func (w *world) read(f Footprint) *View {
 			v.Pins[id] = p
 		}
 	}
+	if f.Gate {
+		v.Gate = w.gate
+	}
 	return v
 }
 
@@ -95,6 +99,8 @@ func (w *world) write(changes []Change) {
 			w.usages[c.Usage.HostUUID] = c.Usage
 		case c.Claim != nil:
 			w.claims[c.Claim.ClaimID] = c.Claim
+		case c.Gate != nil:
+			w.gate = c.Gate
 		case len(c.Pin.Holders) == 0:
 			delete(w.pins, c.Pin.GroupUUID)
 		default:
@@ -148,6 +154,9 @@ func checkWorld(t *rapid.T, w *world, o *oracle) {
 		}
 	}
 	for _, c := range o.claims {
+		if row := w.claims[c.ClaimID]; row != nil && !c.Adopted && c.State.Live() && row.Seen != c.Seen {
+			t.Fatalf("claim %s was seen: %v, by the naive rules %v", c.ClaimID, row.Seen, c.Seen)
+		}
 		for _, a := range c.Allocations {
 			if c.State.Live() && w.usages[c.HostUUID].Of(a.ProviderUUID, a.ResourceClass) == 0 {
 				t.Fatalf("%+v of claim %s is not in use", a, c.ClaimID)
@@ -173,6 +182,9 @@ func dump(w *world) string {
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.pins)) {
 		s += fmt.Sprintf("%+v\n", *w.pins[id])
+	}
+	if w.gate != nil {
+		s += fmt.Sprintf("%+v\n", *w.gate)
 	}
 	return s
 }

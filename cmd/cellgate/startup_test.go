@@ -96,11 +96,11 @@ func TestNoShardIsOpenedWhileOneIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	for change, says := range map[string]string{
-		"format 99\n": "has format version 99, this program reads versions 1 to 2",
+		"format 99\n": "has format version 99, this program reads versions 1 to 3",
 		"format 0\n":  `line 2 is "format 0"`,
 		"format 1 \n": `line 2 is "format 1 "`,
 	} {
-		if err := os.WriteFile(file, []byte(strings.Replace(string(good), "format 2\n", change, 1)), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(strings.Replace(string(good), "format 3\n", change, 1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		before := snapshot(t, data)

@@ -14,6 +14,7 @@ type cache struct {
 	usages map[string]*shard.Usage
 	claims map[string]*shard.Claim
 	pins   map[string]*shard.Pin
+	gate   *shard.Gate
 	// Ids of live claims.
 	byConsumer consumers
 	byHost     map[string]ids
@@ -43,6 +44,8 @@ func (c *cache) put(ch shard.Change) {
 		c.usages[ch.Usage.HostUUID] = ch.Usage
 	case ch.Claim != nil:
 		c.putClaim(ch.Claim)
+	case ch.Gate != nil:
+		c.gate = ch.Gate
 	case len(ch.Pin.Holders) == 0:
 		delete(c.pins, ch.Pin.GroupUUID)
 	default:

@@ -15,6 +15,7 @@ import (
 //	e <end, ns> <claim_id>               tombstones by end
 //	x <consumer uuid> 0 <claim_id>       tombstones by consumer
 //	p <group uuid>                       Pin
+//	g                                    Gate
 //	j <life> <seq>                       Entry
 //	l <life>                             Lane
 //	d <decision id>                      Decision
@@ -30,6 +31,7 @@ const (
 	endKey           = 'e'
 	consumerEndedKey = 'x'
 	pinKey           = 'p'
+	gateKey          = 'g'
 	entryKey         = 'j'
 	laneKey          = 'l'
 	decisionKey      = 'd'

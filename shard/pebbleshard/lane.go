@@ -181,6 +181,8 @@ func setRow(b *pebble.Batch, ch shard.Change, row []byte, ended map[string]time.
 		return b.Set(nameKey(usageKey, ch.Usage.HostUUID), row, nil)
 	case ch.Claim != nil:
 		return setClaim(b, ch.Claim, row, ended)
+	case ch.Gate != nil:
+		return b.Set([]byte{gateKey}, row, nil)
 	case len(ch.Pin.Holders) == 0:
 		return b.Delete(nameKey(pinKey, ch.Pin.GroupUUID), nil)
 	default:

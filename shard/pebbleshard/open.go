@@ -163,6 +163,13 @@ func (s *Store) load() error {
 			}
 			return err
 		}),
+		s.each(gateKey, func(b []byte) error {
+			g, err := rowcodec.Gate(b)
+			if err == nil {
+				s.rows.put(shard.Change{Gate: g})
+			}
+			return err
+		}),
 		s.each(laneKey, func(b []byte) error {
 			m := &storagev1.Lane{}
 			if err := proto.Unmarshal(b, m); err != nil {

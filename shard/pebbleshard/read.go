@@ -14,7 +14,7 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// Load visits hosts, usages, claims and pins, each by id.
+// Load visits hosts, usages, claims and pins, each by id, and the gate.
 func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (shard.Cursor, error) {
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
@@ -25,6 +25,7 @@ func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (shard
 	usages := slices.Collect(maps.Values(s.rows.usages))
 	claims := slices.Collect(maps.Values(s.rows.claims))
 	pins := slices.Collect(maps.Values(s.rows.pins))
+	gate := s.rows.gate
 	at := s.position()
 	seen := s.last
 	s.mu.Unlock()
@@ -45,6 +46,9 @@ func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (shard
 	}
 	if err == nil {
 		err = visitAll(ctx, pins, func(p *shard.Pin) error { return visit(shard.Change{Pin: p}) })
+	}
+	if err == nil && gate != nil {
+		err = visit(shard.Change{Gate: gate})
 	}
 	if err != nil {
 		return nil, err

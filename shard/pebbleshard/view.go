@@ -54,6 +54,9 @@ func (s *Store) view(f shard.Footprint) (*shard.View, error) {
 			v.Pins[id] = p
 		}
 	}
+	if f.Gate {
+		v.Gate = s.rows.gate
+	}
 	return v, nil
 }
 

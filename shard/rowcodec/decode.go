@@ -35,7 +35,7 @@ func rowHost(m *storagev1.Host) *shard.Host {
 		IOWorkload: m.IoWorkload, FailedBuilds: m.FailedBuilds,
 		HypervisorType: m.HypervisorType, HypervisorVersion: m.HypervisorVersion,
 		HostIP: m.HostIp, AgentVersion: m.AgentVersion,
-		BootID: m.BootId, StateVersion: m.StateVersion, Generation: m.Generation,
+		BootID: m.BootId, StateVersion: m.StateVersion, Generation: m.Generation, Imported: m.Imported,
 	}
 	if f := m.Facts; f != nil {
 		h.Facts = &shard.Facts{
@@ -101,7 +101,7 @@ func rowClaim(m *storagev1.Claim) (*shard.Claim, error) {
 		HostUUID: m.HostUuid, ServiceHost: m.ServiceHost, Allocations: rowsUsed(m.Allocations),
 		ProjectID: m.ProjectId, UserID: m.UserId,
 		RequestID: m.RequestId, Fingerprint: m.Fingerprint, DecisionID: m.DecisionId,
-		InstanceIndex: m.InstanceIndex, Answer: m.Answer, Adopted: m.Adopted,
+		InstanceIndex: m.InstanceIndex, Answer: m.Answer, Adopted: m.Adopted, Seen: m.Seen,
 		Moves: m.Moves, MovesCell: m.MovesCell, TransferredFrom: m.TransferredFrom, Attempt: m.Attempt, TTL: time.Duration(m.Ttl),
 		ExpiresAt: Instant(m.ExpiresAt), CreatedAt: Instant(m.CreatedAt), UpdatedAt: Instant(m.UpdatedAt),
 	}
@@ -133,6 +133,22 @@ func rowPin(m *storagev1.Pin) *shard.Pin {
 		p.Holders = append(p.Holders, shard.Holder{ClaimID: h.ClaimId, ExpiresAt: Instant(h.ExpiresAt)})
 	}
 	return p
+}
+
+// Gate reads a gate from its bytes.
+func Gate(b []byte) (*shard.Gate, error) {
+	m := &storagev1.Gate{}
+	if err := proto.Unmarshal(b, m); err != nil {
+		return nil, err
+	}
+	return rowGate(m), nil
+}
+
+func rowGate(m *storagev1.Gate) *shard.Gate {
+	return &shard.Gate{
+		State: shard.GateState(m.State), Epoch: m.Epoch, Revision: m.Revision, Since: Instant(m.Since), Reason: m.Reason,
+		Pin: shard.GateState(m.Pin), PinReason: m.PinReason, HeldSince: Instant(m.HeldSince), HeldUntil: Instant(m.HeldUntil), Falls: m.Falls,
+	}
 }
 
 // Time reads only when an entry was made; it stands first.
@@ -167,6 +183,8 @@ func Entry(b []byte) (at time.Time, changes []shard.Change, err error) {
 			}
 		case *storagev1.Change_Pin:
 			changes[i].Pin = rowPin(r.Pin)
+		case *storagev1.Change_Gate:
+			changes[i].Gate = rowGate(r.Gate)
 		default:
 			return time.Time{}, nil, fmt.Errorf("a change of an unknown row: %v", c)
 		}

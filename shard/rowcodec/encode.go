@@ -19,6 +19,7 @@ const (
 	changeUsage  protowire.Number = 2
 	changeClaim  protowire.Number = 3
 	changePin    protowire.Number = 4
+	changeGate   protowire.Number = 5
 )
 
 // AppendRow adds an encoded row to an encoded storagev1.Entry, so that a row
@@ -51,6 +52,9 @@ func Row(buf []byte, c shard.Change) (longer []byte, field protowire.Number, row
 	case c.Claim != nil:
 		field = changeClaim
 		w.claim(c.Claim)
+	case c.Gate != nil:
+		field = changeGate
+		w.b, err = proto.MarshalOptions{}.MarshalAppend(w.b, gateRow(c.Gate))
 	default:
 		field = changePin
 		w.b, err = proto.MarshalOptions{}.MarshalAppend(w.b, pinRow(c.Pin))
@@ -76,7 +80,7 @@ func hostRow(h *shard.Host) *storagev1.Host {
 		IoWorkload: h.IOWorkload, FailedBuilds: h.FailedBuilds,
 		HypervisorType: h.HypervisorType, HypervisorVersion: h.HypervisorVersion,
 		HostIp: h.HostIP, AgentVersion: h.AgentVersion,
-		BootId: h.BootID, StateVersion: h.StateVersion, Generation: h.Generation,
+		BootId: h.BootID, StateVersion: h.StateVersion, Generation: h.Generation, Imported: h.Imported,
 	}
 	if f := h.Facts; f != nil {
 		m.Facts = &storagev1.Facts{
@@ -113,6 +117,13 @@ func pinRow(p *shard.Pin) *storagev1.Pin {
 		m.Holders = append(m.Holders, &storagev1.Holder{ClaimId: h.ClaimID, ExpiresAt: Nanos(h.ExpiresAt)})
 	}
 	return m
+}
+
+func gateRow(g *shard.Gate) *storagev1.Gate {
+	return &storagev1.Gate{
+		State: string(g.State), Epoch: g.Epoch, Revision: g.Revision, Since: Nanos(g.Since), Reason: g.Reason,
+		Pin: string(g.Pin), PinReason: g.PinReason, HeldSince: Nanos(g.HeldSince), HeldUntil: Nanos(g.HeldUntil), Falls: g.Falls,
+	}
 }
 
 // EncodeGuest gives a claim's guest; empty for nil.

@@ -120,6 +120,7 @@ func (w *wire) claim(c *shard.Claim) {
 		})
 	}
 	w.number(24, int64(c.TTL))
+	w.flag(25, c.Seen)
 }
 
 // member writes an element of a list of texts, which may be empty.

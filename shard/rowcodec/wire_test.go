@@ -58,6 +58,7 @@ func TestATextThatIsNotUTF8IsNotWritten(t *testing.T) {
 		{Claim: &shard.Claim{State: shard.Pending, Allocations: []shard.Used{{ResourceClass: "\xff"}}}},
 		{Claim: &shard.Claim{State: shard.Pending, Group: &shard.Group{Members: []string{"\xff"}}}},
 		{Pin: &shard.Pin{ServiceHost: "\xff"}},
+		{Gate: &shard.Gate{Reason: "\xff"}},
 	} {
 		if _, _, _, err := Row(nil, ch); err == nil {
 			t.Errorf("%+v was written", ch)
@@ -88,7 +89,7 @@ func genClaim(t *rapid.T) *shard.Claim {
 		HostUUID: genText(t), ServiceHost: genText(t), Allocations: genUsed(t), ProjectID: genText(t), UserID: genText(t),
 		RequestID: genText(t), Fingerprint: genBytes(t), DecisionID: genText(t), InstanceIndex: rapid.Int32().Draw(t, "index"),
 		Answer: genBytes(t), Moves: genText(t), MovesCell: genText(t), Attempt: genText(t), TransferredFrom: genText(t), TTL: time.Duration(rapid.Int64().Draw(t, "ttl")),
-		Adopted: rapid.Bool().Draw(t, "adopted"), ExpiresAt: genTime(t), CreatedAt: genTime(t), UpdatedAt: genTime(t),
+		Adopted: rapid.Bool().Draw(t, "adopted"), Seen: rapid.Bool().Draw(t, "seen"), ExpiresAt: genTime(t), CreatedAt: genTime(t), UpdatedAt: genTime(t),
 	}
 	if rapid.Bool().Draw(t, "group?") {
 		c.Group = &shard.Group{
@@ -121,7 +122,7 @@ func claimMessage(c *shard.Claim) *storagev1.Claim {
 		ProjectId: c.ProjectID, UserId: c.UserID,
 		RequestId: c.RequestID, Fingerprint: c.Fingerprint, DecisionId: c.DecisionID,
 		InstanceIndex: c.InstanceIndex, Answer: c.Answer, Adopted: c.Adopted,
-		Moves: c.Moves, MovesCell: c.MovesCell, TransferredFrom: c.TransferredFrom, Attempt: c.Attempt, Ttl: int64(c.TTL),
+		Moves: c.Moves, MovesCell: c.MovesCell, TransferredFrom: c.TransferredFrom, Attempt: c.Attempt, Ttl: int64(c.TTL), Seen: c.Seen,
 		ExpiresAt: Nanos(c.ExpiresAt), CreatedAt: Nanos(c.CreatedAt), UpdatedAt: Nanos(c.UpdatedAt),
 	}
 	if g := c.Group; g != nil {

@@ -24,7 +24,8 @@
 //	               Keep                  attempts.go
 //	               Expire                expire.go
 //	               Pin, Unpin            pins.go
-//	               PutHost               puthost.go
+//	               PutHost               puthost.go, imports.go
+//	               MoveGate              gate.go
 //	I1, I2         any concurrency       concurrency.go, linearizable.go, moves.go
 //	I3             restarts, crashes     restart.go
 //	               attempts given up     attempts.go

@@ -15,7 +15,7 @@ func journalClauses() []clause {
 	return []clause{
 		{name: "EveryEntryIsToldAsItWasApplied", test: func(s *suite) {
 			var want []shard.Entry
-			for _, op := range []any{NewHost(1, 8), NewClaim(1, 1, 1), confirm(*Ref(1)), newPin(1, "a"), release(*Ref(1)), unpin(1)} {
+			for _, op := range []any{NewHost(1, 8), NewClaim(1, 1, 1), confirm(*Ref(1)), newPin(1, "a"), release(*Ref(1)), unpin(1), moveGate(0, shard.GateLegacy), moveGate(1, shard.GateShadow)} {
 				want = append(want, s.apply(opOf(op)).Entry)
 			}
 			got, at := s.tail(nil, 100)

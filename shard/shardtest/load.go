@@ -15,7 +15,7 @@ func loadClauses() []clause {
 				s.Errorf("loaded %+v at %v, %v", rows, at, err)
 			}
 		}},
-		{name: "HostsThenUsagesThenLiveClaimsThenPins", test: func(s *suite) {
+		{name: "HostsThenUsagesThenLiveClaimsThenPinsThenTheGate", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.do(NewHost(2, 8))
 			s.do(NewClaim(1, 1, 1))
@@ -23,6 +23,7 @@ func loadClauses() []clause {
 			s.do(NewClaim(3, 2, 1))
 			s.do(release(*Ref(3)))
 			s.do(newPin(1, "a"))
+			s.do(moveGate(0, shard.GateLegacy))
 			var kinds []int
 			_, err := s.Load(s.ctx, func(c shard.Change) error {
 				switch {
@@ -34,10 +35,12 @@ func loadClauses() []clause {
 					kinds = append(kinds, 2)
 				case c.Pin != nil:
 					kinds = append(kinds, 3)
+				case c.Gate != nil:
+					kinds = append(kinds, 4)
 				}
 				return nil
 			})
-			if want := []int{0, 0, 1, 1, 2, 2, 3}; err != nil || !slices.Equal(kinds, want) {
+			if want := []int{0, 0, 1, 1, 2, 2, 3, 4}; err != nil || !slices.Equal(kinds, want) {
 				s.Errorf("visited %v, %v; want %v", kinds, err, want)
 			}
 		}},

@@ -67,6 +67,8 @@ type storyteller struct {
 	lanes []shard.Lane
 	at    shard.Cursor
 	made  int
+	// gate is as the last operation that moved it was answered.
+	gate  *shard.Gate
 	lines []string
 }
 
@@ -99,9 +101,19 @@ func tell(t *testing.T, seed uint64, b Backend, operations *int) []string {
 		for range 1 + s.rng.IntN(4) {
 			ops = append(ops, s.operation(n, hosts)...)
 		}
+		for _, op := range ops {
+			if op.Claim != nil && s.rng.IntN(16) != 0 {
+				op.Claim.GateEpoch = s.gate.EpochOf()
+			}
+		}
 		*operations += len(ops)
 		a, err := s.lanes[s.rng.IntN(lanes)].Apply(s.ctx, ops)
 		s.say(fmt.Sprintf("step %d", n), a.Outcomes, err)
+		for _, o := range a.Outcomes {
+			if o.Gate != nil {
+				s.gate = o.Gate
+			}
+		}
 		s.look(n)
 		if s.rng.IntN(8) == 0 {
 			s.Advance(time.Duration(1+s.rng.IntN(6)) * grain)
@@ -133,7 +145,7 @@ func (s *storyteller) look(step int) {
 		for _, w := range rows.Check() {
 			s.Error(w)
 		}
-		s.say("rows", []any{rows.Hosts, rows.Usages, rows.Claims, rows.Pins, len(at)}, nil)
+		s.say("rows", []any{rows.Hosts, rows.Usages, rows.Claims, rows.Pins, rows.Gates, len(at)}, nil)
 	case 1:
 		due, err := s.Due(s.ctx, 1000)
 		slices.SortFunc(due, func(a, b shard.ClaimRef) int { return strings.Compare(a.ClaimID, b.ClaimID) })
@@ -175,7 +187,7 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 	ref := Ref(n)
 	ttl := time.Duration(2*(1+rng.IntN(5))) * grain
 	group := GroupID(rng.IntN(3))
-	switch rng.IntN(20) {
+	switch rng.IntN(22) {
 	case 0, 1:
 		return []shard.Op{{Confirm: ref}}
 	case 2, 3:
@@ -220,6 +232,22 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 				Allocations: []shard.Used{{ProviderUUID: HostID(h), ResourceClass: Class, Amount: 1 + rng.Int64N(2)}},
 			})
 		}
+		return []shard.Op{{PutHost: p}}
+	case 20:
+		m := &shard.MoveGate{State: []shard.GateState{shard.GateLegacy, shard.GateShadow, shard.GateNative}[rng.IntN(3)], Reason: "by chance", Falls: rng.Int32N(2)}
+		if s.gate != nil {
+			m.Revision = s.gate.Revision
+		}
+		return []shard.Op{{MoveGate: m}}
+	case 21:
+		h := rng.IntN(hosts)
+		p := NewHost(h, 10+rng.Int64N(2))
+		p.Host.Imported, p.Host.BootID, p.Host.StateVersion = true, "import-1", uint64(step+2)
+		p.Retake = rng.IntN(2) == 0
+		p.Instances = []shard.Instance{{
+			UUID: ConsumerID(rng.IntN(s.made + 3)), ProjectID: "project-3", UserID: "user-3",
+			Allocations: []shard.Used{{ProviderUUID: HostID(h), ResourceClass: Class, Amount: 1}},
+		}}
 		return []shard.Op{{PutHost: p}}
 	case 13, 14:
 		s.made++

@@ -130,8 +130,9 @@ func putHostClauses() []clause {
 			s.nothing(confirm(*Ref(1)))
 			s.do(state(2, 8, nil))
 			awaited(1, true, "a report without the instance")
+			s.do(state(3, 8, map[int]int64{2: 1}))
 			before := s.find(2)
-			s.do(state(3, 8, map[int]int64{1: 3, 2: 1}))
+			s.do(state(4, 8, map[int]int64{1: 3, 2: 1}))
 			awaited(1, false, "a report with the instance")
 			if c := s.find(2); !equalRows(before, c) {
 				s.Errorf("a claim that awaits nothing is %+v, was %+v", c, before)
@@ -139,7 +140,7 @@ func putHostClauses() []clause {
 			s.state(1, shard.Confirmed)
 			s.used(1, 4)
 			s.do(NewClaim(3, 1, 1))
-			s.do(state(4, 8, map[int]int64{1: 3, 2: 1, 3: 1}))
+			s.do(state(5, 8, map[int]int64{1: 3, 2: 1, 3: 1}))
 			s.state(3, shard.Confirmed)
 			awaited(3, false, "confirmed by the report")
 		}},

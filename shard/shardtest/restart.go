@@ -78,6 +78,10 @@ func (s *suite) everything() {
 	s.do(release(*Ref(3)))
 	s.do(grouped(5, 1, "anti-affinity", 1))
 	s.do(newPin(1, "a"))
+	s.do(moveGate(0, shard.GateNative))
+	other := imported(1, 8, nil)
+	other.Host.UUID, other.Host.Providers[0].UUID, other.Host.ServiceHost = HostID(2), HostID(2), ServiceHost(2)
+	s.do(other)
 }
 
 // asLeft checks, by what it does, the store that everything left.
@@ -88,10 +92,17 @@ func (s *suite) asLeft() {
 	}
 	s.used(1, 4)
 	s.refused(NewClaim(3, 1, 1), fault.ClaimExpired)
-	s.refused(grouped(6, 1, "anti-affinity", 1), fault.NoValidHost)
+	s.refused(NewClaim(8, 1, 1), fault.StaleGeneration)
+	s.refused(moveGate(0, shard.GateLegacy), fault.StaleGeneration)
+	if h := s.rows().Hosts[HostID(2)]; !h.Imported {
+		s.Errorf("host 2 is %+v", h)
+	}
+	full := grouped(6, 1, "anti-affinity", 1)
+	full.GateEpoch = 1
+	s.refused(full, fault.NoValidHost)
 	s.refused(newPin(2, "b"), fault.Contended)
 	again := NewClaim(7, 1, 1)
-	again.ConsumerUUID = ConsumerID(4)
+	again.ConsumerUUID, again.GateEpoch = ConsumerID(4), 1
 	s.refused(again, fault.AlreadyExists)
 	s.Advance(2 * time.Minute)
 	if due := s.due(10); len(due) != 2 {

@@ -18,6 +18,8 @@ type Rows struct {
 	// Claims that are live.
 	Claims map[string]*shard.Claim
 	Pins   map[string]*shard.Pin
+	// Gates has the gate under "", if there is one.
+	Gates map[string]*shard.Gate
 	// pinned is when the journal last spoke of a pin.
 	pinned map[string]time.Time
 }
@@ -26,7 +28,7 @@ type Rows struct {
 func NewRows() *Rows {
 	return &Rows{
 		Hosts: map[string]*shard.Host{}, Usages: map[string]*shard.Usage{},
-		Claims: map[string]*shard.Claim{}, Pins: map[string]*shard.Pin{},
+		Claims: map[string]*shard.Claim{}, Pins: map[string]*shard.Pin{}, Gates: map[string]*shard.Gate{},
 		pinned: map[string]time.Time{},
 	}
 }
@@ -60,6 +62,10 @@ func (r *Rows) Put(c shard.Change, at time.Time) {
 		}
 		// Ended ones stay, so that an older row does not bring one back.
 		r.Claims[c.Claim.ClaimID] = c.Claim
+	case c.Gate != nil:
+		if old := r.Gates[""]; old == nil || old.Revision < c.Gate.Revision {
+			r.Gates[""] = c.Gate
+		}
 	case c.Pin != nil:
 		if r.pinned[c.Pin.GroupUUID].After(at) {
 			return
@@ -162,7 +168,8 @@ func (r *Rows) Diff(other *Rows) []string {
 	d = append(d, diff("host", r.Hosts, other.Hosts)...)
 	d = append(d, diff("usage", r.Usages, other.Usages)...)
 	d = append(d, diff("claim", r.Claims, other.Claims)...)
-	return append(d, diff("pin", r.Pins, other.Pins)...)
+	d = append(d, diff("pin", r.Pins, other.Pins)...)
+	return append(d, diff("gate", r.Gates, other.Gates)...)
 }
 
 func diff[T any](what string, a, b map[string]*T) []string {

@@ -64,6 +64,8 @@ func topics() []topic {
 		{"groups", groupClauses()},
 		{"pins", pinClauses()},
 		{"puthost", putHostClauses()},
+		{"imports", importClauses()},
+		{"gate", gateClauses()},
 		{"badinput", badInputClauses()},
 		{"lanes", laneClauses()},
 		{"journal", journalClauses()},
@@ -243,6 +245,8 @@ func opOf(v any) shard.Op {
 		return shard.Op{Swap: v}
 	case *shard.Transfer:
 		return shard.Op{Transfer: v}
+	case *shard.MoveGate:
+		return shard.Op{MoveGate: v}
 	}
 	return v.(shard.Op)
 }

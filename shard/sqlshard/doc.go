@@ -17,6 +17,10 @@
 //	server_groups  which live claims a group has
 //	pins           a pin
 //	lanes          a lane's position, and whether a newer life has fenced it
+//	gate           the gate, for who moves it
+//
+// Claims read the gate without locking it, after their locks: one that is made under
+// an epoch is then made before every claim of the next one on the same rows.
 //
 // Locks are taken in one order, so transactions wait for each other instead of
 // failing. CockroachDB checks serializability as well, and PostgreSQL can

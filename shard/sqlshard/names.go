@@ -13,6 +13,8 @@ import (
 // each name once.
 type names struct {
 	hosts, hostClaims, consumers, groups, pins []string
+	// gate: it is read; movesGate: locked, too.
+	gate, movesGate bool
 	// claims are keys.
 	claims []string
 	// guarded are the claims, by id, that can come back to life or go to another
@@ -26,7 +28,7 @@ type names struct {
 func (s *Store) namesOf(ops []shard.Op) *names {
 	f := shard.FootprintOf(ops)
 	n := &names{
-		hosts: f.Hosts, hostClaims: f.HostClaims, consumers: f.Consumers, groups: f.Groups, pins: f.Pins,
+		hosts: f.Hosts, hostClaims: f.HostClaims, consumers: f.Consumers, groups: f.Groups, pins: f.Pins, gate: f.Gate, movesGate: f.MovesGate,
 		claims: keysOf(f.Claims), guarded: map[string]bool{}, fill: map[string]bool{},
 	}
 	for _, id := range f.Claims {

@@ -36,6 +36,7 @@ func hot() []hotStatement {
 		{"lock consumers", lockConsumers, []any{consumers}},
 		{"lock groups", lockGroups, []any{groups}},
 		{"lock pins", lockPins, []any{groups}},
+		{"the gate", readGate, nil},
 		{"claims by id, of consumers, transferred from consumers", readStanding, []any{keys, consumers}},
 		{"members of groups", readMembers, []any{groups}},
 		{"live claims on hosts", readClaimsOfHosts, []any{hosts}},

@@ -14,6 +14,9 @@ const (
 	// was lost holds the row until it ends.
 	lockLane = `SELECT last, fenced FROM lanes WHERE replica = $1::text AND life = $2::int8 FOR UPDATE`
 
+	// lockGate is for who moves the gate; claims read it (readGate).
+	lockGate = readGate + ` FOR UPDATE`
+
 	lockHosts = `SELECT host_uuid, host_generation, generation, pending, confirmed, used FROM host_usages
 WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid FOR UPDATE`
 
@@ -33,10 +36,15 @@ const serverTime = `SELECT clock_timestamp()`
 
 // Reads.
 const (
+	// readGate runs after the locks: who then waits for them sees the gate as it is later.
+	// A claim that reads the row before a move commits counts as made before it, and no
+	// claim of the new epoch can have been made on the rows that this one has locked.
+	readGate = `SELECT state, epoch, revision, since, reason, pin, pin_reason, held_since, held_until, falls FROM gate WHERE id = 0`
+
 	claimColumns = `c.claim_key, c.consumer_uuid, c.state, c.host_uuid, c.service_host, c.allocations, c.project_id, c.user_id,
 c.request_id, c.fingerprint, c.decision_id, c.instance_index, c.answer,
 c.group_uuid, c.group_policy, c.group_max_per_host, c.group_members,
-c.moves, c.moves_cell, c.transferred_from, c.attempt, c.adopted, c.expires_at, c.created_at, c.updated_at, c.guest, c.ttl`
+c.moves, c.moves_cell, c.transferred_from, c.attempt, c.adopted, c.expires_at, c.created_at, c.updated_at, c.guest, c.ttl, c.seen`
 
 	// readClaims reads both tables as of one moment: a claim that ends goes from one to
 	// the other.
@@ -64,7 +72,7 @@ WHERE m.group_uuid = ANY($1::text[])`
 // A host whole, by its uuid.
 const (
 	hostColumns = `host_uuid, generation, service_host, node_name, disabled, disabled_reason, io_workload, failed_builds,
-hypervisor_type, hypervisor_version, host_ip, agent_version, boot_id, state_version`
+hypervisor_type, hypervisor_version, host_ip, agent_version, boot_id, state_version, imported`
 
 	readHosts = `SELECT ` + hostColumns + ` FROM hosts WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid`
 
@@ -113,6 +121,12 @@ generation = excluded.generation, pending = excluded.pending, confirmed = exclud
 	putPins = insertPins + `
 ON CONFLICT (group_uuid) DO UPDATE SET service_host = excluded.service_host, holders = excluded.holders`
 
+	insertGate = `INSERT INTO gate (id, state, epoch, revision, since, reason, pin, pin_reason, held_since, held_until, falls)
+VALUES (0, $1::text, $2::int8, $3::int8, $4::int8, $5::text, $6::text, $7::text, $8::int8, $9::int8, $10::int8)`
+
+	putGate = `UPDATE gate SET state = $1::text, epoch = $2::int8, revision = $3::int8, since = $4::int8, reason = $5::text,
+pin = $6::text, pin_reason = $7::text, held_since = $8::int8, held_until = $9::int8, falls = $10::int8 WHERE id = 0`
+
 	deletePins = `DELETE FROM pins WHERE group_uuid = ANY($1::text[])`
 )
 
@@ -121,12 +135,12 @@ const (
 	putHosts = `INSERT INTO hosts (` + hostColumns + `)
 SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::text[]), unnest($5::bool[]), unnest($6::text[]),
 unnest($7::int8[]), unnest($8::int8[]), unnest($9::text[]), unnest($10::int8[]), unnest($11::text[]), unnest($12::int8[]),
-unnest($13::text[]), unnest($14::int8[])
+unnest($13::text[]), unnest($14::int8[]), unnest($15::bool[])
 ON CONFLICT (host_uuid) DO UPDATE SET generation = excluded.generation, service_host = excluded.service_host,
 node_name = excluded.node_name, disabled = excluded.disabled, disabled_reason = excluded.disabled_reason,
 io_workload = excluded.io_workload, failed_builds = excluded.failed_builds, hypervisor_type = excluded.hypervisor_type,
 hypervisor_version = excluded.hypervisor_version, host_ip = excluded.host_ip, agent_version = excluded.agent_version,
-boot_id = excluded.boot_id, state_version = excluded.state_version`
+boot_id = excluded.boot_id, state_version = excluded.state_version, imported = excluded.imported`
 
 	deleteFacts      = `DELETE FROM host_facts WHERE host_uuid = ANY($1::text[])`
 	deleteProviders  = `DELETE FROM providers WHERE host_uuid = ANY($1::text[])`
@@ -157,14 +171,14 @@ SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::te
 const (
 	claimFields = `claim_key, consumer_uuid, state, host_uuid, service_host, allocations, project_id, user_id,
 request_id, fingerprint, decision_id, instance_index, answer, group_uuid, group_policy, group_max_per_host, group_members,
-moves, moves_cell, transferred_from, attempt, adopted, expires_at, created_at, updated_at, guest, ttl`
+moves, moves_cell, transferred_from, attempt, adopted, expires_at, created_at, updated_at, guest, ttl, seen`
 
 	claimRows = `(` + claimFields + `)
 SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[]),
 unnest($7::text[]), unnest($8::text[]), unnest($9::text[]), unnest($10::bytea[]), unnest($11::text[]), unnest($12::int8[]), unnest($13::bytea[]),
 unnest($14::text[]), unnest($15::text[]), unnest($16::int8[]), unnest($17::text[]), unnest($18::text[]),
 unnest($19::text[]), unnest($20::text[]), unnest($21::text[]), unnest($22::bool[]), unnest($23::int8[]), unnest($24::int8[]), unnest($25::int8[]),
-unnest($26::bytea[]), unnest($27::int8[])`
+unnest($26::bytea[]), unnest($27::int8[]), unnest($28::bool[])`
 
 	// What else a claim has never changes.
 	overClaims = `
@@ -172,7 +186,7 @@ ON CONFLICT (claim_key) DO UPDATE SET consumer_uuid = excluded.consumer_uuid, st
 host_uuid = excluded.host_uuid, service_host = excluded.service_host, allocations = excluded.allocations,
 answer = excluded.answer,
 transferred_from = excluded.transferred_from, attempt = excluded.attempt, expires_at = excluded.expires_at, updated_at = excluded.updated_at, guest = excluded.guest,
-ttl = excluded.ttl`
+ttl = excluded.ttl, seen = excluded.seen`
 
 	insertClaims = `INSERT INTO claims ` + claimRows
 	putClaims    = insertClaims + overClaims

@@ -26,6 +26,7 @@ type picture struct {
 	consumers map[string]bool
 	groups    map[string]bool
 	pins      map[string]*shard.Pin
+	gate      *shard.Gate
 }
 
 func newPicture(n *names) *picture {
@@ -91,6 +92,13 @@ func (l *lane) questions(p *picture, n *names) []question {
 			all = append(all, question{sql, []any{list}, scan})
 		}
 	}
+	gate := func(r pgx.Rows) (err error) {
+		p.gate, err = scanGate(r)
+		return err
+	}
+	if n.movesGate {
+		all = append(all, question{lockGate, nil, gate})
+	}
 	ask(n.hosts, lockHosts, func(r pgx.Rows) error { return l.store.scanUsages(r, p) })
 	ask(n.consumers, lockConsumers, func(r pgx.Rows) error { return scanNames(r, p.consumers) })
 	ask(n.groups, lockGroups, func(r pgx.Rows) error { return scanNames(r, p.groups) })
@@ -101,6 +109,9 @@ func (l *lane) questions(p *picture, n *names) []question {
 		_, err := pgx.ForEachRow(r, []any{&p.server}, func() error { return nil })
 		return err
 	}})
+	if n.gate && !n.movesGate {
+		all = append(all, question{readGate, nil, gate})
+	}
 	claims := func(r pgx.Rows) error { return scanClaims(r, p.add) }
 	if len(n.claims) > 0 && len(n.consumers) > 0 {
 		all = append(all, question{readStanding, []any{n.claims, n.consumers}, claims})
@@ -171,6 +182,7 @@ func (p *picture) view(n *names) *shard.View {
 	for id, h := range p.hosts {
 		v.Hosts[id] = h
 	}
+	v.Gate = p.gate
 	for id, u := range p.usages {
 		if u.Generation > 0 {
 			v.Usages[id] = u

@@ -23,7 +23,7 @@ func scanClaims(rows pgx.Rows, take func(*shard.Claim)) error {
 		&r.key, &c.ConsumerUUID, &r.state, &c.HostUUID, &c.ServiceHost, &r.held, &c.ProjectID, &c.UserID,
 		&c.RequestID, &c.Fingerprint, &c.DecisionID, &c.InstanceIndex, &c.Answer,
 		&g.UUID, &g.Policy, &g.MaxPerHost, &r.members,
-		&c.Moves, &c.MovesCell, &c.TransferredFrom, &c.Attempt, &c.Adopted, &r.expires, &r.created, &r.updated, &r.guest, &c.TTL,
+		&c.Moves, &c.MovesCell, &c.TransferredFrom, &c.Attempt, &c.Adopted, &r.expires, &r.created, &r.updated, &r.guest, &c.TTL, &c.Seen,
 	}, func() error {
 		one := r.claim
 		one.ClaimID, one.State = idOf(r.key), shard.ClaimState(r.state)

@@ -44,7 +44,7 @@ func (s *hostScan) host(rows pgx.Rows) error {
 	var version int64
 	_, err := pgx.ForEachRow(rows, []any{
 		&h.UUID, &h.Generation, &h.ServiceHost, &h.NodeName, &h.Disabled, &h.DisabledReason, &h.IOWorkload, &h.FailedBuilds,
-		&h.HypervisorType, &h.HypervisorVersion, &h.HostIP, &h.AgentVersion, &h.BootID, &version,
+		&h.HypervisorType, &h.HypervisorVersion, &h.HostIP, &h.AgentVersion, &h.BootID, &version, &h.Imported,
 	}, func() error {
 		one := h
 		one.StateVersion = uint64(version)

@@ -38,6 +38,7 @@ func (w *writes) entry(e shard.Entry) error {
 	var usages []*shard.Usage
 	var claims []keyedClaim
 	var pins []*shard.Pin
+	var gate *shard.Gate
 	body := rowcodec.AppendTime(make([]byte, 0, 512*len(e.Changes)), e.At)
 	var buf []byte
 	for _, ch := range e.Changes {
@@ -53,6 +54,8 @@ func (w *writes) entry(e shard.Entry) error {
 			usages = append(usages, ch.Usage)
 		case ch.Claim != nil:
 			claims = append(claims, keyedClaim{ch.Claim, keyOf(ch.Claim.ClaimID)})
+		case ch.Gate != nil:
+			gate = ch.Gate
 		default:
 			pins = append(pins, ch.Pin)
 		}
@@ -61,6 +64,7 @@ func (w *writes) entry(e shard.Entry) error {
 	slices.SortFunc(claims, func(a, b keyedClaim) int { return cmp.Compare(a.key, b.key) })
 	slices.SortFunc(pins, func(a, b *shard.Pin) int { return cmp.Compare(a.GroupUUID, b.GroupUUID) })
 
+	w.gateRow(gate)
 	w.usageRows(hosts, usages)
 	w.guardRows(claims)
 	w.pinRows(pins)

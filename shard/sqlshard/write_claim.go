@@ -85,7 +85,8 @@ func (w *writes) claimTable(sql string, rows []keyedClaim) {
 		column(rows, func(c keyedClaim) int64 { return rowcodec.Nanos(c.CreatedAt) }),
 		column(rows, func(c keyedClaim) int64 { return rowcodec.Nanos(c.UpdatedAt) }),
 		column(rows, func(c keyedClaim) []byte { return notNull(rowcodec.EncodeGuest(c.Guest)) }),
-		column(rows, func(c keyedClaim) int64 { return int64(c.TTL) }))
+		column(rows, func(c keyedClaim) int64 { return int64(c.TTL) }),
+		column(rows, func(c keyedClaim) bool { return c.Seen }))
 }
 
 func notNull(b []byte) []byte {

@@ -99,6 +99,7 @@ type Host struct {
 	StateVersion      uint64                 `protobuf:"varint,15,opt,name=state_version,json=stateVersion,proto3" json:"state_version,omitempty"`
 	Generation        int64                  `protobuf:"varint,16,opt,name=generation,proto3" json:"generation,omitempty"`
 	Facts             *Facts                 `protobuf:"bytes,17,opt,name=facts,proto3" json:"facts,omitempty"`
+	Imported          bool                   `protobuf:"varint,18,opt,name=imported,proto3" json:"imported,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -250,6 +251,13 @@ func (x *Host) GetFacts() *Facts {
 		return x.Facts
 	}
 	return nil
+}
+
+func (x *Host) GetImported() bool {
+	if x != nil {
+		return x.Imported
+	}
+	return false
 }
 
 // JSON texts; empty for NULL.
@@ -727,6 +735,7 @@ type Claim struct {
 	Attempt         string                 `protobuf:"bytes,22,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Guest           *Guest                 `protobuf:"bytes,23,opt,name=guest,proto3" json:"guest,omitempty"`
 	Ttl             int64                  `protobuf:"varint,24,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	Seen            bool                   `protobuf:"varint,25,opt,name=seen,proto3" json:"seen,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -927,6 +936,13 @@ func (x *Claim) GetTtl() int64 {
 		return x.Ttl
 	}
 	return 0
+}
+
+func (x *Claim) GetSeen() bool {
+	if x != nil {
+		return x.Seen
+	}
+	return false
 }
 
 type Guest struct {
@@ -1177,6 +1193,122 @@ func (x *Holder) GetExpiresAt() int64 {
 	return 0
 }
 
+type Gate struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	Epoch         int64                  `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Revision      int64                  `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	Since         int64                  `protobuf:"varint,4,opt,name=since,proto3" json:"since,omitempty"`
+	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	Pin           string                 `protobuf:"bytes,6,opt,name=pin,proto3" json:"pin,omitempty"`
+	PinReason     string                 `protobuf:"bytes,7,opt,name=pin_reason,json=pinReason,proto3" json:"pin_reason,omitempty"`
+	HeldSince     int64                  `protobuf:"varint,8,opt,name=held_since,json=heldSince,proto3" json:"held_since,omitempty"`
+	HeldUntil     int64                  `protobuf:"varint,9,opt,name=held_until,json=heldUntil,proto3" json:"held_until,omitempty"`
+	Falls         int32                  `protobuf:"varint,10,opt,name=falls,proto3" json:"falls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Gate) Reset() {
+	*x = Gate{}
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Gate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Gate) ProtoMessage() {}
+
+func (x *Gate) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Gate.ProtoReflect.Descriptor instead.
+func (*Gate) Descriptor() ([]byte, []int) {
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Gate) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Gate) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Gate) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Gate) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *Gate) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Gate) GetPin() string {
+	if x != nil {
+		return x.Pin
+	}
+	return ""
+}
+
+func (x *Gate) GetPinReason() string {
+	if x != nil {
+		return x.PinReason
+	}
+	return ""
+}
+
+func (x *Gate) GetHeldSince() int64 {
+	if x != nil {
+		return x.HeldSince
+	}
+	return 0
+}
+
+func (x *Gate) GetHeldUntil() int64 {
+	if x != nil {
+		return x.HeldUntil
+	}
+	return 0
+}
+
+func (x *Gate) GetFalls() int32 {
+	if x != nil {
+		return x.Falls
+	}
+	return 0
+}
+
 // Decision is a decision's row without its body, which has its own.
 type Decision struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1193,7 +1325,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1205,7 +1337,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1218,7 +1350,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Decision) GetAt() int64 {
@@ -1277,7 +1409,7 @@ type Lane struct {
 
 func (x *Lane) Reset() {
 	*x = Lane{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1289,7 +1421,7 @@ func (x *Lane) String() string {
 func (*Lane) ProtoMessage() {}
 
 func (x *Lane) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1302,7 +1434,7 @@ func (x *Lane) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lane.ProtoReflect.Descriptor instead.
 func (*Lane) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Lane) GetReplica() string {
@@ -1344,7 +1476,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +1488,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +1501,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Entry) GetAt() int64 {
@@ -1394,6 +1526,7 @@ type Change struct {
 	//	*Change_Usage
 	//	*Change_Claim
 	//	*Change_Pin
+	//	*Change_Gate
 	Row           isChange_Row `protobuf_oneof:"row"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1401,7 +1534,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1546,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1559,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Change) GetRow() isChange_Row {
@@ -1472,6 +1605,15 @@ func (x *Change) GetPin() *Pin {
 	return nil
 }
 
+func (x *Change) GetGate() *Gate {
+	if x != nil {
+		if x, ok := x.Row.(*Change_Gate); ok {
+			return x.Gate
+		}
+	}
+	return nil
+}
+
 type isChange_Row interface {
 	isChange_Row()
 }
@@ -1492,6 +1634,10 @@ type Change_Pin struct {
 	Pin *Pin `protobuf:"bytes,4,opt,name=pin,proto3,oneof"`
 }
 
+type Change_Gate struct {
+	Gate *Gate `protobuf:"bytes,5,opt,name=gate,proto3,oneof"`
+}
+
 func (*Change_Host) isChange_Row() {}
 
 func (*Change_Usage) isChange_Row() {}
@@ -1500,11 +1646,13 @@ func (*Change_Claim) isChange_Row() {}
 
 func (*Change_Pin) isChange_Row() {}
 
+func (*Change_Gate) isChange_Row() {}
+
 var File_cellgate_storage_v1_rows_proto protoreflect.FileDescriptor
 
 const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\n" +
-	"\x1ecellgate/storage/v1/rows.proto\x12\x13cellgate.storage.v1\"\x88\x05\n" +
+	"\x1ecellgate/storage/v1/rows.proto\x12\x13cellgate.storage.v1\"\xa4\x05\n" +
 	"\x04Host\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12!\n" +
 	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x12\x1b\n" +
@@ -1528,7 +1676,8 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x10 \x01(\x03R\n" +
 	"generation\x120\n" +
-	"\x05facts\x18\x11 \x01(\v2\x1a.cellgate.storage.v1.FactsR\x05facts\"\xc5\x01\n" +
+	"\x05facts\x18\x11 \x01(\v2\x1a.cellgate.storage.v1.FactsR\x05facts\x12\x1a\n" +
+	"\bimported\x18\x12 \x01(\bR\bimported\"\xc5\x01\n" +
 	"\x05Facts\x12\x19\n" +
 	"\bcpu_info\x18\x01 \x01(\tR\acpuInfo\x12/\n" +
 	"\x13supported_instances\x18\x02 \x01(\tR\x12supportedInstances\x12\x14\n" +
@@ -1569,7 +1718,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x04Used\x12#\n" +
 	"\rprovider_uuid\x18\x01 \x01(\tR\fproviderUuid\x12%\n" +
 	"\x0eresource_class\x18\x02 \x01(\tR\rresourceClass\x12\x16\n" +
-	"\x06amount\x18\x03 \x01(\x03R\x06amount\"\xbb\x06\n" +
+	"\x06amount\x18\x03 \x01(\x03R\x06amount\"\xcf\x06\n" +
 	"\x05Claim\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tR\fconsumerUuid\x125\n" +
@@ -1602,7 +1751,8 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x10transferred_from\x18\x15 \x01(\tR\x0ftransferredFrom\x12\x18\n" +
 	"\aattempt\x18\x16 \x01(\tR\aattempt\x120\n" +
 	"\x05guest\x18\x17 \x01(\v2\x1a.cellgate.storage.v1.GuestR\x05guest\x12\x10\n" +
-	"\x03ttl\x18\x18 \x01(\x03R\x03ttl\"p\n" +
+	"\x03ttl\x18\x18 \x01(\x03R\x03ttl\x12\x12\n" +
+	"\x04seen\x18\x19 \x01(\bR\x04seen\"p\n" +
 	"\x05Guest\x12\x1b\n" +
 	"\tflavor_id\x18\x01 \x01(\tR\bflavorId\x12\x14\n" +
 	"\x05image\x18\x02 \x01(\fR\x05image\x12\x1a\n" +
@@ -1622,7 +1772,22 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x06Holder\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12\x1d\n" +
 	"\n" +
-	"expires_at\x18\x02 \x01(\x03R\texpiresAt\"\xb8\x01\n" +
+	"expires_at\x18\x02 \x01(\x03R\texpiresAt\"\x81\x02\n" +
+	"\x04Gate\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x03R\brevision\x12\x14\n" +
+	"\x05since\x18\x04 \x01(\x03R\x05since\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x10\n" +
+	"\x03pin\x18\x06 \x01(\tR\x03pin\x12\x1d\n" +
+	"\n" +
+	"pin_reason\x18\a \x01(\tR\tpinReason\x12\x1d\n" +
+	"\n" +
+	"held_since\x18\b \x01(\x03R\theldSince\x12\x1d\n" +
+	"\n" +
+	"held_until\x18\t \x01(\x03R\theldUntil\x12\x14\n" +
+	"\x05falls\x18\n" +
+	" \x01(\x05R\x05falls\"\xb8\x01\n" +
 	"\bDecision\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x03R\x02at\x12%\n" +
 	"\x0einstance_uuids\x18\x02 \x03(\tR\rinstanceUuids\x12\x1d\n" +
@@ -1640,12 +1805,13 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x04last\x18\x04 \x01(\x04R\x04last\"N\n" +
 	"\x05Entry\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x03R\x02at\x125\n" +
-	"\achanges\x18\x02 \x03(\v2\x1b.cellgate.storage.v1.ChangeR\achanges\"\xd6\x01\n" +
+	"\achanges\x18\x02 \x03(\v2\x1b.cellgate.storage.v1.ChangeR\achanges\"\x87\x02\n" +
 	"\x06Change\x12/\n" +
 	"\x04host\x18\x01 \x01(\v2\x19.cellgate.storage.v1.HostH\x00R\x04host\x122\n" +
 	"\x05usage\x18\x02 \x01(\v2\x1a.cellgate.storage.v1.UsageH\x00R\x05usage\x122\n" +
 	"\x05claim\x18\x03 \x01(\v2\x1a.cellgate.storage.v1.ClaimH\x00R\x05claim\x12,\n" +
-	"\x03pin\x18\x04 \x01(\v2\x18.cellgate.storage.v1.PinH\x00R\x03pinB\x05\n" +
+	"\x03pin\x18\x04 \x01(\v2\x18.cellgate.storage.v1.PinH\x00R\x03pin\x12/\n" +
+	"\x04gate\x18\x05 \x01(\v2\x19.cellgate.storage.v1.GateH\x00R\x04gateB\x05\n" +
 	"\x03row*\x90\x01\n" +
 	"\n" +
 	"ClaimState\x12\x1b\n" +
@@ -1668,7 +1834,7 @@ func file_cellgate_storage_v1_rows_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_storage_v1_rows_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cellgate_storage_v1_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_cellgate_storage_v1_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_cellgate_storage_v1_rows_proto_goTypes = []any{
 	(ClaimState)(0),   // 0: cellgate.storage.v1.ClaimState
 	(*Host)(nil),      // 1: cellgate.storage.v1.Host
@@ -1683,34 +1849,36 @@ var file_cellgate_storage_v1_rows_proto_goTypes = []any{
 	(*Group)(nil),     // 10: cellgate.storage.v1.Group
 	(*Pin)(nil),       // 11: cellgate.storage.v1.Pin
 	(*Holder)(nil),    // 12: cellgate.storage.v1.Holder
-	(*Decision)(nil),  // 13: cellgate.storage.v1.Decision
-	(*Lane)(nil),      // 14: cellgate.storage.v1.Lane
-	(*Entry)(nil),     // 15: cellgate.storage.v1.Entry
-	(*Change)(nil),    // 16: cellgate.storage.v1.Change
-	nil,               // 17: cellgate.storage.v1.Aggregate.MetadataEntry
+	(*Gate)(nil),      // 13: cellgate.storage.v1.Gate
+	(*Decision)(nil),  // 14: cellgate.storage.v1.Decision
+	(*Lane)(nil),      // 15: cellgate.storage.v1.Lane
+	(*Entry)(nil),     // 16: cellgate.storage.v1.Entry
+	(*Change)(nil),    // 17: cellgate.storage.v1.Change
+	nil,               // 18: cellgate.storage.v1.Aggregate.MetadataEntry
 }
 var file_cellgate_storage_v1_rows_proto_depIdxs = []int32{
 	3,  // 0: cellgate.storage.v1.Host.providers:type_name -> cellgate.storage.v1.Provider
 	5,  // 1: cellgate.storage.v1.Host.aggregates:type_name -> cellgate.storage.v1.Aggregate
 	2,  // 2: cellgate.storage.v1.Host.facts:type_name -> cellgate.storage.v1.Facts
 	4,  // 3: cellgate.storage.v1.Provider.inventories:type_name -> cellgate.storage.v1.Inventory
-	17, // 4: cellgate.storage.v1.Aggregate.metadata:type_name -> cellgate.storage.v1.Aggregate.MetadataEntry
+	18, // 4: cellgate.storage.v1.Aggregate.metadata:type_name -> cellgate.storage.v1.Aggregate.MetadataEntry
 	7,  // 5: cellgate.storage.v1.Usage.used:type_name -> cellgate.storage.v1.Used
 	0,  // 6: cellgate.storage.v1.Claim.state:type_name -> cellgate.storage.v1.ClaimState
 	7,  // 7: cellgate.storage.v1.Claim.allocations:type_name -> cellgate.storage.v1.Used
 	10, // 8: cellgate.storage.v1.Claim.group:type_name -> cellgate.storage.v1.Group
 	9,  // 9: cellgate.storage.v1.Claim.guest:type_name -> cellgate.storage.v1.Guest
 	12, // 10: cellgate.storage.v1.Pin.holders:type_name -> cellgate.storage.v1.Holder
-	16, // 11: cellgate.storage.v1.Entry.changes:type_name -> cellgate.storage.v1.Change
+	17, // 11: cellgate.storage.v1.Entry.changes:type_name -> cellgate.storage.v1.Change
 	1,  // 12: cellgate.storage.v1.Change.host:type_name -> cellgate.storage.v1.Host
 	6,  // 13: cellgate.storage.v1.Change.usage:type_name -> cellgate.storage.v1.Usage
 	8,  // 14: cellgate.storage.v1.Change.claim:type_name -> cellgate.storage.v1.Claim
 	11, // 15: cellgate.storage.v1.Change.pin:type_name -> cellgate.storage.v1.Pin
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	13, // 16: cellgate.storage.v1.Change.gate:type_name -> cellgate.storage.v1.Gate
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_storage_v1_rows_proto_init() }
@@ -1718,11 +1886,12 @@ func file_cellgate_storage_v1_rows_proto_init() {
 	if File_cellgate_storage_v1_rows_proto != nil {
 		return
 	}
-	file_cellgate_storage_v1_rows_proto_msgTypes[15].OneofWrappers = []any{
+	file_cellgate_storage_v1_rows_proto_msgTypes[16].OneofWrappers = []any{
 		(*Change_Host)(nil),
 		(*Change_Usage)(nil),
 		(*Change_Claim)(nil),
 		(*Change_Pin)(nil),
+		(*Change_Gate)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1730,7 +1899,7 @@ func file_cellgate_storage_v1_rows_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_storage_v1_rows_proto_rawDesc), len(file_cellgate_storage_v1_rows_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,128 @@
+package shard
+
+import (
+	"fmt"
+	"time"
+
+	"cellgate/internal/fault"
+)
+
+// GateState says where the candidates of a cell come from.
+type GateState string
+
+// The states. In LEGACY and SHADOW candidates come from Nova's own tables, in NATIVE
+// from this shard. A cell without a gate is NATIVE.
+const (
+	GateLegacy GateState = "LEGACY"
+	GateShadow GateState = "SHADOW"
+	GateNative GateState = "NATIVE"
+)
+
+// Gate is a cell's upgrade; a shard has at most one. What moves it, and what the
+// times and counts in it are for, is the cell's to know: a store keeps them.
+type Gate struct {
+	State GateState
+	// Epoch counts the moves from one state to another, from 1. Claims name the one
+	// that they were planned under.
+	Epoch int64
+	// Revision counts the writes of the row, from 1; the higher one is newer.
+	Revision int64
+	// Since is when State was entered, in store time.
+	Since  time.Time
+	Reason string
+	// Pin is where an operator holds the gate; empty for nowhere.
+	Pin       GateState
+	PinReason string
+	// HeldSince is since when all that the next state needs was seen to hold without a
+	// break, zero when it is not; HeldUntil is when that was last written down.
+	HeldSince, HeldUntil time.Time
+	// Falls is how often the gate has fallen back lately.
+	Falls int32
+}
+
+// EpochOf is the epoch that claims are to name; 0 without a gate.
+func (g *Gate) EpochOf() int64 {
+	if g == nil {
+		return 0
+	}
+	return g.Epoch
+}
+
+// MoveGate writes the gate, or makes it: another State is a move, with the next epoch.
+// It is refused, STALE_GENERATION, when the row is not of Revision any more (0: there
+// is none); Outcome.Gate is the row there is. What is the same already is not written.
+type MoveGate struct {
+	Revision int64
+	// State must be set.
+	State                GateState
+	Reason               string
+	Pin                  GateState
+	PinReason            string
+	HeldSince, HeldUntil time.Time
+	Falls                int32
+}
+
+// moveGate is the compare-and-swap of the gate's row.
+func (t *transaction) moveGate(m *MoveGate) Outcome {
+	if r := m.problem(); r != "" {
+		return refused(fault.InvalidRequest, "%s", r)
+	}
+	old := t.view.Gate
+	revision := int64(0)
+	if old != nil {
+		revision = old.Revision
+	}
+	if m.Revision != revision {
+		o := refused(fault.StaleGeneration, "the gate is of revision %d, not %d", revision, m.Revision)
+		o.Gate = old
+		return o
+	}
+	g := &Gate{
+		State: m.State, Epoch: 1, Revision: revision + 1, Since: t.now, Reason: m.Reason, Pin: m.Pin, PinReason: m.PinReason,
+		HeldSince: m.HeldSince.Round(0).UTC(), HeldUntil: m.HeldUntil.Round(0).UTC(), Falls: m.Falls,
+	}
+	if old != nil {
+		g.Epoch, g.Since = old.Epoch, old.Since
+		if old.State != m.State {
+			g.Epoch, g.Since = old.Epoch+1, t.now
+		}
+		same := *g
+		same.Revision = old.Revision
+		if same.HeldSince.Equal(old.HeldSince) && same.HeldUntil.Equal(old.HeldUntil) {
+			same.HeldSince, same.HeldUntil = old.HeldSince, old.HeldUntil
+			if same == *old {
+				return Outcome{Gate: old}
+			}
+		}
+	}
+	t.view.Gate = g
+	t.touch(gateRow, "")
+	return Outcome{Gate: g}
+}
+
+// staleEpoch refuses what was planned under another epoch of the gate; nil when the
+// epoch is that of the gate.
+func (t *transaction) staleEpoch(planned int64) *Refusal {
+	now := t.view.Gate.EpochOf()
+	if planned == now {
+		return nil
+	}
+	return &Refusal{
+		Kind:    fault.StaleGeneration,
+		Message: fmt.Sprintf("gate_epoch: the cell's gate is at epoch %d, the host was chosen under %d", now, planned),
+	}
+}
+
+func (s GateState) known() bool { return s == GateLegacy || s == GateShadow || s == GateNative }
+
+func (m *MoveGate) problem() string {
+	switch {
+	case !m.State.known():
+		return fmt.Sprintf("state: is %q, must be LEGACY, SHADOW or NATIVE", m.State)
+	case m.Pin != "" && !m.Pin.known():
+		return fmt.Sprintf("pin: is %q, must be empty, LEGACY, SHADOW or NATIVE", m.Pin)
+	case m.Falls < 0:
+		return "falls: must not be negative"
+	}
+	return textProblem("reason or pin_reason", m.Reason, m.PinReason)
+}

@@ -1,0 +1,136 @@
+package shardtest
+
+import (
+	"cellgate/shard"
+)
+
+// imported makes state n of host 1 as Nova's tables have it.
+func imported(n uint64, vcpus int64, instances map[int]int64) *shard.PutHost {
+	p := state(n, vcpus, instances)
+	p.Host.Imported, p.Host.BootID = true, "import-1"
+	return p
+}
+
+func importClauses() []clause {
+	host := func(s *suite) *shard.Host {
+		s.Helper()
+		return s.rows().Hosts[HostID(1)]
+	}
+	return []clause{
+		{name: "AnImportAdoptsConfirmsAndReleasesAsAReport", test: func(s *suite) {
+			if o := s.do(imported(1, 8, map[int]int64{1: 1, 2: 2})); o.Adopted != 2 || o.Unchanged || o.LeftToAgent {
+				s.Errorf("outcome is %+v", o)
+			}
+			if h := host(s); !h.Imported || h.AgentVersion != 0 {
+				s.Errorf("host is %+v", h)
+			}
+			s.do(NewClaim(5, 1, 1))
+			if o := s.do(imported(2, 8, map[int]int64{1: 1, 5: 1})); o.Confirmed != 1 || o.Released != 1 || o.Adopted != 0 {
+				s.Errorf("outcome is %+v", o)
+			}
+			s.state(5, shard.Confirmed)
+			s.used(1, 2)
+		}},
+		{name: "AnImportThatSaysWhatTheRowSaysWritesNothing", test: func(s *suite) {
+			s.do(imported(1, 8, map[int]int64{1: 1}))
+			before := host(s)
+			if o := s.nothing(imported(2, 8, map[int]int64{1: 1})); !o.Unchanged {
+				s.Errorf("outcome is %+v", o)
+			}
+			other := imported(1, 8, map[int]int64{1: 1})
+			other.Host.BootID = "import-2"
+			if o := s.nothing(other); !o.Unchanged {
+				s.Errorf("of another import the outcome is %+v", o)
+			}
+			if o := s.do(imported(3, 8, map[int]int64{2: 2})); !o.Unchanged || o.Adopted != 1 || o.Released != 1 {
+				s.Errorf("with other instances the outcome is %+v", o)
+			}
+			// Again and back again: each adoption is a claim of its own.
+			if o := s.do(imported(4, 8, map[int]int64{1: 1})); o.Adopted != 1 {
+				s.Errorf("the outcome is %+v", o)
+			}
+			if !equalRows(before, host(s)) {
+				s.Errorf("host is %+v, was %+v", host(s), before)
+			}
+			s.used(1, 1)
+			if o := s.do(imported(5, 9, map[int]int64{1: 1})); o.Unchanged || host(s).Providers[0].Inventories[0].Total != 9 {
+				s.Errorf("what changed is not written: %+v", o)
+			}
+			s.nothing(imported(4, 8, map[int]int64{2: 2}))
+		}},
+		{name: "AHostThatAnAgentRegisteredIsLeftToIt", test: func(s *suite) {
+			s.do(state(1, 8, map[int]int64{1: 1}))
+			if o := s.nothing(imported(1, 16, map[int]int64{2: 2})); !o.LeftToAgent {
+				s.Errorf("outcome is %+v", o)
+			}
+			if h := host(s); h.Imported || h.Providers[0].Inventories[0].Total != 8 {
+				s.Errorf("host is %+v", h)
+			}
+		}},
+		{name: "AnAgentTakesItsHostFromTheImport", test: func(s *suite) {
+			s.do(imported(9, 8, map[int]int64{1: 1}))
+			agents := state(1, 16, map[int]int64{1: 1})
+			agents.Host.BootID = "import-1" // even so
+			s.do(agents)
+			if h := host(s); h.Imported || h.StateVersion != 1 || h.Providers[0].Inventories[0].Total != 16 {
+				s.Errorf("host is %+v", h)
+			}
+			s.used(1, 1)
+		}},
+		{name: "AHostIsTakenBackFromAnAgentWhenThatIsSaid", test: func(s *suite) {
+			agents := state(1, 8, map[int]int64{1: 1})
+			agents.Host.AgentVersion = 7
+			s.do(agents)
+			back := imported(1, 8, map[int]int64{1: 1, 2: 1})
+			back.Retake = true
+			if o := s.do(back); o.LeftToAgent || o.Unchanged || o.Adopted != 1 {
+				s.Errorf("outcome is %+v", o)
+			}
+			if h := host(s); !h.Imported || h.AgentVersion != 7 {
+				s.Errorf("host is %+v: the agent that it was taken from is forgotten", h)
+			}
+			s.do(imported(2, 9, map[int]int64{1: 1, 2: 1}))
+			if h := host(s); h.AgentVersion != 7 {
+				s.Errorf("host is %+v after the next import", h)
+			}
+			s.do(agents)
+			if h := host(s); h.Imported {
+				s.Errorf("the agent did not get it again: %+v", h)
+			}
+		}},
+		{name: "AClaimIsSeenOnceAReportHasItsInstance", test: func(s *suite) {
+			seen := func(n int, want bool, when string) {
+				s.Helper()
+				if c, found := s.rows().Claims[ClaimID(n)], s.find(n); c.Seen != want || found.Seen != want {
+					s.Errorf("%s: claim %d is seen: %v, found as %v, want %v", when, n, c.Seen, found.Seen, want)
+				}
+			}
+			s.do(state(1, 8, nil))
+			s.do(NewClaim(1, 1, 1))
+			s.do(NewClaim(2, 1, 1))
+			s.do(confirm(*Ref(2)))
+			s.do(state(2, 8, nil))
+			seen(1, false, "no report has it")
+			seen(2, false, "its caller confirmed it")
+			s.do(state(3, 8, map[int]int64{1: 1, 2: 1, 3: 1}))
+			seen(1, true, "confirmed by the report")
+			seen(2, true, "in the report")
+			for _, c := range s.rows().Claims {
+				if c.Adopted && !c.Seen {
+					s.Errorf("an adopted claim is not seen: %+v", c)
+				}
+			}
+			s.do(state(4, 8, nil))
+			seen(2, true, "gone again")
+			ended := s.do(release(*Ref(2))).Claim
+			if c := s.find(2); !c.Seen || !ended.Seen {
+				s.Errorf("the ended claim is %+v", c)
+			}
+			back := imported(1, 8, map[int]int64{4: 1})
+			back.Retake = true
+			s.do(NewClaim(4, 1, 1))
+			s.do(back)
+			seen(4, true, "in an import")
+		}},
+	}
+}
