@@ -37,7 +37,7 @@ var ErrFenced = errors.New("a newer life of the replica has fenced this one")
 // Store's is its rows and its journal; a scheduler asks for no more of what stands
 // behind it, so it can be something else that hears of every entry.
 type Synchronizer interface {
-	// Load visits every host, every usage, every live claim, every pin and the gate, in
+	// Load visits the gate, every host, every usage, every live claim and every pin, in
 	// this order, as of one point, and gives the journal position of that point: Tail from
 	// there gives exactly the later changes. An error of visit ends it.
 	Load(ctx context.Context, visit func(Change) error) (Cursor, error)

@@ -14,7 +14,7 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// Load visits hosts, usages, claims and pins, each by id, and the gate.
+// Load visits the gate, and hosts, usages, claims and pins, each by id.
 func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (shard.Cursor, error) {
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
@@ -33,6 +33,11 @@ func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (shard
 		return nil, err
 	}
 
+	if gate != nil {
+		if err := visit(shard.Change{Gate: gate}); err != nil {
+			return nil, err
+		}
+	}
 	slices.SortFunc(hosts, func(a, b *shard.Host) int { return cmp.Compare(a.UUID, b.UUID) })
 	slices.SortFunc(usages, func(a, b *shard.Usage) int { return cmp.Compare(a.HostUUID, b.HostUUID) })
 	slices.SortFunc(claims, func(a, b *shard.Claim) int { return cmp.Compare(a.ClaimID, b.ClaimID) })
@@ -46,9 +51,6 @@ func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (shard
 	}
 	if err == nil {
 		err = visitAll(ctx, pins, func(p *shard.Pin) error { return visit(shard.Change{Pin: p}) })
-	}
-	if err == nil && gate != nil {
-		err = visit(shard.Change{Gate: gate})
 	}
 	if err != nil {
 		return nil, err
