@@ -17,6 +17,10 @@ type Report struct {
 	State *agentv1.FullState
 	// Notes are what an operator may not have meant, none of it an error.
 	Notes []string
+	// CPU, Nodes and Pools say in words what State has in Nova's forms.
+	CPU   string
+	Nodes []Node
+	Pools []Pool
 }
 
 // Report judges what was read. Its error names every setting, and every instance, that
@@ -77,6 +81,7 @@ func (s *Settings) Report(m *Machine, hostUUID string, instances []Instance) (*R
 	}
 	state.Facts = s.facts(m, &with, &u, pools)
 	r := &Report{State: state}
+	r.summarize(m, &with, &u, pools)
 	for _, i := range unmatched {
 		r.Notes = append(r.Notes, fmt.Sprintf("agent.host.pci_devices[%d] names no device of this machine", i))
 	}

@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -16,70 +19,113 @@ import (
 func newAgent(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
-		Short: "Run a simulated fleet: the agents of many hosts of one cell",
-		Long: `Run the agents of simulated hosts, each with its own stream to the cell. The same
-seed gives the same hosts. Each key of the configuration file's section "agent"
-is also a variable CELLGATE_AGENT_<KEY> and a flag; flags win.`,
-		Example: `  cellgate agent --config deploy/examples/agent1.yaml
+		Short: "Run the agent of this host, or those of a simulated fleet",
+		Long: `Run the agent of this host: it reads the machine's CPUs, memory, NUMA nodes, PCI
+devices and disk, and reports them to every replica of its cell, again whenever
+something changed. With --print it prints what it would report, and ends.
+
+With --hosts it runs the agents of so many made-up hosts instead, each with its own
+stream to the cell; the same seed gives the same hosts.
+
+Each key of the configuration file's section "agent" is also a variable
+CELLGATE_AGENT_<KEY> and a flag; flags win. SIGHUP reads the configuration again.`,
+		Example: `  cellgate agent --print --disk-path /var/lib
+  cellgate agent --config deploy/examples/agent.yaml
+  cellgate agent --cell cell1 --replica 127.0.0.1:9101 --state-dir ./host --disk-path / --pci-device vendor_id=8086,product_id=154c
   cellgate agent --cell cell1 --replica 127.0.0.1:9101 --hosts 1000 --seed 7`,
 		Args: usageArgs(cobra.NoArgs),
 	}
 	load := bindKeys(cmd, "agent", t.env)
+	output := outputFlag(cmd)
 	cmd.RunE = serves(func(cmd *cobra.Command) error {
-		c, err := load()
+		asJSON, err := output(cmd)
 		if err != nil {
 			return err
 		}
-		a := &assembly{log: newLog(c.Log, t)}
-		var s startup
-		s.add(a.observe(c.Telemetry, "agent"))
-		web, err := a.listenMetrics(c.Agent.Metrics)
-		s.add(err)
-		dial, err := a.addClientTLS("agent.tls", c.Agent.TLS)
-		s.add(err)
-		if err := s.err(); err != nil {
-			return a.abandon(cmd.Context(), err)
+		c, err := load()
+		switch {
+		case err != nil:
+			return err
+		case c.Agent.Print:
+			return printHost(cmd, c.Agent, asJSON)
+		case c.Agent.Hosts > 0:
+			return runAgents(cmd, t, c, (*assembly).addSimulation)
 		}
-		open, err := security.NewServer(security.ServerConfig{}, a.log)
-		if err != nil {
-			return a.abandon(cmd.Context(), err)
-		}
-		var f *agent.Fleet
-		working := health.New(nil, func() []health.Check {
-			n := f.Accepted()
-			return []health.Check{{Name: "hosts", OK: n >= c.Agent.Hosts, Why: fmt.Sprintf("%d of %d are registered", n, c.Agent.Hosts)}}
+		// From here on, so that none ends the process.
+		hangups := make(chan os.Signal, 1)
+		signal.Notify(hangups, syscall.SIGHUP)
+		defer signal.Stop(hangups)
+		return runAgents(cmd, t, c, func(a *assembly, c config.Agent, dial dialFunc) (*agent.Fleet, error) {
+			return a.addHost(c, dial, func() (config.Agent, error) {
+				c, err := load()
+				return c.Agent, err
+			}, hangups)
 		})
-		working.Of(processOfAgent(c.Agent, a.command))
-		a.addMetrics(web, working, open)
-		f, err = a.addFleet(c.Agent, dial)
-		if err != nil {
-			return a.abandon(cmd.Context(), err)
-		}
-		a.add(lifecycle.Part{Name: "registration", Run: func(ctx context.Context) error {
-			select {
-			case <-f.Ready():
-				a.log.Info("every host is registered", "cell", c.Agent.Cell, "hosts", c.Agent.Hosts)
-				<-ctx.Done()
-			case <-ctx.Done():
-			}
-			return nil
-		}})
-		return a.run(cmd.Context())
 	})
 	return cmd
 }
 
-// processOfAgent is what agents say they are, when a command runs them.
-func processOfAgent(c config.Agent, command string) health.Process {
-	return health.Process{Kind: "agent", Command: command, Cell: c.Cell, Seed: c.Seed}
+// runAgents runs the agents that add adds.
+func runAgents(cmd *cobra.Command, t terminal, c config.Config, add func(*assembly, config.Agent, dialFunc) (*agent.Fleet, error)) error {
+	a := &assembly{log: newLog(c.Log, t)}
+	var s startup
+	s.add(a.observe(c.Telemetry, "agent"))
+	web, err := a.listenMetrics(c.Agent.Metrics)
+	s.add(err)
+	dial, err := a.addClientTLS("agent.tls", c.Agent.TLS)
+	s.add(err)
+	if err := s.err(); err != nil {
+		return a.abandon(cmd.Context(), err)
+	}
+	open, err := security.NewServer(security.ServerConfig{}, a.log)
+	if err != nil {
+		return a.abandon(cmd.Context(), err)
+	}
+	var f *agent.Fleet
+	hosts := max(c.Agent.Hosts, 1)
+	working := health.New(nil, func() []health.Check {
+		n := f.Accepted()
+		return []health.Check{{Name: "hosts", OK: n >= hosts, Why: fmt.Sprintf("%d of %d are registered", n, hosts)}}
+	})
+	working.Of(processOfAgent(c.Agent, a.command))
+	a.addMetrics(web, working, open)
+	if f, err = add(a, c.Agent, dial); err != nil {
+		var s startup
+		s.add(err)
+		return a.abandon(cmd.Context(), s.err())
+	}
+	a.add(lifecycle.Part{Name: "registration", Run: func(ctx context.Context) error {
+		select {
+		case <-f.Ready():
+			a.log.Info("every host is registered", "cell", c.Agent.Cell, "hosts", hosts)
+			<-ctx.Done()
+		case <-ctx.Done():
+		}
+		return nil
+	}})
+	return a.run(cmd.Context())
 }
 
-// addFleet adds a simulated fleet. It does not wait for its hosts.
-func (a *assembly) addFleet(c config.Agent, dial dialFunc) (*agent.Fleet, error) {
+// processOfAgent is what agents say they are, when a command runs them.
+func processOfAgent(c config.Agent, command string) health.Process {
+	p := health.Process{Kind: "agent", Command: command, Cell: c.Cell, Seed: c.Seed}
+	if c.Hosts == 0 {
+		p.Host, p.Seed = serviceHost(c.Host), 0
+	}
+	return p
+}
+
+// addSimulation adds the agents of simulated hosts. It does not wait for them.
+func (a *assembly) addSimulation(c config.Agent, dial dialFunc) (*agent.Fleet, error) {
 	source, err := agent.NewSimulation(c.Seed, c.Cell, c.Hosts)
 	if err != nil {
 		return nil, err
 	}
+	return a.addFleet(c, source, dial)
+}
+
+// addFleet adds the agents of a source's hosts.
+func (a *assembly) addFleet(c config.Agent, source agent.Source, dial dialFunc) (*agent.Fleet, error) {
 	f, err := agent.NewFleet(agent.FleetConfig{
 		Cell: c.Cell, Replicas: c.Replicas, HostsPerConn: c.HostsPerConn,
 	}, agent.FleetDeps{Source: source, Dial: dial, Log: a.log, Telemetry: a.telemetry.Agent(c.Cell)})

@@ -51,8 +51,8 @@ func readFile(t *testing.T, path string) string {
 func units(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(deploy + "/systemd/*.service")
-	if err != nil || len(files) != 3 {
-		t.Fatalf("units: %v %v, want 3", files, err)
+	if err != nil || len(files) != 4 {
+		t.Fatalf("units: %v %v, want 4", files, err)
 	}
 	return files
 }
@@ -90,7 +90,7 @@ func TestUnitsRunCommandsThereAreAndAreHardened(t *testing.T) {
 		}
 		// The file it is started with is the example, under the name given there.
 		name := filepath.Base(cmd.Flags().Lookup("config").Value.String())
-		name = strings.NewReplacer("cell-cell1", "cell1", "agent.", "agent1.").Replace(name)
+		name = strings.NewReplacer("cell-cell1", "cell1", "fleet.", "agent1.").Replace(name)
 		if _, err := os.Stat(filepath.Join(deploy, "examples", name)); err != nil {
 			t.Errorf("%s: there is no example of its configuration: %v", file, err)
 		}

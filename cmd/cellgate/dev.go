@@ -182,7 +182,7 @@ func (d *dev) addFleets(dial dialFunc) error {
 	for _, c := range d.cells {
 		a := config.Default().Agent
 		a.Cell, a.Replicas, a.Hosts, a.Seed = c.Name, c.Replicas, d.cfg.Dev.Hosts, d.cfg.Dev.Seed
-		f, err := d.addFleet(a, dial)
+		f, err := d.addSimulation(a, dial)
 		if err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ func newDoctorOf(t terminal, section string, examine func(*doctor, config.Config
 		Use:     section,
 		Short:   "Check what `cellgate " + section + "` needs",
 		Long:    "Check what `cellgate " + section + "` needs, with the same file, variables and flags as it takes.",
-		Example: fmt.Sprintf("  cellgate doctor %s --config deploy/examples/%s.yaml", section, map[string]string{"gateway": "gateway", "cell": "cell1", "agent": "agent1"}[section]),
+		Example: fmt.Sprintf("  cellgate doctor %s --config deploy/examples/%s.yaml", section, map[string]string{"gateway": "gateway", "cell": "cell1", "agent": "agent"}[section]),
 		Args:    usageArgs(cobra.NoArgs),
 	}
 	load := bindKeys(cmd, section, t.env)

@@ -76,7 +76,7 @@ func TestDoctorKnowsAFleetAndDevAtAPort(t *testing.T) {
 		{"cell1", "8", unhealthy, "is served by agents of cell cell1, seed 7, not by agents of cell cell1, seed 8"},
 		{"cell2", "7", unhealthy, "is served by agents of cell cell1, seed 7, not by agents of cell cell2, seed 7"},
 	} {
-		rows := diagnoses(t, exitRefused, "agent", "--cell", c.cell, "--seed", c.seed, "--replica", deadAddress(t), "--metrics", at)
+		rows := diagnoses(t, exitRefused, "agent", "--cell", c.cell, "--hosts", "2", "--seed", c.seed, "--replica", deadAddress(t), "--metrics", at)
 		must(t, rows, "agent.metrics "+at, c.status, c.what)
 	}
 	dev := launch(t, false, "dev", "--cells", "1", "--hosts", "2", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cell-base-port", "0", "--data", t.TempDir())

@@ -66,12 +66,18 @@ func (d *doctor) agent(c config.Config) {
 		at := &addresses{doctor: d, process: processOfAgent(c.Agent, "agent")}
 		at.port("agent.metrics", c.Agent.Metrics)
 	}
+	if c.Agent.Hosts == 0 {
+		d.host(c.Agent)
+	}
 	dial, err := dialer(c.Agent.TLS)
 	if err != nil {
 		return // told with the files
 	}
 	d.identity(func(i int) (string, bool) {
-		if i >= c.Agent.Hosts {
+		switch {
+		case c.Agent.Hosts == 0:
+			return serviceHost(c.Agent.Host), i == 0
+		case i >= c.Agent.Hosts:
 			return "", false
 		}
 		return agent.Simulate(c.Agent.Seed, c.Agent.Cell, i).GetServiceHost(), true

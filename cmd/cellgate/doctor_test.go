@@ -105,9 +105,9 @@ func TestDoctorNextToARunningSystem(t *testing.T) {
 		"--cell", "cell1=c0000000-0000-4000-8000-000000000001@"+other, "--cell", "cell2="+s.api, "--cell", "cell3="+deadAddress(t))
 	must(t, rows, "cell cell1 at "+other, unhealthy, "answers as cell cell2 (c0000000-0000-4000-8000-000000000002)")
 	must(t, rows, "cell cell2 at "+s.api, unhealthy, "gives no answer: does not serve this call")
-	rows = diagnoses(t, exitRefused, "agent", "--cell", "cell1", "--replica", other)
+	rows = diagnoses(t, exitRefused, "agent", "--cell", "cell1", "--hosts", "2", "--replica", other)
 	must(t, rows, "cell cell1 at "+other, unhealthy, "is cell cell2, which refuses the agents of cell cell1")
-	rows = diagnoses(t, exitRefused, "agent", "--cell", "cell1", "--replica", s.api)
+	rows = diagnoses(t, exitRefused, "agent", "--cell", "cell1", "--hosts", "2", "--replica", s.api)
 	must(t, rows, "cell cell1 at "+s.api, unhealthy, "is no cell")
 
 	s.cells[0].kill()

@@ -72,8 +72,11 @@ func bindTold(cmd *cobra.Command, section string, env []string) func() (config.C
 	cmd.Flags().SortFlags = false
 	return func() (config.Config, *told, error) {
 		src := config.Source{File: *file, Env: env, Flags: map[string]string{}}
-		if section == "gateway" {
+		switch section {
+		case "gateway":
 			src.Check = unknownNames
+		case "agent":
+			src.Check = hostProblems
 		}
 		for _, f := range flags {
 			if f.given {

@@ -146,7 +146,7 @@ func TestStartupTellsEveryProblemAtOnce(t *testing.T) {
 			append(server("gateway.tls"), "with --grpc", "(--http)", "gateway.cell_tls.ca: the CAs of servers: open "+dir+"/ca.pem", "6 problems"),
 		},
 		{
-			[]string{"agent", "--cell", "cell1", "--replica", "127.0.0.1:1", "--metrics", addr, "--tls-ca", dir + "/ca.pem", "--tls-token-file", dir + "/token"},
+			[]string{"agent", "--cell", "cell1", "--hosts", "2", "--replica", "127.0.0.1:1", "--metrics", addr, "--tls-ca", dir + "/ca.pem", "--tls-token-file", dir + "/token"},
 			[]string{"with --metrics", "agent.tls.ca: ", "agent.tls.token_file: the token: open " + dir + "/token", "3 problems"},
 		},
 		{

@@ -126,16 +126,25 @@ func (l *loader) checkCell(c Cell) {
 }
 
 func (l *loader) checkAgent(a Agent) {
-	l.needed("agent.cell", a.Cell)
-	l.atLeast("agent.hosts", a.Hosts, 1)
+	l.atLeast("agent.hosts", a.Hosts, 0)
 	l.atLeast("agent.hosts_per_conn", a.HostsPerConn, 1)
 	if a.HostsPerConn > MaxStreams {
 		l.bad("agent.hosts_per_conn", "%d is above %d, the most streams that a cell takes on a connection", a.HostsPerConn, MaxStreams)
 	}
 	l.checkClientTLS("agent.tls", a.TLS)
 	l.metrics("agent.metrics", a.Metrics, a.Insecure, "an agent serves its metrics without TLS to anyone who reaches it")
-	if len(a.Replicas) == 0 {
-		l.bad("agent.replicas", "an agent needs the address of a replica of its cell")
+	switch {
+	case a.Print && a.Hosts > 0:
+		l.bad("agent.print", "is of use without hosts only: simulated ones are not printed")
+	case a.Print: // what is only printed goes nowhere
+	default:
+		l.needed("agent.cell", a.Cell)
+		if len(a.Replicas) == 0 {
+			l.bad("agent.replicas", "an agent needs the address of a replica of its cell")
+		}
+	}
+	if a.Hosts == 0 {
+		l.checkHost(a.Host, a.Print)
 	}
 	for i, r := range a.Replicas {
 		l.address(fmt.Sprintf("agent.replicas[%d]", i), r)

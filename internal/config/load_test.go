@@ -41,8 +41,8 @@ func exampleFile(name string) string {
 func exampleNames(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(exampleFile("*"))
-	if err != nil || len(files) != 7 {
-		t.Fatalf("%v, %v: want a gateway, three cells and an agent for each", files, err)
+	if err != nil || len(files) != 8 {
+		t.Fatalf("%v, %v: want a gateway, three cells and simulated agents for each, and the agent of a real host", files, err)
 	}
 	for i, f := range files {
 		files[i] = strings.TrimSuffix(filepath.Base(f), ".yaml")
@@ -67,12 +67,19 @@ func TestShippedExamplesShowTheDefaults(t *testing.T) {
 		d.Cell.Name, d.Cell.UUID, d.Cell.Data, d.Cell.GRPC = c.Cell.Name, c.Cell.UUID, c.Cell.Data, c.Cell.GRPC
 		d.Agent.Cell, d.Agent.Replicas = c.Agent.Cell, c.Agent.Replicas
 		d.Cell.Metrics, d.Agent.Metrics = c.Cell.Metrics, c.Agent.Metrics
+		simulated := c.Agent.Hosts > 0 // of which a real host's settings are not shown
+		d.Agent.Hosts = c.Agent.Hosts
+		h, told := &d.Agent.Host, &c.Agent.Host
+		h.ReservedHugePages, h.PCIDevices, h.Traits, h.Aggregates = told.ReservedHugePages, told.PCIDevices, told.Traits, told.Aggregates
 		if !reflect.DeepEqual(c, d) {
 			t.Errorf("%s differs from the defaults:\n got %+v\nwant %+v", name, c, d)
 		}
 		section := strings.TrimRight(name, "0123456789")
 		for _, k := range append(Keys(section), Keys("telemetry")...) {
 			_, key, _ := strings.Cut(k.Path, ".")
+			if simulated && (strings.HasPrefix(key, "host.") || key == "print") {
+				continue
+			}
 			// TLS is shown in examples/secure.
 			if key != "insecure" && key != "replica" && !strings.Contains(key, "tls.") && !strings.Contains(string(text), key[strings.LastIndexByte(key, '.')+1:]+":") {
 				t.Errorf("%s does not show %s", name, k.Path)
@@ -227,8 +234,19 @@ func TestProblemsNameTheirPlaceAndTheNearestKey(t *testing.T) {
 			file: head + "  max_deadline: 1s\n", flags: map[string]string{"gateway.claim_budget": "9s", "gateway.propose_budget": "1500ms"},
 			want: []string{"--claim-budget: gateway.claim_budget: 9s is longer than max_deadline (1s)", "--propose-budget: gateway.propose_budget: 1.5s is longer than max_deadline (1s)"},
 		},
-		"agent needs": {section: "agent", flags: map[string]string{"agent.hosts": "0"}, want: []string{"agent.cell: must be set", "--hosts: agent.hosts: 0 is below 1", "agent.replicas: an agent needs"}},
-		"dev":         {section: "dev", flags: map[string]string{"dev.cell_base_port": "65535", "dev.once": "true"}, want: []string{"dev.data: must be set", "ports 65535 to 65537", "--once: dev.once: is of use with sample only"}},
+		"agent needs": {section: "agent", flags: map[string]string{"agent.hosts": "-1"}, want: []string{"agent.cell: must be set", "--hosts: agent.hosts: -1 is below 0", "agent.replicas: an agent needs"}},
+		"agent of a host": {
+			section: "agent", file: "agent:\n  cell: c\n  replicas: [h:1]\n  host:\n    state_dir: ''\n    cpu_allocation_ratio: 0\n    reserved_host_cpus: -1\n    poll_every: 1ms\n    virt_type: xen\n" +
+				"    aggregates: [{uuid: x, name: a, metadata: [y]}]\n    pci_devices: [{vendor_id: 8086, tags: [a=b, a=c]}]\n    disabled_reason: why\n    reserved_huge_pages: [{node: x}]\n    instances: y\n",
+			want: []string{
+				"c.yaml:5: agent.host.state_dir: must be set", "c.yaml:6: agent.host.cpu_allocation_ratio: 0 is not above 0", "c.yaml:7: agent.host.reserved_host_cpus: -1 is below 0",
+				"c.yaml:8: agent.host.poll_every: 1ms is not between 1s and 1h0m0s", `c.yaml:9: agent.host.virt_type: "xen" is none of`, `agent.host.aggregates[0].uuid: "x" is not a uuid`,
+				`agent.host.aggregates[0].metadata: "y" is not name=value`, `agent.host.pci_devices[0].tags: "a=c" is not name=value, or its name stands twice`,
+				"agent.host.disabled_reason: is of use with disabled only", `agent.host.reserved_huge_pages[0].node: "x" is not a whole number`, "unknown key agent.host.instances; did you mean",
+			},
+		},
+		"print of a simulation": {section: "agent", flags: map[string]string{"agent.print": "true", "agent.hosts": "3"}, want: []string{"--print: agent.print: is of use without hosts only"}},
+		"dev":                   {section: "dev", flags: map[string]string{"dev.cell_base_port": "65535", "dev.once": "true"}, want: []string{"dev.data: must be set", "ports 65535 to 65537", "--once: dev.once: is of use with sample only"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			src := Source{Env: c.env, Flags: c.flags}

@@ -151,16 +151,19 @@ type Cell struct {
 	Metrics           string        `yaml:"metrics" help:"address of /metrics and /healthz over HTTP; empty for none"`
 }
 
-// Agent configures `cellgate agent`: a simulated fleet of one cell.
+// Agent configures `cellgate agent`: the agent of this machine, or those of a simulated
+// fleet of one cell.
 type Agent struct {
-	Cell         string    `yaml:"cell" help:"name of the cell the hosts belong to"`
+	Cell         string    `yaml:"cell" help:"name of the cell the host belongs to"`
 	Replicas     []string  `yaml:"replicas" flag:"replica" help:"addresses of the cell's replicas, separated by commas"`
-	Hosts        int       `yaml:"hosts" help:"hosts to simulate"`
-	Seed         uint64    `yaml:"seed" help:"decides what the hosts look like"`
-	HostsPerConn int       `yaml:"hosts_per_conn" help:"streams that share a connection"`
+	Print        bool      `yaml:"print" help:"print what would be reported of this machine, and end"`
+	Hosts        int       `yaml:"hosts" help:"hosts to simulate; 0 reports this machine"`
+	Seed         uint64    `yaml:"seed" help:"decides what simulated hosts look like"`
+	HostsPerConn int       `yaml:"hosts_per_conn" help:"streams of simulated hosts that share a connection"`
 	TLS          ClientTLS `yaml:"tls"`
 	Metrics      string    `yaml:"metrics" help:"address of /metrics and /healthz over HTTP; empty for none"`
 	Insecure     bool      `yaml:"insecure" help:"allow an address of metrics that is not loopback"`
+	Host         Host      `yaml:"host"`
 }
 
 // Dev configures `cellgate dev`: everything in one process.
@@ -205,7 +208,13 @@ func Default() Config {
 			PinFor: 2 * time.Second, LeaseScan: time.Second, MaxBatch: 256, MaxQueue: 8192,
 			DecisionsKeep: 24 * time.Hour, MaxDecisions: 100_000, DecisionMiB: 1024,
 		},
-		Agent: Agent{Hosts: 1000, Seed: 1, HostsPerConn: 250},
+		Agent: Agent{
+			Seed: 1, HostsPerConn: 250,
+			Host: Host{
+				StateDir: "/var/lib/cellgate-agent", DiskPath: "/var/lib/nova/instances", PollEvery: 10 * time.Second,
+				ReservedMemoryMB: 512, CPURatio: 4, MemoryRatio: 1, DiskRatio: 1, HypervisorType: "QEMU",
+			},
+		},
 		Dev: Dev{
 			Cells: 3, Hosts: 1000, Seed: 1, HTTP: "127.0.0.1:8080", GRPC: "127.0.0.1:9090", CellBasePort: 9101,
 		},

@@ -13,10 +13,12 @@ type Process struct {
 	Kind string `json:"kind"`
 	// Command is the subcommand that runs it.
 	Command string `json:"command"`
-	// Cell, UUID and Replica are of a cell; Cell and Seed of simulated agents.
+	// Cell, UUID and Replica are of a cell; Cell and Host of the agent of a host; Cell
+	// and Seed of simulated agents.
 	Cell    string `json:"cell,omitempty"`
 	UUID    string `json:"uuid,omitempty"`
 	Replica string `json:"replica,omitempty"`
+	Host    string `json:"host,omitempty"`
 	Seed    uint64 `json:"seed,omitempty"`
 	// Cells are the names of a gateway's cells, in its order.
 	Cells []string `json:"cells,omitempty"`
@@ -53,6 +55,9 @@ func (p Process) String() string {
 		}
 	case "agent":
 		text = fmt.Sprintf("agents of cell %s, seed %d", p.Cell, p.Seed)
+		if p.Host != "" {
+			text = fmt.Sprintf("the agent of host %s of cell %s", p.Host, p.Cell)
+		}
 	case "gateway":
 		text += " over " + strings.Join(p.Cells, ", ")
 	}

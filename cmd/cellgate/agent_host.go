@@ -1,0 +1,187 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"cellgate/agent"
+	"cellgate/agent/hostprobe"
+	"cellgate/internal/config"
+	"cellgate/internal/fault"
+	"cellgate/internal/lifecycle"
+)
+
+// addHost adds the agent of this machine. Whenever a signal comes, the configuration is
+// read again.
+func (a *assembly) addHost(c config.Agent, dial dialFunc, again func() (config.Agent, error), hangups <-chan os.Signal) (*agent.Fleet, error) {
+	var s startup
+	id, err := hostprobe.OpenIdentity(identityOf(c.Host))
+	s.add(err)
+	if err == nil {
+		a.own("identity", id)
+	}
+	cfg, err := hostConfig(c)
+	s.add(err)
+	read := hostprobe.ThisMachine()
+	if id == nil || err != nil {
+		// What else is wrong with the machine is told too.
+		_, err = hostprobe.Read(anyUUID, cfg, read.Read)
+		s.add(err)
+		return nil, s.err()
+	}
+	probe, err := hostprobe.New(id.UUID, cfg, hostprobe.Deps{Read: read.Read, Log: a.log, Telemetry: a.telemetry.Agent(c.Cell)})
+	if err != nil {
+		return nil, err
+	}
+	f, err := a.addFleet(c, probe, dial)
+	if err != nil {
+		return nil, err
+	}
+	a.log.Info("agent starts", "host", cfg.Settings.ServiceHost, "host_uuid", id.UUID, "new", id.New, "cell", c.Cell, "replicas", c.Replicas)
+	a.add(lifecycle.Part{Name: "configuration", Run: func(ctx context.Context) error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-hangups:
+				a.reload(c, again, probe)
+			}
+		}
+	}})
+	return f, nil
+}
+
+// anyUUID stands for a host's own where it makes no difference.
+const anyUUID = "00000000-0000-4000-8000-000000000000"
+
+// reload reads the configuration again. One that is wrong changes nothing.
+func (a *assembly) reload(began config.Agent, again func() (config.Agent, error), probe *hostprobe.Probe) {
+	c, err := again()
+	if err == nil && c.Hosts > 0 {
+		err = fmt.Errorf("agent.hosts: this agent is of a real host")
+	}
+	var cfg hostprobe.Config
+	if err == nil {
+		// What cannot change is as it was.
+		h := &c.Host
+		if h.ServiceHost = began.Host.ServiceHost; !reflect.DeepEqual(lasting(c), lasting(began)) {
+			a.log.Warn("some of the new configuration takes a restart: of agent.host all but state_dir, uuid_file and service_host is taken at once, and nothing else")
+		}
+		cfg, err = hostConfig(c)
+	}
+	if err != nil {
+		a.log.Error("the new configuration is not taken, the former one stays", "err", err)
+		return
+	}
+	cfg.Settings.Cell = began.Cell
+	probe.Reload(cfg)
+}
+
+// lasting is what of an agent's configuration stays while it runs.
+func lasting(c config.Agent) config.Agent {
+	c.Host = config.Host{StateDir: c.Host.StateDir, UUIDFile: c.Host.UUIDFile}
+	return c
+}
+
+// serviceHost is the name of the host's service.
+func serviceHost(h config.Host) string {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "" // hostConfig says so
+	}
+	return cmp.Or(h.ServiceHost, name)
+}
+
+func identityOf(h config.Host) hostprobe.IdentityConfig {
+	return hostprobe.IdentityConfig{
+		Dir: h.StateDir, UUIDFile: h.UUIDFile, ServiceHost: serviceHost(h), Machine: hostprobe.MachineID(os.DirFS("/")),
+	}
+}
+
+// hostConfig is what a probe reads, with what only this machine knows.
+func hostConfig(c config.Agent) (hostprobe.Config, error) {
+	cfg := hostprobe.Config{Settings: settingsOf(c), Every: c.Host.PollEvery}
+	s := &cfg.Settings
+	s.ServiceHost = serviceHost(c.Host)
+	s.NodeName = cmp.Or(c.Host.NodeName, s.ServiceHost)
+	s.HostIP = cmp.Or(c.Host.HostIP, ownAddress(c.Replicas))
+	if dir := c.Host.InstancesDir; dir != "" {
+		whole, err := filepath.Abs(dir)
+		if err != nil {
+			return cfg, fmt.Errorf("agent.host.instances_dir: %w", err)
+		}
+		cfg.Instances = hostprobe.Directory{FS: os.DirFS("/"), Path: cmp.Or(whole[1:], ".")}
+	}
+	if s.ServiceHost == "" {
+		return cfg, fmt.Errorf("agent.host.service_host: this machine has no name; give one")
+	}
+	return cfg, nil
+}
+
+// settingsOf is what the configuration itself says of the host. Pairs have been checked
+// with the configuration.
+func settingsOf(c config.Agent) hostprobe.Settings {
+	h := c.Host
+	s := hostprobe.Settings{
+		Cell: c.Cell, Disabled: h.Disabled, DisabledReason: h.DisabledReason, DiskPath: h.DiskPath,
+		ReservedCPUs: h.ReservedCPUs, ReservedMemoryMB: h.ReservedMemoryMB, ReservedDiskMB: h.ReservedDiskMB,
+		CPURatio: h.CPURatio, MemoryRatio: h.MemoryRatio, DiskRatio: h.DiskRatio,
+		SharedCPUs: h.SharedCPUs, DedicatedCPUs: h.DedicatedCPUs, Traits: h.Traits,
+		VirtType: h.VirtType, HypervisorType: h.HypervisorType, HypervisorVersion: h.HypervisorVersion,
+	}
+	for _, p := range h.ReservedHugePages {
+		s.ReservedPages = append(s.ReservedPages, hostprobe.ReservedPages(p))
+	}
+	for _, d := range h.PCIDevices {
+		tags, _ := config.Pairs(d.Tags)
+		for tag, value := range map[string]string{"physical_network": d.PhysicalNetwork, "trusted": d.Trusted} {
+			if value != "" && tags != nil {
+				tags[tag] = value
+			}
+		}
+		s.PCIDevices = append(s.PCIDevices, hostprobe.DeviceSpec{
+			VendorID: d.VendorID, ProductID: d.ProductID, Address: d.Address, DevName: d.DevName, Tags: tags,
+		})
+	}
+	for _, a := range h.Aggregates {
+		metadata, _ := config.Pairs(a.Metadata)
+		s.Aggregates = append(s.Aggregates, hostprobe.Aggregate{UUID: a.UUID, Name: a.Name, Metadata: metadata})
+	}
+	return s
+}
+
+// hostProblems reports what is wrong with a host's settings by themselves.
+func hostProblems(c config.Config) []fault.Field {
+	if c.Agent.Hosts > 0 {
+		return nil
+	}
+	s := settingsOf(c.Agent)
+	bad := s.Problems()
+	for i := range bad {
+		bad[i].Path = "agent.host." + bad[i].Path
+	}
+	return bad
+}
+
+// ownAddress is the address of this machine from which its cell is reached; with a cell
+// on this machine, or none, the one from which the world is. Nothing is sent for it.
+func ownAddress(replicas []string) string {
+	const elsewhere = "192.0.2.1:9" // of documentation: nobody has it
+	for _, to := range append(append([]string{}, replicas...), elsewhere) {
+		conn, err := (&net.Dialer{Timeout: time.Second}).Dial("udp", to)
+		if err != nil {
+			continue // not known, or no way there
+		}
+		own, ok := conn.LocalAddr().(*net.UDPAddr)
+		if conn.Close() == nil && ok && !own.IP.IsLoopback() && !own.IP.IsUnspecified() {
+			return own.IP.String()
+		}
+	}
+	return ""
+}

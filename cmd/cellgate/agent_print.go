@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"cellgate/agent/hostprobe"
+	"cellgate/internal/config"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+// printHost prints what would be reported of this machine. It changes nothing.
+func printHost(cmd *cobra.Command, c config.Agent, asJSON bool) error {
+	report, id, err := readHost(c)
+	if err != nil {
+		return err
+	}
+	for _, n := range report.Notes {
+		if _, err := fmt.Fprintln(cmd.ErrOrStderr(), "note: "+n); err != nil {
+			return err
+		}
+	}
+	if asJSON {
+		return printJSON(cmd.OutOrStdout(), report.State)
+	}
+	return showReport(cmd.OutOrStdout(), report, id.New)
+}
+
+// readHost reads this machine once, and gives all that keeps an agent from it.
+func readHost(c config.Agent) (*hostprobe.Report, *hostprobe.Identity, error) {
+	var s startup
+	id, err := hostprobe.LookUpIdentity(identityOf(c.Host))
+	s.add(err)
+	cfg, err := hostConfig(c)
+	s.add(err)
+	uuid := anyUUID
+	if id != nil {
+		uuid = id.UUID
+	}
+	read := hostprobe.ThisMachine()
+	report, err := hostprobe.Read(uuid, cfg, read.Read)
+	s.add(err)
+	return report, id, s.err()
+}
+
+func showReport(w io.Writer, r *hostprobe.Report, isNew bool) error {
+	s := r.State
+	uuid := s.GetHostUuid()
+	if isNew {
+		uuid = "made at the first start"
+	}
+	state := "enabled"
+	if s.GetDisabled() {
+		state = strings.TrimSuffix("disabled: "+s.GetDisabledReason(), ": ")
+	}
+	f := newTable(w, "FIELD", "VALUE")
+	f.row("service host", s.GetServiceHost())
+	f.row("node", s.GetNodename())
+	f.row("uuid", uuid)
+	f.row("cell", s.GetCell())
+	f.row("state", state)
+	f.row("address", s.GetHostIp())
+	f.row("hypervisor", strings.TrimSpace(fmt.Sprintf("%s %s", s.GetHypervisorType(), versionOf(s.GetHypervisorVersion()))))
+	f.row("runs", s.GetFacts().GetSupportedInstances())
+	f.row("cpu", r.CPU)
+	f.row("traits", strings.Join(s.GetProviders()[0].GetTraits(), " "))
+	f.row("aggregates", aggregateNames(s))
+	f.row("instances", len(s.GetInstances()))
+	if err := f.end(); err != nil {
+		return err
+	}
+	i := newSection(w, "RESOURCE CLASS", "TOTAL", "RESERVED", "RATIO", "CAPACITY", "MAX UNIT")
+	for _, v := range s.GetProviders()[0].GetInventories() {
+		i.row(v.GetResourceClass(), v.GetTotal(), v.GetReserved(), v.GetAllocationRatio(),
+			int64(float64(v.GetTotal()-v.GetReserved())*v.GetAllocationRatio()), v.GetMaxUnit())
+	}
+	if err := i.end(); err != nil {
+		return err
+	}
+	n := newSection(w, "NUMA NODE", "SOCKET", "CPUS FOR VCPU", "TO PIN TO", "PINNED", "MEMORY MIB", "USED", "PAGES")
+	for _, v := range r.Nodes {
+		n.row(v.ID, v.Socket, v.Shared, v.Dedicated, v.Pinned, v.MemoryMB, v.UsedMB, strings.Join(v.Pages, ", "))
+	}
+	if err := n.end(); err != nil {
+		return err
+	}
+	if len(r.Pools) == 0 {
+		return nil
+	}
+	p := newSection(w, "FREE DEVICES", "VENDOR", "PRODUCT", "NUMA NODE", "TAGS")
+	for _, v := range r.Pools {
+		p.row(v.Free, v.VendorID, v.ProductID, v.NUMANode, strings.Join(v.Tags, " "))
+	}
+	return p.end()
+}
+
+// newSection begins a table below another.
+func newSection(w io.Writer, headers ...any) *table {
+	_, _ = fmt.Fprintln(w) // the table's end tells when writing fails
+	return newTable(w, headers...)
+}
+
+func aggregateNames(s *agentv1.FullState) string {
+	var names []string
+	for _, a := range s.GetAggregates() {
+		names = append(names, a.GetName())
+	}
+	return strings.Join(names, " ")
+}
+
+// versionOf writes Nova's number of a version: 8002002 is 8.2.2.
+func versionOf(n int32) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d.%d.%d", n/1_000_000, n/1000%1000, n%1000)
+}
+
+// host examines the machine and its identity, as its agent would.
+func (d *doctor) host(c config.Agent) {
+	report, id, err := readHost(c)
+	if err != nil {
+		for _, e := range split(err) {
+			d.add("host", unhealthy, chain(e), "correct it; cellgate agent --print shows what is read")
+		}
+		return
+	}
+	var amounts []string
+	for _, i := range report.State.GetProviders()[0].GetInventories() {
+		amounts = append(amounts, fmt.Sprintf("%s %d", i.GetResourceClass(), i.GetTotal()))
+	}
+	d.ok("host", "%s has %s", report.State.GetServiceHost(), strings.Join(amounts, ", "))
+	for _, n := range report.Notes {
+		d.add("host", warned, n, "correct it, or leave it out")
+	}
+	if id.New {
+		d.add("host's uuid", noted, "there is none yet in "+c.Host.StateDir, "the first start makes one; name Nova's compute_id in agent.host.uuid_file where nova-compute runs")
+		return
+	}
+	d.ok("host's uuid", "%s", id.UUID)
+}

@@ -1,0 +1,181 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Host says of the machine that an agent runs on what the machine itself does not. The
+// names, meanings and defaults of what Nova has too are those of its nova.conf
+// ([DEFAULT], [compute] and [pci]); docs/agent.md.
+type Host struct {
+	StateDir    string `yaml:"state_dir" flag:"state-dir" help:"directory of the host's identity, made at the first start"`
+	UUIDFile    string `yaml:"uuid_file" flag:"uuid-file" help:"file with the host's uuid, such as Nova's compute_id, only read; empty means one in state_dir"`
+	ServiceHost string `yaml:"service_host" flag:"service-host" help:"name of the host's service; empty means the machine's name"`
+	NodeName    string `yaml:"nodename" flag:"nodename" help:"name of the compute node; empty means service_host"`
+	HostIP      string `yaml:"host_ip" flag:"host-ip" help:"address of the host; empty means the one that leads to its cell"`
+	DiskPath    string `yaml:"disk_path" flag:"disk-path" help:"directory on the disk of the instances, Nova's instances_path; empty reports no DISK_GB"`
+	// InstancesDir has a file of JSON for each instance.
+	InstancesDir      string          `yaml:"instances_dir" flag:"instances-dir" help:"directory with a file UUID.json for each instance on the host; empty for none"`
+	PollEvery         time.Duration   `yaml:"poll_every" flag:"poll-every" help:"how often the machine is read"`
+	ReservedCPUs      int             `yaml:"reserved_host_cpus" flag:"reserved-host-cpus" help:"VCPU kept from instances"`
+	ReservedMemoryMB  int             `yaml:"reserved_host_memory_mb" flag:"reserved-host-memory-mb" help:"MiB of memory kept from instances"`
+	ReservedDiskMB    int             `yaml:"reserved_host_disk_mb" flag:"reserved-host-disk-mb" help:"MiB of disk kept from instances"`
+	CPURatio          float64         `yaml:"cpu_allocation_ratio" flag:"cpu-allocation-ratio" help:"VCPU that one CPU counts as"`
+	MemoryRatio       float64         `yaml:"ram_allocation_ratio" flag:"ram-allocation-ratio" help:"MiB that one of memory counts as"`
+	DiskRatio         float64         `yaml:"disk_allocation_ratio" flag:"disk-allocation-ratio" help:"GiB that one of disk counts as"`
+	SharedCPUs        string          `yaml:"cpu_shared_set" flag:"cpu-shared-set" help:"CPUs for VCPU, as 0-3,^2; empty means all, or none with cpu_dedicated_set"`
+	DedicatedCPUs     string          `yaml:"cpu_dedicated_set" flag:"cpu-dedicated-set" help:"CPUs for PCPU; empty for none"`
+	ReservedHugePages []ReservedPages `yaml:"reserved_huge_pages" flag:"reserved-huge-pages" help:"memory pages kept from instances, as node=0,size=2MB,count=64; again for each"`
+	PCIDevices        []PCIDevice     `yaml:"pci_devices" flag:"pci-device" help:"devices for instances, as vendor_id=8086,product_id=154c,address=*:81:*.*,physical_network=net1; again for each"`
+	Traits            []string        `yaml:"traits" flag:"trait" help:"traits besides those that are read, separated by commas"`
+	Aggregates        []Aggregate     `yaml:"aggregates" flag:"aggregate" help:"an aggregate the host is in, as uuid=U,name=N,key=value; again for each"`
+	Disabled          bool            `yaml:"disabled" flag:"disabled" help:"take the host out of service"`
+	DisabledReason    string          `yaml:"disabled_reason" flag:"disabled-reason" help:"why it is"`
+	VirtType          string          `yaml:"virt_type" flag:"virt-type" help:"kvm or qemu; empty means kvm where the kernel has it"`
+	HypervisorType    string          `yaml:"hypervisor_type" flag:"hypervisor-type" help:"name of the hypervisor"`
+	HypervisorVersion string          `yaml:"hypervisor_version" flag:"hypervisor-version" help:"its version, as 8.2.2; empty when it is not known"`
+}
+
+// ReservedPages are memory pages of a NUMA node that instances do not get.
+type ReservedPages struct {
+	Node  int    `yaml:"node"`
+	Size  string `yaml:"size"`
+	Count int    `yaml:"count"`
+}
+
+// PCIDevice names devices that instances may have; Tags are name=value.
+type PCIDevice struct {
+	VendorID        string   `yaml:"vendor_id"`
+	ProductID       string   `yaml:"product_id"`
+	Address         string   `yaml:"address"`
+	DevName         string   `yaml:"devname"`
+	PhysicalNetwork string   `yaml:"physical_network"`
+	Trusted         string   `yaml:"trusted"`
+	Tags            []string `yaml:"tags"`
+}
+
+// Aggregate is an aggregate that the host is in; Metadata are key=value.
+type Aggregate struct {
+	UUID     string   `yaml:"uuid"`
+	Name     string   `yaml:"name"`
+	Metadata []string `yaml:"metadata"`
+}
+
+// checkHost checks what can be told without the machine.
+func (l *loader) checkHost(h Host, printOnly bool) {
+	if !printOnly {
+		l.needed("agent.host.state_dir", h.StateDir)
+	}
+	l.between("agent.host.poll_every", h.PollEvery, minPoll, maxPoll)
+	l.atLeast("agent.host.reserved_host_cpus", h.ReservedCPUs, 0)
+	l.atLeast("agent.host.reserved_host_memory_mb", h.ReservedMemoryMB, 0)
+	l.atLeast("agent.host.reserved_host_disk_mb", h.ReservedDiskMB, 0)
+	l.ratio("agent.host.cpu_allocation_ratio", h.CPURatio)
+	l.ratio("agent.host.ram_allocation_ratio", h.MemoryRatio)
+	l.ratio("agent.host.disk_allocation_ratio", h.DiskRatio)
+	for i, a := range h.Aggregates {
+		path := fmt.Sprintf("agent.host.aggregates[%d]", i)
+		l.uuid(path+".uuid", a.UUID)
+		l.needed(path+".name", a.Name)
+		l.pairs(path+".metadata", a.Metadata)
+	}
+	for i, d := range h.PCIDevices {
+		l.pairs(fmt.Sprintf("agent.host.pci_devices[%d].tags", i), d.Tags)
+	}
+	l.oneOf("agent.host.virt_type", h.VirtType, "", "kvm", "qemu")
+	if h.DisabledReason != "" && !h.Disabled {
+		l.bad("agent.host.disabled_reason", "is of use with disabled only")
+	}
+}
+
+const (
+	// More often than once in a second a machine is not read; less often than once in
+	// an hour nobody would wait for it.
+	minPoll, maxPoll = time.Second, time.Hour
+	// maxRatio is the largest that a cell takes.
+	maxRatio = 100_000
+)
+
+func (l *loader) ratio(path string, ratio float64) {
+	if !(ratio > 0 && ratio <= maxRatio) { // not a number is neither
+		l.bad(path, "%v is not above 0 and at most %d", ratio, maxRatio)
+	}
+}
+
+// pairs: each is name=value, and no name stands twice.
+func (l *loader) pairs(path string, list []string) {
+	if _, err := Pairs(list); err != nil {
+		l.bad(path, "%v", err)
+	}
+}
+
+// Pairs reads a list of name=value.
+func Pairs(list []string) (map[string]string, error) {
+	all := make(map[string]string, len(list))
+	for _, text := range list {
+		name, value, ok := strings.Cut(text, "=")
+		name = strings.TrimSpace(name)
+		if _, twice := all[name]; !ok || name == "" || twice {
+			return nil, fmt.Errorf("%q is not name=value, or its name stands twice", text)
+		}
+		all[name] = strings.TrimSpace(value)
+	}
+	return all, nil
+}
+
+// UnmarshalText reads node=0,size=2MB,count=64; Nova's colons will do too.
+func (r *ReservedPages) UnmarshalText(text []byte) error {
+	fields, err := Pairs(split(strings.ReplaceAll(string(text), ":", "="), ","))
+	node, errNode := strconv.Atoi(fields["node"])
+	count, errCount := strconv.Atoi(fields["count"])
+	if err != nil || errNode != nil || errCount != nil || fields["size"] == "" || len(fields) != 3 {
+		return fmt.Errorf("%q is not node=0,size=2MB,count=64", text)
+	}
+	*r = ReservedPages{Node: node, Size: fields["size"], Count: count}
+	return nil
+}
+
+// UnmarshalText reads name=value,…; what is no field is a tag.
+func (d *PCIDevice) UnmarshalText(text []byte) error {
+	list := split(string(text), ",")
+	if _, err := Pairs(list); err != nil {
+		return err
+	}
+	*d = PCIDevice{}
+	fields := map[string]*string{
+		"vendor_id": &d.VendorID, "product_id": &d.ProductID, "address": &d.Address, "devname": &d.DevName,
+		"physical_network": &d.PhysicalNetwork, "trusted": &d.Trusted,
+	}
+	for _, pair := range list {
+		name, value, _ := strings.Cut(pair, "=")
+		if field, known := fields[strings.TrimSpace(name)]; known {
+			*field = strings.TrimSpace(value)
+		} else {
+			d.Tags = append(d.Tags, pair)
+		}
+	}
+	return nil
+}
+
+// UnmarshalText reads uuid=U,name=N,key=value,….
+func (a *Aggregate) UnmarshalText(text []byte) error {
+	list := split(string(text), ",")
+	if _, err := Pairs(list); err != nil {
+		return err
+	}
+	*a = Aggregate{}
+	for _, pair := range list {
+		switch name, value, _ := strings.Cut(pair, "="); strings.TrimSpace(name) {
+		case "uuid":
+			a.UUID = strings.TrimSpace(value)
+		case "name":
+			a.Name = strings.TrimSpace(value)
+		default:
+			a.Metadata = append(a.Metadata, pair)
+		}
+	}
+	return nil
+}
