@@ -18,33 +18,35 @@ import (
 // What was acknowledged is there, what was refused or failed is not, and the rows, the
 // usage and the journal agree.
 func TestI3_CutsLoseNothing(t *testing.T) {
-	seeds := 8
-	if os.Getenv("CELLGATE_LONG") != "" {
-		seeds = 200
-	}
-	sum := shardtest.Summary{Backend: "PostgreSQL, cut connections"}
-	for seed := range seeds {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			ops, faults := cutLanes(t, uint64(seed))
-			sum.Tests++
-			sum.Seeds++
-			sum.Operations += ops
-			sum.Faults += faults
-			if t.Failed() {
-				sum.Violations++
-			}
-		})
-	}
-	if sum.Faults == 0 {
-		t.Error("no connection was cut: the test proves nothing")
-	}
-	sum.Tell(t)
+	onServers(t, func(t *testing.T, at site) {
+		seeds := 8
+		if os.Getenv("CELLGATE_LONG") != "" {
+			seeds = 200
+		}
+		sum := shardtest.Summary{Backend: at.name + ", cut connections"}
+		for seed := range seeds {
+			t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+				ops, faults := cutLanes(t, at, uint64(seed))
+				sum.Tests++
+				sum.Seeds++
+				sum.Operations += ops
+				sum.Faults += faults
+				if t.Failed() {
+					sum.Violations++
+				}
+			})
+		}
+		if sum.Faults == 0 {
+			t.Error("no connection was cut: the test proves nothing")
+		}
+		sum.Tell(t)
+	})
 }
 
-func cutLanes(t *testing.T, seed uint64) (operations, faults int64) {
+func cutLanes(t *testing.T, at site, seed uint64) (operations, faults int64) {
 	const hosts, lanes, steps, capacity = 3, 3, 40, 12
 	c := &cutter{}
-	opts := testOptions(newDatabase(t))
+	opts := at.options(at.database(t))
 	opts.dial = c.dial
 	s := openAt(t, opts)
 	defer mustClose(t, s)

@@ -3,8 +3,6 @@ package sqlshard
 import (
 	"context"
 	"fmt"
-	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -69,31 +67,3 @@ func empty(t testing.TB, url string) {
 }
 
 var databases atomic.Int64
-
-// cockroachDatabase makes a database on a server, which the test drops, and gives its
-// URL. Making one takes seconds there: tests share it, and empty it.
-func cockroachDatabase(t testing.TB, server string) string {
-	t.Helper()
-	u, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := fmt.Sprintf("cellgate_test_%d_%d", os.Getpid(), databases.Add(1))
-	run := func(sql string) {
-		c, err := pgx.Connect(context.Background(), server)
-		if err == nil {
-			_, err = c.Exec(context.Background(), sql)
-			_ = c.Close(context.Background())
-		}
-		if err != nil {
-			t.Errorf("%s: %v", sql, err)
-		}
-	}
-	run("CREATE DATABASE " + name)
-	t.Cleanup(func() { run("DROP DATABASE IF EXISTS " + name + " CASCADE") })
-	u.Path = "/" + name
-	if _, err := Migrate(t.Context(), testOptions(u.String())); err != nil {
-		t.Fatal(err)
-	}
-	return u.String()
-}

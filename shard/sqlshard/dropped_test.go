@@ -11,77 +11,79 @@ import (
 // A replica that starts over and over leaves the row of its newest life, whatever each
 // wrote; trims by several at once drop each lane once.
 func TestLanesOfEndedLivesAreDropped(t *testing.T) {
-	const lives = 50
-	clock := &testClock{}
-	opts := testOptions(newDatabase(t))
-	opts.skew = clock.read
-	s := newStand(t, opts)
-	for n := range lives {
-		l, err := s.OpenLane(t.Context(), "again")
+	onServersAndAlike(t, func(t *testing.T, at site) {
+		const lives = 50
+		clock := &testClock{}
+		opts := at.options(at.database(t))
+		opts.skew = clock.read
+		s := newStand(t, opts)
+		for n := range lives {
+			l, err := s.OpenLane(t.Context(), "again")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n%2 == 0 {
+				if _, err := l.Apply(t.Context(), []shard.Op{{Claim: shardtest.NewClaim(n, 1, 1)}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		_, from, err := shardtest.LoadRows(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n%2 == 0 {
-			if _, err := l.Apply(t.Context(), []shard.Op{{Claim: shardtest.NewClaim(n, 1, 1)}}); err != nil {
-				t.Fatal(err)
+		clock.move(time.Hour)
+		now, err := s.Now(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error)
+		for range 3 {
+			go func() { done <- s.Trim(t.Context(), now) }()
+		}
+		for range 3 {
+			if err := <-done; err != nil {
+				t.Errorf("Trim: %v", err)
 			}
 		}
-	}
-	_, at, err := shardtest.LoadRows(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	clock.move(time.Hour)
-	now, err := s.Now(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error)
-	for range 3 {
-		go func() { done <- s.Trim(t.Context(), now) }()
-	}
-	for range 3 {
-		if err := <-done; err != nil {
+		// The stand's lane, the newest life, and the lane that tells of the others.
+		if n := count(t, s.Store, "SELECT count(*) FROM lanes"); n != 3 {
+			t.Errorf("there are %d rows of lanes, want 3", n)
+		}
+		if n := count(t, s.Store, "SELECT count(*) FROM journal"); n != lives-1 {
+			t.Errorf("the journal tells of %d dropped lanes, want %d", n, lives-1)
+		}
+		_, from, err = s.Tail(t.Context(), from, 100)
+		if err != nil || len(from) > 3 {
+			t.Errorf("who had all goes on at %v, %v", from, err)
+		}
+		clock.move(time.Hour)
+		if now, err = s.Now(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Trim(t.Context(), now); err != nil {
 			t.Errorf("Trim: %v", err)
 		}
-	}
-	// The stand's lane, the newest life, and the lane that tells of the others.
-	if n := count(t, s.Store, "SELECT count(*) FROM lanes"); n != 3 {
-		t.Errorf("there are %d rows of lanes, want 3", n)
-	}
-	if n := count(t, s.Store, "SELECT count(*) FROM journal"); n != lives-1 {
-		t.Errorf("the journal tells of %d dropped lanes, want %d", n, lives-1)
-	}
-	_, at, err = s.Tail(t.Context(), at, 100)
-	if err != nil || len(at) > 3 {
-		t.Errorf("who had all goes on at %v, %v", at, err)
-	}
-	clock.move(time.Hour)
-	if now, err = s.Now(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Trim(t.Context(), now); err != nil {
-		t.Errorf("Trim: %v", err)
-	}
-	if n := count(t, s.Store, "SELECT count(*) FROM journal"); n != 0 {
-		t.Errorf("%d entries are left", n)
-	}
-	if _, _, err := s.Tail(t.Context(), at, 100); err != nil {
-		t.Errorf("who had all is told %v", err)
-	}
+		if n := count(t, s.Store, "SELECT count(*) FROM journal"); n != 0 {
+			t.Errorf("%d entries are left", n)
+		}
+		if _, _, err := s.Tail(t.Context(), from, 100); err != nil {
+			t.Errorf("who had all is told %v", err)
+		}
 
-	// A schema step fences the newest lives too.
-	exec(t, opts.URL, "UPDATE lanes SET fenced = true")
-	clock.move(time.Hour)
-	if now, err = s.Now(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Trim(t.Context(), now); err != nil {
-		t.Errorf("Trim: %v", err)
-	}
-	if l, err := s.OpenLane(t.Context(), "again"); err != nil || l.ID().Life != lives+1 {
-		t.Errorf("the next life is %v, %v", l, err)
-	}
+		// A schema step fences the newest lives too.
+		exec(t, opts.URL, "UPDATE lanes SET fenced = true")
+		clock.move(time.Hour)
+		if now, err = s.Now(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Trim(t.Context(), now); err != nil {
+			t.Errorf("Trim: %v", err)
+		}
+		if l, err := s.OpenLane(t.Context(), "again"); err != nil || l.ID().Life != lives+1 {
+			t.Errorf("the next life is %v, %v", l, err)
+		}
+	})
 }
 
 func count(t *testing.T, s *Store, sql string) (n int) {

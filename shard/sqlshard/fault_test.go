@@ -70,81 +70,89 @@ func (s *stand) live() int {
 
 // A newer life of a replica ends the older one: what that tries is refused.
 func TestANewerLifeFencesTheOlder(t *testing.T) {
-	opts := testOptions(newDatabase(t))
-	old := newStand(t, opts)
-	young := newStand(t, opts)
-	if err := old.claim(1); fault.KindOf(err) != fault.CellUnavailable {
-		t.Errorf("Apply of the older life: %v", err)
-	}
-	if err := young.claim(2); err != nil {
-		t.Errorf("Apply of the newer life: %v", err)
-	}
-	if n := young.live(); n != 1 {
-		t.Errorf("%d claims are live", n)
-	}
+	onServersAndAlike(t, func(t *testing.T, at site) {
+		opts := at.options(at.database(t))
+		old := newStand(t, opts)
+		young := newStand(t, opts)
+		if err := old.claim(1); fault.KindOf(err) != fault.CellUnavailable {
+			t.Errorf("Apply of the older life: %v", err)
+		}
+		if err := young.claim(2); err != nil {
+			t.Errorf("Apply of the newer life: %v", err)
+		}
+		if n := young.live(); n != 1 {
+			t.Errorf("%d claims are live", n)
+		}
+	})
 }
 
 // A database that was put back to an earlier state is told from one that was not.
 func TestALaneThatIsNotWhereItWasStops(t *testing.T) {
-	s := newStand(t, testOptions(newDatabase(t)))
-	exec(t, s.opts.URL, "UPDATE lanes SET last = 0")
-	if err := s.claim(1); fault.KindOf(err) != fault.Internal {
-		t.Errorf("Apply: %v", err)
-	}
+	onServersAndAlike(t, func(t *testing.T, at site) {
+		s := newStand(t, at.options(at.database(t)))
+		exec(t, s.opts.URL, "UPDATE lanes SET last = 0")
+		if err := s.claim(1); fault.KindOf(err) != fault.Internal {
+			t.Errorf("Apply: %v", err)
+		}
+	})
 }
 
 // Every connection in use, for longer than somebody waits for one.
 func TestAnEmptyPoolIsOverload(t *testing.T) {
-	opts := testOptions(newDatabase(t))
-	opts.MaxConns, opts.AcquireTimeout = 2, 50*time.Millisecond
-	s := newStand(t, opts)
-	_, err := s.Load(t.Context(), func(shard.Change) error {
+	onServers(t, func(t *testing.T, at site) {
+		opts := at.options(at.database(t))
+		opts.MaxConns, opts.AcquireTimeout = 2, 50*time.Millisecond
+		s := newStand(t, opts)
 		_, err := s.Load(t.Context(), func(shard.Change) error {
-			_, err := s.Now(t.Context())
+			_, err := s.Load(t.Context(), func(shard.Change) error {
+				_, err := s.Now(t.Context())
+				return err
+			})
 			return err
 		})
-		return err
+		var f *fault.Error
+		if !errors.As(err, &f) || f.Kind != fault.Overloaded || f.RetryAfter == 0 {
+			t.Errorf("a third connection of two: %v", err)
+		}
+		if _, err := s.Now(t.Context()); err != nil {
+			t.Errorf("with free connections: %v", err)
+		}
 	})
-	var f *fault.Error
-	if !errors.As(err, &f) || f.Kind != fault.Overloaded || f.RetryAfter == 0 {
-		t.Errorf("a third connection of two: %v", err)
-	}
-	if _, err := s.Now(t.Context()); err != nil {
-		t.Errorf("with free connections: %v", err)
-	}
 }
 
 // A transaction that waits for a row longer than a statement may take ends, with
 // nothing written.
 func TestASlowStatementEnds(t *testing.T) {
-	opts := testOptions(newDatabase(t))
-	opts.StatementTimeout = 100 * time.Millisecond
-	s := newStand(t, opts)
-	c, err := pgx.Connect(t.Context(), opts.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close(context.Background()) }()
-	tx, err := c.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), "SELECT * FROM host_usages FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
-	err = s.claim(1)
-	if fault.KindOf(err) != fault.CellUnavailable || !strings.Contains(err.Error(), "longer than 100ms") {
-		t.Errorf("Apply: %v", err)
-	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.claim(2); err != nil {
-		t.Errorf("Apply afterwards: %v", err)
-	}
-	if n := s.live(); n != 1 {
-		t.Errorf("%d claims are live", n)
-	}
+	onServers(t, func(t *testing.T, at site) {
+		opts := at.options(at.database(t))
+		opts.StatementTimeout = 100 * time.Millisecond
+		s := newStand(t, opts)
+		c, err := pgx.Connect(t.Context(), opts.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close(context.Background()) }()
+		tx, err := c.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(t.Context(), "SELECT * FROM host_usages FOR UPDATE"); err != nil {
+			t.Fatal(err)
+		}
+		err = s.claim(1)
+		if fault.KindOf(err) != fault.CellUnavailable || !strings.Contains(err.Error(), "longer than 100ms") {
+			t.Errorf("Apply: %v", err)
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.claim(2); err != nil {
+			t.Errorf("Apply afterwards: %v", err)
+		}
+		if n := s.live(); n != 1 {
+			t.Errorf("%d claims are live", n)
+		}
+	})
 }
 
 // A server that is restarted, or killed, is found again; one that is not there is an
@@ -303,31 +311,33 @@ func TestAnUnknownCommitIsLookedUpBeforeTheLaneGoesOn(t *testing.T) {
 
 // Members of groups that never came leave no rows; who has a claim keeps its own.
 func TestConsumersWithoutClaimsAreDropped(t *testing.T) {
-	s := newStand(t, testOptions(newDatabase(t)))
-	c := shardtest.NewClaim(1, 1, 1)
-	c.Group = &shard.Group{UUID: shardtest.GroupID(1), Policy: "affinity", Members: []string{shardtest.ConsumerID(1), shardtest.ConsumerID(2)}}
-	if err := s.apply(shard.Op{Claim: c}); err != nil {
-		t.Fatal(err)
-	}
-	there := func() string {
-		c, err := s.acquire(t.Context())
-		if err != nil {
+	onServers(t, func(t *testing.T, at site) {
+		s := newStand(t, at.options(at.database(t)))
+		c := shardtest.NewClaim(1, 1, 1)
+		c.Group = &shard.Group{UUID: shardtest.GroupID(1), Policy: "affinity", Members: []string{shardtest.ConsumerID(1), shardtest.ConsumerID(2)}}
+		if err := s.apply(shard.Op{Claim: c}); err != nil {
 			t.Fatal(err)
 		}
-		defer c.Release()
-		list, err := texts(t.Context(), c.Conn(), nextConsumers, "")
-		if err != nil {
+		there := func() string {
+			c, err := s.acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Release()
+			list, err := texts(t.Context(), c.Conn(), nextConsumers, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Join(list, " ")
+		}
+		if got, want := there(), shardtest.ConsumerID(1)+" "+shardtest.ConsumerID(2); got != want {
+			t.Errorf("there are %s, want %s", got, want)
+		}
+		if err := s.Trim(t.Context(), time.Unix(1, 0)); err != nil {
 			t.Fatal(err)
 		}
-		return strings.Join(list, " ")
-	}
-	if got, want := there(), shardtest.ConsumerID(1)+" "+shardtest.ConsumerID(2); got != want {
-		t.Errorf("there are %s, want %s", got, want)
-	}
-	if err := s.Trim(t.Context(), time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
-	if got := there(); got != shardtest.ConsumerID(1) {
-		t.Errorf("after a trim there are %s", got)
-	}
+		if got := there(); got != shardtest.ConsumerID(1) {
+			t.Errorf("after a trim there are %s", got)
+		}
+	})
 }

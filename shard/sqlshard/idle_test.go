@@ -16,19 +16,10 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// onBoth runs a test on PostgreSQL, and on PostgreSQL that is spoken to as CockroachDB
-// is: what that one answers differently it does not show.
-func onBoth(t *testing.T, test func(t *testing.T, as *server)) {
-	for _, as := range []server{postgres, cockroach} {
-		t.Run("as "+as.String(), func(t *testing.T) { test(t, &as) })
-	}
-}
-
 // A process that stands still in a transaction keeps its locks only so long.
 func TestAReplicaThatStandsStillLosesItsLocks(t *testing.T) {
-	onBoth(t, func(t *testing.T, as *server) {
-		opts := testOptions(newDatabase(t))
-		opts.as = as
+	onServersAndAlike(t, func(t *testing.T, at site) {
+		opts := at.options(at.database(t))
 		patient := opts
 		opts.IdleTimeout = 100 * time.Millisecond
 		still, other := newStand(t, opts), newStand(t, patient)
@@ -55,9 +46,9 @@ func TestAReplicaThatStandsStillLosesItsLocks(t *testing.T) {
 // Who visits what a load reads may take its time; the next one to use the connection
 // may not.
 func TestALoadMayStandStill(t *testing.T) {
-	onBoth(t, func(t *testing.T, as *server) {
+	for _, as := range []server{postgres, cockroach} {
 		opts := testOptions(newDatabase(t))
-		opts.as, opts.MaxConns, opts.IdleTimeout = as, 1, 50*time.Millisecond
+		opts.as, opts.MaxConns, opts.IdleTimeout = &as, 1, 50*time.Millisecond
 		s := newStand(t, opts)
 		visits := 0
 		_, err := s.Load(t.Context(), func(shard.Change) error {
@@ -74,7 +65,7 @@ func TestALoadMayStandStill(t *testing.T) {
 		if err := s.pool.QueryRow(t.Context(), "SHOW idle_in_transaction_session_timeout").Scan(&limit); err != nil || limit != "50ms" {
 			t.Errorf("afterwards the limit is %s, %v", limit, err)
 		}
-	})
+	}
 }
 
 // A server that does not have the setting is used without; the log says what that

@@ -15,7 +15,12 @@ import (
 // proxied gives a proxy in front of the server, and a database's URL through it.
 func proxied(t *testing.T, srv *pgtest.Server, direct string) (*pgproxy.Proxy, string) {
 	t.Helper()
-	p, err := pgproxy.New(srv.Addr())
+	return proxiedAt(t, srv.Addr(), direct)
+}
+
+func proxiedAt(t *testing.T, addr, direct string) (*pgproxy.Proxy, string) {
+	t.Helper()
+	p, err := pgproxy.New(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,59 +68,61 @@ func repeatWith(t *testing.T, seed uint64) {
 
 // TestI1_I3_Storm is shardtest.Storm through the proxy, with every fault it has.
 func TestI1_I3_Storm(t *testing.T) {
-	const lanes = 4
-	for _, seed := range seeds(t, 2, 30) {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			repeatWith(t, seed)
-			direct := newDatabase(t)
-			look := openAt(t, testOptions(direct))
-			defer mustClose(t, look)
-			proxy, url := proxied(t, pgtest.Start(t), direct)
-			s := openAt(t, testOptions(url))
-			defer mustClose(t, s)
-			storm := shardtest.NewStorm(look, seed)
-			var applies []shardtest.Apply
-			for i := range lanes {
-				l, err := s.OpenLane(t.Context(), fmt.Sprintf("replica-%d", i))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if i == 0 {
-					if err := storm.Begin(t.Context(), l); err != nil {
+	onServers(t, func(t *testing.T, at site) {
+		const lanes = 4
+		for _, seed := range seeds(t, 2, 30) {
+			t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+				repeatWith(t, seed)
+				direct := at.database(t)
+				look := openAt(t, at.options(direct))
+				defer mustClose(t, look)
+				proxy, url := at.proxied(t, direct)
+				s := openAt(t, at.options(url))
+				defer mustClose(t, s)
+				storm := shardtest.NewStorm(look, seed)
+				var applies []shardtest.Apply
+				for i := range lanes {
+					l, err := s.OpenLane(t.Context(), fmt.Sprintf("replica-%d", i))
+					if err != nil {
 						t.Fatal(err)
 					}
-				}
-				applies = append(applies, l.Apply)
-			}
-			proxy.SetPlan(pgproxy.Seeded(seed, pgproxy.Weather(0.025)...))
-			violations := 0
-			for range 2 {
-				proxy.On(true)
-				wrong, err := storm.Window(t.Context(), applies, func() error {
-					proxy.On(false)
-					var errs error
-					for _, a := range applies {
-						errs = errors.Join(errs, shardtest.Settle(t.Context(), a))
+					if i == 0 {
+						if err := storm.Begin(t.Context(), l); err != nil {
+							t.Fatal(err)
+						}
 					}
-					return errs
-				})
-				if err != nil {
-					t.Fatal(err)
+					applies = append(applies, l.Apply)
 				}
-				violations += len(wrong)
-				for _, w := range wrong {
-					t.Error(w)
+				proxy.SetPlan(pgproxy.Seeded(seed, pgproxy.Weather(0.025)...))
+				violations := 0
+				for range 2 {
+					proxy.On(true)
+					wrong, err := storm.Window(t.Context(), applies, func() error {
+						proxy.On(false)
+						var errs error
+						for _, a := range applies {
+							errs = errors.Join(errs, shardtest.Settle(t.Context(), a))
+						}
+						return errs
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+					violations += len(wrong)
+					for _, w := range wrong {
+						t.Error(w)
+					}
 				}
-			}
-			sums, counts := storm.Sums, s.Counts()
-			if sums.Refused == 0 || counts.Unknown == 0 || len(proxy.Counts()) < 8 {
-				t.Errorf("the test proves little: %+v, %+v, %v", sums, counts, proxy.Counts())
-			}
-			t.Logf("%+v, %+v", sums, counts)
-			shardtest.Summary{
-				Backend: "PostgreSQL, storm", Tests: 1, Seeds: 1, Operations: int64(sums.Operations),
-				Kinds: proxy.Counts(), Violations: violations,
-			}.Tell(t)
-		})
-	}
+				sums, counts := storm.Sums, s.Counts()
+				if sums.Refused == 0 || counts.Unknown == 0 || len(proxy.Counts()) < 8 {
+					t.Errorf("the test proves little: %+v, %+v, %v", sums, counts, proxy.Counts())
+				}
+				t.Logf("%+v, %+v", sums, counts)
+				shardtest.Summary{
+					Backend: at.name + ", storm", Tests: 1, Seeds: 1, Operations: int64(sums.Operations),
+					Kinds: proxy.Counts(), Violations: violations,
+				}.Tell(t)
+			})
+		}
+	})
 }

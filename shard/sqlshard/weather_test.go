@@ -195,10 +195,33 @@ func TestSameHistoryOnEveryStore(t *testing.T) {
 			return instance(t, opts, &testClock{}, func(t *testing.T) { srv.Crash(t) })
 		}}
 	}
+	alike := shardtest.Backend{Name: "PostgreSQL as CockroachDB", Open: func(t *testing.T) *shardtest.Instance {
+		opts := testOptions(newDatabase(t))
+		opts.as = new(cockroach)
+		return instance(t, opts, &testClock{}, func(t *testing.T) { srv.Crash(t) })
+	}}
+	crdb, err := cockroachAt(os.Getenv(cockroachURL))
+	if err != nil {
+		t.Fatalf("%s: %v", cockroachURL, err)
+	}
+	shared := ""
+	if crdb != nil {
+		shared = crdb.database(t)
+	} else {
+		t.Run("CockroachDB", func(t *testing.T) { cockroachSite(t) })
+	}
+	cockroachdb := shardtest.Backend{Name: "CockroachDB", Open: func(t *testing.T) *shardtest.Instance {
+		t.Cleanup(func() { empty(t, shared) })
+		return instance(t, crdb.options(shared), &testClock{}, nil)
+	}}
 	for _, seed := range seeds(t, 3, 100) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			repeatWith(t, seed)
-			shardtest.Metamorphic(t, seed, pebble, postgres("read committed"), postgres("serializable"), stormy(t, seed, 0.01))
+			all := []shardtest.Backend{pebble, postgres("read committed"), postgres("serializable"), alike, stormy(t, seed, 0.01)}
+			if shared != "" {
+				all = append(all, cockroachdb)
+			}
+			shardtest.Metamorphic(t, seed, all...)
 		})
 	}
 }
