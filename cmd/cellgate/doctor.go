@@ -32,7 +32,7 @@ Exit status: 0 when nothing failed (notes and warnings are no failures), 1 other
 		Args:    usageArgs(knownCommand),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage(cmd, errors.New("say what to check: gateway, cell or agent"))
+				return usage(cmd, errors.New("say what to check: gateway, cell, agent or upgrade"))
 			}
 			return nil
 		},
@@ -41,6 +41,7 @@ Exit status: 0 when nothing failed (notes and warnings are no failures), 1 other
 		newDoctorOf(t, "gateway", (*doctor).gateway),
 		newDoctorOf(t, "cell", (*doctor).cell),
 		newDoctorOf(t, "agent", (*doctor).agent),
+		newDoctorUpgrade(t),
 	)
 	return cmd
 }

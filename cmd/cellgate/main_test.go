@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"cellgate/internal/pgtest"
+	"cellgate/gateway/legacy/legacytest"
 )
 
 // asCellgate makes the test binary behave as cellgate, for tests that kill it.
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(pgtest.Stop))
+	goleak.VerifyTestMain(m, goleak.Cleanup(legacytest.Stop))
 }
 
 // typed runs a command line as a shell would and gives what it printed and its

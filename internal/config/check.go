@@ -72,6 +72,7 @@ func (l *loader) checkGateway(g Gateway) {
 		}
 	}
 	l.checkClientTLS("gateway.cell_tls", g.CellTLS)
+	l.checkLegacy(g)
 	for i, w := range g.Weighers {
 		l.needed(fmt.Sprintf("gateway.weighers[%d].name", i), w.Name)
 	}

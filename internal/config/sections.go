@@ -36,6 +36,7 @@ type Gateway struct {
 	TLS      ServerTLS     `yaml:"tls"`
 	CellTLS  ClientTLS     `yaml:"cell_tls"`
 	Cells    []GatewayCell `yaml:"cells" flag:"cell" help:"a cell, as name=[uuid@]host:port[,host:port]; again for each cell"`
+	Legacy   []LegacyCell  `yaml:"legacy" help:"a cell that is under upgrade from Nova's own tables, as cell=URL of its database; again for each; the rest in the file"`
 	// ProposeBudget is how long a cell may take to propose, ClaimBudget to claim.
 	ProposeBudget time.Duration `yaml:"propose_budget" help:"how long a cell may take to propose hosts"`
 	ClaimBudget   time.Duration `yaml:"claim_budget" help:"how long a cell may take to claim"`
@@ -116,6 +117,39 @@ type GatewayCell struct {
 	UUID     string   `yaml:"uuid"`
 	Replicas []string `yaml:"replicas"`
 	Disabled bool     `yaml:"disabled"`
+}
+
+// LegacyCell is one of the gateway's cells that is under upgrade from Nova's own tables:
+// docs/upgrade.md.
+type LegacyCell struct {
+	// Cell is the name of one of cells.
+	Cell string `yaml:"cell"`
+	// Database is the URL of the cell's database, mysql:// or postgres://, API that of the
+	// API database, for aggregates and host mappings. Passwords are in files, read for
+	// each new connection. A CA is a PEM file, or system; with one a mysql:// database is
+	// reached by TLS, a postgres:// one as its URL's sslmode says.
+	Database     string `yaml:"database"`
+	PasswordFile string `yaml:"password_file"`
+	CA           string `yaml:"ca"`
+	API          string `yaml:"api"`
+	APIPassword  string `yaml:"api_password_file"`
+	APICA        string `yaml:"api_ca"`
+	// Insecure allows databases elsewhere that are reached without TLS.
+	Insecure bool `yaml:"insecure"`
+	// RequiredVersion is the least version of nova-compute services that have a new agent
+	// beside them.
+	RequiredVersion int `yaml:"required_version"`
+	// Refresh is how often the tables are read; 0 means 2 s.
+	Refresh time.Duration `yaml:"refresh"`
+	// ServiceDownTime is Nova's option; 0 means 60 s.
+	ServiceDownTime time.Duration `yaml:"service_down_time"`
+	// Nova's options for rows without a ratio; 0 means not set.
+	CPURatio         float64 `yaml:"cpu_allocation_ratio"`
+	RAMRatio         float64 `yaml:"ram_allocation_ratio"`
+	DiskRatio        float64 `yaml:"disk_allocation_ratio"`
+	InitialCPURatio  float64 `yaml:"initial_cpu_allocation_ratio"`
+	InitialRAMRatio  float64 `yaml:"initial_ram_allocation_ratio"`
+	InitialDiskRatio float64 `yaml:"initial_disk_allocation_ratio"`
 }
 
 // Weigher names a weigher and its multiplier; negative turns it around.

@@ -104,6 +104,19 @@ func (c *GatewayCell) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// UnmarshalText reads cell=URL.
+func (c *LegacyCell) UnmarshalText(text []byte) error {
+	name, url, ok := strings.Cut(string(text), "=")
+	if !ok {
+		return fmt.Errorf("this is no legacy cell; write it as cell=URL") // it may have a password
+	}
+	*c = LegacyCell{Cell: name, Database: url}
+	return nil
+}
+
+// String writes a legacy cell as a flag takes it.
+func (c LegacyCell) String() string { return c.Cell + "=" + c.Database }
+
 // UnmarshalText reads name=multiplier.
 func (w *Weigher) UnmarshalText(text []byte) error {
 	name, number, ok := strings.Cut(string(text), "=")

@@ -1,0 +1,436 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	"cellgate/gateway"
+	"cellgate/gateway/importer"
+	"cellgate/gateway/legacy"
+	"cellgate/internal/config"
+	"cellgate/internal/novaconf"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+func newDoctorUpgrade(t terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "upgrade",
+		Short: "Say what stands in the way of a cell's upgrade from Nova's own tables",
+		Long: `Say, for each cell of gateway.legacy, what stands between it and NATIVE: hosts whose
+nova-compute or agent is old, rows that are no hosts, instances without a host's row,
+allocation ratios that change their meaning, and filters of nova.conf to delete.
+
+It reads the legacy databases and the cells, and changes nothing.
+
+Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 otherwise.`,
+		Example: "  cellgate doctor upgrade --config deploy/examples/gateway.yaml\n  cellgate doctor upgrade --config gateway.yaml --cell cell1 --nova-conf /etc/nova/nova.conf -o json",
+		Args:    usageArgs(cobra.NoArgs),
+	}
+	f := cmd.Flags()
+	file := f.String("config", "", "YAML file of the gateway, with gateway.legacy")
+	only := f.String("cell", "", "look at this cell only")
+	confs := f.StringArray("nova-conf", nil, "nova.conf of the scheduler that runs today; again for each; by default gateway.nova_conf")
+	timeout := f.Duration("timeout", 5*time.Minute, "how long it may take")
+	output := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		asJSON, err := output(cmd)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
+		defer cancel()
+		d := &doctor{ctx: ctx, now: time.Now}
+		c, err := config.Load("gateway", config.Source{File: *file, Env: t.env})
+		if err != nil {
+			return err
+		}
+		cells := c.Gateway.Legacy
+		if *only != "" {
+			cells = slices.DeleteFunc(slices.Clone(cells), func(l config.LegacyCell) bool { return l.Cell != *only })
+			if len(cells) == 0 {
+				return usage(cmd, fmt.Errorf("--cell: %q is none of gateway.legacy", *only))
+			}
+		}
+		if len(cells) == 0 {
+			d.add("gateway.legacy", noted, "names no cell: none is under upgrade", "")
+		}
+		if len(*confs) == 0 {
+			*confs = c.Gateway.NovaConf
+		}
+		using := d.redundant(*confs)
+		for _, l := range cells {
+			u := &upgrade{doctor: d, conf: l, cell: cellOf(c.Gateway, l.Cell), using: using, agents: map[string]*cellgatev1.Host{}}
+			u.examine(c.Gateway.CellTLS)
+		}
+		return d.tell(cmd.OutOrStdout(), asJSON)
+	}
+	return cmd
+}
+
+// mostNamed is how many hosts of a kind are named; the others are counted.
+const mostNamed = 20
+
+// resourceFilters are the filters that Placement made redundant, and the resource whose
+// ratio each judges by.
+var resourceFilters = map[string]string{"CoreFilter": "cpu", "RamFilter": "ram", "DiskFilter": "disk"}
+
+// redundant examines the filters of nova.conf, and gives the resources that one of them
+// limits; nil when there is no nova.conf to say it.
+func (d *doctor) redundant(files []string) map[string]bool {
+	const check = "filters of nova.conf"
+	if len(files) == 0 {
+		d.add(check, noted, "no nova.conf is given: redundant filters, and ratios that matter only without them, are not looked at", "give --nova-conf, or set gateway.nova_conf")
+		return nil
+	}
+	s, err := novaconf.Read(files, novaconf.Known{
+		Filter: func(name string) bool { return len(gateway.UnknownNames([]string{name}, nil)) == 0 },
+		Weigher: func(name string) bool {
+			return len(gateway.UnknownNames(nil, []gateway.WeigherConfig{{Name: name}})) == 0
+		},
+	})
+	if err != nil {
+		d.add(check, unhealthy, err.Error(), "correct it: a gateway with this file does not start")
+		return nil
+	}
+	using := map[string]bool{}
+	for _, n := range s.Notes {
+		if !strings.HasPrefix(n.Why, "redundant") {
+			continue
+		}
+		d.add(check, warned, n.What+" is "+n.Why, "delete "+n.What+" from [filter_scheduler] enabled_filters ("+n.Where+")")
+		if resource, is := resourceFilters[n.What]; is {
+			using[resource] = true
+		}
+	}
+	if len(using) == 0 {
+		d.ok(check, "none of %s is enabled", strings.Join(slices.Sorted(maps.Keys(resourceFilters)), ", "))
+	}
+	return using
+}
+
+// upgrade examines one cell.
+type upgrade struct {
+	*doctor
+	conf  config.LegacyCell
+	cell  config.GatewayCell
+	using map[string]bool
+	// agents are the cell's hosts by uuid; heard: the cell answered.
+	agents map[string]*cellgatev1.Host
+	heard  bool
+}
+
+// each adds a diagnosis for each of the first names, and one for the rest.
+func (u *upgrade) each(check, status string, all []diagnosis) {
+	for _, d := range all[:min(len(all), mostNamed)] {
+		u.add(u.conf.Cell+" "+d.Check, status, d.What, d.Do)
+	}
+	if n := len(all) - mostNamed; n > 0 {
+		u.add(u.conf.Cell+" "+check, status, fmt.Sprintf("and %d more", n), all[0].Do)
+	}
+}
+
+func (u *upgrade) say(check, status, what, do string) { u.add(u.conf.Cell+" "+check, status, what, do) }
+
+func (u *upgrade) examine(tls config.ClientTLS) {
+	conf, err := readerConfig(u.conf, u.cell.UUID)
+	if err == nil {
+		conf.MaxLeftOut = 100_000 // all of them: each kind is told apart
+		u.ask(tls)
+		err = u.tables(conf)
+	}
+	if err != nil {
+		u.say("legacy database", unhealthy, problemOf(err), "correct it: a cell whose services cannot be read counts as old, and its gate does not open")
+	}
+}
+
+// problemOf is an error in a line, with what a reader found to be the trouble.
+func problemOf(err error) string {
+	text := wording(err)
+	if t := legacy.TroubleOf(err); t != "" {
+		text += " (" + string(t) + ")"
+	}
+	return strings.ReplaceAll(text, "\n", "; ")
+}
+
+// ask lists the cell's hosts.
+func (u *upgrade) ask(tls config.ClientTLS) {
+	r, err := dialReplicas(tls, u.cell)
+	if err == nil {
+		defer func() { _ = r.Close() }() // its calls are over
+		for in, more := (&cellv1.ListHostsRequest{PageSize: maxPage}), true; more && err == nil; {
+			var page *cellv1.ListHostsResponse
+			ctx, cancel := context.WithTimeout(u.ctx, 10*time.Second)
+			page, err = r.ListHosts(ctx, in)
+			cancel()
+			for _, h := range page.GetHosts() {
+				u.agents[h.GetHostUuid()] = h
+				in.AfterServiceHost, in.AfterHostUuid = h.GetServiceHost(), h.GetHostUuid()
+			}
+			more = page.GetMore() && len(page.GetHosts()) > 0
+		}
+	}
+	if err != nil {
+		u.say("scheduler", unhealthy, "the cell does not list its hosts: "+problemOf(err), "start its scheduler: claims go to its shard in every state of the gate, and agents register there")
+		return
+	}
+	u.heard = true
+	u.doctor.ok(u.conf.Cell+" scheduler", "has %s", counted(len(u.agents), "host"))
+}
+
+// tables examines what the legacy database has.
+func (u *upgrade) tables(conf legacy.Config) error {
+	reader, err := legacy.Open(u.ctx, conf)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = reader.Close() }() // it has been read
+	x, err := reader.Load(u.ctx)
+	if err != nil {
+		return err
+	}
+	u.doctor.ok(u.conf.Cell+" legacy database", "has %s and %s of nova-compute, read in %v", counted(len(x.Hosts), "host"), counted(len(x.Services), "live service"), x.Took.Round(time.Millisecond))
+	u.services(x)
+	u.registered(x)
+	u.leftOut(x)
+	u.ratios(x)
+	return errors.Join(u.deleted(reader), u.instances(x))
+}
+
+// services names those that are older than required.
+func (u *upgrade) services(x *legacy.Snapshot) {
+	required := int64(u.conf.RequiredVersion)
+	if required == 0 {
+		u.say("services", warned, "required_version is not set: no service is ever too old", "set required_version in gateway.legacy to the version that the upgraded nova-compute reports (SELECT max(version) FROM services)")
+		return
+	}
+	down := u.conf.ServiceDownTime
+	if down == 0 {
+		down = time.Minute
+	}
+	var old, silent []diagnosis
+	for i := range x.Services {
+		s := &x.Services[i]
+		if s.Version >= required {
+			continue
+		}
+		d := diagnosis{
+			Check: "host " + s.Host,
+			What:  fmt.Sprintf("nova-compute is of version %d, %d is required; agent %s; last seen %s", s.Version, required, u.agentOf(s.Host), age(x.At, s.LastSeenUp)),
+			Do:    "upgrade nova-compute there, and start an agent beside it",
+		}
+		if why := silence(s, x.At, down); why != "" {
+			d.What += "; it does not hold the gate: " + why
+			d.Do = "openstack compute service delete " + s.UUID + ", if it is gone for good; it holds the gate again once it is up"
+			silent = append(silent, d)
+			continue
+		}
+		old = append(old, d)
+	}
+	u.each("services", unhealthy, old)
+	u.each("services", warned, silent)
+	if len(old) == 0 {
+		u.doctor.ok(u.conf.Cell+" services", "every one that counts is of version %d or above", required)
+	}
+}
+
+// silence says why an old service does not hold the gate; "" when it does.
+func silence(s *legacy.Service, now time.Time, down time.Duration) string {
+	switch up := s.Up(now, down); {
+	case s.ForcedDown:
+		return "it is forced down"
+	case up:
+		return ""
+	case s.Disabled:
+		return "it is disabled and down"
+	case s.LastSeenUp.IsZero() || now.Sub(s.LastSeenUp) >= 2*down:
+		return "it is down for long"
+	}
+	return ""
+}
+
+func age(now, seen time.Time) string {
+	if seen.IsZero() {
+		return "never"
+	}
+	d := now.Sub(seen)
+	switch {
+	case d > 48*time.Hour:
+		return fmt.Sprintf("%d days ago", int(d.Hours()/24))
+	case d > time.Minute:
+		return d.Round(time.Minute).String() + " ago"
+	}
+	return max(d, 0).Round(time.Second).String() + " ago"
+}
+
+// agentOf says what agents a service host has.
+func (u *upgrade) agentOf(host string) string {
+	if !u.heard {
+		return "unknown"
+	}
+	for _, h := range u.agents {
+		if h.GetServiceHost() == host && h.GetAgentVersion() > 0 {
+			return fmt.Sprintf("version %d", h.GetAgentVersion())
+		}
+	}
+	return "none"
+}
+
+// registered names the hosts that no agent has registered.
+func (u *upgrade) registered(x *legacy.Snapshot) {
+	if !u.heard {
+		return
+	}
+	var without []diagnosis
+	n := 0
+	for i := range x.Hosts {
+		h := &x.Hosts[i]
+		if h.Disabled {
+			continue
+		}
+		n++
+		if in := u.agents[h.UUID.String()]; in == nil || in.GetAgentVersion() == 0 {
+			what := "no agent has registered compute node " + h.UUID.String()
+			if in != nil {
+				what += "; it is imported"
+			}
+			without = append(without, diagnosis{Check: "host " + h.ServiceHost, What: what, Do: "start its agent with this cell's replicas: " + strings.Join(u.cell.Replicas, ", ")})
+		}
+	}
+	u.each("agents", unhealthy, without)
+	if len(without) == 0 {
+		u.doctor.ok(u.conf.Cell+" agents", "have registered all of %s", counted(n, "enabled host"))
+	}
+}
+
+// remedies are what to do about rows that are no hosts, and whether they stand in the
+// way: a compute that runs without one does.
+var remedies = map[legacy.Reason]struct{ status, do string }{
+	legacy.NoHost:          {warned, "delete the row, it is from before Kilo; or start its nova-compute once"},
+	legacy.NoService:       {warned, "start its nova-compute, or delete the row"},
+	legacy.MappedElsewhere: {unhealthy, "nova-manage cell_v2 delete_host --cell_uuid UUID --host HOST where it does not belong, then discover_hosts"},
+	legacy.Unmapped:        {unhealthy, "nova-manage cell_v2 discover_hosts"},
+	legacy.BadUUID:         {unhealthy, "restart its nova-compute, which gives the row a uuid of its own"},
+	legacy.TooLarge:        {unhealthy, "see what fills the row's texts"},
+	legacy.NoNode:          {unhealthy, "delete the row, or restart its nova-compute"},
+	legacy.NullColumn:      {unhealthy, "restart its nova-compute, which fills the column"},
+	legacy.NegativeTotal:   {unhealthy, "restart its nova-compute, which fills the column"},
+	legacy.NotReported:     {warned, "wait until its nova-compute has reported, or restart it"},
+	legacy.Unreadable:      {unhealthy, "restart its nova-compute, which writes the column anew; Nova fails whole requests on it"},
+}
+
+func (u *upgrade) leftOut(x *legacy.Snapshot) {
+	by := map[legacy.Reason][]diagnosis{}
+	for _, l := range x.LeftOut {
+		remedy := remedies[l.Reason]
+		do := remedy.do
+		if strings.Contains(l.Detail, "compared with case") {
+			do = "give compute_nodes.host and services.host the same case: nova-compute's [DEFAULT] host"
+		}
+		by[l.Reason] = append(by[l.Reason], diagnosis{
+			Check: fmt.Sprintf("row %d of compute_nodes", l.NodeID), What: strings.Join(strings.Fields(fmt.Sprintf("is no host (%s): %s %s %s", l.Reason, l.Host, l.Column, l.Detail)), " "), Do: do,
+		})
+	}
+	for _, why := range slices.Sorted(maps.Keys(by)) {
+		u.each("compute_nodes: "+string(why), remedies[why].status, by[why])
+	}
+}
+
+// ratios tells of those that are not set, and of those that limit what nothing limits
+// today.
+func (u *upgrade) ratios(x *legacy.Snapshot) {
+	for _, r := range x.Ratios() {
+		name := r.Resource + "_allocation_ratio"
+		if r.Unset > 0 {
+			u.say(name, noted, fmt.Sprintf("is NULL or 0.0 in %s, and counts as %v there", counted(r.Unset, "row"), r.Becomes),
+				"set "+name+" or initial_"+name+" of the cell in gateway.legacy to what the computes' nova.conf has, when it is not that; agents report a ratio of their own")
+		}
+		if u.using == nil || u.using[r.Resource] || r.Low == 0 {
+			continue
+		}
+		filter := ""
+		for f, resource := range resourceFilters {
+			if resource == r.Resource {
+				filter = f
+			}
+		}
+		u.say(name, warned, fmt.Sprintf("%s is not enabled, and %s less than %v: where Placement does not limit the resource either (before Ocata) nothing does, and the shard will, by total * ratio", filter, countedHave(r.Low), legacy.Unlimited),
+			"if so and it is to stay so, set "+name+" = 9999.0 on the computes before the move (Nova's release notes say 9999.0, its specification 10000.0: either is beyond what a host can hold); if Placement limits it, leave it")
+	}
+}
+
+func countedHave(rows int) string {
+	if rows == 1 {
+		return "1 row has"
+	}
+	return fmt.Sprintf("%d rows have", rows)
+}
+
+// deleted counts the rows that do not count.
+func (u *upgrade) deleted(r *legacy.Reader) error {
+	if u.conf.RequiredVersion == 0 {
+		return nil
+	}
+	n, err := r.DeletedServices(u.ctx, int64(u.conf.RequiredVersion))
+	if err == nil && n > 0 {
+		u.say("services", noted, counted(n, "deleted row")+" of old services: Nova's own gate would have waited for them for ever (bug 1668310), this one does not count them", "")
+	}
+	return err
+}
+
+// instances names those that cannot be imported.
+func (u *upgrade) instances(x *legacy.Snapshot) error {
+	m, err := importer.New(importer.Config{Cell: u.conf.Cell, StepHosts: max(len(x.Hosts), 1), Pause: -1, MaxLeftOut: 100_000})
+	if err != nil {
+		return err
+	}
+	r, err := m.Step(u.ctx, x, nobody{})
+	if err != nil {
+		return err
+	}
+	do := map[importer.Reason]string{
+		importer.NoRow:      "see where it is: delete or evacuate the instance, or bring its host's row back",
+		importer.NullAmount: "its flavor's amounts are missing in its row: nova-manage db online_data_migrations; what it uses stays reserved until then",
+		importer.BadAmount:  "correct the row of instances",
+		importer.BadUUID:    "correct the row of instances",
+		importer.BadHost:    "restart its nova-compute, which writes the row anew",
+	}
+	by := map[importer.Reason][]diagnosis{}
+	for _, l := range r.LeftOut {
+		what := "host " + l.Host
+		if l.Instance {
+			what = "instance " + l.UUID + " on " + l.Host
+		}
+		by[l.Reason] = append(by[l.Reason], diagnosis{Check: what, What: l.Detail, Do: do[l.Reason]})
+	}
+	for _, why := range slices.Sorted(maps.Keys(by)) {
+		status := warned
+		if why == importer.NoRow || why == importer.BadHost {
+			status = unhealthy
+		}
+		u.each("instances: "+string(why), status, by[why])
+	}
+	if len(by) == 0 {
+		u.doctor.ok(u.conf.Cell+" instances", "%s on hosts, each on a host with a row", counted(r.Instances, "instance"))
+	}
+	return nil
+}
+
+// nobody takes hosts and does nothing.
+type nobody struct{}
+
+func (nobody) ImportHosts(_ context.Context, in *cellv1.ImportHostsRequest, _ ...grpc.CallOption) (*cellv1.ImportHostsResponse, error) {
+	out := &cellv1.ImportHostsResponse{}
+	for range in.GetHosts() {
+		out.Outcomes = append(out.Outcomes, &cellv1.ImportOutcome{Unchanged: true})
+	}
+	return out, nil
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"cellgate/gateway/legacy/legacytest"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// novaCell is a cell's Nova: its databases, and a gateway's configuration for it.
+type novaCell struct {
+	*testing.T
+	cell, api *legacytest.Database
+	now       time.Time
+	config    string
+}
+
+const novaCellUUID = "c0000000-0000-4000-8000-000000000001"
+
+func novaHostID(i int) string { return fmt.Sprintf("a0000000-0000-4000-8000-%012d", i) }
+
+// newNovaCell makes a cell of n hosts, all up, mapped and of version 61.
+func newNovaCell(t *testing.T, k legacytest.Kind, n int, replica string) *novaCell {
+	t.Helper()
+	s := k.Shared(t)
+	c := &novaCell{T: t, cell: legacytest.NewCell(t, s), api: legacytest.NewAPI(t, s)}
+	c.now = c.cell.Now(t).Truncate(time.Second)
+	c.api.Insert(t, "cell_mappings", legacytest.Row{"id": 1, "uuid": novaCellUUID, "name": "cell1"}, legacytest.Row{"id": 2, "uuid": "c0000000-0000-4000-8000-000000000002", "name": "cell2"})
+	for i := 1; i <= n; i++ {
+		c.cell.Insert(t, "compute_nodes", legacytest.Row{
+			"id": i, "uuid": novaHostID(i), "host": fmt.Sprintf("host%d", i), "hypervisor_hostname": fmt.Sprintf("host%d.example", i), "deleted": 0,
+			"created_at": c.now.Add(-240 * time.Hour), "updated_at": c.now.Add(-time.Hour),
+			"vcpus": 32, "vcpus_used": 4, "memory_mb": 65536, "memory_mb_used": 8192, "free_ram_mb": 57344,
+			"local_gb": 1000, "local_gb_used": 100, "free_disk_gb": 900, "disk_available_least": 800,
+			"hypervisor_type": "QEMU", "hypervisor_version": 6002000, "host_ip": "10.0.0.1",
+			"cpu_info": `{"arch": "x86_64"}`, "supported_instances": `[["x86_64", "kvm", "hvm"]]`, "metrics": "[]", "stats": `{}`,
+			"cpu_allocation_ratio": 8.0, "ram_allocation_ratio": 1.2, "disk_allocation_ratio": 1.0, "mapped": 1,
+		})
+		c.cell.Insert(t, "services", legacytest.Row{
+			"id": i, "uuid": fmt.Sprintf("b0000000-0000-4000-8000-%012d", i), "host": fmt.Sprintf("host%d", i), "binary": "nova-compute", "topic": "compute",
+			"report_count": 1, "disabled": false, "forced_down": false, "deleted": 0, "version": 61, "created_at": c.now.Add(-240 * time.Hour), "last_seen_up": c.now,
+		})
+		c.api.Insert(t, "host_mappings", legacytest.Row{"id": i, "cell_id": 1, "host": fmt.Sprintf("host%d", i)})
+	}
+	c.config = filepath.Join(t.TempDir(), "gateway.yaml")
+	text := fmt.Sprintf("gateway:\n  cells: [{name: cell1, uuid: %s, replicas: [%q]}]\n  legacy: [{cell: cell1, database: %q, api: %q, required_version: 60}]\n", novaCellUUID, replica, c.cell.URL, c.api.URL)
+	if err := os.WriteFile(c.config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *novaCell) instance(i int, host string) legacytest.Row {
+	return legacytest.Row{
+		"id": i, "uuid": fmt.Sprintf("d0000000-0000-4000-8000-%012d", i), "host": host, "node": host + ".example", "deleted": 0, "vcpus": 2, "memory_mb": 2048,
+		"root_gb": 20, "ephemeral_gb": 0, "instance_type_id": 1, "project_id": "p", "user_id": "u", "vm_state": "active",
+		"created_at": c.now.Add(-time.Hour), "updated_at": c.now.Add(-time.Hour),
+	}
+}
+
+// listingCell is a cell's scheduler that lists hosts and claims, and takes imports.
+type listingCell struct {
+	cellv1.UnimplementedCellSchedulerServer
+	hosts  []*cellgatev1.Host
+	claims []*cellgatev1.Claim
+}
+
+func (l *listingCell) ListHosts(context.Context, *cellv1.ListHostsRequest) (*cellv1.ListHostsResponse, error) {
+	return &cellv1.ListHostsResponse{Hosts: l.hosts}, nil
+}
+
+func (l *listingCell) ListClaims(context.Context, *cellv1.ListClaimsRequest) (*cellv1.ListClaimsResponse, error) {
+	return &cellv1.ListClaimsResponse{Claims: l.claims}, nil
+}
+
+// serve gives its address.
+func (l *listingCell) serve(t *testing.T) string {
+	t.Helper()
+	at, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	cellv1.RegisterCellSchedulerServer(s, l)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(at) }()
+	t.Cleanup(func() {
+		s.Stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return at.Addr().String()
+}
+
+func (l *listingCell) registered(hosts ...int) *listingCell {
+	for _, i := range hosts {
+		l.hosts = append(l.hosts, &cellgatev1.Host{HostUuid: novaHostID(i), ServiceHost: fmt.Sprintf("host%d", i), AgentVersion: 1, Enabled: true})
+	}
+	return l
+}
+
+// Everything that stands in the way is named, with what to do.
+func TestDoctorUpgrade(t *testing.T) {
+	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+		c := newNovaCell(t, k, 9, (&listingCell{}).registered(1, 2, 3, 4, 5, 6, 7).serve(t))
+		conf := filepath.Join(t.TempDir(), "nova.conf")
+		if err := os.WriteFile(conf, []byte("[filter_scheduler]\nenabled_filters = ComputeFilter,CoreFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		command := []string{"upgrade", "--config", c.config, "--nova-conf", conf}
+		for _, change := range []string{
+			"UPDATE services SET version = 55 WHERE id = 2",
+			"UPDATE services SET version = NULL, forced_down = true WHERE id = 3",
+			"UPDATE services SET host = 'HOST4' WHERE id = 4",
+			"UPDATE services SET disabled = true WHERE id = 9",
+			"UPDATE compute_nodes SET uuid = NULL WHERE id = 5",
+			"UPDATE compute_nodes SET cpu_allocation_ratio = NULL, ram_allocation_ratio = 0.0 WHERE id = 1",
+		} {
+			c.cell.Exec(t, change)
+		}
+		c.api.Exec(t, "DELETE FROM host_mappings WHERE id = 6")
+		c.cell.Insert(t, "services", legacytest.Row{"id": 50, "host": "gone", "binary": "nova-compute", "report_count": 1, "deleted": 50, "version": 9})
+		lost := c.instance(2, "host1")
+		lost["node"] = "elsewhere"
+		null := c.instance(3, "host1")
+		null["vcpus"] = nil
+		c.cell.Insert(t, "instances", c.instance(1, "host1"), lost, null)
+
+		rows := diagnoses(t, exitRefused, command...)
+		must(t, rows, "filters of nova.conf", warned, "CoreFilter is redundant")
+		must(t, rows, "cell1 host host2", unhealthy, "nova-compute is of version 55, 60 is required; agent version 1; last seen ")
+		must(t, rows, "cell1 host host3", warned, "nova-compute is of version 0, 60 is required; agent version 1")
+		must(t, rows, "cell1 host host3", warned, "it does not hold the gate: it is forced down")
+		must(t, rows, "cell1 host host8", unhealthy, "no agent has registered compute node "+novaHostID(8))
+		must(t, rows, "cell1 row 4 of compute_nodes", warned, `the service is of host "HOST4": names are compared with case`)
+		must(t, rows, "cell1 row 5 of compute_nodes", unhealthy, "bad_uuid")
+		must(t, rows, "cell1 row 6 of compute_nodes", unhealthy, "unmapped")
+		must(t, rows, "cell1 cpu_allocation_ratio", noted, "is NULL or 0.0 in 1 row, and counts as 4 there")
+		must(t, rows, "cell1 disk_allocation_ratio", warned, "DiskFilter is not enabled")
+		must(t, rows, "cell1 services", noted, "1 deleted row of old services")
+		must(t, rows, "cell1 instance d0000000-0000-4000-8000-000000000002 on host1", unhealthy, `its node "elsewhere"`)
+		must(t, rows, "cell1 instance d0000000-0000-4000-8000-000000000003 on host1", warned, "is NULL")
+		if _, there := rows["cell1 host host9"]; there {
+			t.Error("a disabled host needs no agent")
+		}
+		for name, r := range rows {
+			if (r.Status == unhealthy || r.Status == warned) && r.Do == "" {
+				t.Errorf("%s: nothing says what to do: %+v", name, r)
+			}
+		}
+		if out, _, status := typed(t.Context(), "", append([]string{"doctor"}, command...)...); status != exitRefused || !strings.Contains(out, "WHAT TO DO") || !strings.Contains(out, "nova-manage cell_v2 discover_hosts") {
+			t.Errorf("%d: %s", status, out)
+		}
+	})
+}
+
+// Nothing stands in the way; and the services of a database that does not answer do.
+func TestDoctorUpgradeIsContent(t *testing.T) {
+	k := legacytest.MariaDB
+	c := newNovaCell(t, k, 3, (&listingCell{}).registered(1, 2, 3).serve(t))
+	rows := diagnoses(t, exitDone, "upgrade", "--config", c.config)
+	must(t, rows, "cell1 services", found, "every one that counts is of version 60 or above")
+	must(t, rows, "cell1 agents", found, "have registered all of 3 enabled hosts")
+	must(t, rows, "cell1 instances", found, "0 instances")
+	c.cell.Exec(t, "DROP TABLE services")
+	must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), "cell1 legacy database", unhealthy, "(schema)")
+	if _, _, status := typed(t.Context(), "", "doctor", "upgrade", "--config", c.config, "--cell", "cell7"); status != exitUsage {
+		t.Errorf("a cell that is not there: %d", status)
+	}
+}

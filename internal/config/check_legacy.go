@@ -1,0 +1,71 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// checkLegacy checks the cells that are under upgrade.
+func (l *loader) checkLegacy(g Gateway) {
+	seen := map[string]int{}
+	for i, c := range g.Legacy {
+		path := fmt.Sprintf("gateway.legacy[%d]", i)
+		l.needed(path+".cell", c.Cell)
+		l.unlike(path+".cell", c.Cell, i, seen)
+		if c.Cell != "" && !slices.ContainsFunc(g.Cells, func(o GatewayCell) bool { return o.Name == c.Cell }) {
+			l.bad(path+".cell", "%q is none of gateway.cells", c.Cell)
+		}
+		for _, problem := range legacyProblems(c.Database, c.CA, c.Insecure) {
+			l.bad(path+".database", "%s", problem)
+		}
+		if c.API != "" {
+			for _, problem := range legacyProblems(c.API, c.APICA, c.Insecure) {
+				l.bad(path+".api", "%s", problem)
+			}
+		}
+		for key, n := range map[string]float64{
+			"required_version": float64(c.RequiredVersion), "refresh": float64(c.Refresh), "service_down_time": float64(c.ServiceDownTime),
+			"cpu_allocation_ratio": c.CPURatio, "ram_allocation_ratio": c.RAMRatio, "disk_allocation_ratio": c.DiskRatio,
+			"initial_cpu_allocation_ratio": c.InitialCPURatio, "initial_ram_allocation_ratio": c.InitialRAMRatio, "initial_disk_allocation_ratio": c.InitialDiskRatio,
+		} {
+			if !(n >= 0) {
+				l.bad(path+"."+key, "is negative, or no number")
+			}
+		}
+	}
+}
+
+// legacyProblems says what is wrong with the URL of a legacy database. None of it has
+// the URL's text, which may have a password.
+func legacyProblems(text, ca string, insecure bool) (problems []string) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return []string{"is not a URL"}
+	}
+	scheme, _, _ := strings.Cut(u.Scheme, "+")
+	_, password := u.User.Password()
+	switch {
+	case scheme == "postgres" || scheme == "postgresql":
+		u.Scheme = "postgres"
+		for _, p := range StoreProblems(u.String(), true, insecure) {
+			problems = append(problems, strings.ReplaceAll(p, "store_password_file of a cell, or ~/.pgpass", "password_file, api_password_file"))
+		}
+		return problems
+	case scheme != "mysql" && scheme != "mariadb":
+		return []string{"must begin with mysql:// or postgres://"}
+	case password:
+		problems = append(problems, "has a password, which everybody sees who sees the configuration: put it into a file (password_file, api_password_file)")
+	}
+	if u.Hostname() == "" {
+		problems = append(problems, "names no host")
+	}
+	if strings.Trim(u.Path, "/") == "" {
+		problems = append(problems, "names no database")
+	}
+	if ca == "" && !insecure && u.Hostname() != "" && !IsLoopback(u.Hostname()) {
+		problems = append(problems, fmt.Sprintf("reaches %s without TLS: give a ca, or allow it with insecure", u.Hostname()))
+	}
+	return problems
+}
