@@ -95,9 +95,12 @@ func watchShard(tel *telemetry.Cell, store shard.Store) {
 		return
 	}
 	tel.WatchStore(func() telemetry.StoreReading {
-		c := s.Counts()
+		c, pool := s.Counts(), s.Connections()
 		return telemetry.StoreReading{
 			Reruns: c.Races, Relocked: c.Relocked, ConnectionsLost: c.Lost, CommitsUnknown: c.Unknown, CommitsResolved: c.Resolved,
+			StatementTimeouts: c.Slow, PoolEmpty: c.PoolEmpty,
+			ConnectionsInUse: pool.InUse, ConnectionsIdle: pool.Idle, ConnectionsOpening: pool.Opening, ConnectionsMax: pool.Max,
+			Waited: pool.Waited,
 		}
 	})
 }

@@ -69,7 +69,7 @@ var quiet = []string{
 	"cellgate_gateway_races_lost_total", "cellgate_gateway_spread_picks_total", "cellgate_gateway_restarts_total", "cellgate_gateway_doubtful_claims_total",
 	"cellgate_callers_refused_total", "cellgate_certificate_end_time_seconds", "cellgate_gateway_breaker_state", "cellgate_gateway_breaker_moves_total", "cellgate_gateway_cell_call_errors_total",
 	"cellgate_gateway_decisions_total", "cellgate_gateway_unreadable_hosts_total",
-	"cellgate_cell_store_events_total", "cellgate_cell_cold_queries_total", "cellgate_cell_queue_ops", "cellgate_cell_queue_refused_total", "cellgate_cell_leases_expired_total",
+	"cellgate_cell_store_events_total", "cellgate_cell_store_connections", "cellgate_cell_store_connections_max", "cellgate_cell_store_wait_seconds_total", "cellgate_cell_cold_queries_total", "cellgate_cell_queue_ops", "cellgate_cell_queue_refused_total", "cellgate_cell_leases_expired_total",
 	"cellgate_cell_instances_claimed_elsewhere_total", "cellgate_cell_overcommitted_total", "cellgate_agent_reconnects_total",
 	"cellgate_agent_read_failures_total", "cellgate_agent_read_age_seconds",
 }

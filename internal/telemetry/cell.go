@@ -224,7 +224,11 @@ func (c *Cell) Watch(read func() (r CellReading, ok bool)) {
 
 // StoreReading is what is read of a shard in a database when it is asked for.
 type StoreReading struct {
-	Reruns, Relocked, ConnectionsLost, CommitsUnknown, CommitsResolved int64
+	Reruns, Relocked, ConnectionsLost, CommitsUnknown, CommitsResolved, StatementTimeouts, PoolEmpty int64
+
+	ConnectionsInUse, ConnectionsIdle, ConnectionsOpening, ConnectionsMax int
+	// Waited is how long calls have waited for a connection.
+	Waited time.Duration
 }
 
 // WatchStore has the cell's shard read.
@@ -234,8 +238,13 @@ func (c *Cell) WatchStore(read func() StoreReading) {
 	}
 	c.p.readings.add(func(emit Emit) {
 		r := read()
-		for i, n := range []int64{r.Reruns, r.Relocked, r.ConnectionsLost, r.CommitsUnknown, r.CommitsResolved} {
+		for i, n := range []int64{r.Reruns, r.Relocked, r.ConnectionsLost, r.CommitsUnknown, r.CommitsResolved, r.StatementTimeouts, r.PoolEmpty} {
 			emit(cellStoreEvents, float64(n), c.name, c.replica, labelEvent.Values[i])
 		}
+		for i, n := range []int{r.ConnectionsInUse, r.ConnectionsIdle, r.ConnectionsOpening} {
+			emit(cellStoreConnections, float64(n), c.name, c.replica, labelConnection.Values[i])
+		}
+		emit(cellStoreConnectionsMax, float64(r.ConnectionsMax), c.name, c.replica)
+		emit(cellStoreWait, r.Waited.Seconds(), c.name, c.replica)
 	})
 }

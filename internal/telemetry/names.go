@@ -178,34 +178,35 @@ func texts[T ~string](list []T) []string {
 
 // The labels.
 var (
-	labelCell     = Label{Name: "cell", From: "the cells of the configuration"}
-	labelReplica  = Label{Name: "replica", From: "the name of the replica in its own configuration"}
-	labelAddress  = Label{Name: "address", From: "the addresses of replicas in a gateway's configuration"}
-	labelDoor     = Label{Name: "method", From: "the rows of docs/security.md; TLS handshake; of REST, /v1/ and / for what has no row"}
-	labelRefusal  = Label{Name: "reason", Values: []string{string(fault.Unauthenticated), string(fault.PermissionDenied), other}}
-	labelFile     = Label{Name: "certificate", Values: append(texts(Certificates()), other)}
-	labelRPC      = Label{Name: "rpc", From: "the methods of the protos"}
-	labelOutcome  = Label{Name: "outcome", Values: outcomes()}
-	labelStage    = Label{Name: "stage", Values: texts(Stages())}
-	labelFilter   = Label{Name: "filter", Values: append(schedule.Filters(), other)}
-	labelReader   = Label{Name: "by", Values: append(append(schedule.Filters(), schedule.Weighers()...), other)}
-	labelSize     = Label{Name: "instances", Values: []string{"one", "several"}}
-	labelSearch   = Label{Name: "search", Values: []string{"searched", "skipped", "unavailable", "hurried", other}}
-	labelBreaker  = Label{Name: "to", Values: []string{"closed", "half-open", "open", other}}
-	labelClaimed  = Label{Name: "end", Values: []string{"made", "refused"}}
-	labelInexact  = Label{Name: "reason", Values: texts(InexactReasons())}
-	labelDecision = Label{Name: "end", Values: []string{"written", "dropped"}}
-	labelGate     = Label{Name: "to", Values: GateStates()}
-	labelRead     = Label{Name: "end", Values: []string{"read", "failed"}}
-	labelShadow   = Label{Name: "end", Values: []string{"same", "different"}}
-	labelOp       = Label{Name: "op", Values: texts(Ops())}
-	labelQueue    = Label{Name: "queue", Values: []string{"urgent", "other"}}
-	labelEvent    = Label{Name: "event", Values: []string{"rerun", "relocked", "connection_lost", "commit_unknown", "commit_resolved"}}
-	labelCold     = Label{Name: "answer", Values: []string{"all", "cut", "refused"}}
-	labelClaim    = Label{Name: "state", Values: []string{"pending", "confirmed"}}
-	labelSpan     = Label{Name: "end", Values: []string{"exported", "queue_full", "export_failed"}}
-	labelVersion  = Label{Name: "version", From: "the build"}
-	labelRevision = Label{Name: "revision", From: "the build"}
+	labelCell       = Label{Name: "cell", From: "the cells of the configuration"}
+	labelReplica    = Label{Name: "replica", From: "the name of the replica in its own configuration"}
+	labelAddress    = Label{Name: "address", From: "the addresses of replicas in a gateway's configuration"}
+	labelDoor       = Label{Name: "method", From: "the rows of docs/security.md; TLS handshake; of REST, /v1/ and / for what has no row"}
+	labelRefusal    = Label{Name: "reason", Values: []string{string(fault.Unauthenticated), string(fault.PermissionDenied), other}}
+	labelFile       = Label{Name: "certificate", Values: append(texts(Certificates()), other)}
+	labelRPC        = Label{Name: "rpc", From: "the methods of the protos"}
+	labelOutcome    = Label{Name: "outcome", Values: outcomes()}
+	labelStage      = Label{Name: "stage", Values: texts(Stages())}
+	labelFilter     = Label{Name: "filter", Values: append(schedule.Filters(), other)}
+	labelReader     = Label{Name: "by", Values: append(append(schedule.Filters(), schedule.Weighers()...), other)}
+	labelSize       = Label{Name: "instances", Values: []string{"one", "several"}}
+	labelSearch     = Label{Name: "search", Values: []string{"searched", "skipped", "unavailable", "hurried", other}}
+	labelBreaker    = Label{Name: "to", Values: []string{"closed", "half-open", "open", other}}
+	labelClaimed    = Label{Name: "end", Values: []string{"made", "refused"}}
+	labelInexact    = Label{Name: "reason", Values: texts(InexactReasons())}
+	labelDecision   = Label{Name: "end", Values: []string{"written", "dropped"}}
+	labelGate       = Label{Name: "to", Values: GateStates()}
+	labelRead       = Label{Name: "end", Values: []string{"read", "failed"}}
+	labelShadow     = Label{Name: "end", Values: []string{"same", "different"}}
+	labelOp         = Label{Name: "op", Values: texts(Ops())}
+	labelQueue      = Label{Name: "queue", Values: []string{"urgent", "other"}}
+	labelEvent      = Label{Name: "event", Values: []string{"rerun", "relocked", "connection_lost", "commit_unknown", "commit_resolved", "statement_timeout", "pool_empty"}}
+	labelConnection = Label{Name: "state", Values: []string{"in_use", "idle", "opening"}}
+	labelCold       = Label{Name: "answer", Values: []string{"all", "cut", "refused"}}
+	labelClaim      = Label{Name: "state", Values: []string{"pending", "confirmed"}}
+	labelSpan       = Label{Name: "end", Values: []string{"exported", "queue_full", "export_failed"}}
+	labelVersion    = Label{Name: "version", From: "the build"}
+	labelRevision   = Label{Name: "revision", From: "the build"}
 )
 
 var (
@@ -397,7 +398,19 @@ var (
 	}
 	cellStoreEvents = Metric{
 		Name: "cellgate_cell_store_events_total", Kind: Tally, Of: inCell, Labels: cellLabels(labelEvent),
-		Help: "What a shard in a database went through: transactions run again because another was faster (rerun) or because they had to lock more than their operations name (relocked), connections that broke (connection_lost), commits that were not heard of (commit_unknown) and those of them that were looked up (commit_resolved). Absent with an embedded shard.",
+		Help: "What a shard in a database went through: transactions run again because another was faster (rerun) or because they had to lock more than their operations name (relocked), connections that broke (connection_lost), commits that were not heard of (commit_unknown) and those of them that were looked up (commit_resolved), statements that the server ended because they took too long (statement_timeout), calls that found all connections in use and gave up (pool_empty). Absent with an embedded shard.",
+	}
+	cellStoreConnections = Metric{
+		Name: "cellgate_cell_store_connections", Kind: Reading, Of: inCell, Labels: cellLabels(labelConnection),
+		Help: "Connections of a replica's pool to its shard's database. Absent with an embedded shard.",
+	}
+	cellStoreConnectionsMax = Metric{
+		Name: "cellgate_cell_store_connections_max", Kind: Reading, Of: inCell, Labels: cellLabels(),
+		Help: "Most connections that the pool makes (pool_max_conns of cell.store). Absent with an embedded shard.",
+	}
+	cellStoreWait = Metric{
+		Name: "cellgate_cell_store_wait_seconds_total", Kind: Tally, Unit: "seconds", Of: inCell, Labels: cellLabels(),
+		Help: "How long calls have waited for a connection of the pool because none was free. Absent with an embedded shard.",
 	}
 	cellTransactionOps = Metric{
 		Name: "cellgate_cell_transaction_ops", Kind: Histogram, Of: inCell, Labels: cellLabels(), Buckets: sizes,
@@ -499,7 +512,7 @@ func Metrics() []Metric {
 		gatewayBreaker, gatewayBreakerMoves, gatewayGate, gatewayGateMoves, gatewayGateReplans,
 		gatewayLegacyReads, gatewayLegacySeconds, gatewayLegacyAge, gatewayShadow, gatewayDecisions,
 		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellCold, cellTransactions, cellTransactionSeconds,
-		cellTransactionOps, cellStoreEvents, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellClaims,
+		cellTransactionOps, cellStoreEvents, cellStoreConnections, cellStoreConnectionsMax, cellStoreWait, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellClaims,
 		cellLeasesExpired, cellAdopted, cellElsewhere, cellOvercommitted, cellJournalAge, cellPinned, cellStreams, cellStates,
 		agentHosts, agentConnected, agentReports, agentReconnects, agentReadFailures, agentReadAge,
 		buildInfo, traceSpans, callersRefused, certificateEnd,

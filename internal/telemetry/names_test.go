@@ -162,8 +162,8 @@ func TestNamesAreWellFormedAndLabelsBounded(t *testing.T) {
 			t.Errorf("%+v: name, help and process must be there, once", m)
 		}
 		seen[m.Name] = true
-		if strings.HasSuffix(m.Name, "_total") != (m.Kind == Counter || m.Kind == Tally) || strings.HasSuffix(m.Name, "_seconds") != (m.Unit == "seconds") {
-			t.Errorf("%s: counters end in _total, seconds in _seconds", m.Name)
+		if strings.HasSuffix(m.Name, "_total") != (m.Kind == Counter || m.Kind == Tally) || strings.HasSuffix(strings.TrimSuffix(m.Name, "_total"), "_seconds") != (m.Unit == "seconds") {
+			t.Errorf("%s: counters end in _total, seconds in _seconds, before that", m.Name)
 		}
 		if (m.Buckets != nil) != (m.Kind == Histogram) || !slices.IsSorted(m.Buckets) {
 			t.Errorf("%s: buckets %v", m.Name, m.Buckets)
@@ -352,7 +352,7 @@ func TestAReplicaIsNamedAlikeEverywhere(t *testing.T) {
 func TestStoreEventsAreCountersOfWhatTheyAreCalled(t *testing.T) {
 	p := newProcess(t, Traces{})
 	p.Cell("cell1", "r1").WatchStore(func() StoreReading {
-		return StoreReading{Reruns: 1, Relocked: 2, ConnectionsLost: 3, CommitsUnknown: 4, CommitsResolved: 5}
+		return StoreReading{Reruns: 1, Relocked: 2, ConnectionsLost: 3, CommitsUnknown: 4, CommitsResolved: 5, StatementTimeouts: 6, PoolEmpty: 7}
 	})
 	all, err := p.Gatherer().Gather()
 	if err != nil {
@@ -368,7 +368,7 @@ func TestStoreEventsAreCountersOfWhatTheyAreCalled(t *testing.T) {
 			}
 		}
 	}
-	want := map[string]float64{"rerun": 1, "relocked": 2, "connection_lost": 3, "commit_unknown": 4, "commit_resolved": 5}
+	want := map[string]float64{"rerun": 1, "relocked": 2, "connection_lost": 3, "commit_unknown": 4, "commit_resolved": 5, "statement_timeout": 6, "pool_empty": 7}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -114,6 +114,9 @@ func TestAnEmptyPoolIsOverload(t *testing.T) {
 		if !errors.As(err, &f) || f.Kind != fault.Overloaded || f.RetryAfter == 0 {
 			t.Errorf("a third connection of two: %v", err)
 		}
+		if n, pool := s.Counts().PoolEmpty, s.Connections(); n != 1 || pool.Max != 2 || pool.InUse != 0 || pool.Idle != 2 {
+			t.Errorf("it is counted %d times, and the pool is %+v", n, pool)
+		}
 		if _, err := s.Now(t.Context()); err != nil {
 			t.Errorf("with free connections: %v", err)
 		}
@@ -142,6 +145,9 @@ func TestASlowStatementEnds(t *testing.T) {
 		err = s.claim(1)
 		if fault.KindOf(err) != fault.CellUnavailable || !strings.Contains(err.Error(), "longer than 100ms") {
 			t.Errorf("Apply: %v", err)
+		}
+		if n := s.Counts().Slow; n != 1 {
+			t.Errorf("%d statements took too long", n)
 		}
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Fatal(err)

@@ -156,6 +156,7 @@ func (s *Store) typed(ctx context.Context, err error) error {
 
 // poolEmpty says that every connection of ours is in use.
 func (s *Store) poolEmpty(cause error) error {
+	s.count.full.Add(1)
 	e := fault.Wrap(fault.Overloaded, cause, "all %d connections to the database of cell %s were in use for %v", s.pool.Config().MaxConns, s.opts.Cell, s.opts.AcquireTimeout)
 	e.RetryAfter = time.Second
 	return e

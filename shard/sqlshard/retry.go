@@ -51,6 +51,8 @@ func (s *Store) retry(ctx context.Context, once func(ctx context.Context) error)
 			if losses++; losses < maxLost {
 				return retryable{err}
 			}
+		case slow:
+			s.count.slow.Add(1)
 		case full:
 			if losses++; losses < maxLost {
 				return retryable{err}

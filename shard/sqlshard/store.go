@@ -44,7 +44,7 @@ type Store struct {
 // Counters count what an operator cannot see from outside. They are of this
 // process.
 type Counters struct {
-	races, lost, unknown, resolved, locked atomic.Int64
+	races, lost, unknown, resolved, locked, slow, full atomic.Int64
 }
 
 // Counts is a reading of the counters.
@@ -52,8 +52,10 @@ type Counts struct {
 	// Races are transactions that ran again because another was faster; Lost are
 	// broken connections; Unknown are commits whose fate was not heard of, and
 	// Resolved those of them that were looked up; Relocked are transactions that ran
-	// again because they had to lock more than their operations name.
-	Races, Lost, Unknown, Resolved, Relocked int64
+	// again because they had to lock more than their operations name; Slow are statements
+	// that the server ended because they took too long; PoolEmpty are calls that found all
+	// connections in use and gave up.
+	Races, Lost, Unknown, Resolved, Relocked, Slow, PoolEmpty int64
 }
 
 // Counts reads the counters.
@@ -61,6 +63,23 @@ func (s *Store) Counts() Counts {
 	c := &s.count
 	return Counts{
 		Races: c.races.Load(), Lost: c.lost.Load(), Unknown: c.unknown.Load(), Resolved: c.resolved.Load(), Relocked: c.locked.Load(),
+		Slow: c.slow.Load(), PoolEmpty: c.full.Load(),
+	}
+}
+
+// Connections is how the pool is used.
+type Connections struct {
+	InUse, Idle, Opening, Max int
+	// Waited is how long calls have waited for a connection because none was free.
+	Waited time.Duration
+}
+
+// Connections reads how the pool is used.
+func (s *Store) Connections() Connections {
+	st := s.pool.Stat()
+	return Connections{
+		InUse: int(st.AcquiredConns()), Idle: int(st.IdleConns()), Opening: int(st.ConstructingConns()), Max: int(st.MaxConns()),
+		Waited: st.EmptyAcquireWaitTime(),
 	}
 }
 
