@@ -22,7 +22,8 @@ type novaCell struct {
 	*testing.T
 	cell, api *legacytest.Database
 	now       time.Time
-	config    string
+	// config is a file, replica the address of the cell's scheduler.
+	config, replica string
 }
 
 const novaCellUUID = "c0000000-0000-4000-8000-000000000001"
@@ -33,7 +34,7 @@ func novaHostID(i int) string { return fmt.Sprintf("a0000000-0000-4000-8000-%012
 func newNovaCell(t *testing.T, k legacytest.Kind, n int, replica string) *novaCell {
 	t.Helper()
 	s := k.Shared(t)
-	c := &novaCell{T: t, cell: legacytest.NewCell(t, s), api: legacytest.NewAPI(t, s)}
+	c := &novaCell{T: t, replica: replica, cell: legacytest.NewCell(t, s), api: legacytest.NewAPI(t, s)}
 	c.now = c.cell.Now(t).Truncate(time.Second)
 	c.api.Insert(t, "cell_mappings", legacytest.Row{"id": 1, "uuid": novaCellUUID, "name": "cell1"}, legacytest.Row{"id": 2, "uuid": "c0000000-0000-4000-8000-000000000002", "name": "cell2"})
 	for i := 1; i <= n; i++ {
