@@ -55,11 +55,8 @@ CELLGATE_AGENT_<KEY> and a flag; flags win. SIGHUP reads the configuration again
 		hangups := make(chan os.Signal, 1)
 		signal.Notify(hangups, syscall.SIGHUP)
 		defer signal.Stop(hangups)
-		return runAgents(cmd, t, c, func(a *assembly, c config.Agent, dial dialFunc) (*agent.Fleet, error) {
-			return a.addHost(c, dial, func() (config.Agent, error) {
-				c, err := load()
-				return c.Agent, err
-			}, hangups)
+		return runAgents(cmd, t, c, func(a *assembly, _ config.Agent, dial dialFunc) (*agent.Fleet, error) {
+			return a.addHost(c, dial, load, hangups)
 		})
 	})
 	return cmd

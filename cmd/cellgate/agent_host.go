@@ -19,8 +19,9 @@ import (
 
 // addHost adds the agent of this machine. Whenever a signal comes, the configuration is
 // read again.
-func (a *assembly) addHost(c config.Agent, dial dialFunc, again func() (config.Agent, error), hangups <-chan os.Signal) (*agent.Fleet, error) {
+func (a *assembly) addHost(all config.Config, dial dialFunc, again func() (config.Config, error), hangups <-chan os.Signal) (*agent.Fleet, error) {
 	var s startup
+	c := all.Agent
 	id, err := hostprobe.OpenIdentity(identityOf(c.Host))
 	s.add(err)
 	if err == nil {
@@ -50,7 +51,12 @@ func (a *assembly) addHost(c config.Agent, dial dialFunc, again func() (config.A
 			case <-ctx.Done():
 				return nil
 			case <-hangups:
-				a.reload(c, again, probe)
+				cfg, err := a.reloaded(all, cfg.Settings.ServiceHost, again)
+				if err != nil {
+					a.log.Error("the new configuration is not taken, the former one stays", "err", err)
+					continue
+				}
+				probe.Reload(cfg)
 			}
 		}
 	}})
@@ -60,32 +66,26 @@ func (a *assembly) addHost(c config.Agent, dial dialFunc, again func() (config.A
 // anyUUID stands for a host's own where it makes no difference.
 const anyUUID = "00000000-0000-4000-8000-000000000000"
 
-// reload reads the configuration again. One that is wrong changes nothing.
-func (a *assembly) reload(began config.Agent, again func() (config.Agent, error), probe *hostprobe.Probe) {
+// reloaded reads the configuration again. What cannot change while the agent runs is as
+// it was, and is told when it should be otherwise.
+func (a *assembly) reloaded(began config.Config, service string, again func() (config.Config, error)) (hostprobe.Config, error) {
 	c, err := again()
-	if err == nil && c.Hosts > 0 {
-		err = fmt.Errorf("agent.hosts: this agent is of a real host")
-	}
-	var cfg hostprobe.Config
-	if err == nil {
-		// What cannot change is as it was.
-		h := &c.Host
-		if h.ServiceHost = began.Host.ServiceHost; !reflect.DeepEqual(lasting(c), lasting(began)) {
-			a.log.Warn("some of the new configuration takes a restart: of agent.host all but state_dir, uuid_file and service_host is taken at once, and nothing else")
-		}
-		cfg, err = hostConfig(c)
-	}
 	if err != nil {
-		a.log.Error("the new configuration is not taken, the former one stays", "err", err)
-		return
+		return hostprobe.Config{}, err
 	}
-	cfg.Settings.Cell = began.Cell
-	probe.Reload(cfg)
+	if !reflect.DeepEqual(lasting(c), lasting(began)) {
+		a.log.Warn("some of the new configuration takes a restart: only what is under agent.host is taken at once, without state_dir, uuid_file and service_host")
+	}
+	next := began.Agent
+	next.Host = c.Agent.Host
+	next.Host.ServiceHost = service
+	return hostConfig(next)
 }
 
-// lasting is what of an agent's configuration stays while it runs.
-func lasting(c config.Agent) config.Agent {
-	c.Host = config.Host{StateDir: c.Host.StateDir, UUIDFile: c.Host.UUIDFile}
+// lasting is what of a configuration stays while an agent runs.
+func lasting(c config.Config) config.Config {
+	h := c.Agent.Host
+	c.Agent.Host = config.Host{StateDir: h.StateDir, UUIDFile: h.UUIDFile, ServiceHost: h.ServiceHost}
 	return c
 }
 

@@ -102,6 +102,11 @@ func TestTheAgentOfThisHost(t *testing.T) {
 	hostFile(t, dir, door, "disabled: true", "disabled_reason: tested", "instances_dir: "+instances)
 	hangUp()
 	p.await(`msg="the new configuration is taken"`)
+	hostFile(t, dir, door, "nodename: other\nlog:\n  level: debug")
+	hangUp()
+	p.await(`level=WARN msg="some of the new configuration takes a restart`)
+	p.await(`msg="the new configuration is taken"`)
+	hostFile(t, dir, door, "disabled: true", "disabled_reason: tested", "instances_dir: "+instances)
 	p.stop()
 	// The next life tells the same cell the same host, as it is configured now.
 	p = launch(t, true, "agent", "--config", file)
