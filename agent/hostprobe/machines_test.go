@@ -203,6 +203,25 @@ func TestOfflineCPUsAreNotOffered(t *testing.T) {
 	}
 }
 
+// With every second thread off there is no hyperthreading, even where the kernel still
+// names the threads.
+func TestThreadsThatAreOffDoNotCount(t *testing.T) {
+	files := tree(t, "one-node")
+	files["sys/devices/system/cpu/online"].Data = []byte("0-3\n")
+	r, err := report(t, files, plain())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cell := cells(t, r.State)[0]
+	if slices.Contains(r.State.GetProviders()[0].GetTraits(), "HW_CPU_HYPERTHREADING") || amount(r.State, "VCPU").GetTotal() != 4 ||
+		!slices.Equal(numbers(cell["cpuset"]), []int{0, 1, 2, 3}) || !strings.Contains(r.State.GetFacts().GetCpuInfo(), `"cores":4,"sockets":1,"threads":1`) {
+		t.Errorf("with threads off: %v", r.State)
+	}
+	if r, err = report(t, tree(t, "one-node"), plain()); err != nil || !slices.Contains(r.State.GetProviders()[0].GetTraits(), "HW_CPU_HYPERTHREADING") {
+		t.Errorf("with threads on: %v %v", r, err)
+	}
+}
+
 // Reserved amounts and ratios are as Nova's; parts of a GiB are reserved whole.
 func TestReservedAndRatios(t *testing.T) {
 	s := plain()
