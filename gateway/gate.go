@@ -260,7 +260,9 @@ func (w *gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse
 	req := w.report.request(w.cfg.RequiredVersion, w.importer != nil, look)
 	resp, err := callFor(ctx, w.cell, w.cell.cfg.Name, w.cell.claimBudget, req, cellv1.CellSchedulerClient.ReportLegacy)
 	if err == nil && resp.GetSendServices() && !look {
-		req.Unchanged, req.Services = false, w.report.services
+		// It has taken all else of the report.
+		req.Unchanged, req.Services, req.Compared, req.Differed, req.Differences = false, w.report.services, 0, 0, nil
+		w.report.last = comparisons{}
 		resp, err = callFor(ctx, w.cell, w.cell.cfg.Name, w.cell.claimBudget, req, cellv1.CellSchedulerClient.ReportLegacy)
 	}
 	w.report.ended(err)
@@ -268,6 +270,13 @@ func (w *gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse
 		why := reasonOf(err)
 		w.unheard.Store(&why)
 		return nil, err
+	}
+	if resp.GetGate() == nil && (req.GetLook() || req.GetUnreadable() != "") {
+		// Its first gate is made by a report of services: until then its own table may be
+		// empty.
+		why := "it has no gate yet, and the legacy database has not been read"
+		w.unheard.Store(&why)
+		return resp, nil
 	}
 	w.learn(ctx, resp.GetGate())
 	return resp, nil

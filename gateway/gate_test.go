@@ -77,6 +77,25 @@ func TestGateThatThereNeverWasIsNative(t *testing.T) {
 	}
 }
 
+// The table of a cell without a gate may be empty: it does not answer before the cell
+// was told of services.
+func TestCellWithoutAGateAndWithoutRowsIsUnavailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading(1, testHost(1, 1))
+		u.reader.hook(func(context.Context) error { return unreachable() })
+		w := startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+		time.Sleep(5 * time.Second)
+		if e := w.refused(ask(1, 1), fault.CellUnavailable); !strings.Contains(e.Message, "it has no gate yet") {
+			t.Errorf("it says %q", e.Message)
+		}
+		u.reader.hook(nil)
+		time.Sleep(10 * time.Second)
+		if r := w.choose(ask(1, 1)).GetCells()[0]; r.GetSource() != cellgatev1.CellSource_NATIVE {
+			t.Errorf("the report is %v", r)
+		}
+	})
+}
+
 func TestRepeatIsAnsweredTheSameWhileLegacy(t *testing.T) {
 	w, f, _ := oneUpgrading(t, cellgatev1.Gate_LEGACY)
 	req := ask(1, 2)

@@ -47,7 +47,9 @@ type watching struct {
 	// readFrom is when to read next at the earliest; fullFrom when to read every row.
 	readFrom, fullFrom time.Time
 	failures           int
-	importUntil        time.Time
+	// silent: the cell did not answer last.
+	silent      bool
+	importUntil time.Time
 }
 
 // read is the outcome of one read of the databases.
@@ -146,9 +148,16 @@ func (k *watching) tell(ctx context.Context) bool {
 	}
 	resp, err := k.ask(ctx, false)
 	if err != nil {
-		k.g.log.DebugContext(ctx, "a cell did not say where its gate is", "cell", k.cell.cfg.Name, "error", err)
+		if !k.silent && ctx.Err() == nil {
+			k.g.log.WarnContext(ctx, "a cell does not say where its gate is", "cell", k.cell.cfg.Name, "error", err)
+		}
+		k.silent = true
 		return false
 	}
+	if k.silent {
+		k.g.log.InfoContext(ctx, "a cell says again where its gate is", "cell", k.cell.cfg.Name)
+	}
+	k.silent = false
 	k.awaited = resp.GetAwaited()
 	k.shadow.await(k.awaited)
 	if resp.GetAwaitedCut() {
@@ -168,7 +177,8 @@ func (k *watching) holdAtLegacy(ctx context.Context) {
 	if known := k.known.Load(); known != nil && known.GetPin() == cellgatev1.Gate_LEGACY {
 		return
 	}
-	if _, err := k.pin(ctx, cellgatev1.Gate_LEGACY, "legacy_only: the cell has no scheduler of its own", "gateway"); err != nil {
+	_, err := k.pin(ctx, cellgatev1.Gate_LEGACY, "legacy_only: the cell has no scheduler of its own", "gateway")
+	if err != nil && !k.silent {
 		k.g.log.WarnContext(ctx, "the gate of a cell without a scheduler is not held at LEGACY", "cell", k.cell.cfg.Name, "error", err)
 	}
 }

@@ -55,6 +55,9 @@ flags win.`,
 		if err := s.err(); err != nil {
 			return a.abandon(cmd.Context(), err)
 		}
+		if c.Gateway.Cells, dial, err = a.addLegacyOnly(cmd.Context(), c.Gateway, dial); err != nil {
+			return a.abandon(cmd.Context(), err)
+		}
 		if err := a.addGateway(c.Gateway, doors{grpc: api, http: web, tls: tls, cells: dial}); err != nil {
 			return a.abandon(cmd.Context(), err)
 		}
@@ -98,8 +101,12 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	for _, w := range c.Weighers {
 		cfg.Weighers = append(cfg.Weighers, gateway.WeigherConfig(w))
 	}
+	parts, err := legacyParts(c, cfg.Cells, a.log)
+	if err != nil {
+		return err
+	}
 	tel := a.telemetry.Gateway()
-	g, err := gateway.New(cfg, gateway.Deps{Dial: d.cells, Log: a.log, Telemetry: tel})
+	g, err := gateway.New(cfg, gateway.Deps{Dial: d.cells, Log: a.log, Telemetry: tel, Legacy: parts})
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,11 @@ func openShard(ctx context.Context, c config.Cell, log *slog.Logger) (shard.Stor
 	if c.Store == "" {
 		opts := shardOptions(c)
 		opts.Log = log
-		s, err = pebbleshard.Open(c.Data, opts)
+		if c.Data == "" { // a command's own cell has a directory: config says so
+			s, err = pebbleshard.OpenMem(opts)
+		} else {
+			s, err = pebbleshard.Open(c.Data, opts)
+		}
 	} else {
 		ctx, cancel := context.WithTimeout(ctx, databaseLimit)
 		defer cancel()

@@ -62,7 +62,12 @@ func (l *loader) checkGateway(g Gateway) {
 		}
 		l.unlike(path+".name", cell.Name, i, names)
 		l.unlike(path+".uuid", cell.UUID, i, uuids)
-		if len(cell.Replicas) == 0 {
+		switch only := g.LegacyOnly(cell.Name); {
+		case only && len(cell.Replicas) > 0:
+			l.bad(path+".replicas", "a cell that is legacy_only has none: the gateway runs its scheduler")
+		case only && cell.UUID == "":
+			l.bad(path+".uuid", "must be set for a cell that is legacy_only: that of cell_mappings")
+		case !only && len(cell.Replicas) == 0:
 			l.bad(path+".replicas", "a cell needs the address of a replica")
 		}
 		for j, r := range cell.Replicas {

@@ -25,6 +25,7 @@ func (l *loader) checkLegacy(g Gateway) {
 				l.bad(path+".api", "%s", problem)
 			}
 		}
+		l.legacyTimes(path, c)
 		for key, n := range map[string]float64{
 			"required_version": float64(c.RequiredVersion), "refresh": float64(c.Refresh), "service_down_time": float64(c.ServiceDownTime),
 			"cpu_allocation_ratio": c.CPURatio, "ram_allocation_ratio": c.RAMRatio, "disk_allocation_ratio": c.DiskRatio,

@@ -215,6 +215,18 @@ func TestProblemsNameTheirPlaceAndTheNearestKey(t *testing.T) {
 			file: head + "  http: x\n  nope_nope: 1\nlog: {level: loud}\n", flags: map[string]string{"gateway.max_in_flight": "0"},
 			want: []string{"c.yaml:4: unknown key gateway.nope_nope", `c.yaml:5: log.level: "loud" is none of`, "c.yaml:3: gateway.http", "--max-in-flight: gateway.max_in_flight: 0 is below 1"},
 		},
+		"legacy": {
+			file: "gateway:\n  cells: [{name: a, replicas: [h:1]}, {name: b}, {name: c, uuid: c0000000-0000-4000-8000-000000000001, replicas: [h:2]}, {name: d}]\n" +
+				"  legacy:\n    - {cell: nope, database: 'mysql://u@127.0.0.1/nova', refresh: 1m}\n    - {cell: a, database: 'mysql://u:secret@127.0.0.1/nova', cpu_allocation_ratio: -1}\n" +
+				"    - {cell: b, database: 'mysql://u@127.0.0.1/nova', legacy_only: true}\n    - {cell: c, database: 'oracle://u@127.0.0.1/nova', legacy_only: true, service_down_time: 8s}\n",
+			want: []string{
+				`c.yaml:4: gateway.legacy[0].cell: "nope" is none of gateway.cells`, "gateway.legacy[0].refresh: 1m0s is not between 100ms and 5s",
+				"gateway.legacy[1].database: has a password", "gateway.legacy[1].cpu_allocation_ratio: is negative",
+				"gateway.cells[1].uuid: must be set for a cell that is legacy_only", "gateway.cells[2].replicas: a cell that is legacy_only has none",
+				"gateway.legacy[3].database: must begin with mysql:// or postgres://", "gateway.legacy[3].service_down_time: 8s is below five times refresh (2s)",
+				"gateway.cells[3].replicas: a cell needs the address of a replica",
+			},
+		},
 		"cell needs": {section: "cell", want: []string{"cell.name: must be set", `cell.uuid: "" is not a uuid`, "cell.data: must be set"}},
 		"cell beats": {
 			section: "cell", flags: map[string]string{"cell.name": "a", "cell.uuid": "c0000000-0000-4000-8000-000000000001", "cell.data": "d", "cell.service_down_time": "5s"},

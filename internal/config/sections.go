@@ -136,6 +136,9 @@ type LegacyCell struct {
 	APICA        string `yaml:"api_ca"`
 	// Insecure allows databases elsewhere that are reached without TLS.
 	Insecure bool `yaml:"insecure"`
+	// Only: the cell has no scheduler yet. The gateway runs one for it, with a shard in
+	// memory, so that other gateways do not see what it chooses.
+	Only bool `yaml:"legacy_only"`
 	// RequiredVersion is the least version of nova-compute services that have a new agent
 	// beside them.
 	RequiredVersion int `yaml:"required_version"`

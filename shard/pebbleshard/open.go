@@ -36,7 +36,7 @@ const blockCache = 32 << 20
 // say what to do; no caller of the API sees them, so they have no kind.
 func Open(dir string, opts Options) (*Store, error) { return open(vfs.Default, dir, opts) }
 
-// OpenMem makes a shard in memory, for tests: it is gone when it is closed.
+// OpenMem makes a shard in memory: it is gone when it is closed.
 func OpenMem(opts Options) (*Store, error) { return open(vfs.NewMem(), "/shard", opts) }
 
 // Check gives the error that Open would, as far as files of something else,

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"cellgate/gateway"
+	"cellgate/gateway/importer"
+	"cellgate/gateway/legacy"
+	"cellgate/gateway/standin"
+	"cellgate/internal/config"
+)
+
+// legacyConnections are those to each legacy database: the rows are refreshed, instances
+// imported, and instances that requests name looked up, at once.
+const legacyConnections = 4
+
+// legacyParts makes what answers for the gateway's cells that are under upgrade, by
+// their names, and says so in cells. Nothing is connected to.
+func legacyParts(g config.Gateway, cells []gateway.CellConfig, log *slog.Logger) (map[string]gateway.Legacy, error) {
+	parts := map[string]gateway.Legacy{}
+	var problems []error
+	for i := range cells {
+		for _, c := range g.Legacy {
+			if c.Cell != cells[i].Name {
+				continue
+			}
+			made, err := legacyPart(c, cells[i].UUID, log.With("cell", c.Cell))
+			if err != nil {
+				problems = append(problems, err)
+				continue
+			}
+			parts[c.Cell] = made
+			cells[i].Legacy = &gateway.LegacyConfig{
+				Refresh: c.Refresh, ServiceDownTime: c.ServiceDownTime, RequiredVersion: c.RequiredVersion, Only: c.Only,
+			}
+		}
+	}
+	return parts, errors.Join(problems...)
+}
+
+func legacyPart(c config.LegacyCell, uuid string, log *slog.Logger) (gateway.Legacy, error) {
+	conf, err := readerConfig(c, uuid)
+	if err != nil {
+		return gateway.Legacy{}, err
+	}
+	conf.Connections = legacyConnections
+	rows, err := legacy.NewOpener(conf)
+	if err != nil {
+		return gateway.Legacy{}, fmt.Errorf("gateway.legacy: cell %s: %w", c.Cell, err)
+	}
+	imports, err := importer.New(importer.Config{Cell: c.Cell, RequiredVersion: int64(c.RequiredVersion)})
+	if err != nil {
+		return gateway.Legacy{}, fmt.Errorf("gateway.legacy: cell %s: %w", c.Cell, err)
+	}
+	return gateway.Legacy{
+		Open: func(ctx context.Context) (gateway.LegacyReader, error) {
+			r, err := rows.Open(ctx)
+			if err != nil {
+				return nil, err // not a reader that is nil
+			}
+			return r, nil
+		},
+		StandIn: standin.New(standin.Config{Cell: c.Cell, CellUUID: uuid, Find: rows.Find}),
+		Importer: func(to gateway.HostImporter) gateway.Importer {
+			return importer.NewWorker(imports, to, tellImports(log))
+		},
+	}, nil
+}
+
+// tellImports logs when imports begin to fail and when they go on, and what they
+// changed.
+func tellImports(log *slog.Logger) func(importer.Report, error) {
+	failing := false
+	return func(r importer.Report, err error) {
+		switch {
+		case err != nil && !failing:
+			log.Warn("legacy hosts are not imported", "error", err)
+		case err == nil && failing:
+			log.Info("legacy hosts are imported again")
+		}
+		failing = err != nil
+		log.Debug("imported legacy hosts", "report", r)
+	}
+}
