@@ -45,7 +45,7 @@ func (g *Gateway) getClaim(ctx context.Context, req *cellgatev1.GetClaimRequest)
 	var best *cellgatev1.Claim
 	for _, r := range replies {
 		for _, c := range r.got {
-			if c.GetState() == cellgatev1.ClaimState_CONFIRMED && best.GetState() == cellgatev1.ClaimState_CONFIRMED && !pair(c, best) {
+			if confirmedApart(c, best) {
 				g.twoConfirmed(ctx, best, c)
 			}
 			if best == nil || compareClaims(c, best) < 0 {

@@ -25,18 +25,24 @@ func (g *Gateway) confirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaim
 		return nil, err
 	}
 	for range 1 + maxRetakes {
-		found, err := g.soleClaim(ctx, req.GetConsumerUuid(), req.GetClaimId())
+		seen, err := g.soleClaim(ctx, req.GetConsumerUuid(), req.GetClaimId())
 		if err != nil {
 			return nil, err
 		}
-		if found != nil && req.GetCell() == "" {
-			cells = []*cell{found}
+		if seen.found != nil && req.GetCell() == "" {
+			cells = []*cell{seen.found}
 		}
 		in, got, err := g.confirmIn(ctx, cells, req)
 		if err != nil {
 			return nil, err
 		}
 		if got.GetClaim().GetState() == cellgatev1.ClaimState_CONFIRMED {
+			g.confirmed.put(confirmedKey(got.GetClaim().GetRequestId(), got.GetClaimOrigin().GetFingerprint()), in)
+			for _, c := range seen.unheard {
+				if c != in {
+					g.unseen.add(c, got.GetClaim())
+				}
+			}
 			return got.GetClaim(), g.releaseSource(ctx, in, got)
 		}
 		cells = []*cell{in}

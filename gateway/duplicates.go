@@ -98,8 +98,8 @@ const yieldFor = 100 * time.Millisecond
 // soleClaim makes sure that a consumer has no claim besides the one that is
 // about to be confirmed, in the cells that answer in time; disabled ones too, for
 // what they hold still stands. A confirmed one elsewhere is an error, a pending
-// one is released; a claim and the one that moves it are left to each other. found
-// is the cell that has the live claim; nil when none that answered has it.
+// one is released; a claim and the one that moves it are left to each other. It gives
+// what it saw.
 //
 // A claim that is confirmed already stays so, whatever else there is: another
 // confirmed one is logged, for which is right, only the hosts know.
@@ -108,18 +108,18 @@ const yieldFor = 100 * time.Millisecond
 // release the other's claim; so the one whose claim does not stand (compareClaims)
 // waits a moment, and finds out whether the other one is being confirmed. One that is
 // slower than that may be crossed all the same: then both are refused.
-func (g *Gateway) soleClaim(ctx context.Context, consumer, claimID string) (*cell, error) {
+func (g *Gateway) soleClaim(ctx context.Context, consumer, claimID string) (confirmView, error) {
 	v, err := g.viewFor(ctx, consumer, claimID)
 	if err == nil && v.yields() {
 		if err := pause(ctx, yieldFor); err != nil {
-			return nil, err
+			return v, err
 		}
 		v, err = g.viewFor(ctx, consumer, claimID)
 	}
 	if err != nil {
-		return nil, err
+		return v, err
 	}
-	return v.found, g.releaseOthers(ctx, consumer, v)
+	return v, g.releaseOthers(ctx, consumer, v)
 }
 
 // confirmView is what a confirm sees of its consumer.
@@ -130,6 +130,8 @@ type confirmView struct {
 	itself *cellgatev1.Claim
 	// others are pending and in the way.
 	others []reply[*cellgatev1.Claim]
+	// unheard are the cells that did not answer.
+	unheard []*cell
 }
 
 // settled: the claim is confirmed already.
@@ -146,15 +148,17 @@ func (g *Gateway) viewFor(ctx context.Context, consumer, claimID string) (v conf
 	bounded, cancel := context.WithTimeout(ctx, g.cfg.ProposeBudget)
 	defer cancel()
 	replies := g.findClaims(bounded, g.cells, consumer)
-	unanswered := false
 	for _, r := range replies {
-		unanswered = unanswered || r.err != nil
+		if r.err != nil {
+			v.unheard = append(v.unheard, r.cell)
+		}
 		for _, c := range r.got {
 			if c.GetClaimId() == claimID {
 				v.found, v.itself = r.cell, c
 			}
 		}
 	}
+	unanswered := len(v.unheard) > 0
 	for _, r := range replies {
 		for _, c := range r.got {
 			switch {
@@ -213,8 +217,9 @@ func duplicate(consumer string, c *cellgatev1.Claim) error {
 		With("consumer_uuid", consumer).With("claim_id", c.GetClaimId()).With("cell", c.GetCell())
 }
 
-// twoConfirmed logs that a consumer has two confirmed claims.
+// twoConfirmed logs and counts that a consumer has two confirmed claims.
 func (g *Gateway) twoConfirmed(ctx context.Context, a, b *cellgatev1.Claim) {
+	g.tel.TwoConfirmed()
 	g.log.WarnContext(ctx, "an instance has two confirmed claims; release the one where it is not", "instance", a.GetConsumerUuid(),
 		"claim", a.GetClaimId(), "cell", a.GetCell(), "other_claim", b.GetClaimId(), "other_cell", b.GetCell())
 }

@@ -106,6 +106,10 @@ type Gateway struct {
 	decisions *recorder
 	ready     chan struct{}
 	health    *health.Monitor
+	// confirmed and unseen keep two confirmed claims of an instance from being made,
+	// or from staying unknown, where a cell does not answer.
+	confirmed confirmedRequests
+	unseen    unseenClaims
 	// inFlight counts the selections running.
 	inFlight atomic.Int64
 	// life ends with Run, after its tasks had their time; tasks are the

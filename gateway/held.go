@@ -114,7 +114,12 @@ func (s *selecting) keep(ctx context.Context, claims []held) error {
 		return err
 	}
 	for _, k := range more {
-		if s.places[k.index] != nil {
+		kept := s.places[k.index]
+		switch {
+		case kept == nil:
+		case confirmedApart(kept.claim, k.claim):
+			s.g.twoConfirmed(ctx, kept.claim, k.claim)
+		default:
 			s.giveBack(ctx, k.held)
 		}
 	}

@@ -156,6 +156,13 @@ func (g *Gateway) releaseSource(ctx context.Context, in *cell, confirmed *cellv1
 // pair reports whether one of two claims of a consumer moves the other.
 func pair(a, b *cellgatev1.Claim) bool { return movesFrom(a, b) || movesFrom(b, a) }
 
+// confirmedApart reports whether two claims of a consumer are both confirmed and
+// neither moves the other; not when one is nil.
+func confirmedApart(a, b *cellgatev1.Claim) bool {
+	confirmed := cellgatev1.ClaimState_CONFIRMED
+	return a.GetState() == confirmed && b.GetState() == confirmed && !pair(a, b)
+}
+
 // movesFrom reports whether claim to takes over from claim from.
 func movesFrom(to, from *cellgatev1.Claim) bool {
 	return to.GetMovesClaimId() != "" && to.GetMovesClaimId() == from.GetClaimId()

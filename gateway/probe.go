@@ -85,6 +85,7 @@ func (g *Gateway) probe(ctx context.Context, r *replica) {
 	switch {
 	case err == nil:
 		p.leave(served, nil)
+		g.lookAgain(ctx, r.cell)
 	case ctx.Err() != nil:
 		p.leave(excused, err)
 	default:

@@ -238,6 +238,9 @@ func (s *selecting) place(ctx context.Context) error {
 		if err := s.sourceVisible(); err != nil {
 			return err
 		}
+		if err := s.confirmedVisible(); err != nil {
+			return err
+		}
 		if err := s.membersVisible(m); err != nil {
 			return err
 		}

@@ -21,12 +21,12 @@ func newClaims(t terminal) *cobra.Command {
 		Example: "  cellgate claims list --cell cell1",
 		Args:    usageArgs(knownCommand),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usage(cmd, errors.New("say what to do: list, get, confirm, alternate, transfer or release"))
+			return usage(cmd, errors.New("say what to do: list, doubled, get, confirm, alternate, transfer or release"))
 		},
 		SuggestionsMinimumDistance: 2,
 	}
 	c := newClient(cmd, t)
-	cmd.AddCommand(newClaimsList(c), newClaimsGet(c), newClaimsConfirm(c), newClaimsAlternate(c), newClaimsTransfer(c), newClaimsRelease(c))
+	cmd.AddCommand(newClaimsList(c), newClaimsDoubled(c), newClaimsGet(c), newClaimsConfirm(c), newClaimsAlternate(c), newClaimsTransfer(c), newClaimsRelease(c))
 	return cmd
 }
 

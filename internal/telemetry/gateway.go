@@ -23,6 +23,7 @@ type Gateway struct {
 	inexact map[Inexact]prometheus.Counter
 
 	shed, placed, partial, racesLost, restarts prometheus.Counter
+	twoConfirmed                               prometheus.Counter
 	claimed, refused, spread                   prometheus.Counter
 	batchQueries, batchWait                    prometheus.Observer
 }
@@ -47,7 +48,7 @@ func (p *Process) Gateway() *Gateway {
 		},
 		shed: p.counter(gatewayShed), placed: p.counter(gatewayPlaced),
 		partial: p.counter(gatewayPartial), inexact: map[Inexact]prometheus.Counter{},
-		racesLost: p.counter(gatewayRacesLost), restarts: p.counter(gatewayRestarts),
+		racesLost: p.counter(gatewayRacesLost), restarts: p.counter(gatewayRestarts), twoConfirmed: p.counter(gatewayTwoConfirmed),
 		claimed: p.counter(gatewayClaims, "made"), refused: p.counter(gatewayClaims, "refused"), spread: p.counter(gatewaySpread),
 		batchQueries: p.histogram(gatewayBatchQueries), batchWait: p.histogram(gatewayBatchWait),
 	}
@@ -163,6 +164,13 @@ func (g *Gateway) Unreadable(by string, hosts int) {
 func (g *Gateway) RaceLost() {
 	if g != nil {
 		g.racesLost.Inc()
+	}
+}
+
+// TwoConfirmed counts that an instance was seen to have two confirmed claims.
+func (g *Gateway) TwoConfirmed() {
+	if g != nil {
+		g.twoConfirmed.Inc()
 	}
 }
 

@@ -291,6 +291,10 @@ var (
 		Name: "cellgate_gateway_races_lost_total", Kind: Counter, Of: inGateway,
 		Help: "Attempts at which a claim lost its host to another request and was planned again.",
 	}
+	gatewayTwoConfirmed = Metric{
+		Name: "cellgate_gateway_two_confirmed_total", Kind: Counter, Of: inGateway,
+		Help: "Times that an instance was seen to have two confirmed claims, neither of which moves the other: whenever it is asked for, and when a cell answers again that did not when the second claim was confirmed.",
+	}
 	gatewayClaims = Metric{
 		Name: "cellgate_gateway_claims_total", Kind: Counter, Of: inGateway, Labels: []Label{labelClaimed},
 		Help: "Claims that cells answered: made, or refused since the host was given to another request first.",
@@ -507,7 +511,7 @@ var (
 func Metrics() []Metric {
 	return []Metric{
 		gatewayRequests, gatewayRequestSeconds, gatewayStageSeconds, gatewayMergeRounds, gatewayInFlight, gatewayShed,
-		gatewayPlaced, gatewayInexact, gatewayPartial, gatewaySearches, gatewayRejects, gatewayUnreadable, gatewayRacesLost, gatewayClaims, gatewaySpread, gatewayRestarts,
+		gatewayPlaced, gatewayInexact, gatewayPartial, gatewaySearches, gatewayRejects, gatewayUnreadable, gatewayRacesLost, gatewayTwoConfirmed, gatewayClaims, gatewaySpread, gatewayRestarts,
 		gatewayDoubts, gatewayBatchQueries, gatewayBatchWait, gatewayCallSeconds, gatewayCallErrors, gatewaySummaryAge,
 		gatewayBreaker, gatewayBreakerMoves, gatewayGate, gatewayGateMoves, gatewayGateReplans,
 		gatewayLegacyReads, gatewayLegacySeconds, gatewayLegacyAge, gatewayShadow, gatewayDecisions,

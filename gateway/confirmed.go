@@ -1,0 +1,87 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"slices"
+	"strings"
+	"sync"
+
+	"cellgate/internal/fault"
+)
+
+// maxConfirmed is of how many requests a generation of confirmedRequests knows; two
+// are kept, about 5 MiB.
+const maxConfirmed = 32768
+
+// confirmedRequests remember in which cells this gateway confirmed claims of the
+// requests of late: such a request that is sent once more must not be claimed
+// elsewhere while one of those cells does not answer. It is a help, not a promise:
+// another gateway, or this one started again, does not know. Safe for concurrent use.
+type confirmedRequests struct {
+	mu         sync.Mutex
+	young, old map[requestKey][]*cell
+}
+
+// requestKey names a request with an id and all that it asks for.
+type requestKey [16]byte
+
+// confirmedKey gives the zero key for a request without an id.
+func confirmedKey(requestID string, fingerprint []byte) requestKey {
+	if requestID == "" {
+		return requestKey{}
+	}
+	sum := sha256.Sum256(append([]byte(requestID+"\x00"), fingerprint...))
+	return requestKey(sum[:])
+}
+
+func (r *confirmedRequests) put(key requestKey, in *cell) {
+	if key == (requestKey{}) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	cells := r.find(key)
+	if slices.Contains(cells, in) {
+		return
+	}
+	if len(r.young) >= maxConfirmed || r.young == nil {
+		r.old, r.young = r.young, map[requestKey][]*cell{}
+	}
+	r.young[key] = append(slices.Clip(cells), in)
+}
+
+// in gives the cells in which claims of a request were confirmed.
+func (r *confirmedRequests) in(key requestKey) []*cell {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.find(key)
+}
+
+// find needs mu.
+func (r *confirmedRequests) find(key requestKey) []*cell {
+	if cells := r.young[key]; cells != nil {
+		return cells
+	}
+	return r.old[key]
+}
+
+// confirmedVisible refuses to claim for a request whose claims were confirmed before
+// while a cell that has one of them does not answer: the new claim could be confirmed
+// too, and stand beside it for good.
+func (s *selecting) confirmedVisible() error {
+	if !s.claims() {
+		return nil
+	}
+	cells := s.g.confirmed.in(confirmedKey(s.req.GetRequestId(), s.fingerprint))
+	var missing []string
+	for i, c := range s.g.cells {
+		if !s.answered[i] && slices.Contains(cells, c) {
+			missing = append(missing, c.cfg.Name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fault.New(fault.CellUnavailable, "request_id %q: claims of this very request are confirmed in cells that do not answer: %s",
+		s.req.GetRequestId(), strings.Join(missing, ", ")).With("cells", strings.Join(missing, ","))
+}
