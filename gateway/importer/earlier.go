@@ -45,7 +45,7 @@ func shapeOfHost(in *cellgatev1.Host) *agentv1.FullState {
 			})
 		}
 	}
-	return &agentv1.FullState{HostUuid: in.GetHostUuid(), ServiceHost: in.GetServiceHost(), Nodename: in.GetNodename(), Providers: []*agentv1.Provider{root}}
+	return &agentv1.FullState{Cell: in.GetCell(), HostUuid: in.GetHostUuid(), ServiceHost: in.GetServiceHost(), Nodename: in.GetNodename(), Providers: []*agentv1.Provider{root}}
 }
 
 func eachHost(ctx context.Context, l Lister, do func(*cellgatev1.Host)) error {

@@ -81,6 +81,10 @@ func (f *fakeCell) ImportHosts(ctx context.Context, in *cellv1.ImportHostsReques
 
 func (f *fakeCell) put(in *cellv1.ImportedHost) *cellv1.ImportOutcome {
 	s, o := in.GetState(), &cellv1.ImportOutcome{}
+	if s.GetCell() != "cell1" { // as a cell takes from its own agents only
+		o.Failure = &cellv1.Failure{Reason: "INVALID_REQUEST", Message: "cell: it is of " + s.GetCell()}
+		return o
+	}
 	old := f.hosts[s.GetHostUuid()]
 	switch {
 	case old != nil && old.agent && !in.GetRetake():
@@ -125,6 +129,7 @@ func (f *fakeCell) ListHosts(_ context.Context, in *cellv1.ListHostsRequest, _ .
 	for _, id := range slices.Sorted(maps.Keys(f.hosts)) {
 		h := f.hosts[id]
 		host := &cellgatev1.Host{
+			Cell:     "cell1",
 			HostUuid: id, ServiceHost: h.state.GetServiceHost(), Nodename: h.state.GetNodename(),
 			Enabled: !h.state.GetDisabled(), DisabledReason: h.state.GetDisabledReason(),
 		}

@@ -62,7 +62,7 @@ func (m *Importer) stateOf(h *legacy.Host, service *legacy.Service, on []*instan
 		})
 	}
 	s := &agentv1.FullState{
-		BootId: m.boot, HostUuid: id, ServiceHost: h.ServiceHost, Nodename: h.NodeName,
+		Cell: m.conf.Cell, BootId: m.boot, HostUuid: id, ServiceHost: h.ServiceHost, Nodename: h.NodeName,
 		Disabled: h.Disabled, Providers: []*agentv1.Provider{root}, Aggregates: aggregates(h.Aggregates),
 		IoWorkload: within(v.NumIOOps), FailedBuilds: within(v.FailedBuilds), HypervisorVersion: within(v.HypervisorVersion),
 	}
