@@ -156,11 +156,9 @@ func (c *Cell) serve(ctx context.Context) error {
 		return nil
 	})
 	g.Go(func() error {
-		cursor, _, err := c.follower.load(ctx)
-		if err != nil {
+		if err := c.follower.begin(ctx); err != nil {
 			return c.unloaded(ctx, fmt.Errorf("load the shard: %w", err))
 		}
-		c.follower.moved(cursor)
 		g.Go(func() error { return c.follower.run(ctx) })
 		g.Go(func() error { return c.live.run(ctx, c.outages.tell) })
 		// What others wrote since the moment that was read is in what was answered so far.

@@ -2,20 +2,50 @@ package cell
 
 import (
 	"context"
+	"time"
 
+	"cellgate/internal/fault"
 	"cellgate/shard"
 )
+
+// maxLoads bounds how often a start begins a load that the store breaks off in its
+// middle, as CockroachDB may: a read of many rows that others write meanwhile.
+const maxLoads = 5
+
+// begin loads the shard at the start. What broke off in the middle is begun anew, soon;
+// a store that gives nothing at all is left to who started the process.
+func (f *follower) begin(ctx context.Context) error {
+	visited := false
+	cursor, _, err := f.load(ctx, func() { visited = true })
+	if err == nil {
+		f.moved(cursor)
+		return nil
+	}
+	for n := 1; n < maxLoads && err != nil && visited && fault.KindOf(err) == fault.CellUnavailable; n++ {
+		f.log.Warn("the load of the shard broke off, and is begun anew", "err", err)
+		wait := time.NewTimer(time.Duration(n) * 100 * time.Millisecond)
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+			return ctx.Err()
+		}
+		err = f.reload(ctx)
+	}
+	return err
+}
 
 // loadBatch is how many rows become one version while loading.
 const loadBatch = 4096
 
 // load brings the whole shard into the table and gives the journal's position
-// of that state, once the table shows it. What the own lane commits meanwhile is newer
+// of that state, once the table shows it; visited hears of each row. What the own lane commits meanwhile is newer
 // and stays.
-func (f *follower) load(ctx context.Context) (shard.Cursor, map[string]struct{}, error) {
+func (f *follower) load(ctx context.Context, visited func()) (shard.Cursor, map[string]struct{}, error) {
 	var batch []shard.Change
 	live := map[string]struct{}{}
 	cursor, err := f.from.Load(ctx, func(c shard.Change) error {
+		visited()
 		if c.Claim != nil {
 			live[c.Claim.ClaimID] = struct{}{}
 		}
@@ -39,7 +69,7 @@ func (f *follower) load(ctx context.Context) (shard.Cursor, map[string]struct{},
 // knows and the shard did not list have ended, or were made after the reading:
 // it looks each of them up.
 func (f *follower) reload(ctx context.Context) error {
-	cursor, live, err := f.load(ctx)
+	cursor, live, err := f.load(ctx, func() {})
 	if err != nil {
 		return err
 	}
