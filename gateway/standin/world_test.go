@@ -37,12 +37,16 @@ type world struct {
 	aggregates map[string][]schedule.Aggregate
 	zone       string
 	revision   uint64
+	// placed are the instances that were ever placed.
+	placed int
 }
 
 // row is a compute_nodes row and its service.
 type row struct {
 	nova.ComputeNode
 	service legacy.Service
+	// on are the rows of its instances.
+	on []legacy.Instance
 	// gone: the row is deleted.
 	gone     bool
 	revision uint64
@@ -172,6 +176,10 @@ func allocations(host int, vcpus, memory, disk int32) (out []*cellgatev1.Allocat
 		}
 	}
 	return out
+}
+
+func allocation(host string, a schedule.Amount) *cellgatev1.Allocation {
+	return &cellgatev1.Allocation{ProviderUuid: host, ResourceClass: a.Class, Amount: int32(a.N)}
 }
 
 // newClaim is one of instance n, of n%4+1 CPUs and as many GiB.
