@@ -139,7 +139,9 @@ func (a *agreement) query() *schedule.Query {
 			r.Nova.Hints = append(r.Nova.Hints, schedule.Hint{Name: name, Values: []string{a.instance().String(), a.instance().String()}})
 		},
 		func() {
-			r.Nova.Hints = append(r.Nova.Hints, schedule.Hint{Name: "query", Values: []string{`["and", [">=", "$free_ram_mb", 20000], ["<", "$disk_mb_used", 500000]]`}})
+			r.Nova.Hints = append(r.Nova.Hints, schedule.Hint{Name: "query", Values: []string{
+				fmt.Sprintf(`["and", [">=", "$free_ram_mb", 20000], ["<", "$disk_mb_used", %d]]`, 1024*rng.IntN(150)),
+			}})
 		},
 		func() {
 			r.Nova.PCI = []schedule.PCIRequest{{Count: 1 + rng.Int64N(2), Specs: []schedule.PCISpec{{{Key: "vendor_id", Value: "10de"}}}}}

@@ -55,5 +55,5 @@
 // images of all instances are not read.
 //
 // Tests that hold this: TestI6_…, TestConsumption…, TestIncremental…, and
-// TestGoldenThroughStandIns of schedule/nova.
+// TestGoldenFromDatabases of schedule/nova.
 package standin

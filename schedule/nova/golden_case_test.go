@@ -48,6 +48,8 @@ type goldenCase struct {
 	extraSpecs []string
 	// replaced are hosts that came another way than from the rows of the line.
 	replaced []goldenHost
+	// cells answer in place of tables of hosts; nil: they do not.
+	cells []GoldenCell
 }
 
 type goldenConfig struct {

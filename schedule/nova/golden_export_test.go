@@ -52,6 +52,12 @@ func (c *goldenCase) SetHosts(hosts []schedule.Host, instances map[schedule.ID][
 	}
 }
 
+// GoldenCell answers queries for the hosts of a case that are in a cell.
+type GoldenCell func(*schedule.Query) (*schedule.Proposal, error)
+
+// SetCells has cells answer for the hosts of the case.
+func (c *goldenCase) SetCells(cells []GoldenCell) { c.cells = cells }
+
 // RunGolden runs cases as TestGolden does, and single picks and sequences over one
 // split each; it gives what was compared, in words.
 func RunGolden(t *testing.T, cases []*GoldenCase) string {

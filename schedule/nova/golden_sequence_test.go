@@ -127,7 +127,11 @@ func (p *replay) run() error {
 			batch = batch[:1]
 			r.Moving = batch[0]
 		}
-		got, err := p.plan(n, hosts, &r, batch)
+		plan := p.plan
+		if p.c.cells != nil && done == 0 {
+			plan = p.planCells
+		}
+		got, err := plan(n, hosts, &r, batch)
 		switch {
 		case err != nil:
 			return err
@@ -197,6 +201,20 @@ func (p *replay) plan(n int, hosts []goldenHost, r *schedule.Request, instances 
 	for _, h := range hosts {
 		names[h.UUID] = h.key
 	}
+	return p.drive(n, names, r, instances, func(cell int, q *schedule.Query) (*schedule.Proposal, error) { return tables[cell].Propose(q) })
+}
+
+// planCells runs the plan over the cells that the hosts are in.
+func (p *replay) planCells(_ int, hosts []goldenHost, r *schedule.Request, instances []schedule.ID) ([]string, error) {
+	names := map[schedule.ID]string{}
+	for _, h := range hosts {
+		names[h.UUID] = h.key
+	}
+	return p.drive(len(p.c.cells), names, r, instances, func(cell int, q *schedule.Query) (*schedule.Proposal, error) { return p.c.cells[cell](q) })
+}
+
+// drive runs the plan over n cells, and gives the names of the hosts picked.
+func (p *replay) drive(n int, names map[schedule.ID]string, r *schedule.Request, instances []schedule.ID, ask func(int, *schedule.Query) (*schedule.Proposal, error)) ([]string, error) {
 	plan := schedule.NewPlan(schedule.PlanConfig{
 		Request: r, Rules: p.rules, Seed: p.seed, Instances: instances, Cells: n, MaxRounds: 8,
 	})
@@ -206,7 +224,7 @@ func (p *replay) plan(n int, hosts []goldenHost, r *schedule.Request, instances 
 			return nil, fmt.Errorf("the plan is not done and asks nothing")
 		}
 		for _, a := range asks {
-			pr, err := tables[a.Cell].Propose(&a.Query)
+			pr, err := ask(a.Cell, &a.Query)
 			if err != nil {
 				return nil, err
 			}

@@ -243,6 +243,12 @@ func (g *goldenRun) alone() (bad error) {
 	free := *g.r
 	free.IgnoreHosts, free.ForceHosts, free.ForceNodes, free.Destination = nil, nil, nil, nil
 	table := tableOf(g.hosts, nil)
+	one := func(q *schedule.Query) (answer, error) {
+		if g.c.cells != nil {
+			return askCells(g.c.cells, g.hosts, q)
+		}
+		return ask(table, g.hosts, q)
+	}
 	for _, f := range filtersAlone {
 		want, listed := g.c.Expected.PerFilter[f]
 		raised, raises := g.c.Expected.PerFilterError[f]
@@ -253,7 +259,7 @@ func (g *goldenRun) alone() (bad error) {
 		if !listed {
 			want = g.c.Expected.Hosts
 		}
-		got, err := ask(table, g.hosts, &schedule.Query{Request: &free, Rules: g.c.rules([]string{f}, nil)})
+		got, err := one(&schedule.Query{Request: &free, Rules: g.c.rules([]string{f}, nil)})
 		if err == nil && raises {
 			err = sameError(&raised, got.raised)
 		} else if err == nil {
@@ -283,7 +289,7 @@ func (g *goldenRun) together() error {
 	if e := g.c.Expected.Error; e != nil {
 		return g.note("(raise)", true, g.raises(e, rules))
 	}
-	got, err := ask(tableOf(ch.hosts, nil), ch.hosts, &schedule.Query{Request: g.r, Rules: rules})
+	got, err := g.ask(ch.hosts, &schedule.Query{Request: g.r, Rules: rules})
 	if err == nil && got.raised != nil {
 		err = got.raised
 	}
@@ -302,11 +308,19 @@ func (g *goldenRun) together() error {
 
 // raises compares what Nova raised with what the core does.
 func (g *goldenRun) raises(want *goldenError, rules *schedule.Rules) error {
-	got, err := ask(tableOf(g.hosts, nil), g.hosts, &schedule.Query{Request: g.r, Rules: rules})
+	got, err := g.ask(g.hosts, &schedule.Query{Request: g.r, Rules: rules})
 	if err != nil {
 		return err
 	}
 	return sameError(want, got.raised)
+}
+
+// ask asks the hosts, as one table or in the cells that they are in.
+func (g *goldenRun) ask(hosts []goldenHost, q *schedule.Query) (answer, error) {
+	if g.c.cells != nil && len(hosts) == len(g.hosts) {
+		return askCells(g.c.cells, hosts, q)
+	}
+	return ask(tableOf(hosts, nil), hosts, q)
 }
 
 func sameError(want *goldenError, got *schedule.Raised) error {
