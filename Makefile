@@ -109,6 +109,11 @@ bench-cold: needs ## Measure how long a replica on PostgreSQL takes from its sta
 	@CELLGATE_COLD_TABLE=$(CURDIR)/.cellgate/cold.md CELLGATE_SELECT_HOSTS=$(SELECT_HOSTS) go test -count=1 -timeout 1h -run TestColdTable ./cell >.cellgate/cold.log || { cat .cellgate/cold.log; exit 1; }
 	@cat .cellgate/cold.md
 
+.PHONY: bench-legacy
+bench-legacy: needs ## Measure a cell of 10,000 hosts answered from Nova's tables, on MariaDB and PostgreSQL: first load, refresh, select, and Nova's own way (6 minutes).
+	@go test -count=1 -v -run TestYardstick ./internal/bench | sed -n 's/.*go:[0-9]*: /yardstick: /p'
+	@CELLGATE_BENCH_LEGACY=1 go test -run '^$$' -bench LegacyCell -benchmem -benchtime 4s -timeout 30m ./gateway/standin
+
 .PHONY: load
 load: build $(TOOLS)/.k6 proto/third_party/buf/validate/validate.proto ## Load a system of its own through REST and gRPC with k6 (40 s); fails when a threshold does. SCENARIO=smoke|steady|all, RATE=, STEADY=.
 	loadtest/run.sh $(BIN)/cellgate $(TOOLS)/k6

@@ -9,8 +9,7 @@ import (
 	"cellgate/gateway/legacy/legacytest"
 )
 
-// A cell of 10,000 hosts, each with the texts of a real one: NUMA cells, PCI pools,
-// stats of twenty projects.
+// benchHosts are those of legacytest.Fleet.
 const benchHosts = 10_000
 
 type benchWorld struct {
@@ -22,38 +21,9 @@ type benchWorld struct {
 
 func newBench(b *testing.B, k legacytest.Kind) *benchWorld {
 	b.Helper()
-	s := k.Shared(b)
-	w := &benchWorld{B: b, cell: legacytest.NewCell(b, s)}
-	api := legacytest.NewAPI(b, s)
-	w.now = w.cell.Now(b).Truncate(time.Second)
-	w.cell.Sample(b)
-	api.Insert(b, "cell_mappings", legacytest.Row{"id": 1, "uuid": cellUUID, "name": "cell1"})
-	// The sample's second row, so many times.
-	change(b, w.cell, "DELETE FROM services")
-	change(b, w.cell, "DELETE FROM compute_nodes WHERE id <> 2")
-	columns := `vcpus, memory_mb, local_gb, vcpus_used, memory_mb_used, local_gb_used, hypervisor_type, hypervisor_version, cpu_info,
-		free_ram_mb, free_disk_gb, deleted, host_ip, supported_instances, pci_stats, metrics, stats, numa_topology,
-		cpu_allocation_ratio, ram_allocation_ratio, disk_allocation_ratio`
-	template := &world{now: w.now}
-	var services, mappings, members []legacytest.Row
-	for i := 100; i < 100+benchHosts; i++ {
-		change(b, w.cell, `INSERT INTO compute_nodes (id, uuid, host, hypervisor_hostname, created_at, updated_at, `+columns+`)
-			SELECT ?, ?, ?, ?, ?, ?, `+columns+` FROM compute_nodes WHERE id = 2`, i, uuid(i), name(i), name(i), w.now.Add(-48*time.Hour), w.now.Add(-24*time.Hour))
-		services = append(services, template.service(i))
-		mappings = append(mappings, legacytest.Row{"id": i, "cell_id": 1, "host": name(i)})
-		members = append(members, legacytest.Row{"host": name(i), "aggregate_id": 1 + i%20})
-	}
-	change(b, w.cell, "DELETE FROM compute_nodes WHERE id = 2")
-	w.cell.Insert(b, "services", services...)
-	api.Insert(b, "host_mappings", mappings...)
-	for i := 1; i <= 20; i++ {
-		api.Insert(b, "aggregates", legacytest.Row{"id": i, "uuid": uuid(i), "name": fmt.Sprint(i)})
-	}
-	api.Insert(b, "aggregate_hosts", members...)
-	if k == legacytest.PostgreSQL { // as a database that has run for a while
-		w.cell.Exec(b, "ANALYZE")
-		api.Exec(b, "ANALYZE")
-	}
+	w := &benchWorld{B: b}
+	var api *legacytest.Database
+	w.cell, api, w.now = legacytest.Fleet(b, k.Shared(b), benchHosts)
 	w.conf = Config{
 		Cell: "cell1", Database: Database{URL: w.cell.URL}, API: Database{URL: api.URL},
 		QueryTimeout: time.Minute, LoadTimeout: 10 * time.Minute,
