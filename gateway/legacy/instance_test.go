@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/schedule"
 )
 
 func (w *world) instance(i int) legacytest.Row {
@@ -155,6 +156,35 @@ func TestFaultsOfInstances(t *testing.T) {
 		proxy.CutAfter(-1)
 		if all, _ := w.pass(InstancePoint{After: int64(seen)}); len(all) != 30-seen {
 			t.Errorf("the rest is %d, %d were seen", len(all), seen)
+		}
+	})
+}
+
+func TestFind(t *testing.T) {
+	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+		w := newWorld(t, k, 2)
+		var rows []legacytest.Row
+		var ids []schedule.ID
+		for i := 1; i <= 150; i++ {
+			r := w.instance(i)
+			rows = append(rows, r)
+			ids = append(ids, mustID(t, r["uuid"].(string)))
+		}
+		rows[3]["deleted"] = 4
+		w.cell.Insert(t, "instances", rows...)
+		found, err := w.Find(t.Context(), append(ids[1:], schedule.ID{9}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, i := range found {
+			got[i.UUID] = i.Host
+		}
+		if len(found) != 148 || len(got) != 148 || got[ids[0].String()] != "" || got[ids[3].String()] != "" || got[ids[1].String()] != rows[1]["host"] {
+			t.Errorf("%d rows are found of 148 that are there", len(found))
+		}
+		if found, err := w.Find(t.Context(), nil); err != nil || len(found) != 0 {
+			t.Errorf("of none: %v, %v", found, err)
 		}
 	})
 }

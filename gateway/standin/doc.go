@@ -3,8 +3,9 @@
 // cell does (internal/proposing, schedule), so that equal hosts give equal answers (I6).
 //
 // It ranks and remembers; it claims nothing, writes nothing, and asks no one but, for
-// requests that name instances, Config.Find. Claims, and what a request has already
-// (Proposal.claims), are the cell's: the gateway asks it.
+// requests that name instances, Config.Find. Claims, what a request has already
+// (Proposal.claims), and the gate's epoch (Proposal.gate_epoch) are the cell's: the
+// gateway asks it, and the stand-in leaves them empty.
 //
 //	legacy.Snapshot ──┐             known.go   what is on hosts and not in the rows yet
 //	awaited claims ───┼─ Update ──► host.go    a row, and what is on it, as a host

@@ -111,7 +111,11 @@ func (s *Standin) publish(d *dirty) {
 		case h == nil:
 			e.RemoveHost(id)
 		case whole || len(taken) > 0:
-			e.PutHost(h.whole(on))
+			row := h.whole(on)
+			if row.Cell == "" { // there is no API database
+				row.Cell = s.cfg.CellUUID
+			}
+			e.PutHost(row)
 			e.SetGuests(id, taken)
 		default:
 			e.SetUsage(id, h.used(on), h.view(on))
