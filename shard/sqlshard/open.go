@@ -55,7 +55,7 @@ func (s *Store) connect(ctx context.Context, config *pgxpool.Config, demanded *s
 	}
 	s.direct = config.ConnConfig.Copy()
 	config.ConnConfig.DialFunc = attentive(config.ConnConfig.DialFunc, s.opts.StatementTimeout+silenceMargin)
-	config.BeforeConnect = s.opts.withPassword
+	config.BeforeConnect = s.opts.withSecrets
 	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		registerLists(c.TypeMap())
 		if _, err := c.Exec(ctx, s.server.session(s.opts), pgx.QueryExecModeSimpleProtocol); err != nil {
@@ -78,7 +78,7 @@ func (s *Store) connect(ctx context.Context, config *pgxpool.Config, demanded *s
 func connectOnce(ctx context.Context, opts Options, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	one := config.Copy()
 	opts.connecting(one)
-	if err := opts.withPassword(ctx, one); err != nil {
+	if err := opts.withSecrets(ctx, one); err != nil {
 		return nil, err
 	}
 	return pgx.ConnectConfig(ctx, one)

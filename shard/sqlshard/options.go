@@ -143,8 +143,14 @@ func (o Options) connecting(config *pgx.ConnConfig) {
 	}
 }
 
-// withPassword reads the password file.
-func (o Options) withPassword(_ context.Context, config *pgx.ConnConfig) error {
+// withSecrets reads what may be replaced while the process runs: the files of TLS that
+// the URL names, and the password's.
+func (o Options) withSecrets(_ context.Context, config *pgx.ConnConfig) error {
+	now, _, err := parseURL(o.URL)
+	if err != nil {
+		return err
+	}
+	config.TLSConfig, config.Fallbacks = now.ConnConfig.TLSConfig, now.ConnConfig.Fallbacks
 	if o.PasswordFile == "" {
 		return nil
 	}

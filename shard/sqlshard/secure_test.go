@@ -95,6 +95,42 @@ func TestTLSAndPasswords(t *testing.T) {
 	}
 }
 
+// What the URL names is read for each connection: a certificate that is replaced counts
+// without a restart.
+func TestFilesOfTLSAreReadAnew(t *testing.T) {
+	cert, key := certificate(t)
+	other, _ := certificate(t)
+	srv := pgtest.New(t, pgtest.Options{CertFile: cert, KeyFile: key, Password: "secret"})
+	dir := t.TempDir()
+	ca, password := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "password")
+	put := func(from string) {
+		t.Helper()
+		b, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(ca, b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(password, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	put(cert)
+	s := openAt(t, Options{
+		Cell: "cell1", CellUUID: "c1", Migrate: true, Create: true, PasswordFile: password,
+		URL: "postgres://postgres@" + srv.Addr() + "/secured?sslmode=verify-full&sslrootcert=" + ca,
+	})
+	defer mustClose(t, s)
+	for _, trusted := range []bool{true, false, true} {
+		put(map[bool]string{true: cert, false: other}[trusted])
+		s.pool.Reset()
+		if _, err := s.Now(t.Context()); (err == nil) != trusted {
+			t.Errorf("with the certificate that is trusted %v: %v", trusted, err)
+		}
+	}
+}
+
 func TestURLsThatAreNoShards(t *testing.T) {
 	for url, want := range map[string]string{
 		"mysql://h/d":            "postgres:// or cockroach://",
