@@ -163,6 +163,10 @@ func problemOf(err error) string {
 
 // ask lists the cell's hosts.
 func (u *upgrade) ask(tls config.ClientTLS) {
+	if u.conf.Only {
+		u.say("scheduler", noted, "is legacy_only: each gateway runs one for the cell, with a shard in memory, and its gate stays at LEGACY", "run the cell's own, and name its replicas instead of legacy_only, before its first agent")
+		return
+	}
 	r, err := dialReplicas(tls, u.cell)
 	if err == nil {
 		defer func() { _ = r.Close() }() // its calls are over

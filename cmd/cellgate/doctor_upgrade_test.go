@@ -84,8 +84,10 @@ func (l *listingCell) ListClaims(context.Context, *cellv1.ListClaimsRequest) (*c
 	return &cellv1.ListClaimsResponse{Claims: l.claims}, nil
 }
 
-// serve gives its address.
-func (l *listingCell) serve(t *testing.T) string {
+func (l *listingCell) serve(t *testing.T) string { return serveCell(t, l) }
+
+// serveCell gives the address of a scheduler that a test serves.
+func serveCell(t *testing.T, l cellv1.CellSchedulerServer) string {
 	t.Helper()
 	at, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -174,6 +176,15 @@ func TestDoctorUpgradeIsContent(t *testing.T) {
 	must(t, rows, "cell1 services", found, "every one that counts is of version 60 or above")
 	must(t, rows, "cell1 agents", found, "have registered all of 3 enabled hosts")
 	must(t, rows, "cell1 instances", found, "0 instances")
+	alone := filepath.Join(t.TempDir(), "alone.yaml")
+	text := strings.Replace(strings.Replace(readFile(t, c.config), "required_version", "legacy_only: true, required_version", 1), fmt.Sprintf(", replicas: [%q]", c.replica), "", 1)
+	if err := os.WriteFile(alone, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	must(t, diagnoses(t, exitDone, "upgrade", "--config", alone), "cell1 scheduler", noted, "is legacy_only")
+	if _, text, status := typed(t.Context(), "", "import", "--config", alone, "--cell", "cell1"); status != exitUsage || !strings.Contains(text, "is legacy_only") {
+		t.Errorf("an import into memory: %d %s", status, text)
+	}
 	c.cell.Exec(t, "DROP TABLE services")
 	must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), "cell1 legacy database", unhealthy, "(schema)")
 	if _, _, status := typed(t.Context(), "", "doctor", "upgrade", "--config", c.config, "--cell", "cell7"); status != exitUsage {

@@ -490,3 +490,63 @@ func TestConfigIsChecked(t *testing.T) {
 		t.Errorf("more instances than are kept: %v", err)
 	}
 }
+
+// A comparison says what an import would do, and after it everything is equal.
+func TestCompare(t *testing.T) {
+	n, cell := newNova(6), newCell()
+	for i := range int64(5) {
+		n.on(i+1, i+1)
+	}
+	n.now = n.now.Add(time.Hour)
+	m := importerOf(t, n)
+	for range 2 {
+		step(t, m, n, cell)
+	}
+	n.on(6, 1)                                                                  // to adopt
+	n.put(2, func(r *legacy.Instance) { r.Deleted, r.DeletedAt = true, n.now }) // to release
+	cell.claims[instanceID(3)].pending = true                                   // to confirm
+	cell.claims[instanceID(4)].host = hostID(6)                                 // elsewhere
+	cell.claims[instanceID(4)].adopted = false                                  //
+	cell.hosts[hostID(5)].agent = true                                          // an agent's
+	n.hosts[1].View.CPURatio = 0.1                                              // over capacity, and changed
+	n.touch(1)
+	n.addHost(7) // new
+	n.hosts[3].View.DiskRatio = -1
+	delete(n.hosts, 6) // gone
+	n.put(8, func(r *legacy.Instance) { r.Host, r.Incomplete = "host1", true })
+	calls := cell.calls
+	d, err := importerOf(t, n).Compare(t.Context(), n.snapshot(), cell)
+	if err != nil || cell.calls != calls {
+		t.Fatal(err, cell.calls)
+	}
+	want := map[What]int{
+		HostNew: 1, HostChanged: 1, HostEqual: 2, HostAgents: 1, HostGone: 1, HostLeftOut: 1,
+		InstanceAdopted: 1, InstanceReleased: 1, InstanceEqual: 1, InstanceConflict: 1, InstanceLeftOut: 1, OverCapacity: 1,
+	}
+	for what, k := range want {
+		if d.Counts[what] != k {
+			t.Errorf("%s: %d, want %d", what, d.Counts[what], k)
+		}
+	}
+	if len(d.Counts) != len(want) || !strings.Contains(fmt.Sprint(d.Lines), "VCPU ratio 4 -> 0.1") {
+		t.Errorf("%+v", d)
+	}
+	n.hosts[3].View.DiskRatio = 1
+	n.touch(3)
+	if d, err = importerOf(t, n).Compare(t.Context(), n.snapshot(), cell); err != nil || d.Counts[InstanceConfirmed] != 1 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	m = importerOf(t, n)
+	for range 3 {
+		n.now = n.now.Add(time.Hour)
+		step(t, m, n, cell)
+	}
+	if d, err = importerOf(t, n).Compare(t.Context(), n.snapshot(), cell); err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []What{HostNew, HostChanged, InstanceAdopted, InstanceConfirmed, InstanceReleased} {
+		if d.Counts[what] != 0 {
+			t.Errorf("after an import, %s: %d, %+v", what, d.Counts[what], d.Lines)
+		}
+	}
+}

@@ -5,43 +5,54 @@ import "time"
 // Report is what a step found and did.
 type Report struct {
 	// At is the time of the database's server when compute_nodes was read.
-	At time.Time
+	At time.Time `json:"at"`
 	// Full: all live instances were passed over; else those that were written since the
 	// pass before.
-	Full bool
+	Full bool `json:"full"`
 	// Hosts of the snapshot, and instances that hold something of a host.
-	Hosts, Instances int
+	Hosts     int `json:"hosts"`
+	Instances int `json:"instances"`
 	// Of the hosts that were sent: Taken were written, Unchanged were there already,
 	// LeftToAgents are an agent's, Refused were not taken, and LeftOut says why.
-	Sent, Taken, Unchanged, LeftToAgents, Refused int
+	Sent         int `json:"sent"`
+	Taken        int `json:"taken"`
+	Unchanged    int `json:"unchanged"`
+	LeftToAgents int `json:"left_to_agents"`
+	Refused      int `json:"refused"`
 	// AgentHosts are the hosts that were left to agents by now. OldWithAgent are those of
 	// them whose service is older than required.
-	AgentHosts, OldWithAgent int
+	AgentHosts   int `json:"agent_hosts"`
+	OldWithAgent int `json:"old_with_agent"`
 	// Retaken hosts were sent to be taken from their agents: their services are old again.
-	Retaken int
+	Retaken int `json:"retaken"`
 	// Waiting hosts are to be sent by a later step. Held are those of them that have
 	// instances which count from the next pass.
-	Waiting, Held int
+	Waiting int `json:"waiting"`
+	Held    int `json:"held"`
 	// Gone hosts have no row any more, or none that is a host; they are disabled in the
 	// shard, and keep the claims of instances whose rows are still there.
-	Gone int
+	Gone int `json:"gone"`
 	// As the cell answered, over all hosts that were sent.
-	Adopted, Confirmed, Released, Conflicts int
+	Adopted   int `json:"adopted"`
+	Confirmed int `json:"confirmed"`
+	Released  int `json:"released"`
+	Conflicts int `json:"conflicts"`
 	// Overcommitted are (host, class) used beyond capacity, of the hosts that were sent.
-	Overcommitted int
+	Overcommitted int `json:"overcommitted"`
 	// LeftOut are the first hosts and instances that cannot be imported; LeftOutBy
 	// counts all of them. Rows that are no hosts at all are in the snapshot's own list.
-	LeftOut   []LeftOut
-	LeftOutBy map[Reason]int
+	LeftOut   []LeftOut      `json:"left_out"`
+	LeftOutBy map[Reason]int `json:"left_out_by"`
 }
 
 // LeftOut is a host or an instance that is not imported.
 type LeftOut struct {
 	// Instance, else a host.
-	Instance   bool
-	UUID, Host string
-	Reason     Reason
-	Detail     string
+	Instance bool   `json:"instance"`
+	UUID     string `json:"uuid"`
+	Host     string `json:"host"`
+	Reason   Reason `json:"reason"`
+	Detail   string `json:"detail"`
 }
 
 // Reason says why a host or an instance is not imported.

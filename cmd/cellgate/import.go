@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cellgate/gateway/importer"
+	"cellgate/gateway/legacy"
+	"cellgate/internal/config"
+	"cellgate/internal/fault"
+)
+
+func newImport(t terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "import",
+		Short: "Compare a cell's shard with its legacy database, or fill it",
+		Long: `Write the hosts of Nova's compute_nodes that have no agent, and the instances on
+them, into the shard of a running cell, as a gateway's importer does until the cell is
+NATIVE, and say what was different before. With --dry-run nothing is written.
+
+What is compared is what lists of hosts and claims show: facts of hosts are not. Importing
+beside a gateway that imports is harmless: the newer rows count.
+
+Exit status: 0 done, 1 a host was refused or the database failed, 2 wrong usage,
+3 the cell does not answer.`,
+		Example: "  cellgate import --cell cell1 --dry-run --config gateway.yaml\n  cellgate import --cell cell1 --once --config gateway.yaml -o json\n  cellgate import --cell cell1 --watch --config gateway.yaml",
+		Args:    usageArgs(cobra.NoArgs),
+	}
+	f := cmd.Flags()
+	file := f.String("config", "", "YAML file of a gateway, with gateway.cells and gateway.legacy")
+	name := f.String("cell", "", "the cell, one of gateway.legacy")
+	_ = f.Bool("once", false, "import until the shard has what the rows say, and end; the default")
+	watch := f.Bool("watch", false, "go on until interrupted")
+	dry := f.Bool("dry-run", false, "compare only")
+	every := f.Duration("every", 2*time.Second, "how often to read the rows")
+	timeout := f.Duration("timeout", 10*time.Minute, "how long it may take without --watch")
+	limit := limitFlag(cmd, "differences")
+	cmd.MarkFlagsMutuallyExclusive("once", "watch", "dry-run")
+	output := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		asJSON, err := output(cmd)
+		if err == nil {
+			err = limit.check(cmd)
+		}
+		if err != nil {
+			return err
+		}
+		if *every <= 0 {
+			return usage(cmd, fmt.Errorf("--every: %v is not above 0", *every))
+		}
+		c, err := config.Load("gateway", config.Source{File: *file, Env: t.env})
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(c.Gateway.Legacy, func(l config.LegacyCell) bool { return l.Cell == *name })
+		if at < 0 {
+			return usage(cmd, fmt.Errorf("--cell: %q is none of gateway.legacy", *name))
+		}
+		if c.Gateway.Legacy[at].Only {
+			return usage(cmd, fmt.Errorf("--cell: %s is legacy_only: its shard is in the memory of each gateway", *name))
+		}
+		ctx := cmd.Context()
+		if !*watch {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, *timeout)
+			defer cancel()
+		}
+		i := &importing{legacy: c.Gateway.Legacy[at], every: *every, out: cmd.OutOrStdout(), progress: newProgress(t.err)}
+		if i.lines = limit.n; i.lines == 0 {
+			i.lines = 1 << 30
+		}
+		cell := cellOf(c.Gateway, *name)
+		if i.cell, err = dialReplicas(c.Gateway.CellTLS, cell); err != nil {
+			return err
+		}
+		defer func() { _ = i.cell.Close() }() // its calls are over
+		conf, err := readerConfig(i.legacy, cell.UUID)
+		if err != nil {
+			return err
+		}
+		if i.reader, err = legacy.Open(ctx, conf); err != nil {
+			return err
+		}
+		defer func() { _ = i.reader.Close() }() // it has been read
+		err = i.run(ctx, *dry, *watch, asJSON)
+		if fault.KindOf(err) == fault.CellUnavailable && legacy.TroubleOf(err) == "" && cmd.Context().Err() == nil {
+			return &unreachableError{addr: fmt.Sprint(cell.Replicas), why: "cell " + *name + ": " + wording(err), err: err}
+		}
+		return err
+	}
+	return cmd
+}
+
+// importing is one run of the command.
+type importing struct {
+	legacy   config.LegacyCell
+	cell     *replicas
+	reader   *legacy.Reader
+	every    time.Duration
+	lines    int
+	out      io.Writer
+	progress func(what string, done, all int)
+	x        *legacy.Snapshot
+}
+
+func (i *importing) importer() (*importer.Importer, error) {
+	return importer.New(importer.Config{Cell: i.legacy.Cell, RequiredVersion: int64(i.legacy.RequiredVersion), MaxLeftOut: i.lines, Progress: i.progress})
+}
+
+// imported is what the command says as JSON.
+type imported struct {
+	Cell   string                `json:"cell"`
+	At     time.Time             `json:"at"`
+	Counts map[importer.What]int `json:"counts"`
+	Lines  []importer.Line       `json:"differences"`
+	// Written is unset when nothing was.
+	Written *importer.Report `json:"written,omitempty"`
+}
+
+func (i *importing) run(ctx context.Context, dry, watch, asJSON bool) error {
+	var err error
+	if i.x, err = i.reader.Load(ctx); err != nil {
+		return err
+	}
+	m, err := i.importer()
+	if err != nil {
+		return err
+	}
+	d, err := m.Compare(ctx, i.x, i.cell)
+	if err != nil {
+		return err
+	}
+	said := imported{Cell: i.legacy.Cell, At: d.At, Counts: d.Counts, Lines: append([]importer.Line{}, d.Lines...)}
+	if !dry {
+		total, err := i.fill(ctx, watch, asJSON)
+		if watch && ctx.Err() != nil {
+			err = nil // it was told to end
+		}
+		if err != nil {
+			return err
+		}
+		said.Written = &total
+	}
+	if asJSON {
+		err = encode(i.out, said)
+	} else {
+		err = said.show(i.out)
+	}
+	if said.Written != nil && said.Written.Refused > 0 {
+		err = errors.Join(err, fmt.Errorf("the cell refused %s", counted(said.Written.Refused, "host")))
+	}
+	return err
+}
+
+// fill makes steps until nothing waits, twice, so that instances count that came with
+// the first; with watch until ctx ends.
+func (i *importing) fill(ctx context.Context, watch, asJSON bool) (total importer.Report, err error) {
+	m, err := i.importer()
+	if err != nil {
+		return total, err
+	}
+	for idle := 0; watch || idle < 2; {
+		r, err := m.Step(ctx, i.x, i.cell)
+		add(&total, &r)
+		if err != nil {
+			return total, err
+		}
+		if watch && !asJSON && r.Sent > 0 {
+			if _, err := fmt.Fprintf(i.out, "%s  %s\n", r.At.UTC().Format(time.RFC3339), written(&r)); err != nil {
+				return total, err
+			}
+		}
+		if idle++; r.Waiting > 0 {
+			idle = 0
+		}
+		pause := i.every
+		if r.Waiting > r.Held {
+			pause = min(pause, 250*time.Millisecond)
+		}
+		select {
+		case <-ctx.Done():
+			return total, ctx.Err()
+		case <-time.After(pause):
+		}
+		if i.x, err = i.reader.Refresh(ctx, i.x); err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// add adds a step to the total, of which what is not of a step is the last one's.
+func add(t, r *importer.Report) {
+	sent, taken, same, agents, refused, retaken := t.Sent, t.Taken, t.Unchanged, t.LeftToAgents, t.Refused, t.Retaken
+	adopted, confirmed, released, conflicts, over := t.Adopted, t.Confirmed, t.Released, t.Conflicts, t.Overcommitted
+	*t = *r
+	t.Sent, t.Taken, t.Unchanged, t.LeftToAgents, t.Refused, t.Retaken = t.Sent+sent, t.Taken+taken, t.Unchanged+same, t.LeftToAgents+agents, t.Refused+refused, t.Retaken+retaken
+	t.Adopted, t.Confirmed, t.Released, t.Conflicts, t.Overcommitted = t.Adopted+adopted, t.Confirmed+confirmed, t.Released+released, t.Conflicts+conflicts, t.Overcommitted+over
+}
+
+func written(r *importer.Report) string {
+	return fmt.Sprintf("sent %d hosts: %d written, %d unchanged, %d left to agents, %d refused; instances: %d adopted, %d confirmed, %d released, %d conflicting",
+		r.Sent, r.Taken, r.Unchanged, r.LeftToAgents, r.Refused, r.Adopted, r.Confirmed, r.Released, r.Conflicts)
+}
+
+// summary is the order of the table.
+var summary = []struct {
+	what importer.What
+	text string
+}{
+	{importer.HostNew, "hosts: new"},
+	{importer.HostChanged, "hosts: changed"},
+	{importer.HostEqual, "hosts: equal"},
+	{importer.HostAgents, "hosts: left to agents"},
+	{importer.HostGone, "hosts: in the shard without a row"},
+	{importer.HostLeftOut, "hosts: left out"},
+	{importer.InstanceAdopted, "instances: to adopt"},
+	{importer.InstanceConfirmed, "instances: to confirm"},
+	{importer.InstanceEqual, "instances: equal"},
+	{importer.InstanceReleased, "instances: to release"},
+	{importer.InstanceConflict, "instances: claimed elsewhere"},
+	{importer.InstanceLeftOut, "instances: left out"},
+	{importer.OverCapacity, "over capacity"},
+}
+
+func (s *imported) show(w io.Writer) error {
+	t := newTable(w, "CELL "+s.Cell, "NUMBER")
+	for _, row := range summary {
+		t.row(row.text, s.Counts[row.what])
+	}
+	if err := t.end(); err != nil {
+		return err
+	}
+	if len(s.Lines) > 0 {
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+		t := newTable(w, "DIFFERENCE", "HOST", "UUID", "WHAT")
+		different := 0
+		for what, n := range s.Counts {
+			if what != importer.HostEqual && what != importer.InstanceEqual {
+				different += n
+			}
+		}
+		for _, l := range s.Lines {
+			t.row(l.What, l.Host, l.UUID, l.Detail)
+		}
+		if err := t.end(); err != nil {
+			return err
+		}
+		if more := different - len(s.Lines); more > 0 {
+			if _, err := fmt.Fprintf(w, "and %d more; --limit 0 shows all\n", more); err != nil {
+				return err
+			}
+		}
+	}
+	if s.Written == nil {
+		_, err := fmt.Fprintln(w, "\nnothing was written")
+		return err
+	}
+	_, err := fmt.Fprintln(w, "\n"+written(s.Written))
+	return err
+}
+
+// newProgress tells how far something is that takes more than two seconds, at most
+// every two.
+func newProgress(w io.Writer) func(what string, done, all int) {
+	last := time.Now()
+	return func(what string, done, all int) {
+		if time.Since(last) < 2*time.Second {
+			return
+		}
+		last = time.Now()
+		if all > 0 {
+			_, _ = fmt.Fprintf(w, "%s: %d of %d\n", what, done, all) // progress is no result
+			return
+		}
+		_, _ = fmt.Fprintf(w, "%s: %d\n", what, done)
+	}
+}

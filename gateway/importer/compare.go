@@ -1,0 +1,293 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"cellgate/gateway/legacy"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// Difference is what the shard lacks of the rows, or has beyond them, as far as lists of
+// hosts and claims show it: facts of hosts are not compared.
+type Difference struct {
+	At time.Time
+	// Counts are whole; Lines are the first, without what is equal, by what they are.
+	Counts map[What]int
+	Lines  []Line
+}
+
+// What says how a host or an instance differs.
+type What string
+
+// The ways, hosts first.
+const (
+	HostNew     What = "host_new"
+	HostChanged What = "host_changed"
+	HostEqual   What = "host_equal"
+	// HostAgents is left to its agent.
+	HostAgents  What = "host_left_to_agent"
+	HostGone    What = "host_gone"
+	HostLeftOut What = "host_left_out"
+	// InstanceAdopted has no claim, InstanceConfirmed one that is PENDING on its host,
+	// InstanceEqual one that is CONFIRMED there, InstanceConflict one elsewhere.
+	InstanceAdopted   What = "instance_adopted"
+	InstanceConfirmed What = "instance_confirmed"
+	InstanceEqual     What = "instance_equal"
+	InstanceConflict  What = "instance_conflict"
+	// InstanceReleased is an adopted claim whose instance is not on its host any more.
+	InstanceReleased What = "instance_released"
+	InstanceLeftOut  What = "instance_left_out"
+	// OverCapacity is a (host, class) that claims would use beyond capacity.
+	OverCapacity What = "over_capacity"
+)
+
+// Line is one difference.
+type Line struct {
+	What   What   `json:"what"`
+	UUID   string `json:"uuid"`
+	Host   string `json:"host"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// Compare passes over all instances and compares what the rows say with what the shard
+// has. It changes nothing. Every instance of the rows counts. It is for an Importer that
+// makes no steps.
+func (m *Importer) Compare(ctx context.Context, x *legacy.Snapshot, l Lister) (*Difference, error) {
+	m.stepping.Lock()
+	defer m.stepping.Unlock()
+	m.Again()
+	if _, err := m.pass(ctx, m.rows(x)); err != nil {
+		return nil, err
+	}
+	for _, i := range m.known.by {
+		i.first = 0
+	}
+	c := &comparing{d: &Difference{At: x.At, Counts: map[What]int{}}, most: m.conf.MaxLeftOut, hosts: map[schedule.ID]*cellgatev1.Host{}, claims: map[string][]*cellgatev1.Claim{}, on: map[string][]*cellgatev1.Claim{}}
+	err := eachHost(ctx, l, func(h *cellgatev1.Host) {
+		if id, err := schedule.ParseID(h.GetHostUuid()); err == nil {
+			c.hosts[id] = h
+		}
+		m.conf.Progress("hosts of the shard", len(c.hosts), 0)
+	})
+	if err == nil {
+		err = eachClaim(ctx, l, func(k *cellgatev1.Claim) {
+			c.claims[k.GetConsumerUuid()] = append(c.claims[k.GetConsumerUuid()], k)
+			c.on[k.GetHostUuid()] = append(c.on[k.GetHostUuid()], k)
+			m.conf.Progress("claims of the shard", len(c.claims), 0)
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r Report
+	p := planning{Importer: m, x: x, r: &r, services: servicesOf(x), nodes: map[string]int{}, used: map[place]bool{}}
+	for i := range x.Hosts {
+		p.nodes[x.Hosts[i].ServiceHost]++
+	}
+	for i := range x.Hosts {
+		row := &x.Hosts[i]
+		at := place{row.ServiceHost, row.NodeName}
+		for _, q := range p.placesOf(at) {
+			p.used[q] = true
+		}
+		on, _, _ := p.instancesOf(at)
+		c.host(m, row, p.services[row.ServiceID], on)
+	}
+	p.leftOut()
+	for _, l := range r.LeftOut {
+		c.say(InstanceLeftOut, l.UUID, l.Host, "%s: %s", l.Reason, l.Detail)
+	}
+	c.d.Counts[InstanceLeftOut] -= len(r.LeftOut)
+	for _, n := range r.LeftOutBy {
+		c.d.Counts[InstanceLeftOut] += n
+	}
+	for i := range x.LeftOut {
+		o := &x.LeftOut[i]
+		c.say(HostLeftOut, o.UUID, o.Host, "%s %s %s", o.Reason, o.Column, o.Detail)
+	}
+	for _, n := range x.LeftOutBy {
+		c.d.Counts[HostLeftOut] += n
+	}
+	c.d.Counts[HostLeftOut] -= len(x.LeftOut)
+	c.rest()
+	return c.d, nil
+}
+
+// comparing is one comparison. What was looked at is taken out of hosts and claims.
+type comparing struct {
+	d     *Difference
+	most  int
+	hosts map[schedule.ID]*cellgatev1.Host
+	// claims are by consumer, on by host.
+	claims, on map[string][]*cellgatev1.Claim
+}
+
+func (c *comparing) say(what What, uuid, host, format string, args ...any) {
+	c.d.Counts[what]++
+	if what != HostEqual && what != InstanceEqual && len(c.d.Lines) < c.most {
+		c.d.Lines = append(c.d.Lines, Line{what, uuid, host, fmt.Sprintf(format, args...)})
+	}
+}
+
+func (c *comparing) host(m *Importer, row *legacy.Host, service *legacy.Service, on []*instance) {
+	id := row.UUID.String()
+	there := c.hosts[row.UUID]
+	delete(c.hosts, row.UUID)
+	if there.GetAgentVersion() > 0 {
+		c.say(HostAgents, id, row.ServiceHost, "agent version %d", there.GetAgentVersion())
+		return
+	}
+	state, why := m.stateOf(row, service, on)
+	if why != nil {
+		c.say(HostLeftOut, id, row.ServiceHost, "%s", why.Detail)
+		return
+	}
+	switch diff := changes(there, state); {
+	case there == nil:
+		c.say(HostNew, id, row.ServiceHost, "%s", amounts(state))
+	case diff != "":
+		c.say(HostChanged, id, row.ServiceHost, "%s", diff)
+	default:
+		c.say(HostEqual, id, row.ServiceHost, "")
+	}
+	used := map[string]int64{}
+	here := map[string]bool{}
+	for _, i := range state.GetInstances() {
+		here[i.GetInstanceUuid()] = true
+		c.instance(i, id, row.ServiceHost, used)
+	}
+	c.released(id, row.ServiceHost, here, used)
+	for _, i := range state.GetProviders()[0].GetInventories() {
+		whole := int64(float64(i.GetTotal()-i.GetReserved()) * i.GetAllocationRatio())
+		if n := used[i.GetResourceClass()]; n > whole {
+			c.say(OverCapacity, id, row.ServiceHost, "%s: %d used of %d", i.GetResourceClass(), n, whole)
+		}
+	}
+}
+
+func (c *comparing) instance(i *agentv1.Instance, host, name string, used map[string]int64) {
+	claims := c.claims[i.GetInstanceUuid()]
+	at := slices.IndexFunc(claims, func(k *cellgatev1.Claim) bool { return k.GetHostUuid() == host })
+	switch {
+	case len(claims) == 0:
+		c.say(InstanceAdopted, i.GetInstanceUuid(), name, "%s", usage(i))
+		for _, u := range i.GetUsages() {
+			used[u.GetResourceClass()] += int64(u.GetAmount())
+		}
+	case at < 0:
+		c.say(InstanceConflict, i.GetInstanceUuid(), name, "claim %s is on %s", claims[0].GetClaimId(), claims[0].GetServiceHost())
+	case claims[at].GetState() == cellgatev1.ClaimState_PENDING:
+		c.say(InstanceConfirmed, i.GetInstanceUuid(), name, "claim %s", claims[at].GetClaimId())
+	default:
+		c.say(InstanceEqual, i.GetInstanceUuid(), name, "")
+	}
+}
+
+// released tells of adopted claims without an instance, and adds up what the others use.
+func (c *comparing) released(host, name string, here map[string]bool, used map[string]int64) {
+	for _, k := range c.on[host] {
+		if k.GetAdopted() && k.GetTransferredFrom() == "" && !here[k.GetConsumerUuid()] {
+			c.say(InstanceReleased, k.GetConsumerUuid(), name, "claim %s", k.GetClaimId())
+			continue
+		}
+		for _, a := range k.GetAllocations() {
+			if a.GetProviderUuid() == host {
+				used[a.GetResourceClass()] += int64(a.GetAmount())
+			}
+		}
+	}
+}
+
+// rest tells of the hosts of the shard that no row is of.
+func (c *comparing) rest() {
+	for _, id := range slices.SortedFunc(maps.Keys(c.hosts), func(a, b schedule.ID) int { return slices.Compare(a[:], b[:]) }) {
+		h := c.hosts[id]
+		if h.GetAgentVersion() > 0 {
+			c.say(HostAgents, h.GetHostUuid(), h.GetServiceHost(), "agent version %d, and no row in compute_nodes", h.GetAgentVersion())
+			continue
+		}
+		c.say(HostGone, h.GetHostUuid(), h.GetServiceHost(), "no row in compute_nodes that is a host; it has %d claims", len(c.on[h.GetHostUuid()]))
+	}
+}
+
+// changes says in what a host of the shard differs from its rows; "" for nothing that a
+// list of hosts shows.
+func changes(there *cellgatev1.Host, state *agentv1.FullState) string {
+	var all []string
+	say := func(what string, old, now any) {
+		if old != now {
+			all = append(all, fmt.Sprintf("%s %v -> %v", what, old, now))
+		}
+	}
+	say("service host", there.GetServiceHost(), state.GetServiceHost())
+	say("node", there.GetNodename(), state.GetNodename())
+	say("enabled", there.GetEnabled(), !state.GetDisabled())
+	say("disabled reason", there.GetDisabledReason(), state.GetDisabledReason())
+	had := map[string]*cellgatev1.HostInventory{}
+	for _, i := range there.GetInventories() {
+		had[i.GetResourceClass()] = i
+	}
+	for _, i := range state.GetProviders()[0].GetInventories() {
+		old := had[i.GetResourceClass()]
+		say(i.GetResourceClass()+" total", old.GetTotal(), i.GetTotal())
+		say(i.GetResourceClass()+" reserved", old.GetReserved(), i.GetReserved())
+		say(i.GetResourceClass()+" ratio", old.GetAllocationRatio(), i.GetAllocationRatio())
+	}
+	say("aggregates", aggregatesText(there.GetAggregates()), aggregatesText(state.GetAggregates()))
+	return strings.Join(all, ", ")
+}
+
+// aggregatesText is one text for aggregates that are the same.
+func aggregatesText[A interface {
+	GetUuid() string
+	GetName() string
+	GetMetadata() map[string]string
+}](in []A) string {
+	all := make([]string, len(in))
+	for i, a := range in {
+		all[i] = a.GetName() + fmt.Sprint(a.GetMetadata()) // fmt sorts keys
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func amounts(s *agentv1.FullState) string {
+	var all []string
+	for _, i := range s.GetProviders()[0].GetInventories() {
+		all = append(all, fmt.Sprintf("%s %d, %d reserved", i.GetResourceClass(), i.GetTotal(), i.GetReserved()))
+	}
+	return strings.Join(all, "; ")
+}
+
+func usage(i *agentv1.Instance) string {
+	var all []string
+	for _, u := range i.GetUsages() {
+		all = append(all, fmt.Sprintf("%s %d", u.GetResourceClass(), u.GetAmount()))
+	}
+	return strings.Join(all, ", ")
+}
+
+func eachClaim(ctx context.Context, l Lister, do func(*cellgatev1.Claim)) error {
+	in := &cellv1.ListClaimsRequest{PageSize: listPage}
+	for {
+		out, err := l.ListClaims(ctx, in)
+		if err != nil {
+			return err
+		}
+		for _, c := range out.GetClaims() {
+			do(c)
+			in.After = c.GetClaimId()
+		}
+		if !out.GetMore() || len(out.GetClaims()) == 0 {
+			return nil
+		}
+	}
+}
