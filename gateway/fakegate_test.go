@@ -22,6 +22,7 @@ type fakeGate struct {
 	*cellgatev1.Gate
 	// awaited and importFor are told.
 	awaited   []*cellv1.AwaitedClaim
+	cut       bool
 	importFor time.Duration
 	// forgetful: it asks for services that were sent before.
 	forgetful bool
@@ -51,7 +52,7 @@ func (f *fakeCell) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyReq
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.gate.reports = append(f.gate.reports, req)
-	resp := &cellv1.ReportLegacyResponse{Awaited: f.gate.awaited}
+	resp := &cellv1.ReportLegacyResponse{Awaited: f.gate.awaited, AwaitedCut: f.gate.cut}
 	if f.gate.Gate != nil {
 		resp.Gate = proto.CloneOf(f.gate.Gate)
 	}

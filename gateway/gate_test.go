@@ -415,6 +415,34 @@ func TestAwaitedClaimsAreAskedForBeforeTheRows(t *testing.T) {
 	})
 }
 
+// Where the cell awaits more claims than it names, none counts as shown for not being
+// named.
+func TestAwaitedClaimsThatAreCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading(1, testHost(1, 4))
+		f.moveGate(cellgatev1.Gate_LEGACY)
+		f.gate.awaited, f.gate.cut = []*cellv1.AwaitedClaim{{ClaimId: "c1", HostUuid: testUUID(0xa, 1)}}, true
+		startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+		time.Sleep(5 * time.Second)
+		f.mu.Lock()
+		f.gate.cut = false
+		f.mu.Unlock()
+		u.standIn.mu.Lock()
+		for _, up := range u.standIn.updates {
+			if len(up.awaited) != 1 || !up.asked.IsZero() {
+				t.Errorf("a list that is cut was given as of %v", up.asked)
+			}
+		}
+		u.standIn.mu.Unlock()
+		time.Sleep(5 * time.Second)
+		u.standIn.mu.Lock()
+		defer u.standIn.mu.Unlock()
+		if n := len(u.standIn.updates); n < 4 || u.standIn.updates[n-1].asked.IsZero() {
+			t.Errorf("%d updates, and the last without a time", n)
+		}
+	})
+}
+
 func TestImporterRunsWhenTheCellSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading(1, testHost(1, 4))

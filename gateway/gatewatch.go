@@ -41,9 +41,10 @@ type watching struct {
 	// reads takes the outcome of the read under way; reading: there is one.
 	reads   chan read
 	reading bool
-	// awaited are the claims that the cell named when it was asked.
+	// awaited are the claims that the cell named when it was asked; cut: there are more.
 	awaited []*cellv1.AwaitedClaim
 	asked   time.Time
+	cut     bool
 	// readFrom is when to read next at the earliest; fullFrom when to read every row.
 	readFrom, fullFrom time.Time
 	failures           int
@@ -130,6 +131,9 @@ func (k *watching) round(ctx context.Context) {
 	}
 	k.reading = true
 	got := read{reader: k.reader, awaited: k.awaited, asked: k.asked, began: k.g.now()}
+	if k.cut { // what it did not name may be awaited all the same
+		got.asked = time.Time{}
+	}
 	full := !k.g.now().Before(k.fullFrom)
 	go func() {
 		got.read(ctx, k.gate, full)
@@ -160,7 +164,7 @@ func (k *watching) tell(ctx context.Context) bool {
 	k.silent = false
 	k.awaited = resp.GetAwaited()
 	k.shadow.await(k.awaited)
-	if resp.GetAwaitedCut() {
+	if k.cut = resp.GetAwaitedCut(); k.cut {
 		k.g.log.WarnContext(ctx, "a cell awaits more claims than it names: legacy hosts may look freer than they are", "cell", k.cell.cfg.Name, "named", len(k.awaited))
 	}
 	k.importUntil = time.Time{}
