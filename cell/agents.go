@@ -107,6 +107,9 @@ func (a *agentSession) takeHeartbeat(b *agentv1.Heartbeat) *agentv1.ReportRespon
 	if a.host == "" {
 		return a.refused(b.GetBootId(), b.GetVersion(), fault.Invalid("heartbeat", "a full state must come first"))
 	}
+	if row := a.rows.host(a.host); row != nil && row.host != nil && row.host.Imported {
+		return a.refused(b.GetBootId(), b.GetVersion(), errImported(row.host.ServiceHost))
+	}
 	a.live.heard(a.host)
 	if !sameUUID(b.GetBootId(), a.boot) || b.GetVersion() != a.version {
 		return a.refused(b.GetBootId(), b.GetVersion(), fault.Invalid("heartbeat", "this state is not held; the cell holds version %d of boot_id %s", a.version, a.boot))
@@ -126,6 +129,9 @@ func (a *agentSession) takeState(ctx context.Context, in *agentv1.FullState) (*a
 		return nil, err
 	}
 	put, err := putHostOf(in)
+	if err == nil && put.Host.AgentVersion < 1 {
+		err = fault.Invalid("agent_version", "must be at least 1: 0 is for hosts that are imported")
+	}
 	if err != nil {
 		return a.refuse(in, err)
 	}
@@ -176,7 +182,7 @@ func (a *agentSession) mayReport(ctx context.Context, h *shard.Host) error {
 // of the same agent life.
 func (a *agentSession) holds(h *shard.Host) bool {
 	row := a.rows.host(h.UUID)
-	return row != nil && row.host != nil && row.host.BootID == h.BootID && row.host.StateVersion >= h.StateVersion
+	return row != nil && row.host != nil && !row.host.Imported && row.host.BootID == h.BootID && row.host.StateVersion >= h.StateVersion
 }
 
 // refuse answers a state that was not taken. Only what the agent may mend or try

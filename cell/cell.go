@@ -43,6 +43,7 @@ type Cell struct {
 	keeper    *keeper
 	stored    *storeWatch
 	cold      *cold
+	gate      *gatekeeper
 	health    *health.Monitor
 	summary   summaryCache
 	order     hostOrder
@@ -86,6 +87,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	}
 	c.cold = newCold(cfg, deps.Store, c.versions, now, c.log)
 	c.stored = &storeWatch{now: now}
+	c.gate = newGatekeeper(cfg, now)
 	c.health = health.New(c.aliveChecks, c.readyChecks)
 	c.outages = newOutages(c.live, c.rows.serviceHost, c.log)
 	c.writer = newWriter(c.uuid, c.rows, c.live, c.versions, c.log)
@@ -143,6 +145,7 @@ func (c *Cell) serve(ctx context.Context) error {
 	c.follower.opened(lane.ID())
 	c.versions.Born(fmt.Sprintf("%s-%d", lane.ID().Replica, lane.ID().Life))
 	c.pipeline.lane = lane
+	c.readGate(ctx, lane)
 
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.pipeline.run(ctx) })
@@ -173,6 +176,21 @@ func (c *Cell) serve(ctx context.Context) error {
 	})
 	close(c.open)
 	return g.Wait()
+}
+
+// readGate asks the shard for the gate, so that requests can be answered before the
+// table is loaded. When that fails, what is loaded says it.
+func (c *Cell) readGate(ctx context.Context, lane shard.Lane) {
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	// No row has this revision: it is refused with the row that there is.
+	a, err := lane.Apply(ctx, []shard.Op{{MoveGate: &shard.MoveGate{Revision: -1, State: shard.GateNative}}})
+	if err != nil || len(a.Outcomes) != 1 {
+		c.log.Warn("the gate could not be read at the start", "err", err)
+		return
+	}
+	c.follower.knowGate(a.Outcomes[0].Gate)
+	<-c.follower.gateKnown
 }
 
 // unloaded gives the error of a start that did not come to its end: none when it was

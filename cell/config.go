@@ -42,6 +42,16 @@ type Config struct {
 	// ColdHosts is how many hosts a query is answered from at most while the table is
 	// loaded (1,000).
 	ColdHosts int
+	// GateSettle is how long all services and hosts must be new before the gate moves on
+	// (60 s); it doubles with each fall-back, up to 16 times. GateCompared is how many
+	// comparisons SHADOW needs (100), GateMaxDifference the part of the newest so many
+	// that may differ (0.01). GateClasses are what a host's inventory must have (VCPU,
+	// MEMORY_MB, DISK_GB), GateAgentVersion is the least version of its agent (1).
+	GateSettle        time.Duration
+	GateCompared      int
+	GateMaxDifference float64
+	GateClasses       []string
+	GateAgentVersion  int
 	// Version of the binary, for those who compare; may be empty.
 	Version string
 }
@@ -82,6 +92,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"tail_every", &c.TailEvery, 100 * time.Millisecond},
 		{"journal_keep", &c.JournalKeep, time.Hour},
 		{"decisions_keep", &c.DecisionsKeep, 24 * time.Hour},
+		{"gate_settle", &c.GateSettle, 60 * time.Second},
 	}
 	for _, d := range durations {
 		if *d.value < 0 {
@@ -101,6 +112,8 @@ func (c Config) withDefaults() (Config, error) {
 		{"max_pinned", &c.MaxPinned, 256},
 		{"max_decisions", &c.MaxDecisions, 100_000},
 		{"cold_hosts", &c.ColdHosts, coldHosts},
+		{"gate_compared", &c.GateCompared, 100},
+		{"gate_agent_version", &c.GateAgentVersion, 1},
 	}
 	for _, n := range counts {
 		if *n.value < 0 {
@@ -109,6 +122,15 @@ func (c Config) withDefaults() (Config, error) {
 		if *n.value == 0 {
 			*n.value = n.unset
 		}
+	}
+	if c.GateMaxDifference == 0 {
+		c.GateMaxDifference = 0.01
+	}
+	if !(c.GateMaxDifference > 0 && c.GateMaxDifference <= 1) {
+		bad = append(bad, fault.Field{Path: "gate_max_difference", Problem: "must be above 0 and at most 1"})
+	}
+	if len(c.GateClasses) == 0 {
+		c.GateClasses = []string{"VCPU", "MEMORY_MB", "DISK_GB"}
 	}
 	if c.MaxBatch == 1 {
 		bad = append(bad, fault.Field{Path: "max_batch", Problem: "must be at least 2: registrations go beside claims"})

@@ -29,6 +29,9 @@ type follower struct {
 	rows   *rows
 	show   func(feed)
 	log    *slog.Logger
+	// gateKnown is closed once the rows have the gate, or there is none.
+	gateKnown chan struct{}
+	gateOnce  sync.Once
 	// hurry has one element when the journal should be read now.
 	hurry chan struct{}
 	// stored hears how each reading went.
@@ -51,7 +54,7 @@ type follower struct {
 func newFollower(from shard.Synchronizer, claims shard.Reader, every time.Duration, r *rows, show func(feed), log *slog.Logger) *follower {
 	return &follower{
 		from: from, claims: claims, every: every, rows: r, show: show, log: log, cursor: shard.Cursor{},
-		hurry: make(chan struct{}, 1), ahead: map[uint64]struct{}{}, reading: make(chan struct{}),
+		hurry: make(chan struct{}, 1), ahead: map[uint64]struct{}{}, reading: make(chan struct{}), gateKnown: make(chan struct{}),
 	}
 }
 

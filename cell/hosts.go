@@ -110,7 +110,7 @@ func (c *Cell) hostMessage(row *hostRow, defaultZone string) *cellgatev1.Host {
 		Cell:           c.cfg.Name,
 		Enabled:        !h.Disabled,
 		DisabledReason: h.DisabledReason,
-		Up:             up,
+		Up:             up && !h.Imported,
 		AgentVersion:   h.AgentVersion,
 		LastSeenAt:     timeOf(seen),
 		Generation:     h.Generation,

@@ -46,6 +46,7 @@ func (f *follower) load(ctx context.Context, visited func()) (shard.Cursor, map[
 	live := map[string]struct{}{}
 	cursor, err := f.from.Load(ctx, func(c shard.Change) error {
 		visited()
+		f.knowGate(c.Gate) // which comes first, if there is one
 		if c.Claim != nil {
 			live[c.Claim.ClaimID] = struct{}{}
 		}
@@ -59,10 +60,26 @@ func (f *follower) load(ctx context.Context, visited func()) (shard.Cursor, map[
 	if err != nil {
 		return nil, nil, err
 	}
+	f.knowGate(nil) // an empty shard
 	shown := make(chan struct{})
 	f.show(feed{changes: batch, shown: func() { close(shown) }})
 	<-shown
 	return cursor, live, nil
+}
+
+// knowGate takes the gate, nil for none, as the first thing that is known of the shard.
+func (f *follower) knowGate(g *shard.Gate) {
+	f.gateOnce.Do(func() { f.show(feed{changes: gateChange(g), shown: func() { close(f.gateKnown) }}) })
+}
+
+// knowsGate reports whether the rows have the gate, if there is one.
+func (f *follower) knowsGate() bool {
+	select {
+	case <-f.gateKnown:
+		return true
+	default:
+		return false
+	}
 }
 
 // reload is load for a replica that missed a part of the journal. Claims it

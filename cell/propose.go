@@ -15,7 +15,8 @@ import (
 // the start of the call, or the one the query names; while the table is loaded, from
 // one of the hosts that the shard finds for it. A query that fails does so
 // alone; all do while the shard does not commit, since what is proposed could not
-// be claimed. The whole replica computes at most GOMAXPROCS proposals at once.
+// be claimed. While the gate is not NATIVE only queries of comparisons are answered, and
+// while it is not known none; a proposal carries the epoch that it was given under. The whole replica computes at most GOMAXPROCS proposals at once.
 func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error) {
 	if err := s.placing(); err != nil {
 		return nil, err
@@ -26,6 +27,9 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 	var newest proposing.Version
 	name := ""
 	if loading {
+		if !s.follower.knowsGate() {
+			return nil, errLoading()
+		}
 		workers = len(queries) // they wait for the shard
 	} else {
 		if err := s.follower.caughtUp(ctx); err != nil {
@@ -39,6 +43,13 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 		var failed error
 		defer func() { span.End(cmp.Or(failed, ctx.Err())) }()
 		at, name := newest, name
+		gate := s.rows.gateRow()
+		if !queries[i].GetShadow() {
+			if failed = closedTo(gate); failed != nil {
+				out[i] = &cellv1.Proposal{Failure: proposing.FailureOf(failed), GateEpoch: gate.EpochOf()}
+				return nil
+			}
+		}
 		if loading && queries[i].GetTableVersion() == "" {
 			_, search := s.tel.Span(under, telemetry.SpanSearch)
 			at, name, failed = s.search(ctx, queries[i])
@@ -68,6 +79,7 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 		if failed != nil {
 			p = &cellv1.Proposal{Failure: proposing.FailureOf(failed)}
 		}
+		p.GateEpoch = gate.EpochOf()
 		span.Int(telemetry.AttrHosts, int(p.GetHosts()))
 		span.Int(telemetry.AttrPassed, int(p.GetPassed()))
 		span.Text(telemetry.AttrVersion, p.GetTableVersion())

@@ -27,6 +27,11 @@ type rows struct {
 	// does not bring them back; endedBefore are those of before the last time
 	// the journal was read to its end.
 	ended, endedBefore map[string]*shard.Claim
+	// gate is the cell's; nil for none.
+	gate *shard.Gate
+	// awaited are the live claims whose instance no report of their host has had, but for
+	// adopted ones.
+	awaited map[string]*shard.Claim
 	// hostSet grows when a host is added or changes its service host.
 	hostSet uint64
 }
@@ -64,7 +69,7 @@ func newRows() *rows {
 		claims:     map[string]*shard.Claim{},
 		byConsumer: map[string][]*shard.Claim{}, transferred: map[string][]*shard.Claim{},
 		taking: map[string]map[string]*shard.Claim{},
-		ended:  map[string]*shard.Claim{},
+		ended:  map[string]*shard.Claim{}, awaited: map[string]*shard.Claim{},
 	}
 }
 
@@ -85,6 +90,10 @@ func (r *rows) apply(changes []shard.Change, d *dirty) (err error) {
 			}
 		case c.Claim != nil:
 			r.applyClaim(c.Claim, d)
+		case c.Gate != nil:
+			if r.gate == nil || r.gate.Revision < c.Gate.Revision {
+				r.gate = c.Gate
+			}
 		}
 	}
 	return err
@@ -155,6 +164,11 @@ func (r *rows) applyClaim(c *shard.Claim, d *dirty) {
 		delete(r.claims, c.ClaimID)
 		r.ended[c.ClaimID] = c
 	}
+	if c.State.Live() && !c.Seen && !c.Adopted {
+		r.awaited[c.ClaimID] = c
+	} else {
+		delete(r.awaited, c.ClaimID)
+	}
 	r.applyHardware(old, c, d)
 	if old == nil && c.State.Live() || old != nil && (!c.State.Live() || old.HostUUID != c.HostUUID) {
 		d.instances[c.Instance()] = struct{}{}
@@ -188,6 +202,35 @@ func (r *rows) takingFrom(host string) []*shard.Claim {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ClaimID, b.ClaimID))
 	})
 	return list
+}
+
+// gateRow gives the gate; nil for none.
+func (r *rows) gateRow() *shard.Gate {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.gate
+}
+
+// awaitedClaims gives at most limit of the live claims that were not adopted and whose
+// instance no report of their host has had since they are there, and whether there are
+// more.
+func (r *rows) awaitedClaims(limit int) (list []*shard.Claim, more bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, c := range r.awaited {
+		if len(list) == limit {
+			return list, true
+		}
+		list = append(list, c)
+	}
+	return list, false
+}
+
+// awaitedCount counts them.
+func (r *rows) awaitedCount() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.awaited)
 }
 
 // older reports whether a claim's row is older than the one known. Rows of one

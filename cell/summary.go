@@ -71,7 +71,7 @@ func (c *Cell) summarize(version string) *cellv1.GetSummaryResponse {
 	for _, row := range all {
 		h := row.host
 		totals.Hosts++
-		if _, up := c.live.lastSeen(h.UUID); up && !h.Disabled {
+		if _, up := c.live.lastSeen(h.UUID); up && !h.Disabled && !h.Imported {
 			totals.HostsUp++
 		}
 		if row.usage != nil {

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"strings"
 	"time"
 
 	"cellgate/internal/fault"
@@ -31,6 +32,8 @@ func opKind(op shard.Op) telemetry.Op {
 		return telemetry.OpTransfer
 	case op.Keep != nil:
 		return telemetry.OpKeep
+	case op.MoveGate != nil:
+		return telemetry.OpMoveGate
 	}
 	return telemetry.OpOther
 }
@@ -103,6 +106,13 @@ func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
 	r.Pending, r.Confirmed = int64(t.GetClaimsPending()), int64(t.GetClaimsConfirmed())
 	r.QueuedUrgent, r.QueuedOther = c.pipeline.queue.waiting()
 	r.Pinned = c.versions.Count()
+	if g := c.rows.gateRow(); g != nil {
+		c.gate.mu.Lock()
+		told := c.gate.told
+		c.gate.mu.Unlock()
+		r.Gate, r.GateEpoch = strings.ToLower(string(g.State)), g.Epoch
+		r.GateLagging, r.GateAwaited = told.laggingHosts, c.rows.awaitedCount()
+	}
 	r.JournalAge = time.Since(c.follower.lastEnd())
 	return r, true
 }

@@ -100,7 +100,7 @@ func (w *writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 		switch {
 		case row.host == nil:
 		case whole:
-			e.PutHost(hostOf(w.cell, row, w.live.watch(uuid)))
+			e.PutHost(hostOf(w.cell, row, w.live.watch(uuid) || row.host.Imported))
 			d.hardware[uuid] = struct{}{}
 			for _, instance := range w.homeless[uuid] {
 				d.instances[instance] = struct{}{}
@@ -120,7 +120,7 @@ func (w *writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 	}
 	for uuid, down := range turned {
 		if row := w.rows.host(uuid); row != nil && row.host != nil {
-			e.SetDown(row.id, down)
+			e.SetDown(row.id, down || row.host.Imported)
 		}
 	}
 	for instance := range d.instances {

@@ -50,7 +50,7 @@ func (g *Gate) EpochOf() int64 {
 
 // MoveGate writes the gate, or makes it: another State is a move, with the next epoch.
 // It is refused, STALE_GENERATION, when the row is not of Revision any more (0: there
-// is none); Outcome.Gate is the row there is. What is the same already is not written.
+// is none; no row is of -1); Outcome.Gate is the row there is. What is the same already is not written.
 type MoveGate struct {
 	Revision int64
 	// State must be set.

@@ -80,6 +80,8 @@ func (a *assembly) addCell(ctx context.Context, c config.Cell, l net.Listener, t
 		ServiceDownTime: c.ServiceDownTime, HeartbeatEvery: c.HeartbeatEvery,
 		PinFor: c.PinFor, LeaseScan: c.LeaseScan, MaxBatch: c.MaxBatch, MaxQueue: c.MaxQueue,
 		DecisionsKeep: c.DecisionsKeep, MaxDecisions: c.MaxDecisions,
+		GateSettle: c.GateSettle, GateCompared: c.GateCompared, GateMaxDifference: c.GateMaxDifference,
+		GateClasses: c.GateClasses, GateAgentVersion: c.GateAgentVersion,
 		Version: versionText(),
 	}, cell.Deps{Store: store, Log: a.log, Telemetry: tel})
 	if err != nil {

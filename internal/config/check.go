@@ -127,6 +127,15 @@ func (l *loader) checkCell(c Cell) {
 	l.positive("cell.decisions_keep", c.DecisionsKeep)
 	l.atLeast("cell.max_decisions", c.MaxDecisions, 1)
 	l.atLeast("cell.max_decision_mib", c.DecisionMiB, 16)
+	l.between("cell.gate_settle", c.GateSettle, minGateSettle, maxGateSettle)
+	l.atLeast("cell.gate_compared", c.GateCompared, 1)
+	if !(c.GateMaxDifference > 0 && c.GateMaxDifference <= 1) {
+		l.bad("cell.gate_max_difference", "%v is not above 0 and at most 1", c.GateMaxDifference)
+	}
+	l.atLeast("cell.gate_agent_version", c.GateAgentVersion, 1)
+	if len(c.GateClasses) == 0 || slices.Contains(c.GateClasses, "") {
+		l.bad("cell.gate_classes", "must name resource classes, and at least one")
+	}
 	l.drainDelay("cell.drain_delay", c.DrainDelay)
 	l.metrics("cell.metrics", c.Metrics, c.Insecure, exposes("cell.tls", c.TLS))
 }
@@ -218,7 +227,8 @@ const (
 	// once in an hour are not watched.
 	minHeartbeat, maxHeartbeat = 100 * time.Millisecond, time.Hour
 	// What a lease holds is held a scan longer.
-	minLeaseScan, maxLeaseScan = 10 * time.Millisecond, time.Minute
+	minLeaseScan, maxLeaseScan   = 10 * time.Millisecond, time.Minute
+	minGateSettle, maxGateSettle = 100 * time.Millisecond, 24 * time.Hour
 	// minBatch has room for a registration beside claims.
 	minBatch = 2
 )

@@ -184,6 +184,11 @@ type Cell struct {
 	DecisionsKeep     time.Duration `yaml:"decisions_keep" help:"how long decisions are kept"`
 	MaxDecisions      int           `yaml:"max_decisions" help:"decisions kept, at most"`
 	DecisionMiB       int           `yaml:"max_decision_mib" help:"MiB that the decisions kept take, compressed, at most"`
+	GateSettle        time.Duration `yaml:"gate_settle" help:"how long all services and hosts must be new before the gate moves on; doubles with each fall-back"`
+	GateCompared      int           `yaml:"gate_compared" help:"comparisons that the gate needs to go from SHADOW to NATIVE"`
+	GateMaxDifference float64       `yaml:"gate_max_difference" help:"part of the newest so many comparisons that may differ, above 0 to 1"`
+	GateClasses       []string      `yaml:"gate_classes" help:"resource classes that each host's inventory must have before the gate moves on"`
+	GateAgentVersion  int           `yaml:"gate_agent_version" help:"least version of the hosts' agents"`
 	DrainDelay        time.Duration `yaml:"drain_delay" help:"how long to go on serving, not ready, after being asked to stop"`
 	Metrics           string        `yaml:"metrics" help:"address of /metrics and /healthz over HTTP; empty for none"`
 }
@@ -244,6 +249,8 @@ func Default() Config {
 			GRPC: "127.0.0.1:9101", ServiceDownTime: 60 * time.Second, HeartbeatEvery: 10 * time.Second,
 			PinFor: 2 * time.Second, LeaseScan: time.Second, MaxBatch: 256, MaxQueue: 8192,
 			DecisionsKeep: 24 * time.Hour, MaxDecisions: 100_000, DecisionMiB: 1024,
+			GateSettle: 60 * time.Second, GateCompared: 100, GateMaxDifference: 0.01,
+			GateClasses: []string{"VCPU", "MEMORY_MB", "DISK_GB"}, GateAgentVersion: 1,
 		},
 		Agent: Agent{
 			Seed: 1, HostsPerConn: 250,

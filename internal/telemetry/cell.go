@@ -2,6 +2,8 @@ package telemetry
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,11 +20,13 @@ type Cell struct {
 	transactions  lazily
 	states        lazily
 	cold          lazily
+	gateMoves     lazily
 	ops           map[Op]*lazily
 	refused       map[bool]prometheus.Counter
 	waits         map[bool]prometheus.Observer
 
 	expired, adopted, elsewhere, overcommitted       prometheus.Counter
+	same, different                                  prometheus.Counter
 	streams                                          prometheus.Gauge
 	proposeSeconds, proposeQueries, txSeconds, txOps prometheus.Observer
 }
@@ -44,6 +48,8 @@ func (p *Process) Cell(cell, replica string) *Cell {
 	}
 	c.transactions.of = func(o string) prometheus.Counter { return p.counter(cellTransactions, cell, replica, o) }
 	c.cold.of = func(answer string) prometheus.Counter { return p.counter(cellCold, cell, replica, answer) }
+	c.gateMoves.of = func(to string) prometheus.Counter { return p.counter(cellGateMoves, cell, replica, to) }
+	c.same, c.different = p.counter(cellGateCompared, cell, replica, "same"), p.counter(cellGateCompared, cell, replica, "different")
 	c.states.of = func(o string) prometheus.Counter { return p.counter(cellStates, cell, replica, o) }
 	for _, op := range Ops() {
 		c.ops[op] = &lazily{of: func(o string) prometheus.Counter { return p.counter(cellOperations, cell, replica, string(op), o) }}
@@ -193,12 +199,31 @@ func (c *Cell) State(err error) {
 	}
 }
 
+// GateMoved counts a move of the cell's gate to a state.
+func (c *Cell) GateMoved(to string) {
+	if c != nil {
+		c.gateMoves.at(inList(labelGate, strings.ToLower(to))).Inc()
+	}
+}
+
+// GateCompared counts comparisons that a gateway told of, some of which differed.
+func (c *Cell) GateCompared(compared, differed int64) {
+	if c != nil {
+		c.different.Add(float64(min(differed, compared)))
+		c.same.Add(float64(compared - min(differed, compared)))
+	}
+}
+
 // CellReading is what is read of a cell when it is asked for.
 type CellReading struct {
 	Hosts, HostsUp, Pending, Confirmed int64
 	QueuedUrgent, QueuedOther          int
 	Pinned                             int
-	JournalAge                         time.Duration
+	// Gate is the state of the gate, in GateStates; empty for a cell without one.
+	Gate                     string
+	GateEpoch                int64
+	GateLagging, GateAwaited int
+	JournalAge               time.Duration
 }
 
 // Watch has the cell read; ok is false while there is nothing to read.
@@ -217,6 +242,12 @@ func (c *Cell) Watch(read func() (r CellReading, ok bool)) {
 		emit(cellClaims, float64(r.Confirmed), c.name, c.replica, "confirmed")
 		emit(cellQueueOps, float64(r.QueuedUrgent), c.name, c.replica, "urgent")
 		emit(cellQueueOps, float64(r.QueuedOther), c.name, c.replica, "other")
+		if r.Gate != "" {
+			emit(cellGate, float64(slices.Index(GateStates(), r.Gate)), c.name, c.replica)
+			emit(cellGateEpoch, float64(r.GateEpoch), c.name, c.replica)
+			emit(cellGateLagging, float64(r.GateLagging), c.name, c.replica)
+			emit(cellGateAwaited, float64(r.GateAwaited), c.name, c.replica)
+		}
 		emit(cellPinned, float64(r.Pinned), c.name, c.replica)
 		emit(cellJournalAge, r.JournalAge.Seconds(), c.name, c.replica)
 	})

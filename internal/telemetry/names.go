@@ -111,12 +111,13 @@ const (
 	OpSwap     Op = "swap"
 	OpTransfer Op = "transfer"
 	OpKeep     Op = "keep"
+	OpMoveGate Op = "move_gate"
 	OpOther    Op = "other"
 )
 
 // Ops lists them.
 func Ops() []Op {
-	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpKeep, OpOther}
+	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpKeep, OpMoveGate, OpOther}
 }
 
 // BreakerState is a breaker's state, in gobreaker's numbers.
@@ -480,6 +481,30 @@ var (
 		Name: "cellgate_cell_host_states_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelOutcome),
 		Help: "Full states that agents sent, accepted (OK) or refused.",
 	}
+	cellGate = Metric{
+		Name: "cellgate_cell_gate_state", Kind: Reading, Of: inCell, Labels: cellLabels(),
+		Help: "Where the cell's gate is: 1 LEGACY, 2 SHADOW, 3 NATIVE. Absent for a cell without a gate.",
+	}
+	cellGateEpoch = Metric{
+		Name: "cellgate_cell_gate_epoch", Kind: Reading, Of: inCell, Labels: cellLabels(),
+		Help: "Counts the moves of the gate. Absent for a cell without a gate.",
+	}
+	cellGateLagging = Metric{
+		Name: "cellgate_cell_gate_lagging_hosts", Kind: Reading, Of: inCell, Labels: cellLabels(),
+		Help: "Hosts whose nova-compute or agent keeps the gate from opening, as this replica was last told. Absent for a cell without a gate.",
+	}
+	cellGateAwaited = Metric{
+		Name: "cellgate_cell_gate_awaited_claims", Kind: Reading, Of: inCell, Labels: cellLabels(),
+		Help: "Live claims whose instance no report of their host has had yet. Absent for a cell without a gate.",
+	}
+	cellGateMoves = Metric{
+		Name: "cellgate_cell_gate_moves_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelGate),
+		Help: "Moves of the gate that this replica made, by where to.",
+	}
+	cellGateCompared = Metric{
+		Name: "cellgate_cell_gate_comparisons_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelShadow),
+		Help: "Comparisons that gateways told this replica of: the legacy rows and the agents' table answered the same, or not.",
+	}
 
 	agentHosts = Metric{
 		Name: "cellgate_agent_hosts", Kind: Reading, Of: inAgent, Labels: []Label{labelCell},
@@ -518,6 +543,7 @@ func Metrics() []Metric {
 		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellCold, cellTransactions, cellTransactionSeconds,
 		cellTransactionOps, cellStoreEvents, cellStoreConnections, cellStoreConnectionsMax, cellStoreWait, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellClaims,
 		cellLeasesExpired, cellAdopted, cellElsewhere, cellOvercommitted, cellJournalAge, cellPinned, cellStreams, cellStates,
+		cellGate, cellGateEpoch, cellGateLagging, cellGateAwaited, cellGateMoves, cellGateCompared,
 		agentHosts, agentConnected, agentReports, agentReconnects, agentReadFailures, agentReadAge,
 		buildInfo, traceSpans, callersRefused, certificateEnd,
 	}

@@ -1,0 +1,319 @@
+package cell
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
+)
+
+const (
+	// keepReports is how long what a gateway sees counts without a word from it.
+	keepReports = 15 * time.Second
+	// importLease is how long a gateway may import without a word from the cell.
+	importLease = 10 * time.Second
+	// gateTries is how often a move is tried that others' moves came before.
+	gateTries = 4
+	// keepDifferences is how many differences are remembered.
+	keepDifferences = 16
+)
+
+// gatekeeper is what a replica knows of the cell's upgrade: what gateways report, and
+// which of them imports. What must outlive it is in the gate's row.
+type gatekeeper struct {
+	rules gateRules
+	now   func() time.Time
+
+	mu       sync.Mutex
+	gateways map[string]*gatewayReport
+	shadow   shadowWindow
+	// importer imports until then.
+	importer string
+	until    time.Time
+	// told is the newest verdict, for who watches the replica.
+	told verdict
+
+	// moving is held by the judging under way: two at once would only lose to each other.
+	moving chan struct{}
+}
+
+// gatewayReport is the last report of a gateway; revision is of its services.
+type gatewayReport struct {
+	legacyReport
+	revision uint64
+	sent     bool
+	at       time.Time
+}
+
+func newGatekeeper(cfg Config, now func() time.Time) *gatekeeper {
+	return &gatekeeper{
+		rules: gateRules{
+			settle: cfg.GateSettle, compared: int64(cfg.GateCompared), maxDifference: cfg.GateMaxDifference,
+			classes: cfg.GateClasses, agentVersion: int32(cfg.GateAgentVersion), downTime: cfg.ServiceDownTime,
+		},
+		now: now, gateways: map[string]*gatewayReport{}, moving: make(chan struct{}, 1),
+	}
+}
+
+// heard takes a report. known is false when its services are of a revision that is not
+// here: it says nothing then.
+func (k *gatekeeper) heard(r legacyReport, revision uint64, unchanged bool) (known bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.forget()
+	g := k.gateways[r.gateway]
+	if g == nil {
+		g = &gatewayReport{}
+	}
+	switch {
+	case r.unreadable != "":
+		r.services = g.services
+	case unchanged && (!g.sent || g.revision != revision):
+		return false
+	case unchanged:
+		r.services = g.services
+	default:
+		g.revision, g.sent = revision, true
+	}
+	g.legacyReport, g.at = r, k.now()
+	k.gateways[r.gateway] = g
+	return true
+}
+
+// forget drops gateways that were not heard for too long. The caller holds mu.
+func (k *gatekeeper) forget() {
+	for name, g := range k.gateways {
+		if k.now().Sub(g.at) > keepReports {
+			delete(k.gateways, name)
+		}
+	}
+}
+
+// compared takes the comparisons of a report.
+func (k *gatekeeper) compared(g *shard.Gate, n, differed int64, examples []*cellgatev1.ShadowDifference) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.shadow.at(g)
+	if g != nil && g.State == shard.GateShadow {
+		k.shadow.add(n, min(differed, n), examples, k.rules.compared)
+	}
+}
+
+// evidence gives what is known at a moment of store time.
+func (k *gatekeeper) evidence(now time.Time, g *shard.Gate, node func(string) registration) evidence {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.forget()
+	k.shadow.at(g)
+	e := evidence{now: now, node: node, compared: k.shadow.compared, differed: k.shadow.differed}
+	e.newestCompared, e.newestDiffer = k.shadow.newest()
+	for _, g := range k.gateways {
+		e.reports = append(e.reports, g.legacyReport)
+	}
+	return e
+}
+
+// imports reports whether a gateway is to import, which it may until told otherwise:
+// one at a time, the one that does as long as it asks, and none once the gate is NATIVE.
+func (k *gatekeeper) imports(gateway string, g *shard.Gate) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.now()
+	if g == nil || g.State == shard.GateNative || k.importer != gateway && now.Before(k.until) {
+		return false
+	}
+	k.importer, k.until = gateway, now.Add(importLease)
+	return true
+}
+
+// shadowWindow counts the comparisons of one SHADOW.
+type shadowWindow struct {
+	epoch              int64
+	compared, differed int64
+	// reports are the newest, as many as it takes to have the comparisons asked for.
+	reports []comparedPart
+	// differences are the newest, the newest last.
+	differences []*cellgatev1.ShadowDifference
+}
+
+type comparedPart struct{ compared, differed int64 }
+
+// at begins anew when the gate has moved.
+func (w *shadowWindow) at(g *shard.Gate) {
+	if g.EpochOf() != w.epoch {
+		*w = shadowWindow{epoch: g.EpochOf()}
+	}
+}
+
+func (w *shadowWindow) add(n, differed int64, examples []*cellgatev1.ShadowDifference, want int64) {
+	w.differences = append(w.differences, examples...)
+	w.differences = w.differences[max(0, len(w.differences)-keepDifferences):]
+	if n == 0 {
+		return
+	}
+	w.compared, w.differed = w.compared+n, w.differed+differed
+	w.reports = append(w.reports, comparedPart{n, differed})
+	for have, _ := w.newest(); have-w.reports[0].compared >= want && len(w.reports) > 1; {
+		have -= w.reports[0].compared
+		w.reports = w.reports[1:]
+	}
+}
+
+// newest counts the comparisons of the newest reports.
+func (w *shadowWindow) newest() (compared, differed int64) {
+	for _, p := range w.reports {
+		compared, differed = compared+p.compared, differed+p.differed
+	}
+	return compared, differed
+}
+
+// registrations says what this replica's rows know of a compute node.
+func (c *Cell) registrations(uuid string) registration {
+	row := c.rows.host(uuid)
+	if row == nil || row.host == nil {
+		return registration{}
+	}
+	h := row.host
+	r := registration{known: true, imported: h.Imported, agentVersion: h.AgentVersion}
+	for _, class := range c.gate.rules.classes {
+		if !hasClass(h, class) {
+			r.lacks = class
+			break
+		}
+	}
+	return r
+}
+
+func hasClass(h *shard.Host, class string) bool {
+	for i := range h.Providers {
+		for _, inv := range h.Providers[i].Inventories {
+			if inv.ResourceClass == class {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// judged judges the gate and, with move, moves it. It gives the gate afterwards and the
+// verdict that goes with it.
+func (c *Cell) judged(ctx context.Context, move bool) (*shard.Gate, verdict, error) {
+	select {
+	case c.gate.moving <- struct{}{}:
+		defer func() { <-c.gate.moving }()
+	case <-ctx.Done():
+		return nil, verdict{}, ctx.Err()
+	}
+	now, err := c.store.Now(ctx)
+	if err != nil {
+		return nil, verdict{}, storeFault(err)
+	}
+	g := c.rows.gateRow()
+	for range gateTries {
+		v := c.gate.rules.judge(g, c.gate.evidence(now, g, c.registrations))
+		c.gate.tell(v)
+		if !move || sameGate(g, &v.want) {
+			return g, v, nil
+		}
+		next, moved, err := c.moveGate(ctx, g, &v.want, "")
+		if err != nil {
+			return nil, v, err
+		}
+		if g = next; moved {
+			// The verdict was of the state before.
+			v = c.gate.rules.judge(g, c.gate.evidence(now, g, c.registrations))
+			c.gate.tell(v)
+			return g, v, nil
+		}
+	}
+	return nil, verdict{}, fault.New(fault.Contended, "others move the gate of cell %s all the time", c.cfg.Name)
+}
+
+func (k *gatekeeper) tell(v verdict) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.told = v
+}
+
+// sameGate reports whether a row is as it is wanted.
+func sameGate(g *shard.Gate, want *shard.MoveGate) bool {
+	return g != nil && g.State == want.State && g.Reason == want.Reason && g.Pin == want.Pin && g.PinReason == want.PinReason &&
+		g.HeldSince.Equal(want.HeldSince) && g.HeldUntil.Equal(want.HeldUntil) && g.Falls == want.Falls
+}
+
+// moveGate writes the gate, with a line in the log when it moves or is pinned; who is
+// the operator who asks, empty for the rules. moved is false when another replica came
+// before: next is then the row that it wrote.
+func (c *Cell) moveGate(ctx context.Context, old *shard.Gate, want *shard.MoveGate, who string) (next *shard.Gate, moved bool, err error) {
+	answers, err := c.pipeline.do(ctx, []shard.Op{{MoveGate: want}}, true)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := answers[0].err; err != nil {
+		return nil, false, err
+	}
+	out := answers[0].outcome
+	if r := out.Refusal; r != nil {
+		if r.Kind == fault.StaleGeneration {
+			c.pipeline.show(feed{changes: gateChange(out.Gate)})
+			return out.Gate, false, nil
+		}
+		return nil, false, fault.New(r.Kind, "%s", r.Message)
+	}
+	from, pin := shard.GateNative, shard.GateState("")
+	if old != nil {
+		from, pin = old.State, old.Pin
+	}
+	switch g := out.Gate; {
+	case old == nil || g.State != from:
+		c.tel.GateMoved(string(g.State))
+		c.log.Warn("audit: the gate moved", "from", from, "to", g.State, "epoch", g.Epoch, "reason", g.Reason, "who", who)
+	case g.Pin != pin || who != "":
+		c.log.Warn("audit: the gate was pinned or let go", "state", g.State, "pin", g.Pin, "epoch", g.Epoch, "reason", g.PinReason, "who", who)
+	}
+	return out.Gate, true, nil
+}
+
+func gateChange(g *shard.Gate) []shard.Change {
+	if g == nil {
+		return nil
+	}
+	return []shard.Change{{Gate: g}}
+}
+
+// closedTo says why a cell does not answer a request from its table; nil when it does.
+func closedTo(g *shard.Gate) error {
+	if g == nil || g.State == shard.GateNative {
+		return nil
+	}
+	return fault.New(fault.CellUnavailable, "the cell's gate is %s (epoch %d: %s): its candidates come from Nova's tables, through a gateway that reads them", g.State, g.Epoch, g.Reason)
+}
+
+// pinned is the row after an operator's word; nil when there is nothing to let go.
+func pinned(g *shard.Gate, pin shard.GateState, reason, who string) *shard.MoveGate {
+	if g == nil && pin == "" {
+		return nil
+	}
+	want := &shard.MoveGate{State: pin, Pin: pin, PinReason: reason}
+	if g != nil {
+		want.Revision, want.Falls, want.Reason = g.Revision, g.Falls, g.Reason
+		if pin == "" {
+			want.State, want.PinReason = g.State, ""
+		}
+	}
+	if g == nil || g.State != want.State {
+		want.Reason = fmt.Sprintf("pinned by %s: %s", orSomebody(who), reason)
+	}
+	return want
+}
+
+func orSomebody(who string) string {
+	if who == "" {
+		return "an operator"
+	}
+	return who
+}

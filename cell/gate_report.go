@@ -1,0 +1,141 @@
+package cell
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
+)
+
+// maxAwaited is how many awaited claims an answer has at most.
+const maxAwaited = 10_000
+
+// ReportLegacy takes what a gateway sees of Nova's tables, moves the gate by it, unless
+// it only looks, and answers with the gate as it is then. Any replica may be asked.
+func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRequest) (*cellv1.ReportLegacyResponse, error) {
+	if err := s.loaded(); err != nil {
+		return nil, err
+	}
+	if err := s.placing(); err != nil {
+		return nil, err
+	}
+	if err := s.follower.caughtUp(ctx); err != nil {
+		return nil, err
+	}
+	out := &cellv1.ReportLegacyResponse{}
+	move := !req.GetLook()
+	if move {
+		s.gate.compared(s.rows.gateRow(), req.GetCompared(), req.GetDiffered(), req.GetDifferences())
+		s.tel.GateCompared(req.GetCompared(), req.GetDiffered())
+		out.SendServices = !s.gate.heard(reportOf(req), req.GetRevision(), req.GetUnchanged())
+		move = !out.SendServices
+	}
+	g, v, err := s.judged(ctx, move)
+	if err != nil {
+		return nil, err
+	}
+	out.Gate = s.gateMessage(g, v)
+	if req.GetImporter() && s.gate.imports(req.GetGateway(), g) {
+		out.ImportFor = durationpb.New(importLease)
+	}
+	awaited, cut := s.rows.awaitedClaims(maxAwaited)
+	out.AwaitedCut = cut
+	for _, c := range awaited {
+		out.Awaited = append(out.Awaited, &cellv1.AwaitedClaim{
+			ClaimId: c.ClaimID, ConsumerUuid: c.ConsumerUUID, HostUuid: c.HostUUID, MovesClaimId: c.Moves,
+			Allocations: claimOf(s.cfg.Name, c).GetAllocations(),
+		})
+	}
+	return out, nil
+}
+
+func reportOf(req *cellv1.ReportLegacyRequest) legacyReport {
+	r := legacyReport{gateway: req.GetGateway(), unreadable: req.GetUnreadable(), required: req.GetRequiredVersion()}
+	for _, in := range req.GetServices() {
+		one := legacyService{
+			host: in.GetHost(), version: in.GetVersion(), disabled: in.GetDisabled(), forcedDown: in.GetForcedDown(), up: in.GetUp(),
+		}
+		if in.GetLastSeen() != nil {
+			one.lastSeen = in.GetLastSeen().AsTime()
+		}
+		for _, uuid := range in.GetNodeUuids() {
+			one.nodes = append(one.nodes, strings.ToLower(uuid))
+		}
+		r.services = append(r.services, one)
+	}
+	return r
+}
+
+// PinGate holds the gate where an operator wants it, at once, or lets it move again by
+// the rules.
+func (s *scheduler) PinGate(ctx context.Context, req *cellv1.PinGateRequest) (*cellv1.PinGateResponse, error) {
+	if err := s.loaded(); err != nil {
+		return nil, err
+	}
+	if err := s.follower.caughtUp(ctx); err != nil {
+		return nil, err
+	}
+	g := s.rows.gateRow()
+	for range gateTries {
+		want := pinned(g, shardState(req.GetPin()), req.GetReason(), req.GetWho())
+		if want == nil {
+			return nil, fault.New(fault.NotFound, "cell %s has no gate to let go", s.cfg.Name)
+		}
+		next, moved, err := s.moveGate(ctx, g, want, orSomebody(req.GetWho()))
+		if err != nil {
+			return nil, err
+		}
+		if g = next; !moved {
+			continue
+		}
+		g, v, err := s.judged(ctx, false)
+		if err != nil {
+			return nil, err
+		}
+		return &cellv1.PinGateResponse{Gate: s.gateMessage(g, v)}, nil
+	}
+	return nil, fault.New(fault.Contended, "others move the gate of cell %s all the time", s.cfg.Name)
+}
+
+var gateStates = []shard.GateState{"", shard.GateLegacy, shard.GateShadow, shard.GateNative}
+
+func shardState(s cellgatev1.Gate_State) shard.GateState { return gateStates[s] }
+
+func messageState(s shard.GateState) cellgatev1.Gate_State {
+	return cellgatev1.Gate_State(max(0, slices.Index(gateStates, s)))
+}
+
+// gateMessage is the gate with all that there is to say of it; nil for none.
+func (c *Cell) gateMessage(g *shard.Gate, v verdict) *cellgatev1.Gate {
+	if g == nil {
+		return nil
+	}
+	out := &cellgatev1.Gate{
+		State: messageState(g.State), Epoch: g.Epoch, Since: timeOf(g.Since), Reason: g.Reason,
+		Pin: messageState(g.Pin), PinReason: g.PinReason, WaitsFor: v.waitsFor, LaggingHosts: int32(v.laggingHosts),
+		Services: int32(v.services), MinVersion: v.minVersion, RequiredVersion: v.required,
+		Registered: int32(v.registered), Hosts: int32(v.hosts),
+	}
+	for _, l := range v.lagging {
+		m := &cellgatev1.LaggingHost{Host: l.host, ServiceVersion: l.service, AgentVersion: l.agent, Reason: l.reason}
+		if !l.lastSeen.IsZero() {
+			m.LastSeen = timestamppb.New(l.lastSeen)
+		}
+		out.Lagging = append(out.Lagging, m)
+	}
+	c.gate.mu.Lock()
+	defer c.gate.mu.Unlock()
+	if w := &c.gate.shadow; w.epoch == g.Epoch {
+		out.Compared, out.Differed = w.compared, w.differed
+		out.Differences = slices.Clone(w.differences)
+		slices.Reverse(out.Differences)
+	}
+	return out
+}

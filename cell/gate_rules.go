@@ -1,0 +1,385 @@
+package cell
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"cellgate/shard"
+)
+
+// gateRules say when the gate moves.
+//
+//	         all new, for settle         so, and answers compared
+//	LEGACY ----------------------> SHADOW ------------------------> NATIVE
+//	   ^                             |                                |
+//	   +-----------------------------+--------------------------------+
+//	            an old nova-compute or agent is up, or a host was taken back
+//
+// Which services count: one that is up does, disabled or not, since an operator enables
+// it at any time. One that is not up does while it is enabled and has been down for less
+// than downTime. One that is forced down, or disabled and down, or down for longer, does
+// not hold the gate, and is told of; it does again as soon as it is up.
+type gateRules struct {
+	// settle is how long all must hold; it doubles with each fall-back, maxFalls times at
+	// most.
+	settle time.Duration
+	// compared is how many comparisons SHADOW needs, maxDifference the part of the newest
+	// so many that may differ.
+	compared      int64
+	maxDifference float64
+	// classes are what the inventory of a host must have.
+	classes []string
+	// agentVersion is the least version of an agent.
+	agentVersion int32
+	// downTime is after how long of silence a service is down.
+	downTime time.Duration
+}
+
+const (
+	// maxFalls: 2^4 times settle.
+	maxFalls = 4
+	// forgetFalls is how long of NATIVE it takes to forget them.
+	forgetFalls = time.Hour
+	// maxHeldGap is how long nobody may have written down that all holds, at least, before
+	// the time begins anew; see gap.
+	maxHeldGap = 15 * time.Second
+	// maxLagging is how many hosts are named.
+	maxLagging = 100
+)
+
+// legacyReport is what a gateway sees in Nova's tables.
+type legacyReport struct {
+	gateway string
+	// unreadable says why there are no services.
+	unreadable string
+	required   int32
+	services   []legacyService
+}
+
+// legacyService is a live row of services.
+type legacyService struct {
+	host                     string
+	version                  int32
+	disabled, forcedDown, up bool
+	// lastSeen is zero for never.
+	lastSeen time.Time
+	nodes    []string
+}
+
+// registration is what the shard knows of a compute node.
+type registration struct {
+	known, imported bool
+	// agentVersion is of the agent that registered it last; 0 for none.
+	agentVersion int32
+	// lacks is the first class that its inventory does not have.
+	lacks string
+}
+
+// evidence is what a replica knows when it judges. now is store time.
+type evidence struct {
+	now time.Time
+	// reports of all gateways that were heard lately: the worst counts.
+	reports []legacyReport
+	node    func(uuid string) registration
+	// compared and differed are those of this SHADOW: in all, and of the newest of them.
+	compared, differed           int64
+	newestCompared, newestDiffer int64
+}
+
+// laggard is a host that is not new.
+type laggard struct {
+	host           string
+	service, agent int32
+	lastSeen       time.Time
+	reason         string
+	counts         bool
+}
+
+// verdict is what the rules make of a gate and the evidence.
+type verdict struct {
+	// want is the row as it should be; its Revision is that of the row judged.
+	want shard.MoveGate
+	// waitsFor says in words what the gate waits for.
+	waitsFor []string
+	// lagging are the first hosts that are not new, laggingHosts is how many count.
+	lagging      []laggard
+	laggingHosts int
+	// services count; minVersion is their least.
+	services             int
+	minVersion, required int32
+	// registered of hosts, those that have to be.
+	registered, hosts int
+}
+
+// judge says where the gate should be. It is a pure function.
+func (r gateRules) judge(g *shard.Gate, e evidence) verdict {
+	t := r.tally(e)
+	v := t.verdict
+	if g == nil {
+		v.want = shard.MoveGate{State: shard.GateLegacy, Reason: "a gateway reads the cell's legacy tables"}
+		return v
+	}
+	v.want = shard.MoveGate{
+		Revision: g.Revision, State: g.State, Reason: g.Reason, Pin: g.Pin, PinReason: g.PinReason,
+		HeldSince: g.HeldSince, HeldUntil: g.HeldUntil, Falls: g.Falls,
+	}
+	breaks := t.breaks
+	if t.closes != "" {
+		breaks = append([]string{t.closes}, breaks...)
+	}
+	differs := ""
+	if g.State == shard.GateShadow {
+		differs = r.differs(e)
+	}
+	switch {
+	case g.Pin != "":
+		if g.State != g.Pin {
+			v.move(g.Pin, "pinned: "+g.PinReason)
+		}
+		v.unheld()
+		if g.Pin != shard.GateNative {
+			v.waitsFor = append(breaks, "an operator holds it at "+string(g.Pin))
+		}
+	case g.State != shard.GateLegacy && t.closes != "":
+		v.want.Falls = min(g.Falls+1, maxFalls)
+		if g.State == shard.GateNative && e.now.Sub(g.Since) >= forgetFalls {
+			v.want.Falls = 1
+		}
+		v.move(shard.GateLegacy, t.closes)
+		v.waitsFor = breaks
+	case g.State == shard.GateNative:
+	case len(breaks) > 0 || differs != "":
+		v.unheld()
+		v.waitsFor = breaks
+		if differs != "" {
+			v.waitsFor = append(v.waitsFor, differs)
+		}
+	default:
+		r.hold(g, e, &v)
+	}
+	return v
+}
+
+// hold notes that all holds, and moves when it has for long enough.
+func (r gateRules) hold(g *shard.Gate, e evidence, v *verdict) {
+	if g.HeldSince.IsZero() || e.now.Before(g.HeldUntil) || e.now.Sub(g.HeldUntil) > max(r.settle/2, maxHeldGap) {
+		// Nobody has looked for a while, or the clock went back.
+		v.want.HeldSince, v.want.HeldUntil = e.now, e.now
+	} else if e.now.Sub(g.HeldUntil) >= r.settle/4 {
+		v.want.HeldUntil = e.now
+	}
+	settle := r.settle << min(max(g.Falls, 0), maxFalls)
+	held := e.now.Sub(v.want.HeldSince)
+	if held < settle {
+		v.waitsFor = append(v.waitsFor, fmt.Sprintf("all holds since %s, it has to for %v", v.want.HeldSince.UTC().Format(time.RFC3339), settle))
+	}
+	if g.State == shard.GateShadow && e.newestCompared < r.compared {
+		v.waitsFor = append(v.waitsFor, fmt.Sprintf("%d of %d comparisons", e.newestCompared, r.compared))
+	}
+	switch {
+	case len(v.waitsFor) > 0:
+	case g.State == shard.GateLegacy:
+		v.move(shard.GateShadow, fmt.Sprintf("%d services are of version %d or newer and agents have registered %d of %d hosts, for %v", v.services, v.required, v.registered, v.hosts, settle))
+		v.want.HeldSince, v.want.HeldUntil = e.now, e.now
+	default:
+		v.move(shard.GateNative, fmt.Sprintf("%d of the last %d comparisons differed, of %d in all", e.newestDiffer, e.newestCompared, e.compared))
+		v.unheld()
+	}
+}
+
+func (v *verdict) move(to shard.GateState, reason string) {
+	v.want.State, v.want.Reason = to, reason
+	v.unheld()
+}
+
+func (v *verdict) unheld() { v.want.HeldSince, v.want.HeldUntil = time.Time{}, time.Time{} }
+
+// differs says that too many comparisons differed; "" when not, or while there are too
+// few of them.
+func (r gateRules) differs(e evidence) string {
+	if e.newestCompared < r.compared || e.newestCompared == 0 || float64(e.newestDiffer) <= r.maxDifference*float64(e.newestCompared) {
+		return ""
+	}
+	return fmt.Sprintf("%d of the last %d comparisons differed, at most %v of them may", e.newestDiffer, e.newestCompared, r.maxDifference)
+}
+
+// tally counts the evidence.
+type tally struct {
+	verdict
+	rules gateRules
+	now   time.Time
+	// closes says why the gate closes, breaks what keeps it from opening.
+	closes  string
+	breaks  []string
+	hosts   map[string]*laggard
+	counted map[string]struct{}
+	nodes   map[string]bool
+}
+
+func (r gateRules) tally(e evidence) *tally {
+	t := &tally{rules: r, now: e.now, hosts: map[string]*laggard{}, counted: map[string]struct{}{}, nodes: map[string]bool{}}
+	for _, report := range e.reports {
+		t.required = max(t.required, report.required)
+	}
+	for _, report := range e.reports {
+		if report.unreadable != "" {
+			t.breaks = append(t.breaks, fmt.Sprintf("gateway %s cannot read the services: %s", report.gateway, report.unreadable))
+			continue
+		}
+		for i := range report.services {
+			t.service(&report.services[i], e.node)
+		}
+	}
+	for _, ok := range t.nodes {
+		t.verdict.hosts++
+		if ok {
+			t.registered++
+		}
+	}
+	t.list()
+	switch {
+	case len(e.reports) == 0:
+		t.breaks = append(t.breaks, "no gateway reports the cell's legacy tables")
+	case t.services == 0 && len(t.breaks) == 0:
+		t.breaks = append(t.breaks, "Nova's tables have no nova-compute service that counts")
+	case t.laggingHosts > 0:
+		t.breaks = append(t.breaks, fmt.Sprintf("%s that are not new: %s", hostCount(t.laggingHosts), t.firstReasons()))
+	}
+	return t
+}
+
+func hostCount(n int) string {
+	if n == 1 {
+		return "1 host"
+	}
+	return fmt.Sprintf("%d hosts", n)
+}
+
+// service takes a service in.
+func (t *tally) service(s *legacyService, node func(string) registration) {
+	counts := s.counts(t.now, t.rules.downTime)
+	if s.version < t.required {
+		t.late(s, 0, fmt.Sprintf("its nova-compute is of version %d, %d is required", s.version, t.required), counts)
+		if counts && s.up {
+			t.close(fmt.Sprintf("nova-compute on %s is up and of version %d, %d is required", s.host, s.version, t.required))
+		}
+	}
+	if !counts {
+		return
+	}
+	if _, known := t.counted[s.host]; !known {
+		t.counted[s.host] = struct{}{}
+		t.services++
+	}
+	if t.minVersion == 0 && len(t.counted) == 1 || s.version < t.minVersion {
+		t.minVersion = s.version
+	}
+	if s.disabled {
+		return
+	}
+	for _, uuid := range s.nodes {
+		n := node(uuid)
+		why := ""
+		switch {
+		case !n.known:
+			why = "no agent has registered compute node " + uuid
+		case n.imported && n.agentVersion > 0:
+			why = "compute node " + uuid + " was taken back from its agent"
+			t.close(fmt.Sprintf("compute node %s of %s was taken back from its agent", uuid, s.host))
+		case n.imported:
+			why = "no agent has registered compute node " + uuid + ", it is imported"
+		case n.agentVersion < t.rules.agentVersion:
+			why = fmt.Sprintf("its agent is of version %d, %d is required", n.agentVersion, t.rules.agentVersion)
+			if s.up {
+				t.close(fmt.Sprintf("the agent of %s is of version %d, %d is required", s.host, n.agentVersion, t.rules.agentVersion))
+			}
+		case n.lacks != "":
+			why = "its agent reports no " + n.lacks
+		}
+		if known, is := t.nodes[uuid]; !is || known {
+			t.nodes[uuid] = why == ""
+		}
+		if why != "" {
+			t.late(s, n.agentVersion, why, true)
+		}
+	}
+}
+
+// counts reports whether a service holds the gate.
+func (s *legacyService) counts(now time.Time, downTime time.Duration) bool {
+	switch {
+	case s.forcedDown:
+		return false
+	case s.up:
+		return true
+	}
+	return !s.disabled && !s.lastSeen.IsZero() && now.Sub(s.lastSeen) < 2*downTime
+}
+
+// close gives the first reason to close, by its words: the evidence has no order.
+func (t *tally) close(why string) {
+	if t.closes == "" || why < t.closes {
+		t.closes = why
+	}
+}
+
+// late notes a host that is not new.
+func (t *tally) late(s *legacyService, agent int32, why string, counts bool) {
+	l := t.hosts[s.host]
+	if l == nil {
+		l = &laggard{host: s.host, service: s.version, lastSeen: s.lastSeen, reason: why}
+		if !counts {
+			l.reason += ", but it does not count: " + s.silence()
+		}
+		t.hosts[s.host] = l
+	} else if counts && !l.counts {
+		l.service, l.lastSeen, l.reason = s.version, s.lastSeen, why
+	}
+	l.agent = max(l.agent, agent)
+	l.counts = l.counts || counts
+}
+
+func (s *legacyService) silence() string {
+	switch {
+	case s.forcedDown:
+		return "it is forced down"
+	case s.disabled:
+		return "it is disabled and down"
+	}
+	return "it is down for long"
+}
+
+// list puts the laggards in order: those that count first.
+func (t *tally) list() {
+	for _, l := range t.hosts {
+		t.lagging = append(t.lagging, *l)
+		if l.counts {
+			t.laggingHosts++
+		}
+	}
+	slices.SortFunc(t.lagging, func(a, b laggard) int {
+		if a.counts != b.counts {
+			if a.counts {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.host, b.host)
+	})
+	t.lagging = t.lagging[:min(len(t.lagging), maxLagging)]
+}
+
+// firstReasons tells of the first laggards in words.
+func (t *tally) firstReasons() string {
+	var all []string
+	for _, l := range t.lagging[:min(len(t.lagging), t.laggingHosts, 3)] {
+		all = append(all, l.host+": "+l.reason)
+	}
+	if t.laggingHosts > len(all) {
+		all = append(all, "…")
+	}
+	return strings.Join(all, "; ")
+}

@@ -1,0 +1,374 @@
+package cell
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"cellgate/shard"
+)
+
+var gateStart = time.Unix(1_700_000_000, 0).UTC()
+
+func testRules() gateRules {
+	return gateRules{
+		settle: time.Minute, compared: 10, maxDifference: 0.1, classes: []string{"VCPU"}, agentVersion: 1, downTime: time.Minute,
+	}
+}
+
+// node names the compute node of a service.
+func node(host string) string { return "node-of-" + host }
+
+func newService(host string) legacyService {
+	return legacyService{host: host, version: 66, up: true, lastSeen: gateStart, nodes: []string{node(host)}}
+}
+
+func allRegistered(string) registration { return registration{known: true, agentVersion: 1} }
+
+// gateWith is a gate of a state, since a while.
+func gateWith(s shard.GateState, since time.Duration) *shard.Gate {
+	return &shard.Gate{State: s, Epoch: 3, Revision: 7, Since: gateStart.Add(-since), Reason: "before"}
+}
+
+// oldAndAlive is the naive rule of I10: some readable report has an old service that is up
+// and not forced down, or the agent of its node is old.
+func oldAndAlive(r gateRules, e evidence) bool {
+	required := int32(0)
+	for _, report := range e.reports {
+		required = max(required, report.required)
+	}
+	for _, report := range e.reports {
+		if report.unreadable != "" {
+			continue
+		}
+		for _, s := range report.services {
+			if !s.up || s.forcedDown {
+				continue
+			}
+			if s.version < required {
+				return true
+			}
+			for _, n := range s.nodes {
+				if n := e.node(n); !s.disabled && (!n.known || n.imported || n.agentVersion < r.agentVersion) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// TestI10_TheGateNeverOpensWhileALiveOldAgentExists: random evidence after random
+// evidence, judged as a cell does, with time between. No move towards NATIVE is made
+// while some old one is alive, or some services cannot be read; in SHADOW and NATIVE an
+// old service that is up closes at once; and an unreadable table alone closes nothing.
+func TestI10_TheGateNeverOpensWhileALiveOldAgentExists(t *testing.T) {
+	reached := map[string]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		rules := testRules()
+		rules.settle = 20 * time.Second
+		rank := map[shard.GateState]int{shard.GateLegacy: 0, shard.GateShadow: 1, shard.GateNative: 2}
+		now := gateStart
+		g := rapid.SampledFrom([]*shard.Gate{nil, gateWith(shard.GateLegacy, 0), gateWith(shard.GateShadow, 0), gateWith(shard.GateNative, 0)}).Draw(t, "gate")
+		var heldFrom time.Time // since when all was new, by the naive rule
+		// Of each step's evidence one thing, at most, is not as it should be.
+		troubles := append(make([]string, 20), "unreadable", "unknown", "imported", "taken back", "old", "down", "disabled", "forced down", "old and down", "old and disabled", "old and forced down", "old agent", "differs", "both unreadable")
+		for range rapid.IntRange(20, 80).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(1, 9).Draw(t, "seconds")) * time.Second)
+			trouble := rapid.SampledFrom(troubles).Draw(t, "trouble")
+			at, host := rapid.IntRange(0, 1).Draw(t, "at"), fmt.Sprint("h", rapid.IntRange(0, 2).Draw(t, "host"))
+			is := func(what string) bool { return strings.Contains(trouble, what) }
+			e := evidence{now: now, newestCompared: int64(rapid.IntRange(0, 20).Draw(t, "compared"))}
+			e.node = func(uuid string) registration {
+				if uuid != node(host) {
+					return allRegistered(uuid)
+				}
+				n := registration{known: trouble != "unknown", imported: trouble == "imported" || trouble == "taken back", agentVersion: 1}
+				if trouble == "imported" || trouble == "old agent" {
+					n.agentVersion = 0
+				}
+				return n
+			}
+			e.compared = e.newestCompared
+			if trouble == "differs" {
+				e.newestDiffer = e.newestCompared
+			}
+			for n := range rapid.IntRange(1, 2).Draw(t, "gateways") {
+				report := legacyReport{gateway: fmt.Sprint("g", n), required: 66}
+				if trouble == "both unreadable" || trouble == "unreadable" && n == at {
+					report.unreadable = "the connection was refused"
+				} else {
+					for i := range 3 {
+						s := newService(fmt.Sprint("h", i))
+						if s.host == host && n == at {
+							if trouble != "old agent" && is("old") {
+								s.version = 65
+							}
+							s.up, s.disabled, s.forcedDown = !is("down") || is("forced"), is("disabled"), is("forced")
+							s.lastSeen = now.Add(-time.Duration(rapid.IntRange(0, 300).Draw(t, "silent")) * time.Second)
+						}
+						report.services = append(report.services, s)
+					}
+				}
+				e.reports = append(e.reports, report)
+			}
+			old, unreadable := oldAndAlive(rules, e), 0
+			for _, r := range e.reports {
+				if r.unreadable != "" {
+					unreadable++
+				}
+			}
+			if old || unreadable > 0 {
+				heldFrom = time.Time{}
+			} else if heldFrom.IsZero() {
+				heldFrom = now
+			}
+			v := rules.judge(g, e)
+			was := shard.GateLegacy
+			if g != nil {
+				was = g.State
+			}
+			switch {
+			case rank[v.want.State] > rank[was]:
+				reached["opened"]++
+				if old || unreadable > 0 {
+					t.Fatalf("I10: it opens to %s with %+v", v.want.State, e.reports)
+				}
+				if now.Sub(heldFrom) < rules.settle {
+					t.Fatalf("it opens to %s after %v", v.want.State, now.Sub(heldFrom))
+				}
+			case rank[v.want.State] < rank[was]:
+				reached["closed"]++
+				if unreadable == len(e.reports) {
+					t.Fatalf("an unreadable table closes it: %+v", v.want)
+				}
+			case was != shard.GateLegacy && unreadable == len(e.reports):
+				reached["stays, unreadable"]++
+			}
+			if was != shard.GateLegacy && v.want.State != shard.GateLegacy {
+				for _, r := range e.reports {
+					for _, s := range r.services {
+						if s.up && !s.forcedDown && s.version < 66 {
+							t.Fatalf("it stays %s with %+v", v.want.State, s)
+						}
+					}
+				}
+			}
+			g = written(g, v.want, now)
+		}
+	})
+	for _, must := range []string{"opened", "closed", "stays, unreadable"} {
+		if reached[must] == 0 {
+			t.Errorf("no sequence came to %q: %v", must, reached)
+		}
+	}
+}
+
+// written is what the shard makes of a move.
+func written(g *shard.Gate, m shard.MoveGate, now time.Time) *shard.Gate {
+	next := &shard.Gate{
+		State: m.State, Epoch: 1, Revision: m.Revision + 1, Since: now, Reason: m.Reason, Pin: m.Pin, PinReason: m.PinReason,
+		HeldSince: m.HeldSince, HeldUntil: m.HeldUntil, Falls: m.Falls,
+	}
+	if g != nil && g.State == m.State {
+		next.Epoch, next.Since = g.Epoch, g.Since
+	} else if g != nil {
+		next.Epoch = g.Epoch + 1
+	}
+	return next
+}
+
+// TestWhichServicesHoldTheGate is the policy of disabled, forced-down and silent services.
+func TestWhichServicesHoldTheGate(t *testing.T) {
+	for name, c := range map[string]struct {
+		change        func(*legacyService)
+		node          registration
+		holds, closes bool
+	}{
+		"new":                        {func(*legacyService) {}, registration{known: true, agentVersion: 1}, false, false},
+		"old":                        {func(s *legacyService) { s.version = 65 }, registration{known: true, agentVersion: 1}, true, true},
+		"old, version NULL":          {func(s *legacyService) { s.version = 0 }, registration{known: true, agentVersion: 1}, true, true},
+		"old, disabled, up":          {func(s *legacyService) { s.version, s.disabled = 65, true }, registration{}, true, true},
+		"old, disabled, down":        {func(s *legacyService) { s.version, s.disabled, s.up = 65, true, false }, registration{}, false, false},
+		"old, forced down":           {func(s *legacyService) { s.version, s.forcedDown = 65, true }, registration{}, false, false},
+		"old, down for a moment":     {func(s *legacyService) { s.version, s.up, s.lastSeen = 65, false, gateStart.Add(-90*time.Second) }, registration{known: true, agentVersion: 1}, true, false},
+		"old, down for long":         {func(s *legacyService) { s.version, s.up, s.lastSeen = 65, false, gateStart.Add(-2*time.Minute) }, registration{}, false, false},
+		"old, never seen":            {func(s *legacyService) { s.version, s.up, s.lastSeen = 65, false, time.Time{} }, registration{}, false, false},
+		"not registered":             {func(*legacyService) {}, registration{}, true, false},
+		"not registered, disabled":   {func(s *legacyService) { s.disabled = true }, registration{}, false, false},
+		"imported":                   {func(*legacyService) {}, registration{known: true, imported: true}, true, false},
+		"taken back":                 {func(*legacyService) {}, registration{known: true, imported: true, agentVersion: 1}, true, true},
+		"its agent is old":           {func(*legacyService) {}, registration{known: true, agentVersion: 0}, true, true},
+		"its inventory is not whole": {func(*legacyService) {}, registration{known: true, agentVersion: 1, lacks: "VCPU"}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService("h1")
+			c.change(&s)
+			e := evidence{
+				now: gateStart, reports: []legacyReport{{gateway: "g", required: 66, services: []legacyService{newService("other"), s}}},
+				node: func(uuid string) registration {
+					if uuid == node("h1") {
+						return c.node
+					}
+					return allRegistered(uuid)
+				},
+			}
+			v := testRules().judge(gateWith(shard.GateLegacy, time.Hour), e)
+			if holds := v.want.HeldSince.IsZero(); holds != c.holds || holds && !strings.Contains(strings.Join(v.waitsFor, " "), "h1") {
+				t.Errorf("it holds the gate: %v, want %v; the gate waits for %q", holds, c.holds, v.waitsFor)
+			}
+			if c.holds != (v.laggingHosts == 1) {
+				t.Errorf("%d hosts lag: %+v", v.laggingHosts, v.lagging)
+			}
+			if s.version < 66 && (len(v.lagging) != 1 || v.lagging[0].host != "h1") {
+				t.Errorf("an old one is not told of: %+v", v.lagging)
+			}
+			for _, at := range []shard.GateState{shard.GateShadow, shard.GateNative} {
+				if to := rulesTo(testRules(), gateWith(at, 2*time.Hour), e); (to == shard.GateLegacy) != c.closes {
+					t.Errorf("from %s it goes to %s, closes is %v", at, to, c.closes)
+				}
+			}
+		})
+	}
+}
+
+func rulesTo(r gateRules, g *shard.Gate, e evidence) shard.GateState { return r.judge(g, e).want.State }
+
+func TestAGateThatNobodyReportsToStaysWhereItIs(t *testing.T) {
+	for _, s := range []shard.GateState{shard.GateLegacy, shard.GateShadow, shard.GateNative} {
+		for name, reports := range map[string][]legacyReport{
+			"none": nil, "unreadable": {{gateway: "g", unreadable: "refused"}}, "empty": {{gateway: "g", required: 66}},
+		} {
+			g := gateWith(s, time.Hour)
+			g.HeldSince, g.HeldUntil = gateStart.Add(-time.Hour), gateStart
+			v := testRules().judge(g, evidence{now: gateStart, node: allRegistered, reports: reports, newestCompared: 100})
+			if v.want.State != s {
+				t.Errorf("%s, %s: it goes to %s: %s", s, name, v.want.State, v.want.Reason)
+			}
+			if s != shard.GateNative && (len(v.waitsFor) == 0 || !v.want.HeldSince.IsZero()) {
+				t.Errorf("%s, %s: it waits for %q, held since %v", s, name, v.waitsFor, v.want.HeldSince)
+			}
+		}
+	}
+}
+
+// walk judges every two seconds until the gate has moved, for at most so long.
+func walk(t *testing.T, r gateRules, g *shard.Gate, now time.Time, most time.Duration, e evidence) (*shard.Gate, time.Time) {
+	t.Helper()
+	for end := now.Add(most); now.Before(end); now = now.Add(2 * time.Second) {
+		e.now = now
+		v := r.judge(g, e)
+		next := g
+		if !sameGate(g, &v.want) {
+			next = written(g, v.want, now)
+		}
+		if g != nil && next.State != g.State {
+			return next, now
+		}
+		g = next
+	}
+	t.Fatalf("the gate is still %+v after %v", g, most)
+	return nil, now
+}
+
+func TestTheSettleTimeDoublesWithEachFallAndIsForgottenAfterAnHourOfNative(t *testing.T) {
+	r := testRules()
+	fine := evidence{node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, services: []legacyService{newService("h1")}}}, newestCompared: 10}
+	late := newService("h1")
+	late.version = 65
+	bad := evidence{node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, services: []legacyService{late}}}}
+	g, now := gateWith(shard.GateLegacy, 0), gateStart
+	for fall, want := range []time.Duration{1, 2, 4, 8, 16, 16} {
+		begun := now
+		g, now = walk(t, r, g, now, time.Hour, fine)
+		if took := now.Sub(begun); g.State != shard.GateShadow || took != want*time.Minute {
+			t.Errorf("after %d falls it is %s after %v, want %v", fall, g.State, took, want*time.Minute)
+		}
+		var opened time.Time
+		if g, opened = walk(t, r, g, now, time.Hour, fine); g.State != shard.GateNative || opened.Sub(now) != want*time.Minute {
+			t.Errorf("SHADOW took %v", opened.Sub(now))
+		}
+		g, now = walk(t, r, g, opened.Add(time.Minute), time.Second, bad)
+		if g.State != shard.GateLegacy || !strings.Contains(g.Reason, "h1") {
+			t.Errorf("it fell to %+v", g)
+		}
+	}
+	g, now = walk(t, r, g, now, time.Hour, fine)
+	g, now = walk(t, r, g, now, time.Hour, fine)
+	g, now = walk(t, r, g, now.Add(2*time.Hour), time.Second, bad)
+	begun := now
+	if _, now = walk(t, r, g, now, time.Hour, fine); now.Sub(begun) != 2*time.Minute {
+		t.Errorf("after hours of NATIVE and a fall it took %v", now.Sub(begun))
+	}
+}
+
+func TestTimeInWhichNobodyLooksDoesNotCount(t *testing.T) {
+	r := testRules()
+	fine := evidence{node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, services: []legacyService{newService("h1")}}}}
+	g := gateWith(shard.GateLegacy, time.Hour)
+	fine.now = gateStart
+	g = written(g, r.judge(g, fine).want, gateStart)
+	fine.now = gateStart.Add(10 * time.Minute)
+	if v := r.judge(g, fine); v.want.State != shard.GateLegacy || !v.want.HeldSince.Equal(fine.now) {
+		t.Errorf("after a gap it is %+v", v.want)
+	}
+}
+
+func TestShadowNeedsComparisonsThatAgree(t *testing.T) {
+	g := gateWith(shard.GateShadow, time.Hour)
+	g.HeldSince, g.HeldUntil = gateStart.Add(-time.Hour), gateStart
+	e := evidence{now: gateStart, node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, services: []legacyService{newService("h1")}}}}
+	for _, c := range []struct {
+		compared, differed int64
+		to                 shard.GateState
+		waits              string
+	}{
+		{0, 0, shard.GateShadow, "0 of 10 comparisons"},
+		{9, 0, shard.GateShadow, "9 of 10"},
+		{10, 2, shard.GateShadow, "2 of the last 10 comparisons differed"},
+		{10, 1, shard.GateNative, ""},
+		{20, 0, shard.GateNative, ""},
+	} {
+		e.newestCompared, e.newestDiffer = c.compared, c.differed
+		v := testRules().judge(g, e)
+		if v.want.State != c.to || !strings.Contains(strings.Join(v.waitsFor, " "), c.waits) {
+			t.Errorf("%d compared, %d differed: it goes to %s and waits for %q", c.compared, c.differed, v.want.State, v.waitsFor)
+		}
+	}
+}
+
+func TestAPinHoldsTheGate(t *testing.T) {
+	late := newService("h1")
+	late.version = 1
+	e := evidence{now: gateStart, node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, services: []legacyService{late}}}}
+	g := gateWith(shard.GateNative, time.Hour)
+	g.Pin, g.PinReason = shard.GateNative, "we know better"
+	if to := rulesTo(testRules(), g, e); to != shard.GateNative {
+		t.Errorf("an old service moves a pinned gate to %s", to)
+	}
+	g.Pin = ""
+	if to := rulesTo(testRules(), g, e); to != shard.GateLegacy {
+		t.Errorf("let go, it goes to %s", to)
+	}
+}
+
+func TestTheNewestComparisonsCount(t *testing.T) {
+	var w shadowWindow
+	w.at(&shard.Gate{Epoch: 2})
+	for range 10 {
+		w.add(10, 10, nil, 100)
+	}
+	for range 12 {
+		w.add(10, 0, nil, 100)
+	}
+	if c, d := w.newest(); c != 100 || d != 0 || w.compared != 220 || w.differed != 100 || len(w.reports) != 10 {
+		t.Errorf("the newest are %d, %d; all %d, %d, in %d parts", c, d, w.compared, w.differed, len(w.reports))
+	}
+	w.at(&shard.Gate{Epoch: 3})
+	if c, _ := w.newest(); c != 0 || w.compared != 0 {
+		t.Errorf("after a move there are %d of %d", c, w.compared)
+	}
+}

@@ -1,0 +1,116 @@
+package cell
+
+import (
+	"context"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/internal/fault"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+const bootImport = "bbbbbbbb-0000-4000-8000-00000000000f"
+
+// importedState is host n as Nova's tables have it, with a VCPU for each instance.
+func importedState(n int, version uint64, consumers ...int) *cellv1.ImportedHost {
+	s := plainState(n, 8)
+	s.BootId, s.Version, s.AgentVersion = bootImport, version, 0
+	for _, c := range consumers {
+		s.Instances = append(s.Instances, instanceOn(n, c))
+	}
+	return &cellv1.ImportedHost{State: s}
+}
+
+func (r *replica) importHosts(hosts ...*cellv1.ImportedHost) []*cellv1.ImportOutcome {
+	r.t.Helper()
+	out, err := r.cells.ImportHosts(context.Background(), &cellv1.ImportHostsRequest{Hosts: hosts})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return out.GetOutcomes()
+}
+
+// outcome checks one outcome.
+func (r *replica) imported(in *cellv1.ImportedHost, want *cellv1.ImportOutcome) {
+	r.t.Helper()
+	if got := r.importHosts(in)[0]; !proto.Equal(got, want) {
+		r.t.Errorf("the outcome is %v, want %v", got, want)
+	}
+}
+
+func TestAnImportFillsTheShard(t *testing.T) {
+	r := start(t, newStore(t))
+	r.imported(importedState(1, 1, 1, 2), &cellv1.ImportOutcome{Adopted: 2})
+	r.imported(importedState(1, 2, 1, 2), &cellv1.ImportOutcome{Unchanged: true})
+	r.must(newClaim("a", 3, 1, 1))
+	r.imported(importedState(1, 3, 1, 3), &cellv1.ImportOutcome{Unchanged: true, Confirmed: 1, Released: 1})
+	r.imported(importedState(2, 1, 1), &cellv1.ImportOutcome{Conflicts: 1})
+	small := importedState(3, 1, 4, 5)
+	small.State.Providers[0].Inventories[0].Total = 1
+	r.imported(small, &cellv1.ImportOutcome{Adopted: 2, Overcommitted: 1})
+	claims, err := r.cells.ListClaims(context.Background(), &cellv1.ListClaimsRequest{HostUuid: hostUUID(1)})
+	if err != nil || len(claims.GetClaims()) != 2 {
+		t.Errorf("host 1 has %v, %v", claims, err)
+	}
+}
+
+func TestAHostThatIsNotTakenFailsAlone(t *testing.T) {
+	r := start(t, newStore(t))
+	versioned, elsewhere, twice := importedState(1, 1), importedState(2, 1), importedState(3, 1, 1, 1)
+	versioned.State.AgentVersion, elsewhere.State.Cell = 1, "another"
+	out := r.importHosts(versioned, elsewhere, twice, importedState(4, 1, 1))
+	for n, o := range out[:3] {
+		if o.GetFailure().GetReason() != string(fault.InvalidRequest) && n != 1 || o.GetFailure() == nil {
+			t.Errorf("host %d: %v", n+1, o)
+		}
+	}
+	if out[3].GetFailure() != nil || out[3].GetAdopted() != 1 {
+		t.Errorf("the good one: %v", out[3])
+	}
+}
+
+func TestAnAgentSpeaksForItsHostUntilThatIsTakenBack(t *testing.T) {
+	r := start(t, newStore(t))
+	r.imported(importedState(1, 1, 1), &cellv1.ImportOutcome{Adopted: 1})
+	zero := plainState(1, 8)
+	zero.AgentVersion = 0
+	if m := r.agent().report(zero).GetRefused(); m.GetReason() != string(fault.InvalidRequest) {
+		t.Errorf("an agent of version 0: %v", m)
+	}
+	s := plainState(1, 16)
+	s.Instances = []*agentv1.Instance{instanceOn(1, 1)}
+	a := r.register(s)
+	r.imported(importedState(1, 2, 1, 2), &cellv1.ImportOutcome{LeftToAgent: true})
+	back := importedState(1, 3, 1, 2)
+	back.Retake = true
+	r.imported(back, &cellv1.ImportOutcome{Adopted: 1})
+	if row := r.cell.rows.host(hostUUID(1)); !row.host.Imported || row.host.AgentVersion != 1 {
+		t.Errorf("the host is %+v", row.host)
+	}
+	// The agent is told, and sends its state again.
+	a.heartbeat()
+	m, err := a.stream.Recv()
+	if err != nil || m.GetRefused().GetVersion() != 1 {
+		t.Fatalf("a heartbeat is answered %v, %v", m, err)
+	}
+	if m := a.report(s); m.GetAccepted() == nil {
+		t.Errorf("the agent's state: %v", m)
+	}
+	if row := r.cell.rows.host(hostUUID(1)); row.host.Imported {
+		t.Errorf("the host is %+v", row.host)
+	}
+}
+
+func TestAnImportedHostIsDownUntilItsAgentSpeaks(t *testing.T) {
+	r := start(t, newStore(t))
+	r.imported(importedState(1, 1), &cellv1.ImportOutcome{})
+	if p := r.propose(query(1)); p.GetPassed() != 0 || p.GetHosts() != 1 {
+		t.Errorf("proposed %v", p)
+	}
+	r.register(plainState(1, 8))
+	if p := r.propose(query(1)); p.GetPassed() != 1 {
+		t.Errorf("proposed %v", p)
+	}
+}
