@@ -166,6 +166,8 @@ func (s *fakeStandIn) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatch
 }
 
 // Summary is nil: no cell is left out by it.
+func (s *fakeStandIn) Counted() []string { return nil }
+
 func (s *fakeStandIn) Summary() *cellv1.GetSummaryResponse { return nil }
 
 func (s *fakeStandIn) asked() int {

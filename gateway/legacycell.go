@@ -54,6 +54,8 @@ type StandIn interface {
 	Ended(claimID string)
 	ProposeBatch(context.Context, *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error)
 	Summary() *cellv1.GetSummaryResponse
+	// Counted gives the uuids of the hosts on which claims count beside the rows.
+	Counted() []string
 }
 
 // HostImporter is the cell, as an importer calls it.

@@ -18,15 +18,18 @@ import (
 
 // While a gate is SHADOW, what the stand-in answered is asked of the cell's own table
 // too, in the background: the two must agree before the cell answers by itself. Both
-// are asked the same query, without picks, the cell under the stand-in's bounds. They
-// differ when
+// are asked the same query, without picks, the cell under the stand-in's bounds. A host
+// that is not busy is suspect when it
 //
-//   - the numbers of hosts that pass differ by more than there are busy hosts, or
-//   - the first compared hosts that are not busy are others, or in another order.
+//   - is among the first compared hosts of one answer, and not in the other, or
+//   - is in both, and has to be left out for their order to be the same;
 //
-// A host is busy while a claim on it is awaited, or this gateway made or ended one a
-// moment ago: the rows show that later than the table. A difference counts when it is
-// still there after settle refreshes; answers of busy hosts alone count as nothing.
+// and so are the numbers of hosts that pass, when they differ by more than there are
+// busy and suspect hosts. A host is busy while the stand-in counts a claim on it beside
+// its row, or this gateway made or ended one a moment ago: the rows show that later than
+// the table, or twice. What other gateways end nobody tells. So what is suspect is asked
+// for again, settle refreshes later: a difference is what was suspect every time.
+// Answers of busy hosts alone count as nothing.
 const (
 	// comparedHosts is how many of the first hosts are compared, of those asked for.
 	comparedHosts = 10
@@ -38,8 +41,11 @@ const (
 	maxExamples = 16
 	// maxShapes is how many shapes of requests are kept to probe with.
 	maxShapes = 8
-	// settle is how many refreshes after a difference both are asked again.
-	settle = 2
+	// settle is how many refreshes after a difference both are asked again, at most
+	// repeats times.
+	settle, repeats = 2, 3
+	// mostLater bounds what is to be asked again.
+	mostLater = 2 * repeats * settle * mostCompared
 )
 
 // comparisons counts selections that both tables were asked.
@@ -53,9 +59,11 @@ type comparison struct {
 	request   string
 	placement []byte
 	seed      uint64
-	// from is when it may be asked; again: it differed before.
-	from  time.Time
-	again bool
+	// from is when it may be asked; again counts how often it differed before, each time
+	// in suspects.
+	from     time.Time
+	again    int
+	suspects suspects
 }
 
 // comparer keeps what is to be compared and what was. Safe for concurrent use.
@@ -144,11 +152,14 @@ func (c *comparer) await(claims []*cellv1.AwaitedClaim) {
 	c.awaited = hosts
 }
 
-// busy gives the hosts whose claims the rows may not show.
-func (c *comparer) busy(now time.Time) map[string]bool {
+// busy gives the hosts whose claims the rows may not show, and those of counted.
+func (c *comparer) busy(now time.Time, counted []string) map[string]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := make(map[string]bool, len(c.awaited)+len(c.touched))
+	out := make(map[string]bool, len(counted)+len(c.awaited)+len(c.touched))
+	for _, h := range counted {
+		out[h] = true
+	}
 	for h := range c.awaited {
 		out[h] = true
 	}
@@ -236,23 +247,27 @@ func (w *gate) compareLater(ctx context.Context, later []comparison) []compariso
 	return rest
 }
 
-// compareOne compares by one query; a first difference is put off.
+// compareOne compares by one query; a difference is put off until it was there every
+// time. One for which there is no room is no comparison.
 func (w *gate) compareOne(ctx context.Context, j comparison, later []comparison) []comparison {
 	if !w.isShadow() {
 		return later
 	}
 	bounded, cancel := context.WithTimeout(ctx, w.g.cfg.ProposeBudget+w.cell.proposeTime())
 	defer cancel()
-	diff, counts, err := w.compare(bounded, j)
+	diff, found, counts, err := w.compare(bounded, j)
 	switch {
 	case err != nil:
 		w.g.log.DebugContext(ctx, "a selection was not compared", "cell", w.cell.cfg.Name, "error", err)
 		return later
 	case !counts:
 		return later
-	case diff != nil && !j.again && len(later) < mostCompared:
-		j.again, j.from = true, w.g.now().Add(settle*w.cfg.Refresh)
-		return append(later, j)
+	case diff != nil && j.again < repeats:
+		if len(later) < mostLater {
+			j.again, j.suspects, j.from = j.again+1, found, w.g.now().Add(settle*w.cfg.Refresh)
+			later = append(later, j)
+		}
+		return later
 	}
 	done := comparisons{compared: 1}
 	if diff != nil {
@@ -274,41 +289,44 @@ func (c *comparer) add(o comparisons) {
 	c.done.examples = c.done.examples[max(0, len(c.done.examples)-maxExamples):]
 }
 
-// compare asks both. It gives how they differ, nil when they do not, and whether there
-// was something to compare.
-func (w *gate) compare(ctx context.Context, j comparison) (diff *cellgatev1.ShadowDifference, counts bool, err error) {
+// compare asks both. It gives how they differ in what was suspect before too, nil when
+// they do not, and whether there was something to compare.
+func (w *gate) compare(ctx context.Context, j comparison) (diff *cellgatev1.ShadowDifference, found suspects, counts bool, err error) {
 	q := &cellv1.Query{Placement: j.placement, Seed: j.seed, Limit: askedHosts, Columns: true}
 	wire, err := w.proposeOnce(ctx, q)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, false, err
 	}
 	old, err := proposalFrom(wire)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, false, err
 	}
 	own := proto.CloneOf(q)
 	own.Shadow = true
 	own.Known = &cellv1.Knowledge{Passed: int64(old.Passed), BoundsFlat: wire.GetBoundsFlat()}
 	wire, _, err = w.cell.propose(ctx, nil, w.cell.proposeTime(), own, nil)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, false, err
 	}
 	if wire.GetCut() {
-		return nil, false, fault.New(fault.CellUnavailable, "the replica loads its table")
+		return nil, nil, false, fault.New(fault.CellUnavailable, "the replica loads its table")
 	}
 	native, err := proposalFrom(wire)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, false, err
 	}
 	now := w.g.now()
-	detail, counts := differenceOf(old, native, w.shadow.busy(now))
-	if detail == "" {
-		return nil, counts, nil
+	found, counts = suspectsOf(old, native, w.shadow.busy(now, w.parts.StandIn.Counted()))
+	if j.again > 0 {
+		found = found.and(j.suspects)
+	}
+	if len(found) == 0 {
+		return nil, nil, counts, nil
 	}
 	return &cellgatev1.ShadowDifference{
 		At: timestamppb.New(now), RequestId: j.request, LegacyPassed: int32(old.Passed), NativePassed: int32(native.Passed),
-		LegacyFirst: firstNames(old), NativeFirst: firstNames(native), Detail: detail,
-	}, true, nil
+		LegacyFirst: firstNames(old), NativeFirst: firstNames(native), Detail: found.String(),
+	}, found, true, nil
 }
 
 // probe gives a placement to compare by when there are no requests: of those that came

@@ -2,37 +2,107 @@ package gateway
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"cellgate/schedule"
 )
 
-// differenceOf says how two answers to one query differ, but for busy hosts; "" when
-// they do not. counts is false when there were busy hosts alone.
-func differenceOf(old, native *schedule.Proposal, busy map[string]bool) (detail string, counts bool) {
-	if d := old.Passed - native.Passed; d > len(busy) || -d > len(busy) {
-		return fmt.Sprintf("%d hosts pass by the legacy rows, %d by the cell's table", old.Passed, native.Passed), true
-	}
-	a, b := idle(old, busy), idle(native, busy)
-	if len(a) == 0 && len(b) == 0 {
-		return "", old.Passed == 0 && native.Passed == 0
-	}
-	// A list that was cut off may end earlier for the busy hosts in it.
-	n := min(comparedHosts, len(a), len(b))
-	if len(old.Candidates) >= old.Passed && len(native.Candidates) >= native.Passed {
-		n = min(comparedHosts, max(len(a), len(b)))
-	}
-	for i := range n {
-		switch {
-		case i >= len(a):
-			return fmt.Sprintf("place %d: none by the legacy rows, %s by the cell's table", i+1, b[i].ServiceHost), true
-		case i >= len(b):
-			return fmt.Sprintf("place %d: %s by the legacy rows, none by the cell's table", i+1, a[i].ServiceHost), true
-		case a[i].Host != b[i].Host:
-			return fmt.Sprintf("place %d: %s by the legacy rows, %s by the cell's table", i+1, a[i].ServiceHost, b[i].ServiceHost), true
+// suspects are hosts, by uuid, that two answers to one query place otherwise, and how;
+// under the empty name it is the number of hosts that pass.
+type suspects map[string]string
+
+// and gives those that are in both, as s has them.
+func (s suspects) and(other suspects) suspects {
+	both := suspects{}
+	for h, how := range s {
+		if _, too := other[h]; too {
+			both[h] = how
 		}
 	}
-	return "", n > 0
+	return both
+}
+
+// String tells of a few.
+func (s suspects) String() string {
+	const most = 3
+	var hows []string
+	for _, h := range slices.Sorted(maps.Keys(s)) {
+		if len(hows) == most {
+			hows = append(hows, fmt.Sprintf("%d more", len(s)-most))
+			break
+		}
+		hows = append(hows, s[h])
+	}
+	return strings.Join(hows, "; ")
+}
+
+// suspectsOf compares two answers to one query, but for busy hosts. counts is false when
+// there were busy hosts alone.
+func suspectsOf(old, native *schedule.Proposal, busy map[string]bool) (found suspects, counts bool) {
+	found = suspects{}
+	a, b := idle(old, busy), idle(native, busy)
+	missing := func(in, from []schedule.Candidate, other *schedule.Proposal, format string) {
+		there := map[schedule.ID]bool{}
+		for _, c := range from {
+			there[c.Host] = true
+		}
+		// A list that was cut off says nothing of who stands further down in the other.
+		if len(other.Candidates) < other.Passed {
+			in = in[:min(comparedHosts, len(in), len(from))]
+		}
+		for i, c := range in {
+			if !there[c.Host] {
+				found[c.Host.String()] = fmt.Sprintf(format, c.ServiceHost, i+1)
+			}
+		}
+	}
+	missing(a, b, native, "%s is in place %d by the legacy rows, and in none by the cell's table")
+	missing(b, a, old, "%s is in place %d by the cell's table, and in none by the legacy rows")
+	places := map[schedule.ID]int{}
+	for i, c := range b {
+		places[c.Host] = i
+	}
+	var both []schedule.Candidate
+	var order []int
+	for _, c := range a {
+		if place, too := places[c.Host]; too {
+			both, order = append(both, c), append(order, place)
+		}
+	}
+	keep := rising(order)
+	for i, c := range both {
+		if !keep[i] {
+			found[c.Host.String()] = fmt.Sprintf("%s stands elsewhere by the legacy rows than by the cell's table, in place %d", c.ServiceHost, order[i]+1)
+		}
+	}
+	if d := max(old.Passed-native.Passed, native.Passed-old.Passed); d > len(busy)+len(found) {
+		found[""] = fmt.Sprintf("%d hosts pass by the legacy rows, %d by the cell's table", old.Passed, native.Passed)
+	}
+	return found, len(found) > 0 || len(both) > 0 || old.Passed == 0 && native.Passed == 0
+}
+
+// rising marks a longest rising part of order, the same one each time.
+func rising(order []int) []bool {
+	longest, before := make([]int, len(order)), make([]int, len(order))
+	end := -1
+	for i := range order {
+		longest[i], before[i] = 1, -1
+		for j := range i {
+			if order[j] < order[i] && longest[j]+1 > longest[i] {
+				longest[i], before[i] = longest[j]+1, j
+			}
+		}
+		if end < 0 || longest[i] > longest[end] {
+			end = i
+		}
+	}
+	keep := make([]bool, len(order))
+	for ; end >= 0; end = before[end] {
+		keep[end] = true
+	}
+	return keep
 }
 
 // idle gives the candidates whose hosts are not busy.

@@ -87,6 +87,18 @@ func (s *Standin) Chose(in *cellv1.NewClaim, until time.Time) {
 	s.publish(d)
 }
 
+// Counted gives the hosts, by uuid in no order, on which claims count beside what the
+// rows say: for a moment the rows may show them too.
+func (s *Standin) Counted() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hosts := make([]string, 0, len(s.known.byHost))
+	for id := range s.known.byHost {
+		hosts = append(hosts, id.String())
+	}
+	return hosts
+}
+
 // Ended is told that a claim of this gateway holds nothing any more.
 func (s *Standin) Ended(claimID string) {
 	s.mu.Lock()
