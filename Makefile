@@ -123,6 +123,11 @@ bench-system: build ## Measure selections with durable claims a second on 3 and 
 	$(BIN)/cellgate bench --self --cells 3 --hosts 1000 --callers 1,8,64 --release end
 	$(BIN)/cellgate bench --self --cells 10 --hosts 1000 --callers 1,8,64 --release end --cpu-profile .cellgate/bench
 
+.PHONY: demo-upgrade
+demo-upgrade: ## Upgrade three cells of 200 hosts from Nova's own tables (MariaDB) to their agents, compute by compute, under load; then roll one back (three minutes).
+	@mkdir -p .cellgate
+	CELLGATE_DEMO_UPGRADE=1 CELLGATE_DEMO_TABLE=$(CURDIR)/.cellgate/upgrade.txt go test ./cmd/cellgate -run TestI10_RollingUpgradeOfACloud -count=1 -v -timeout 20m
+
 .PHONY: sick
 sick: ## Measure selections while one of three cell processes is stopped, killed and frozen, and after (two minutes).
 	CELLGATE_SICK=1 go test ./cmd/cellgate -run TestI7_StoppedAndFrozenCellsOfRealProcesses -count=1 -v -timeout 10m
