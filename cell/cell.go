@@ -89,7 +89,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	c.stored = &storeWatch{now: now}
 	c.gate = newGatekeeper(cfg, now)
 	c.health = health.New(c.aliveChecks, c.readyChecks)
-	c.outages = newOutages(c.live, c.rows.serviceHost, c.log)
+	c.outages = newOutages(c.live, c.rows.serviceHost, c.rows.imported, c.log)
 	c.writer = newWriter(c.uuid, c.rows, c.live, c.versions, c.log)
 	show := func(f feed) { c.writer.in <- f }
 	from := deps.Synchronizer

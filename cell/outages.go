@@ -23,14 +23,16 @@ type outages struct {
 	live *liveness
 	// name gives a host's service host.
 	name func(uuid string) string
-	log  *slog.Logger
+	// imported says that no agent speaks for a host: its silence is no news.
+	imported func(uuid string) bool
+	log      *slog.Logger
 
 	last time.Time
 	down map[string]struct{}
 }
 
-func newOutages(l *liveness, name func(uuid string) string, log *slog.Logger) *outages {
-	return &outages{live: l, name: name, log: log}
+func newOutages(l *liveness, name func(uuid string) string, imported func(uuid string) bool, log *slog.Logger) *outages {
+	return &outages{live: l, name: name, imported: imported, log: log}
 }
 
 // tell writes at most one line: an error when no host is up any more, a warning
@@ -41,8 +43,15 @@ func (o *outages) tell(ctx context.Context) {
 		return
 	}
 	down, hosts := o.live.downHosts()
-	went, back := without(down, o.down), without(o.down, down)
+	for uuid := range down {
+		if o.imported(uuid) {
+			delete(down, uuid)
+			hosts--
+		}
+	}
+	went, back := without(down, o.down), slices.DeleteFunc(without(o.down, down), o.imported)
 	if len(went) == 0 && len(back) == 0 {
+		o.down = down
 		return
 	}
 	o.last, o.down = now, down

@@ -19,7 +19,8 @@ func TestOutagesAreToldTogether(t *testing.T) {
 		}
 		return a
 	}}))
-	o := newOutages(l, func(uuid string) string { return "host-" + uuid }, log)
+	imported := map[string]bool{}
+	o := newOutages(l, func(uuid string) string { return "host-" + uuid }, func(uuid string) bool { return imported[uuid] }, log)
 	// after lets time pass, hears some hosts, and demands the lines told.
 	after := func(d time.Duration, heard []string, want ...string) {
 		t.Helper()
@@ -59,4 +60,17 @@ func TestOutagesAreToldTogether(t *testing.T) {
 	after(time.Hour, nil)
 	after(0, hosts,
 		`level=INFO msg="hosts came back" went_down=0 came_back=6 up=6 hosts=6 names="host-1, host-2, host-3, and 3 more"`)
+	// Hosts that are imported are silent by nature: nothing is told of them, and those
+	// that come to be imported did not come back.
+	for _, h := range hosts[:4] {
+		imported[h] = true
+	}
+	after(10*time.Minute, []string{"5"},
+		`level=WARN msg="hosts went down" went_down=1 came_back=0 up=1 hosts=2 names=host-6`)
+	imported["6"] = true
+	after(time.Minute, []string{"5"})
+	after(2*time.Minute, nil,
+		`level=ERROR msg="no host of the cell is up: nothing can be placed in it until agents report again" went_down=1 came_back=0 up=0 hosts=1 names=host-5`)
+	imported["5"] = true
+	after(time.Hour, nil)
 }

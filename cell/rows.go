@@ -289,6 +289,12 @@ func (r *rows) serviceHost(uuid string) string {
 	return uuid
 }
 
+// imported reports whether a host is Nova's tables' word, not an agent's.
+func (r *rows) imported(uuid string) bool {
+	row := r.host(uuid)
+	return row != nil && row.host != nil && row.host.Imported
+}
+
 // claimsOfInstance gives the live claims that hold an instance's resources, by
 // claim_id: one, two while it is moved, and others for the moment between two
 // lanes' entries.

@@ -61,6 +61,7 @@ func newDemoCell(t testing.TB, s legacytest.Server, api *legacytest.Database, nu
 		t: t, name: fmt.Sprintf("cell%d", number), uuid: fmt.Sprintf("c0000000-0000-4000-8000-%012d", number),
 		db: legacytest.NewCell(t, s), computes: map[string]*compute{},
 	}
+	c.db.DB.SetMaxOpenConns(8) // the server's are for the gateways too
 	now := c.db.Now(t)
 	api.Insert(t, "cell_mappings", legacytest.Row{"id": number, "uuid": c.uuid, "name": c.name})
 	var nodes, services, mappings []legacytest.Row
