@@ -21,7 +21,7 @@ func TestCellsShowTheirBreakers(t *testing.T) {
 		},
 	}})
 	if err != nil || !strings.Contains(out.String(), "unavailable: breaker open") ||
-		!strings.Contains(out.String(), "closed, half-open since 2026-01-02T03:04:05Z: could not be reached\n") || strings.Contains(out.String(), "long ago") {
+		!strings.Contains(out.String(), "closed, half-open since 2026-01-02T03:04:05Z: could not be reached  -\n") || strings.Contains(out.String(), "long ago") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
