@@ -243,19 +243,22 @@ func (r gateRules) tally(e evidence) *tally {
 	switch {
 	case len(e.reports) == 0:
 		t.breaks = append(t.breaks, "no gateway reports the cell's legacy tables")
+	case t.required <= 0:
+		// Without it every service would pass for new.
+		t.breaks = append(t.breaks, "no gateway says which version of nova-compute is required: set required_version in gateway.legacy")
 	case t.services == 0 && len(t.breaks) == 0:
 		t.breaks = append(t.breaks, "Nova's tables have no nova-compute service that counts")
 	case t.laggingHosts > 0:
-		t.breaks = append(t.breaks, fmt.Sprintf("%s that are not new: %s", hostCount(t.laggingHosts), t.firstReasons()))
+		t.breaks = append(t.breaks, fmt.Sprintf("%s: %s", hostCount(t.laggingHosts), t.firstReasons()))
 	}
 	return t
 }
 
 func hostCount(n int) string {
 	if n == 1 {
-		return "1 host"
+		return "1 host that is not new"
 	}
-	return fmt.Sprintf("%d hosts", n)
+	return fmt.Sprintf("%d hosts that are not new", n)
 }
 
 // service takes a service in.
@@ -279,6 +282,9 @@ func (t *tally) service(s *legacyService, node func(string) registration) {
 	}
 	if s.disabled {
 		return
+	}
+	if len(s.nodes) == 0 {
+		t.late(s, 0, "none of its compute nodes is a host that can be read (cellgate doctor upgrade says why)", true)
 	}
 	for _, uuid := range s.nodes {
 		n := node(uuid)

@@ -237,10 +237,16 @@ func TestWhichServicesHoldTheGate(t *testing.T) {
 
 func rulesTo(r gateRules, g *shard.Gate, e evidence) shard.GateState { return r.judge(g, e).want.State }
 
+// Nothing that says how old services may be, and a service whose compute nodes cannot be
+// read, keep a gate from opening; neither closes one.
 func TestAGateThatNobodyReportsToStaysWhereItIs(t *testing.T) {
+	bare := newService("h1")
+	bare.nodes = nil
 	for _, s := range []shard.GateState{shard.GateLegacy, shard.GateShadow, shard.GateNative} {
 		for name, reports := range map[string][]legacyReport{
 			"none": nil, "unreadable": {{gateway: "g", unreadable: "refused"}}, "empty": {{gateway: "g", required: 66}},
+			"no version":      {{gateway: "g", services: []legacyService{newService("h1")}}},
+			"no compute node": {{gateway: "g", required: 66, services: []legacyService{newService("h2"), bare}}},
 		} {
 			g := gateWith(s, time.Hour)
 			g.HeldSince, g.HeldUntil = gateStart.Add(-time.Hour), gateStart

@@ -213,7 +213,7 @@ func (u *upgrade) tables(conf legacy.Config) error {
 func (u *upgrade) services(x *legacy.Snapshot) {
 	required := int64(u.conf.RequiredVersion)
 	if required == 0 {
-		u.say("services", warned, "required_version is not set: no service is ever too old", "set required_version in gateway.legacy to the version that the upgraded nova-compute reports (SELECT max(version) FROM services)")
+		u.say("services", warned, "required_version is not set: the gate never opens", "set required_version in gateway.legacy to the version that the upgraded nova-compute reports (SELECT max(version) FROM services)")
 		return
 	}
 	down := u.conf.ServiceDownTime
