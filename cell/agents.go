@@ -36,9 +36,14 @@ func (s *reports) Report(stream reportStream) error {
 	ended := make(chan error, 1)
 	// Ends with the stream, which ends when this handler returns.
 	go func() { ended <- receive(stream, requests) }()
-	a := agentSession{Cell: s.Cell}
+	a := &agentSession{Cell: s.Cell, out: make(chan *agentv1.ReportResponse, maxOutbox)}
+	defer a.leave()
 	for {
 		select {
+		case m := <-a.out:
+			if err := stream.Send(m); err != nil {
+				return err
+			}
 		case <-s.stopping:
 			return errStopping()
 		case err := <-ended:
@@ -85,6 +90,24 @@ type agentSession struct {
 	host    string
 	boot    string
 	version uint64
+	// out has what is to be told the agent besides its answers (sessions.tell).
+	out chan *agentv1.ReportResponse
+}
+
+// heard notes the host that the stream is for, once its first state is accepted.
+func (a *agentSession) heard(host string) {
+	if a.host == "" {
+		a.host = host
+		a.sessions.add(host, a)
+	}
+	a.live.heard(host)
+}
+
+// leave ends what the stream stands for.
+func (a *agentSession) leave() {
+	if a.host != "" {
+		a.sessions.remove(a.host, a)
+	}
 }
 
 // take answers a message; nil for none. An error ends the stream.
@@ -159,8 +182,8 @@ func (a *agentSession) takeState(ctx context.Context, in *agentv1.FullState) (*a
 		}
 	}
 	a.tel.State(nil)
-	a.host, a.boot, a.version = put.Host.UUID, put.Host.BootID, put.Host.StateVersion
-	a.live.heard(a.host)
+	a.boot, a.version = put.Host.BootID, put.Host.StateVersion
+	a.heard(put.Host.UUID)
 	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Accepted{Accepted: &agentv1.Accepted{
 		BootId: in.GetBootId(), Version: in.GetVersion(), HeartbeatEvery: durationpb.New(a.cfg.HeartbeatEvery),
 	}}}, nil

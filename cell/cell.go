@@ -48,6 +48,8 @@ type Cell struct {
 	summary   summaryCache
 	order     hostOrder
 	strangers strangers
+	// sessions are the streams of the agents that this replica hears.
+	sessions sessions
 	// slots bounds the proposals computed at once.
 	slots chan struct{}
 

@@ -13,6 +13,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -25,12 +26,130 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type Verdict_Outcome int32
+
+const (
+	Verdict_OUTCOME_UNSPECIFIED Verdict_Outcome = 0
+	Verdict_OK                  Verdict_Outcome = 1
+	Verdict_REJECTED            Verdict_Outcome = 2
+)
+
+// Enum value maps for Verdict_Outcome.
+var (
+	Verdict_Outcome_name = map[int32]string{
+		0: "OUTCOME_UNSPECIFIED",
+		1: "OK",
+		2: "REJECTED",
+	}
+	Verdict_Outcome_value = map[string]int32{
+		"OUTCOME_UNSPECIFIED": 0,
+		"OK":                  1,
+		"REJECTED":            2,
+	}
+)
+
+func (x Verdict_Outcome) Enum() *Verdict_Outcome {
+	p := new(Verdict_Outcome)
+	*p = x
+	return p
+}
+
+func (x Verdict_Outcome) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Verdict_Outcome) Descriptor() protoreflect.EnumDescriptor {
+	return file_cellgate_agent_v1_agent_proto_enumTypes[0].Descriptor()
+}
+
+func (Verdict_Outcome) Type() protoreflect.EnumType {
+	return &file_cellgate_agent_v1_agent_proto_enumTypes[0]
+}
+
+func (x Verdict_Outcome) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Verdict_Outcome.Descriptor instead.
+func (Verdict_Outcome) EnumDescriptor() ([]byte, []int) {
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{12, 0}
+}
+
+// Why a claim is REJECTED.
+type Verdict_Reason int32
+
+const (
+	Verdict_REASON_UNSPECIFIED Verdict_Reason = 0
+	// The host has less free than the claim takes.
+	Verdict_NO_ROOM Verdict_Reason = 1
+	// No NUMA cells, or no devices, for the instance.
+	Verdict_NO_NUMA Verdict_Reason = 2
+	Verdict_NO_PCI  Verdict_Reason = 3
+	// The host takes no instances.
+	Verdict_DISABLED Verdict_Reason = 4
+	// A provider or a class that the host does not have.
+	Verdict_UNKNOWN_PROVIDER Verdict_Reason = 5
+	// The instance exists on the host already, with another claim.
+	Verdict_INSTANCE_EXISTS Verdict_Reason = 6
+)
+
+// Enum value maps for Verdict_Reason.
+var (
+	Verdict_Reason_name = map[int32]string{
+		0: "REASON_UNSPECIFIED",
+		1: "NO_ROOM",
+		2: "NO_NUMA",
+		3: "NO_PCI",
+		4: "DISABLED",
+		5: "UNKNOWN_PROVIDER",
+		6: "INSTANCE_EXISTS",
+	}
+	Verdict_Reason_value = map[string]int32{
+		"REASON_UNSPECIFIED": 0,
+		"NO_ROOM":            1,
+		"NO_NUMA":            2,
+		"NO_PCI":             3,
+		"DISABLED":           4,
+		"UNKNOWN_PROVIDER":   5,
+		"INSTANCE_EXISTS":    6,
+	}
+)
+
+func (x Verdict_Reason) Enum() *Verdict_Reason {
+	p := new(Verdict_Reason)
+	*p = x
+	return p
+}
+
+func (x Verdict_Reason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Verdict_Reason) Descriptor() protoreflect.EnumDescriptor {
+	return file_cellgate_agent_v1_agent_proto_enumTypes[1].Descriptor()
+}
+
+func (Verdict_Reason) Type() protoreflect.EnumType {
+	return &file_cellgate_agent_v1_agent_proto_enumTypes[1]
+}
+
+func (x Verdict_Reason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Verdict_Reason.Descriptor instead.
+func (Verdict_Reason) EnumDescriptor() ([]byte, []int) {
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{12, 1}
+}
+
 type ReportRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
 	//
 	//	*ReportRequest_FullState
 	//	*ReportRequest_Heartbeat
+	//	*ReportRequest_Delta
+	//	*ReportRequest_Verdict
 	Message       isReportRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -91,6 +210,24 @@ func (x *ReportRequest) GetHeartbeat() *Heartbeat {
 	return nil
 }
 
+func (x *ReportRequest) GetDelta() *Delta {
+	if x != nil {
+		if x, ok := x.Message.(*ReportRequest_Delta); ok {
+			return x.Delta
+		}
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetVerdict() *Verdict {
+	if x != nil {
+		if x, ok := x.Message.(*ReportRequest_Verdict); ok {
+			return x.Verdict
+		}
+	}
+	return nil
+}
+
 type isReportRequest_Message interface {
 	isReportRequest_Message()
 }
@@ -103,9 +240,21 @@ type ReportRequest_Heartbeat struct {
 	Heartbeat *Heartbeat `protobuf:"bytes,2,opt,name=heartbeat,proto3,oneof"`
 }
 
+type ReportRequest_Delta struct {
+	Delta *Delta `protobuf:"bytes,3,opt,name=delta,proto3,oneof"`
+}
+
+type ReportRequest_Verdict struct {
+	Verdict *Verdict `protobuf:"bytes,4,opt,name=verdict,proto3,oneof"`
+}
+
 func (*ReportRequest_FullState) isReportRequest_Message() {}
 
 func (*ReportRequest_Heartbeat) isReportRequest_Message() {}
+
+func (*ReportRequest_Delta) isReportRequest_Message() {}
+
+func (*ReportRequest_Verdict) isReportRequest_Message() {}
 
 type ReportResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -113,6 +262,9 @@ type ReportResponse struct {
 	//
 	//	*ReportResponse_Accepted
 	//	*ReportResponse_Refused
+	//	*ReportResponse_Resync
+	//	*ReportResponse_ClaimOffer
+	//	*ReportResponse_ClaimEnded
 	Message       isReportResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -173,6 +325,33 @@ func (x *ReportResponse) GetRefused() *Refused {
 	return nil
 }
 
+func (x *ReportResponse) GetResync() *Resync {
+	if x != nil {
+		if x, ok := x.Message.(*ReportResponse_Resync); ok {
+			return x.Resync
+		}
+	}
+	return nil
+}
+
+func (x *ReportResponse) GetClaimOffer() *ClaimOffer {
+	if x != nil {
+		if x, ok := x.Message.(*ReportResponse_ClaimOffer); ok {
+			return x.ClaimOffer
+		}
+	}
+	return nil
+}
+
+func (x *ReportResponse) GetClaimEnded() *ClaimEnded {
+	if x != nil {
+		if x, ok := x.Message.(*ReportResponse_ClaimEnded); ok {
+			return x.ClaimEnded
+		}
+	}
+	return nil
+}
+
 type isReportResponse_Message interface {
 	isReportResponse_Message()
 }
@@ -185,9 +364,27 @@ type ReportResponse_Refused struct {
 	Refused *Refused `protobuf:"bytes,2,opt,name=refused,proto3,oneof"`
 }
 
+type ReportResponse_Resync struct {
+	Resync *Resync `protobuf:"bytes,3,opt,name=resync,proto3,oneof"`
+}
+
+type ReportResponse_ClaimOffer struct {
+	ClaimOffer *ClaimOffer `protobuf:"bytes,4,opt,name=claim_offer,json=claimOffer,proto3,oneof"`
+}
+
+type ReportResponse_ClaimEnded struct {
+	ClaimEnded *ClaimEnded `protobuf:"bytes,5,opt,name=claim_ended,json=claimEnded,proto3,oneof"`
+}
+
 func (*ReportResponse_Accepted) isReportResponse_Message() {}
 
 func (*ReportResponse_Refused) isReportResponse_Message() {}
+
+func (*ReportResponse_Resync) isReportResponse_Message() {}
+
+func (*ReportResponse_ClaimOffer) isReportResponse_Message() {}
+
+func (*ReportResponse_ClaimEnded) isReportResponse_Message() {}
 
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -247,8 +444,10 @@ type Accepted struct {
 	Version uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	// How often to send heartbeats.
 	HeartbeatEvery *durationpb.Duration `protobuf:"bytes,3,opt,name=heartbeat_every,json=heartbeatEvery,proto3" json:"heartbeat_every,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The cell takes Deltas.
+	TakesDeltas   bool `protobuf:"varint,4,opt,name=takes_deltas,json=takesDeltas,proto3" json:"takes_deltas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Accepted) Reset() {
@@ -300,6 +499,13 @@ func (x *Accepted) GetHeartbeatEvery() *durationpb.Duration {
 		return x.HeartbeatEvery
 	}
 	return nil
+}
+
+func (x *Accepted) GetTakesDeltas() bool {
+	if x != nil {
+		return x.TakesDeltas
+	}
+	return false
 }
 
 // Refused: the state was not taken. The stream stays open for a better one.
@@ -411,7 +617,18 @@ type FullState struct {
 	// What Nova's filters compare with flavors and images; unset for nothing.
 	Facts *Facts `protobuf:"bytes,17,opt,name=facts,proto3" json:"facts,omitempty"`
 	// The name of the cell the agent's host is in; a cell takes its own only.
-	Cell          string `protobuf:"bytes,18,opt,name=cell,proto3" json:"cell,omitempty"`
+	Cell string `protobuf:"bytes,18,opt,name=cell,proto3" json:"cell,omitempty"`
+	// Of the newest Resync that this stream had; 0 for none.
+	Epoch uint64 `protobuf:"varint,19,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// The agent asked another replica to write this state: this one waits for the
+	// shard's entry, and writes it itself when that does not come.
+	Follow bool `protobuf:"varint,20,opt,name=follow,proto3" json:"follow,omitempty"`
+	// The agent answers ClaimOffers. Claims on a host whose agent does not are not
+	// verified.
+	Verifies bool `protobuf:"varint,21,opt,name=verifies,proto3" json:"verifies,omitempty"`
+	// What the host says of itself in namespaces of its own choice; those that other
+	// services put (Hosts.PutFacts) are not touched.
+	Namespaces    []*Namespace `protobuf:"bytes,22,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -572,6 +789,634 @@ func (x *FullState) GetCell() string {
 	return ""
 }
 
+func (x *FullState) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *FullState) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+func (x *FullState) GetVerifies() bool {
+	if x != nil {
+		return x.Verifies
+	}
+	return false
+}
+
+func (x *FullState) GetNamespaces() []*Namespace {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+// Delta is what changed between two states of one agent life. What is not named
+// stays.
+type Delta struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	BootId string                 `protobuf:"bytes,1,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	// The state that it changes, and the one that it gives; a cell that holds another
+	// one than base_version answers Resync.
+	BaseVersion uint64 `protobuf:"varint,2,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
+	Version     uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	// As in FullState.
+	Epoch          uint64  `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Follow         bool    `protobuf:"varint,5,opt,name=follow,proto3" json:"follow,omitempty"`
+	Disabled       *bool   `protobuf:"varint,6,opt,name=disabled,proto3,oneof" json:"disabled,omitempty"`
+	DisabledReason *string `protobuf:"bytes,7,opt,name=disabled_reason,json=disabledReason,proto3,oneof" json:"disabled_reason,omitempty"`
+	IoWorkload     *int32  `protobuf:"varint,8,opt,name=io_workload,json=ioWorkload,proto3,oneof" json:"io_workload,omitempty"`
+	FailedBuilds   *int32  `protobuf:"varint,9,opt,name=failed_builds,json=failedBuilds,proto3,oneof" json:"failed_builds,omitempty"`
+	// Each takes the place of the one with its uuid, or is added at the end.
+	Providers        []*Provider `protobuf:"bytes,10,rep,name=providers,proto3" json:"providers,omitempty"`
+	RemovedProviders []string    `protobuf:"bytes,11,rep,name=removed_providers,json=removedProviders,proto3" json:"removed_providers,omitempty"`
+	Instances        []*Instance `protobuf:"bytes,12,rep,name=instances,proto3" json:"instances,omitempty"`
+	// Instances that exist no more on the host.
+	RemovedInstances []string `protobuf:"bytes,13,rep,name=removed_instances,json=removedInstances,proto3" json:"removed_instances,omitempty"`
+	// The whole of them, when any changed.
+	Facts      *Facts      `protobuf:"bytes,14,opt,name=facts,proto3" json:"facts,omitempty"`
+	Aggregates *Aggregates `protobuf:"bytes,15,opt,name=aggregates,proto3" json:"aggregates,omitempty"`
+	// Each takes the place of the one with its name, or is added.
+	Namespaces        []*Namespace `protobuf:"bytes,16,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	RemovedNamespaces []string     `protobuf:"bytes,17,rep,name=removed_namespaces,json=removedNamespaces,proto3" json:"removed_namespaces,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *Delta) Reset() {
+	*x = Delta{}
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Delta) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Delta) ProtoMessage() {}
+
+func (x *Delta) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Delta.ProtoReflect.Descriptor instead.
+func (*Delta) Descriptor() ([]byte, []int) {
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Delta) GetBootId() string {
+	if x != nil {
+		return x.BootId
+	}
+	return ""
+}
+
+func (x *Delta) GetBaseVersion() uint64 {
+	if x != nil {
+		return x.BaseVersion
+	}
+	return 0
+}
+
+func (x *Delta) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Delta) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Delta) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+func (x *Delta) GetDisabled() bool {
+	if x != nil && x.Disabled != nil {
+		return *x.Disabled
+	}
+	return false
+}
+
+func (x *Delta) GetDisabledReason() string {
+	if x != nil && x.DisabledReason != nil {
+		return *x.DisabledReason
+	}
+	return ""
+}
+
+func (x *Delta) GetIoWorkload() int32 {
+	if x != nil && x.IoWorkload != nil {
+		return *x.IoWorkload
+	}
+	return 0
+}
+
+func (x *Delta) GetFailedBuilds() int32 {
+	if x != nil && x.FailedBuilds != nil {
+		return *x.FailedBuilds
+	}
+	return 0
+}
+
+func (x *Delta) GetProviders() []*Provider {
+	if x != nil {
+		return x.Providers
+	}
+	return nil
+}
+
+func (x *Delta) GetRemovedProviders() []string {
+	if x != nil {
+		return x.RemovedProviders
+	}
+	return nil
+}
+
+func (x *Delta) GetInstances() []*Instance {
+	if x != nil {
+		return x.Instances
+	}
+	return nil
+}
+
+func (x *Delta) GetRemovedInstances() []string {
+	if x != nil {
+		return x.RemovedInstances
+	}
+	return nil
+}
+
+func (x *Delta) GetFacts() *Facts {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
+func (x *Delta) GetAggregates() *Aggregates {
+	if x != nil {
+		return x.Aggregates
+	}
+	return nil
+}
+
+func (x *Delta) GetNamespaces() []*Namespace {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+func (x *Delta) GetRemovedNamespaces() []string {
+	if x != nil {
+		return x.RemovedNamespaces
+	}
+	return nil
+}
+
+type Aggregates struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Aggregates    []*Aggregate           `protobuf:"bytes,1,rep,name=aggregates,proto3" json:"aggregates,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Aggregates) Reset() {
+	*x = Aggregates{}
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Aggregates) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Aggregates) ProtoMessage() {}
+
+func (x *Aggregates) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Aggregates.ProtoReflect.Descriptor instead.
+func (*Aggregates) Descriptor() ([]byte, []int) {
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Aggregates) GetAggregates() []*Aggregate {
+	if x != nil {
+		return x.Aggregates
+	}
+	return nil
+}
+
+// Namespace is what one service, or the host itself, says of a host: an object, as
+// a JSON text.
+type Namespace struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Facts         string                 `protobuf:"bytes,2,opt,name=facts,proto3" json:"facts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Namespace) Reset() {
+	*x = Namespace{}
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Namespace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Namespace) ProtoMessage() {}
+
+func (x *Namespace) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Namespace.ProtoReflect.Descriptor instead.
+func (*Namespace) Descriptor() ([]byte, []int) {
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Namespace) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Namespace) GetFacts() string {
+	if x != nil {
+		return x.Facts
+	}
+	return ""
+}
+
+// Resync asks for a FullState: the cell does not hold what a Delta changes, or has
+// been told to start over.
+type Resync struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The FullState, and the Deltas after it, carry it; what carries a lower one is
+	// answered with Resync.
+	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// The agent waits a random part of it first: not all hosts at once.
+	Within        *durationpb.Duration `protobuf:"bytes,3,opt,name=within,proto3" json:"within,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Resync) Reset() {
+	*x = Resync{}
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Resync) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Resync) ProtoMessage() {}
+
+func (x *Resync) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Resync.ProtoReflect.Descriptor instead.
+func (*Resync) Descriptor() ([]byte, []int) {
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Resync) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Resync) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Resync) GetWithin() *durationpb.Duration {
+	if x != nil {
+		return x.Within
+	}
+	return nil
+}
+
+// ClaimOffer is a claim that the cell made on this host, or one that it holds there
+// when the stream begins. One that was offered already says what changed of it.
+type ClaimOffer struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ClaimId string                 `protobuf:"bytes,1,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	// The instance; another consumer's claim, as of a migration, has both.
+	InstanceUuid string   `protobuf:"bytes,2,opt,name=instance_uuid,json=instanceUuid,proto3" json:"instance_uuid,omitempty"`
+	ConsumerUuid string   `protobuf:"bytes,3,opt,name=consumer_uuid,json=consumerUuid,proto3" json:"consumer_uuid,omitempty"`
+	Usages       []*Usage `protobuf:"bytes,4,rep,name=usages,proto3" json:"usages,omitempty"`
+	Confirmed    bool     `protobuf:"varint,5,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
+	// Set while it is not confirmed.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// A serialized cellgate.cell.v1.Guest: what it takes of NUMA cells and devices;
+	// empty for nothing.
+	Guest []byte `protobuf:"bytes,7,opt,name=guest,proto3" json:"guest,omitempty"`
+	// The claim that it takes over from; empty for none.
+	MovesClaimId string `protobuf:"bytes,8,opt,name=moves_claim_id,json=movesClaimId,proto3" json:"moves_claim_id,omitempty"`
+	// The cell waits for a Verdict.
+	WantsVerdict  bool `protobuf:"varint,9,opt,name=wants_verdict,json=wantsVerdict,proto3" json:"wants_verdict,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimOffer) Reset() {
+	*x = ClaimOffer{}
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimOffer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimOffer) ProtoMessage() {}
+
+func (x *ClaimOffer) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimOffer.ProtoReflect.Descriptor instead.
+func (*ClaimOffer) Descriptor() ([]byte, []int) {
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ClaimOffer) GetClaimId() string {
+	if x != nil {
+		return x.ClaimId
+	}
+	return ""
+}
+
+func (x *ClaimOffer) GetInstanceUuid() string {
+	if x != nil {
+		return x.InstanceUuid
+	}
+	return ""
+}
+
+func (x *ClaimOffer) GetConsumerUuid() string {
+	if x != nil {
+		return x.ConsumerUuid
+	}
+	return ""
+}
+
+func (x *ClaimOffer) GetUsages() []*Usage {
+	if x != nil {
+		return x.Usages
+	}
+	return nil
+}
+
+func (x *ClaimOffer) GetConfirmed() bool {
+	if x != nil {
+		return x.Confirmed
+	}
+	return false
+}
+
+func (x *ClaimOffer) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *ClaimOffer) GetGuest() []byte {
+	if x != nil {
+		return x.Guest
+	}
+	return nil
+}
+
+func (x *ClaimOffer) GetMovesClaimId() string {
+	if x != nil {
+		return x.MovesClaimId
+	}
+	return ""
+}
+
+func (x *ClaimOffer) GetWantsVerdict() bool {
+	if x != nil {
+		return x.WantsVerdict
+	}
+	return false
+}
+
+// ClaimEnded: the claim is no more, or no more on this host.
+type ClaimEnded struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ClaimId string                 `protobuf:"bytes,1,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	// EXPIRED, RELEASED, REJECTED or MOVED.
+	State         string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimEnded) Reset() {
+	*x = ClaimEnded{}
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimEnded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimEnded) ProtoMessage() {}
+
+func (x *ClaimEnded) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimEnded.ProtoReflect.Descriptor instead.
+func (*ClaimEnded) Descriptor() ([]byte, []int) {
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ClaimEnded) GetClaimId() string {
+	if x != nil {
+		return x.ClaimId
+	}
+	return ""
+}
+
+func (x *ClaimEnded) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+// Verdict is the agent's word on a claim, by its own truth at one version.
+type Verdict struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ClaimId string                 `protobuf:"bytes,1,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	Outcome Verdict_Outcome        `protobuf:"varint,2,opt,name=outcome,proto3,enum=cellgate.agent.v1.Verdict_Outcome" json:"outcome,omitempty"`
+	Reason  Verdict_Reason         `protobuf:"varint,3,opt,name=reason,proto3,enum=cellgate.agent.v1.Verdict_Reason" json:"reason,omitempty"`
+	// For people: what was asked and what there is.
+	Detail        string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
+	BootId        string `protobuf:"bytes,5,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	Version       uint64 `protobuf:"varint,6,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Verdict) Reset() {
+	*x = Verdict{}
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Verdict) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Verdict) ProtoMessage() {}
+
+func (x *Verdict) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
+func (*Verdict) Descriptor() ([]byte, []int) {
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Verdict) GetClaimId() string {
+	if x != nil {
+		return x.ClaimId
+	}
+	return ""
+}
+
+func (x *Verdict) GetOutcome() Verdict_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return Verdict_OUTCOME_UNSPECIFIED
+}
+
+func (x *Verdict) GetReason() Verdict_Reason {
+	if x != nil {
+		return x.Reason
+	}
+	return Verdict_REASON_UNSPECIFIED
+}
+
+func (x *Verdict) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *Verdict) GetBootId() string {
+	if x != nil {
+		return x.BootId
+	}
+	return ""
+}
+
+func (x *Verdict) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
 // Facts are JSON texts as the columns of Nova's compute_nodes of the same names
 // have them; empty for NULL. A text that cannot be read refuses the state.
 type Facts struct {
@@ -594,7 +1439,7 @@ type Facts struct {
 
 func (x *Facts) Reset() {
 	*x = Facts{}
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[6]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -606,7 +1451,7 @@ func (x *Facts) String() string {
 func (*Facts) ProtoMessage() {}
 
 func (x *Facts) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[6]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -619,7 +1464,7 @@ func (x *Facts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Facts.ProtoReflect.Descriptor instead.
 func (*Facts) Descriptor() ([]byte, []int) {
-	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Facts) GetCpuInfo() string {
@@ -678,7 +1523,7 @@ type Provider struct {
 
 func (x *Provider) Reset() {
 	*x = Provider{}
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[7]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -690,7 +1535,7 @@ func (x *Provider) String() string {
 func (*Provider) ProtoMessage() {}
 
 func (x *Provider) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[7]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -703,7 +1548,7 @@ func (x *Provider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Provider.ProtoReflect.Descriptor instead.
 func (*Provider) Descriptor() ([]byte, []int) {
-	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Provider) GetUuid() string {
@@ -760,7 +1605,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[8]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +1617,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[8]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +1630,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Inventory) GetResourceClass() string {
@@ -850,7 +1695,7 @@ type Aggregate struct {
 
 func (x *Aggregate) Reset() {
 	*x = Aggregate{}
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[9]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -862,7 +1707,7 @@ func (x *Aggregate) String() string {
 func (*Aggregate) ProtoMessage() {}
 
 func (x *Aggregate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[9]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -875,7 +1720,7 @@ func (x *Aggregate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aggregate.ProtoReflect.Descriptor instead.
 func (*Aggregate) Descriptor() ([]byte, []int) {
-	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Aggregate) GetUuid() string {
@@ -911,7 +1756,7 @@ type Instance struct {
 
 func (x *Instance) Reset() {
 	*x = Instance{}
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -923,7 +1768,7 @@ func (x *Instance) String() string {
 func (*Instance) ProtoMessage() {}
 
 func (x *Instance) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -936,7 +1781,7 @@ func (x *Instance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instance.ProtoReflect.Descriptor instead.
 func (*Instance) Descriptor() ([]byte, []int) {
-	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Instance) GetInstanceUuid() string {
@@ -978,7 +1823,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[11]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -990,7 +1835,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[11]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1003,7 +1848,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Usage) GetProviderUuid() string {
@@ -1031,29 +1876,37 @@ var File_cellgate_agent_v1_agent_proto protoreflect.FileDescriptor
 
 const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x1dcellgate/agent/v1/agent.proto\x12\x11cellgate.agent.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\x9e\x01\n" +
+	"\x1dcellgate/agent/v1/agent.proto\x12\x11cellgate.agent.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x88\x02\n" +
 	"\rReportRequest\x12=\n" +
 	"\n" +
 	"full_state\x18\x01 \x01(\v2\x1c.cellgate.agent.v1.FullStateH\x00R\tfullState\x12<\n" +
-	"\theartbeat\x18\x02 \x01(\v2\x1c.cellgate.agent.v1.HeartbeatH\x00R\theartbeatB\x10\n" +
-	"\amessage\x12\x05\xbaH\x02\b\x01\"\x8e\x01\n" +
+	"\theartbeat\x18\x02 \x01(\v2\x1c.cellgate.agent.v1.HeartbeatH\x00R\theartbeat\x120\n" +
+	"\x05delta\x18\x03 \x01(\v2\x18.cellgate.agent.v1.DeltaH\x00R\x05delta\x126\n" +
+	"\averdict\x18\x04 \x01(\v2\x1a.cellgate.agent.v1.VerdictH\x00R\averdictB\x10\n" +
+	"\amessage\x12\x05\xbaH\x02\b\x01\"\xc7\x02\n" +
 	"\x0eReportResponse\x129\n" +
 	"\baccepted\x18\x01 \x01(\v2\x1b.cellgate.agent.v1.AcceptedH\x00R\baccepted\x126\n" +
-	"\arefused\x18\x02 \x01(\v2\x1a.cellgate.agent.v1.RefusedH\x00R\arefusedB\t\n" +
+	"\arefused\x18\x02 \x01(\v2\x1a.cellgate.agent.v1.RefusedH\x00R\arefused\x123\n" +
+	"\x06resync\x18\x03 \x01(\v2\x19.cellgate.agent.v1.ResyncH\x00R\x06resync\x12@\n" +
+	"\vclaim_offer\x18\x04 \x01(\v2\x1d.cellgate.agent.v1.ClaimOfferH\x00R\n" +
+	"claimOffer\x12@\n" +
+	"\vclaim_ended\x18\x05 \x01(\v2\x1d.cellgate.agent.v1.ClaimEndedH\x00R\n" +
+	"claimEndedB\t\n" +
 	"\amessage\"H\n" +
 	"\tHeartbeat\x12!\n" +
 	"\aboot_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06bootId\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x04R\aversion\"\x81\x01\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\"\xa4\x01\n" +
 	"\bAccepted\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12B\n" +
-	"\x0fheartbeat_every\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x0eheartbeatEvery\"\x84\x01\n" +
+	"\x0fheartbeat_every\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x0eheartbeatEvery\x12!\n" +
+	"\ftakes_deltas\x18\x04 \x01(\bR\vtakesDeltas\"\x84\x01\n" +
 	"\aRefused\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1a\n" +
 	"\bproblems\x18\x04 \x03(\tR\bproblems\x12\x12\n" +
-	"\x04cell\x18\x05 \x01(\tR\x04cell\"\xd6\x06\n" +
+	"\x04cell\x18\x05 \x01(\tR\x04cell\"\xe8\a\n" +
 	"\tFullState\x12!\n" +
 	"\aboot_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06bootId\x12!\n" +
 	"\aversion\x18\x02 \x01(\x04B\a\xbaH\x042\x02(\x01R\aversion\x12,\n" +
@@ -1078,7 +1931,92 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\x12hypervisor_version\x18\x0f \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x11hypervisorVersion\x12 \n" +
 	"\ahost_ip\x18\x10 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06hostIp\x12.\n" +
 	"\x05facts\x18\x11 \x01(\v2\x18.cellgate.agent.v1.FactsR\x05facts\x12\x1c\n" +
-	"\x04cell\x18\x12 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\"\x87\x02\n" +
+	"\x04cell\x18\x12 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x12\x14\n" +
+	"\x05epoch\x18\x13 \x01(\x04R\x05epoch\x12\x16\n" +
+	"\x06follow\x18\x14 \x01(\bR\x06follow\x12\x1a\n" +
+	"\bverifies\x18\x15 \x01(\bR\bverifies\x12F\n" +
+	"\n" +
+	"namespaces\x18\x16 \x03(\v2\x1c.cellgate.agent.v1.NamespaceB\b\xbaH\x05\x92\x01\x02\x10@R\n" +
+	"namespaces\"\xa5\a\n" +
+	"\x05Delta\x12!\n" +
+	"\aboot_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06bootId\x12*\n" +
+	"\fbase_version\x18\x02 \x01(\x04B\a\xbaH\x042\x02(\x01R\vbaseVersion\x12!\n" +
+	"\aversion\x18\x03 \x01(\x04B\a\xbaH\x042\x02(\x02R\aversion\x12\x14\n" +
+	"\x05epoch\x18\x04 \x01(\x04R\x05epoch\x12\x16\n" +
+	"\x06follow\x18\x05 \x01(\bR\x06follow\x12\x1f\n" +
+	"\bdisabled\x18\x06 \x01(\bH\x00R\bdisabled\x88\x01\x01\x126\n" +
+	"\x0fdisabled_reason\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01H\x01R\x0edisabledReason\x88\x01\x01\x12-\n" +
+	"\vio_workload\x18\b \x01(\x05B\a\xbaH\x04\x1a\x02(\x00H\x02R\n" +
+	"ioWorkload\x88\x01\x01\x121\n" +
+	"\rfailed_builds\x18\t \x01(\x05B\a\xbaH\x04\x1a\x02(\x00H\x03R\ffailedBuilds\x88\x01\x01\x12D\n" +
+	"\tproviders\x18\n" +
+	" \x03(\v2\x1b.cellgate.agent.v1.ProviderB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\tproviders\x12=\n" +
+	"\x11removed_providers\x18\v \x03(\tB\x10\xbaH\r\x92\x01\n" +
+	"\x10\x80\x02\"\x05r\x03\xb0\x01\x01R\x10removedProviders\x12D\n" +
+	"\tinstances\x18\f \x03(\v2\x1b.cellgate.agent.v1.InstanceB\t\xbaH\x06\x92\x01\x03\x10\x90NR\tinstances\x12=\n" +
+	"\x11removed_instances\x18\r \x03(\tB\x10\xbaH\r\x92\x01\n" +
+	"\x10\x90N\"\x05r\x03\xb0\x01\x01R\x10removedInstances\x12.\n" +
+	"\x05facts\x18\x0e \x01(\v2\x18.cellgate.agent.v1.FactsR\x05facts\x12=\n" +
+	"\n" +
+	"aggregates\x18\x0f \x01(\v2\x1d.cellgate.agent.v1.AggregatesR\n" +
+	"aggregates\x12F\n" +
+	"\n" +
+	"namespaces\x18\x10 \x03(\v2\x1c.cellgate.agent.v1.NamespaceB\b\xbaH\x05\x92\x01\x02\x10@R\n" +
+	"namespaces\x12=\n" +
+	"\x12removed_namespaces\x18\x11 \x03(\tB\x0e\xbaH\v\x92\x01\b\x10@\"\x04r\x02\x18?R\x11removedNamespacesB\v\n" +
+	"\t_disabledB\x12\n" +
+	"\x10_disabled_reasonB\x0e\n" +
+	"\f_io_workloadB\x10\n" +
+	"\x0e_failed_builds\"U\n" +
+	"\n" +
+	"Aggregates\x12G\n" +
+	"\n" +
+	"aggregates\x18\x01 \x03(\v2\x1c.cellgate.agent.v1.AggregateB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\n" +
+	"aggregates\"\\\n" +
+	"\tNamespace\x12.\n" +
+	"\x04name\x18\x01 \x01(\tB\x1a\xbaH\x17r\x15\x18?2\x11^[a-z][a-z0-9_]*$R\x04name\x12\x1f\n" +
+	"\x05facts\x18\x02 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\x05facts\"i\n" +
+	"\x06Resync\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x121\n" +
+	"\x06within\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06within\"\xdd\x02\n" +
+	"\n" +
+	"ClaimOffer\x12\x19\n" +
+	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +
+	"\rinstance_uuid\x18\x02 \x01(\tR\finstanceUuid\x12#\n" +
+	"\rconsumer_uuid\x18\x03 \x01(\tR\fconsumerUuid\x120\n" +
+	"\x06usages\x18\x04 \x03(\v2\x18.cellgate.agent.v1.UsageR\x06usages\x12\x1c\n" +
+	"\tconfirmed\x18\x05 \x01(\bR\tconfirmed\x129\n" +
+	"\n" +
+	"expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x14\n" +
+	"\x05guest\x18\a \x01(\fR\x05guest\x12$\n" +
+	"\x0emoves_claim_id\x18\b \x01(\tR\fmovesClaimId\x12#\n" +
+	"\rwants_verdict\x18\t \x01(\bR\fwantsVerdict\"=\n" +
+	"\n" +
+	"ClaimEnded\x12\x19\n" +
+	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\"\xd8\x03\n" +
+	"\aVerdict\x12$\n" +
+	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12H\n" +
+	"\aoutcome\x18\x02 \x01(\x0e2\".cellgate.agent.v1.Verdict.OutcomeB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\aoutcome\x12C\n" +
+	"\x06reason\x18\x03 \x01(\x0e2!.cellgate.agent.v1.Verdict.ReasonB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06reason\x12 \n" +
+	"\x06detail\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x06detail\x12!\n" +
+	"\aboot_id\x18\x05 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06bootId\x12\x18\n" +
+	"\aversion\x18\x06 \x01(\x04R\aversion\"8\n" +
+	"\aOutcome\x12\x17\n" +
+	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x06\n" +
+	"\x02OK\x10\x01\x12\f\n" +
+	"\bREJECTED\x10\x02\"\x7f\n" +
+	"\x06Reason\x12\x16\n" +
+	"\x12REASON_UNSPECIFIED\x10\x00\x12\v\n" +
+	"\aNO_ROOM\x10\x01\x12\v\n" +
+	"\aNO_NUMA\x10\x02\x12\n" +
+	"\n" +
+	"\x06NO_PCI\x10\x03\x12\f\n" +
+	"\bDISABLED\x10\x04\x12\x14\n" +
+	"\x10UNKNOWN_PROVIDER\x10\x05\x12\x13\n" +
+	"\x0fINSTANCE_EXISTS\x10\x06\"\x87\x02\n" +
 	"\x05Facts\x12$\n" +
 	"\bcpu_info\x18\x01 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\acpuInfo\x12:\n" +
 	"\x13supported_instances\x18\x02 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\x12supportedInstances\x12\x1f\n" +
@@ -1134,43 +2072,71 @@ func file_cellgate_agent_v1_agent_proto_rawDescGZIP() []byte {
 	return file_cellgate_agent_v1_agent_proto_rawDescData
 }
 
-var file_cellgate_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_cellgate_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_cellgate_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_cellgate_agent_v1_agent_proto_goTypes = []any{
-	(*ReportRequest)(nil),       // 0: cellgate.agent.v1.ReportRequest
-	(*ReportResponse)(nil),      // 1: cellgate.agent.v1.ReportResponse
-	(*Heartbeat)(nil),           // 2: cellgate.agent.v1.Heartbeat
-	(*Accepted)(nil),            // 3: cellgate.agent.v1.Accepted
-	(*Refused)(nil),             // 4: cellgate.agent.v1.Refused
-	(*FullState)(nil),           // 5: cellgate.agent.v1.FullState
-	(*Facts)(nil),               // 6: cellgate.agent.v1.Facts
-	(*Provider)(nil),            // 7: cellgate.agent.v1.Provider
-	(*Inventory)(nil),           // 8: cellgate.agent.v1.Inventory
-	(*Aggregate)(nil),           // 9: cellgate.agent.v1.Aggregate
-	(*Instance)(nil),            // 10: cellgate.agent.v1.Instance
-	(*Usage)(nil),               // 11: cellgate.agent.v1.Usage
-	nil,                         // 12: cellgate.agent.v1.Aggregate.MetadataEntry
-	(*durationpb.Duration)(nil), // 13: google.protobuf.Duration
+	(Verdict_Outcome)(0),          // 0: cellgate.agent.v1.Verdict.Outcome
+	(Verdict_Reason)(0),           // 1: cellgate.agent.v1.Verdict.Reason
+	(*ReportRequest)(nil),         // 2: cellgate.agent.v1.ReportRequest
+	(*ReportResponse)(nil),        // 3: cellgate.agent.v1.ReportResponse
+	(*Heartbeat)(nil),             // 4: cellgate.agent.v1.Heartbeat
+	(*Accepted)(nil),              // 5: cellgate.agent.v1.Accepted
+	(*Refused)(nil),               // 6: cellgate.agent.v1.Refused
+	(*FullState)(nil),             // 7: cellgate.agent.v1.FullState
+	(*Delta)(nil),                 // 8: cellgate.agent.v1.Delta
+	(*Aggregates)(nil),            // 9: cellgate.agent.v1.Aggregates
+	(*Namespace)(nil),             // 10: cellgate.agent.v1.Namespace
+	(*Resync)(nil),                // 11: cellgate.agent.v1.Resync
+	(*ClaimOffer)(nil),            // 12: cellgate.agent.v1.ClaimOffer
+	(*ClaimEnded)(nil),            // 13: cellgate.agent.v1.ClaimEnded
+	(*Verdict)(nil),               // 14: cellgate.agent.v1.Verdict
+	(*Facts)(nil),                 // 15: cellgate.agent.v1.Facts
+	(*Provider)(nil),              // 16: cellgate.agent.v1.Provider
+	(*Inventory)(nil),             // 17: cellgate.agent.v1.Inventory
+	(*Aggregate)(nil),             // 18: cellgate.agent.v1.Aggregate
+	(*Instance)(nil),              // 19: cellgate.agent.v1.Instance
+	(*Usage)(nil),                 // 20: cellgate.agent.v1.Usage
+	nil,                           // 21: cellgate.agent.v1.Aggregate.MetadataEntry
+	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
 }
 var file_cellgate_agent_v1_agent_proto_depIdxs = []int32{
-	5,  // 0: cellgate.agent.v1.ReportRequest.full_state:type_name -> cellgate.agent.v1.FullState
-	2,  // 1: cellgate.agent.v1.ReportRequest.heartbeat:type_name -> cellgate.agent.v1.Heartbeat
-	3,  // 2: cellgate.agent.v1.ReportResponse.accepted:type_name -> cellgate.agent.v1.Accepted
-	4,  // 3: cellgate.agent.v1.ReportResponse.refused:type_name -> cellgate.agent.v1.Refused
-	13, // 4: cellgate.agent.v1.Accepted.heartbeat_every:type_name -> google.protobuf.Duration
-	7,  // 5: cellgate.agent.v1.FullState.providers:type_name -> cellgate.agent.v1.Provider
-	9,  // 6: cellgate.agent.v1.FullState.aggregates:type_name -> cellgate.agent.v1.Aggregate
-	10, // 7: cellgate.agent.v1.FullState.instances:type_name -> cellgate.agent.v1.Instance
-	6,  // 8: cellgate.agent.v1.FullState.facts:type_name -> cellgate.agent.v1.Facts
-	8,  // 9: cellgate.agent.v1.Provider.inventories:type_name -> cellgate.agent.v1.Inventory
-	12, // 10: cellgate.agent.v1.Aggregate.metadata:type_name -> cellgate.agent.v1.Aggregate.MetadataEntry
-	11, // 11: cellgate.agent.v1.Instance.usages:type_name -> cellgate.agent.v1.Usage
-	0,  // 12: cellgate.agent.v1.HostReports.Report:input_type -> cellgate.agent.v1.ReportRequest
-	1,  // 13: cellgate.agent.v1.HostReports.Report:output_type -> cellgate.agent.v1.ReportResponse
-	13, // [13:14] is the sub-list for method output_type
-	12, // [12:13] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	7,  // 0: cellgate.agent.v1.ReportRequest.full_state:type_name -> cellgate.agent.v1.FullState
+	4,  // 1: cellgate.agent.v1.ReportRequest.heartbeat:type_name -> cellgate.agent.v1.Heartbeat
+	8,  // 2: cellgate.agent.v1.ReportRequest.delta:type_name -> cellgate.agent.v1.Delta
+	14, // 3: cellgate.agent.v1.ReportRequest.verdict:type_name -> cellgate.agent.v1.Verdict
+	5,  // 4: cellgate.agent.v1.ReportResponse.accepted:type_name -> cellgate.agent.v1.Accepted
+	6,  // 5: cellgate.agent.v1.ReportResponse.refused:type_name -> cellgate.agent.v1.Refused
+	11, // 6: cellgate.agent.v1.ReportResponse.resync:type_name -> cellgate.agent.v1.Resync
+	12, // 7: cellgate.agent.v1.ReportResponse.claim_offer:type_name -> cellgate.agent.v1.ClaimOffer
+	13, // 8: cellgate.agent.v1.ReportResponse.claim_ended:type_name -> cellgate.agent.v1.ClaimEnded
+	22, // 9: cellgate.agent.v1.Accepted.heartbeat_every:type_name -> google.protobuf.Duration
+	16, // 10: cellgate.agent.v1.FullState.providers:type_name -> cellgate.agent.v1.Provider
+	18, // 11: cellgate.agent.v1.FullState.aggregates:type_name -> cellgate.agent.v1.Aggregate
+	19, // 12: cellgate.agent.v1.FullState.instances:type_name -> cellgate.agent.v1.Instance
+	15, // 13: cellgate.agent.v1.FullState.facts:type_name -> cellgate.agent.v1.Facts
+	10, // 14: cellgate.agent.v1.FullState.namespaces:type_name -> cellgate.agent.v1.Namespace
+	16, // 15: cellgate.agent.v1.Delta.providers:type_name -> cellgate.agent.v1.Provider
+	19, // 16: cellgate.agent.v1.Delta.instances:type_name -> cellgate.agent.v1.Instance
+	15, // 17: cellgate.agent.v1.Delta.facts:type_name -> cellgate.agent.v1.Facts
+	9,  // 18: cellgate.agent.v1.Delta.aggregates:type_name -> cellgate.agent.v1.Aggregates
+	10, // 19: cellgate.agent.v1.Delta.namespaces:type_name -> cellgate.agent.v1.Namespace
+	18, // 20: cellgate.agent.v1.Aggregates.aggregates:type_name -> cellgate.agent.v1.Aggregate
+	22, // 21: cellgate.agent.v1.Resync.within:type_name -> google.protobuf.Duration
+	20, // 22: cellgate.agent.v1.ClaimOffer.usages:type_name -> cellgate.agent.v1.Usage
+	23, // 23: cellgate.agent.v1.ClaimOffer.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 24: cellgate.agent.v1.Verdict.outcome:type_name -> cellgate.agent.v1.Verdict.Outcome
+	1,  // 25: cellgate.agent.v1.Verdict.reason:type_name -> cellgate.agent.v1.Verdict.Reason
+	17, // 26: cellgate.agent.v1.Provider.inventories:type_name -> cellgate.agent.v1.Inventory
+	21, // 27: cellgate.agent.v1.Aggregate.metadata:type_name -> cellgate.agent.v1.Aggregate.MetadataEntry
+	20, // 28: cellgate.agent.v1.Instance.usages:type_name -> cellgate.agent.v1.Usage
+	2,  // 29: cellgate.agent.v1.HostReports.Report:input_type -> cellgate.agent.v1.ReportRequest
+	3,  // 30: cellgate.agent.v1.HostReports.Report:output_type -> cellgate.agent.v1.ReportResponse
+	30, // [30:31] is the sub-list for method output_type
+	29, // [29:30] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_agent_v1_agent_proto_init() }
@@ -1181,23 +2147,30 @@ func file_cellgate_agent_v1_agent_proto_init() {
 	file_cellgate_agent_v1_agent_proto_msgTypes[0].OneofWrappers = []any{
 		(*ReportRequest_FullState)(nil),
 		(*ReportRequest_Heartbeat)(nil),
+		(*ReportRequest_Delta)(nil),
+		(*ReportRequest_Verdict)(nil),
 	}
 	file_cellgate_agent_v1_agent_proto_msgTypes[1].OneofWrappers = []any{
 		(*ReportResponse_Accepted)(nil),
 		(*ReportResponse_Refused)(nil),
+		(*ReportResponse_Resync)(nil),
+		(*ReportResponse_ClaimOffer)(nil),
+		(*ReportResponse_ClaimEnded)(nil),
 	}
+	file_cellgate_agent_v1_agent_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_agent_v1_agent_proto_rawDesc), len(file_cellgate_agent_v1_agent_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   13,
+			NumEnums:      2,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_cellgate_agent_v1_agent_proto_goTypes,
 		DependencyIndexes: file_cellgate_agent_v1_agent_proto_depIdxs,
+		EnumInfos:         file_cellgate_agent_v1_agent_proto_enumTypes,
 		MessageInfos:      file_cellgate_agent_v1_agent_proto_msgTypes,
 	}.Build()
 	File_cellgate_agent_v1_agent_proto = out.File

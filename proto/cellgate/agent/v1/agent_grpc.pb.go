@@ -28,13 +28,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// HostReports is how a cell learns of its hosts; there is no other way.
+// HostReports is how a cell learns of its hosts; there is no other way. An agent has
+// a stream to every replica of its cell.
 type HostReportsClient interface {
-	// Report: one stream a host. The agent's first message is a FullState; the
-	// cell answers each FullState with an Accepted once its shard holds it, or a
-	// Refused. A FullState of another cell's host, or of no cell's, ends the stream
-	// with INVALID_REQUEST. Heartbeats keep the host up; one before any FullState is
-	// Refused.
+	// Report: one stream a host. The agent's first message is a FullState; Deltas
+	// follow. The cell answers each of both with an Accepted once its shard holds the
+	// state, a Refused, or a Resync when it needs the whole of it. A state of another
+	// cell's host, or of no cell's, ends the stream with INVALID_REQUEST. Heartbeats
+	// keep the host up; one before any FullState is Refused. The cell offers the
+	// claims that it makes on the host; the agent answers each with a Verdict.
 	Report(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ReportRequest, ReportResponse], error)
 }
 
@@ -63,13 +65,15 @@ type HostReports_ReportClient = grpc.BidiStreamingClient[ReportRequest, ReportRe
 // All implementations must embed UnimplementedHostReportsServer
 // for forward compatibility.
 //
-// HostReports is how a cell learns of its hosts; there is no other way.
+// HostReports is how a cell learns of its hosts; there is no other way. An agent has
+// a stream to every replica of its cell.
 type HostReportsServer interface {
-	// Report: one stream a host. The agent's first message is a FullState; the
-	// cell answers each FullState with an Accepted once its shard holds it, or a
-	// Refused. A FullState of another cell's host, or of no cell's, ends the stream
-	// with INVALID_REQUEST. Heartbeats keep the host up; one before any FullState is
-	// Refused.
+	// Report: one stream a host. The agent's first message is a FullState; Deltas
+	// follow. The cell answers each of both with an Accepted once its shard holds the
+	// state, a Refused, or a Resync when it needs the whole of it. A state of another
+	// cell's host, or of no cell's, ends the stream with INVALID_REQUEST. Heartbeats
+	// keep the host up; one before any FullState is Refused. The cell offers the
+	// claims that it makes on the host; the agent answers each with a Verdict.
 	Report(grpc.BidiStreamingServer[ReportRequest, ReportResponse]) error
 	mustEmbedUnimplementedHostReportsServer()
 }

@@ -1,0 +1,35 @@
+package cell
+
+import (
+	"testing"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+// TestSessionsReachTheNewestStream: a message goes to the stream that began last, and
+// nowhere once all have ended; an agent that does not read is not waited for.
+func TestSessionsReachTheNewestStream(t *testing.T) {
+	var s sessions
+	m := &agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimEnded{ClaimEnded: &agentv1.ClaimEnded{ClaimId: "c"}}}
+	if s.open("h") || s.tell("h", m) {
+		t.Fatal("a host without a stream took a message")
+	}
+	older := &agentSession{out: make(chan *agentv1.ReportResponse, 1)}
+	newer := &agentSession{out: make(chan *agentv1.ReportResponse, 1)}
+	s.add("h", older)
+	s.add("h", newer)
+	if !s.tell("h", m) || len(newer.out) != 1 || len(older.out) != 0 {
+		t.Fatalf("the message is not with the newest stream: older %d, newer %d", len(older.out), len(newer.out))
+	}
+	if s.tell("h", m) {
+		t.Fatal("a full outbox took a message")
+	}
+	s.remove("h", newer)
+	if !s.tell("h", m) || len(older.out) != 1 {
+		t.Fatal("the older stream did not get the message")
+	}
+	s.remove("h", older)
+	if s.open("h") || s.tell("h", m) || len(s.hosts()) != 0 {
+		t.Fatal("an ended stream is still there")
+	}
+}
