@@ -9,6 +9,7 @@ import (
 	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
 const bootImport = "bbbbbbbb-0000-4000-8000-00000000000f"
@@ -109,8 +110,28 @@ func TestAnImportedHostIsDownUntilItsAgentSpeaks(t *testing.T) {
 	if p := r.propose(query(1)); p.GetPassed() != 0 || p.GetHosts() != 1 {
 		t.Errorf("proposed %v", p)
 	}
+	if s := r.totals(); s.GetHosts() != 1 || s.GetHostsUp() != 0 || s.GetHostsImported() != 1 {
+		t.Errorf("the totals are %v", s)
+	}
+	r.counts(1, "cellgate_cell_hosts_imported", "cell1", "r1")
 	r.register(plainState(1, 8))
 	if p := r.propose(query(1)); p.GetPassed() != 1 {
 		t.Errorf("proposed %v", p)
 	}
+	if s := r.totals(); s.GetHosts() != 1 || s.GetHostsUp() != 1 || s.GetHostsImported() != 0 || s.GetGate() != nil {
+		t.Errorf("the totals are %v", s)
+	}
+	r.reportLegacy(legacyOf("g1", 60, 1))
+	if g := r.totals().GetGate(); g.GetState() != legacyState || g.GetEpoch() != 1 {
+		t.Errorf("the gate in the totals is %v", g)
+	}
+}
+
+func (r *replica) totals() *cellgatev1.Cell {
+	r.t.Helper()
+	s, err := r.cells.GetSummary(context.Background(), &cellv1.GetSummaryRequest{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return s.GetTotals()
 }

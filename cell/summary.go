@@ -22,8 +22,8 @@ type summaryCache struct {
 }
 
 // GetSummary says what the cell could ever hold and what it holds now, computed
-// once a version of the table; and the time, and the version of the binary. While the
-// table is loaded it says only that. It
+// once a version of the table; and the gate without what it waits for, the time, and the
+// version of the binary. While the table is loaded it says only that. It
 // fails while the shard does: gateways take it for whether the cell can be used.
 func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest) (*cellv1.GetSummaryResponse, error) {
 	if err := s.placing(); err != nil {
@@ -35,6 +35,9 @@ func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest)
 	}
 	if !s.loading() {
 		out = proto.CloneOf(s.newestSummary())
+		if g := s.rows.gateRow(); g != nil {
+			out.Totals.Gate = s.gateMessage(g, verdict{})
+		}
 	}
 	// A store that gives no time is told of by the health service.
 	if t, err := s.store.Now(ctx); err == nil {
@@ -71,6 +74,9 @@ func (c *Cell) summarize(version string) *cellv1.GetSummaryResponse {
 	for _, row := range all {
 		h := row.host
 		totals.Hosts++
+		if h.Imported {
+			totals.HostsImported++
+		}
 		if _, up := c.live.lastSeen(h.UUID); up && !h.Disabled && !h.Imported {
 			totals.HostsUp++
 		}

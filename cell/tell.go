@@ -102,7 +102,7 @@ func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
 		return r, false
 	}
 	t := c.newestSummary().GetTotals()
-	r.Hosts, r.HostsUp = int64(t.GetHosts()), int64(t.GetHostsUp())
+	r.Hosts, r.HostsUp, r.HostsImported = int64(t.GetHosts()), int64(t.GetHostsUp()), int64(t.GetHostsImported())
 	r.Pending, r.Confirmed = int64(t.GetClaimsPending()), int64(t.GetClaimsConfirmed())
 	r.QueuedUrgent, r.QueuedOther = c.pipeline.queue.waiting()
 	r.Pinned = c.versions.Count()

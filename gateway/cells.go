@@ -37,22 +37,17 @@ func (g *Gateway) showCells(ctx context.Context, cells []*cell) []*cellgatev1.Ce
 			row = proto.CloneOf(t)
 		}
 		row.AvailabilityZones = g.zonesOf(r.got)
-		if v := r.cell.view(); v.standIn {
-			row.AvailabilityZones = g.zonesOf(g.summaryFor(r.cell, &v).GetSummaryResponse)
-		}
 		row.Cell, row.CellUuid = r.cell.cfg.Name, r.cell.uuid()
 		row.Enabled, row.Replicas = !r.cell.cfg.Disabled, r.cell.cfg.Replicas
 		row.Available, row.Reason = r.err == nil, ""
 		row.ReplicaStates = r.cell.replicaStates()
-		if gate := r.cell.gateOf(); gate != nil {
-			row.Gate = gate
-		}
 		switch {
 		case r.err != nil:
 			row.Reason = reasonOf(r.err)
 		case r.got.GetLoading():
 			row.Reason = "it loads its table, and answers slower until it has; what it holds is not known yet"
 		}
+		g.showGate(row, r.cell)
 		out = append(out, row)
 	}
 	return out

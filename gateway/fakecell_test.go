@@ -420,6 +420,9 @@ func (f *fakeCell) GetSummary(ctx context.Context, req *cellv1.GetSummaryRequest
 		Cell: f.name, CellUuid: f.uuid, Replica: "r1",
 		Totals: &cellgatev1.Cell{Cell: f.name, CellUuid: f.uuid, Hosts: int32(f.table.Len())},
 	}
+	if f.gate.Gate != nil {
+		s.Totals.Gate = proto.CloneOf(f.gate.Gate)
+	}
 	if s.Loading = f.loading; f.loading {
 		return s, nil
 	}

@@ -113,6 +113,7 @@ type fakeStandIn struct {
 	// chosen are the claims that were told and have not ended.
 	chosen  map[string]*cellv1.NewClaim
 	asks    int
+	summary *cellv1.GetSummaryResponse
 	updates []updated
 }
 
@@ -165,10 +166,14 @@ func (s *fakeStandIn) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatch
 	return resp, err
 }
 
-// Summary is nil: no cell is left out by it.
 func (s *fakeStandIn) Counted() []string { return nil }
 
-func (s *fakeStandIn) Summary() *cellv1.GetSummaryResponse { return nil }
+// Summary is nil unless a test has set one: no cell is left out by it.
+func (s *fakeStandIn) Summary() *cellv1.GetSummaryResponse {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.summary
+}
 
 func (s *fakeStandIn) asked() int {
 	s.mu.Lock()

@@ -282,18 +282,6 @@ func (w *gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse
 	return resp, nil
 }
 
-// rowAges gives the age of each cell's legacy rows that were ever read.
-func (g *Gateway) rowAges(each func(cell string, age time.Duration)) {
-	for _, c := range g.cells {
-		if c.gate == nil {
-			continue
-		}
-		if rows := c.gate.rows.Load(); rows != nil {
-			each(c.cfg.Name, g.now().Sub(rows.at))
-		}
-	}
-}
-
 // saw tells the stand-in what became of operations on claims.
 func (w *gate) saw(ops []*cellv1.ClaimOp, outcomes []*cellv1.ClaimOutcome) {
 	if w == nil || !w.view().standIn {

@@ -147,7 +147,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	}
 	g.decisions = newRecorder(g, cfg.DecisionQueue)
 	g.tel.Watch(g.inFlight.Load, g.summaryAges)
-	g.tel.WatchLegacy(g.rowAges)
+	g.tel.WatchLegacy(g.readLegacy)
 	return g, nil
 }
 

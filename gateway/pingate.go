@@ -3,8 +3,6 @@ package gateway
 import (
 	"context"
 
-	"google.golang.org/protobuf/proto"
-
 	"cellgate/internal/fault"
 	"cellgate/internal/security"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -83,20 +81,4 @@ func (g *Gateway) tellPin(ctx context.Context, c *cell, req *cellgatev1.UpdateCe
 		outcome = string(fault.KindOf(err))
 	}
 	g.log.InfoContext(ctx, "an operator pinned the gate of a cell, or let it go", append(told, "outcome", outcome, "state", gate.GetState().String(), "epoch", gate.GetEpoch())...)
-}
-
-// gateOf gives the gate to show of a cell; nil when nothing is known of one.
-func (c *cell) gateOf() *cellgatev1.Gate {
-	if c.gate == nil {
-		return nil
-	}
-	v := c.gate.view()
-	if v.known == nil {
-		return &cellgatev1.Gate{Reason: reasonOf(v.err)}
-	}
-	g := proto.CloneOf(v.known.Gate)
-	if v.err != nil {
-		g.WaitsFor = append([]string{reasonOf(v.err)}, g.GetWaitsFor()...)
-	}
-	return g
 }

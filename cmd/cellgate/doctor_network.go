@@ -17,6 +17,7 @@ import (
 	"cellgate/internal/security"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
 const (
@@ -26,8 +27,9 @@ const (
 	clockApart = time.Second
 )
 
-// peer examines one replica of a cell, as a gateway sees it.
-func (d *doctor) peer(check string, dial dialFunc, address string, want config.GatewayCell) {
+// peer examines one replica of a cell, as a gateway sees it; legacy: gateway.legacy names
+// the cell.
+func (d *doctor) peer(check string, dial dialFunc, address string, want config.GatewayCell, legacy bool) {
 	conn, err := dial(address)
 	if err != nil {
 		d.add(check, unhealthy, err.Error(), "correct the address")
@@ -49,17 +51,11 @@ func (d *doctor) peer(check string, dial dialFunc, address string, want config.G
 		d.silent(check, err, want.Disabled)
 		return
 	}
-	switch {
-	case s.GetCell() != want.Name, want.UUID != "" && s.GetCellUuid() != want.UUID:
+	if s.GetCell() != want.Name || want.UUID != "" && s.GetCellUuid() != want.UUID {
 		d.add(check, unhealthy, fmt.Sprintf("answers as cell %s (%s)", s.GetCell(), s.GetCellUuid()), "correct the address, or the cell's name and uuid")
 		return
-	case s.GetTotals().GetHosts() == 0:
-		d.add(check, warned, "answers and has no hosts", "start its agents")
-	case s.GetTotals().GetHostsUp() == 0:
-		d.add(check, warned, fmt.Sprintf("answers; none of its %d hosts is up", s.GetTotals().GetHosts()), "look at its agents")
-	default:
-		d.ok(check, "answers in %v; %d of %d hosts are up", took.Round(100*time.Microsecond), s.GetTotals().GetHostsUp(), s.GetTotals().GetHosts())
 	}
+	d.holds(check, s.GetTotals(), took, legacy)
 	if s.GetMachineTime() != nil {
 		d.apart("clock of "+check, s.GetMachineTime().AsTime().Sub(sent.Add(took/2)), took)
 		if ahead := s.GetStoreTime().AsTime().Sub(s.GetMachineTime().AsTime()); ahead > clockApart || ahead < -clockApart {
@@ -68,6 +64,27 @@ func (d *doctor) peer(check string, dial dialFunc, address string, want config.G
 	}
 	if v := s.GetVersion(); v != "" && v != versionText() {
 		d.add("version of "+check, noted, fmt.Sprintf("is %s, this one is %s", v, versionText()), "")
+	}
+}
+
+// holds tells of the hosts of a replica that answered.
+func (d *doctor) holds(check string, t *cellgatev1.Cell, took time.Duration, legacy bool) {
+	agents := t.GetHosts() - t.GetHostsImported()
+	answers := fmt.Sprintf("answers in %v", took.Round(100*time.Microsecond))
+	gate := t.GetGate().GetState()
+	switch fromTables := gate == cellgatev1.Gate_LEGACY || gate == cellgatev1.Gate_SHADOW; {
+	case fromTables && !legacy:
+		d.add(check, warned, fmt.Sprintf("%s; its gate is %s, and gateway.legacy does not name it: selections go without the cell", answers, gate), "add its legacy database to gateway.legacy (docs/upgrade.md)")
+	case fromTables:
+		d.ok(check, "%s; its gate is %s: its hosts are those of Nova's tables; agents speak for %d, of which %d are up", answers, gate, agents, t.GetHostsUp())
+	case t.GetHosts() == 0:
+		d.add(check, warned, "answers and has no hosts", "start its agents")
+	case t.GetHostsUp() == 0:
+		d.add(check, warned, fmt.Sprintf("answers; none of its %d hosts is up", t.GetHosts()), "look at its agents")
+	case t.GetHostsImported() > 0:
+		d.add(check, warned, fmt.Sprintf("%s; %d of %d hosts are up, and %d have no agent: nothing is placed there", answers, t.GetHostsUp(), agents, t.GetHostsImported()), "start the agents of those hosts: cellgate hosts lists them as down")
+	default:
+		d.ok(check, "%s; %d of %d hosts are up", answers, t.GetHostsUp(), t.GetHosts())
 	}
 }
 

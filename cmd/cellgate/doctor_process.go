@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -30,7 +31,7 @@ func (d *doctor) gateway(c config.Config) {
 	d.identity(nil)
 	for _, cell := range g.Cells {
 		for _, address := range cell.Replicas {
-			d.peer(fmt.Sprintf("cell %s at %s", cell.Name, address), dial, address, cell)
+			d.peer(fmt.Sprintf("cell %s at %s", cell.Name, address), dial, address, cell, slices.ContainsFunc(g.Legacy, func(l config.LegacyCell) bool { return l.Cell == cell.Name }))
 		}
 	}
 }

@@ -428,3 +428,40 @@ func contentsOf(t *testing.T, dir string) map[string]string {
 	}
 	return all
 }
+
+// summaryCell is a cell's scheduler that tells of its hosts.
+type summaryCell struct {
+	cellv1.UnimplementedCellSchedulerServer
+	totals *cellgatev1.Cell
+}
+
+func (s summaryCell) GetSummary(context.Context, *cellv1.GetSummaryRequest) (*cellv1.GetSummaryResponse, error) {
+	return &cellv1.GetSummaryResponse{Cell: "cell1", Totals: s.totals}, nil
+}
+
+// The hosts of a cell whose gate is not NATIVE are those of Nova's tables: that no agent
+// is up is no news.
+func TestDoctorOfAGatewayKnowsTheGate(t *testing.T) {
+	legacy := "\n  legacy: [{cell: cell1, database: 'mysql://nova@127.0.0.1:1/nova'}]"
+	gate := func(s cellgatev1.Gate_State) *cellgatev1.Gate { return &cellgatev1.Gate{State: s} }
+	for name, c := range map[string]struct {
+		totals              *cellgatev1.Cell
+		more, status, words string
+	}{
+		"legacy":           {&cellgatev1.Cell{Hosts: 5, HostsImported: 4, HostsUp: 1, Gate: gate(cellgatev1.Gate_LEGACY)}, legacy, found, "agents speak for 1, of which 1 are up"},
+		"nobody reads":     {&cellgatev1.Cell{Hosts: 5, HostsUp: 5, Gate: gate(cellgatev1.Gate_SHADOW)}, "", warned, "gateway.legacy does not name it"},
+		"native":           {&cellgatev1.Cell{Hosts: 5, HostsUp: 5, Gate: gate(cellgatev1.Gate_NATIVE)}, legacy, found, "5 of 5 hosts are up"},
+		"native, left out": {&cellgatev1.Cell{Hosts: 5, HostsImported: 1, HostsUp: 4, Gate: gate(cellgatev1.Gate_NATIVE)}, legacy, warned, "4 of 4 hosts are up, and 1 have no agent"},
+		"no gate":          {&cellgatev1.Cell{Hosts: 5}, "", warned, "none of its 5 hosts is up"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := serveCell(t, summaryCell{totals: c.totals})
+			file := filepath.Join(t.TempDir(), "gateway.yaml")
+			text := fmt.Sprintf("gateway:\n  http: 127.0.0.1:0\n  grpc: 127.0.0.1:0\n  cells: [{name: cell1, replicas: [%q]}]%s\n", at, c.more)
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			must(t, diagnoses(t, exitDone, "gateway", "--config", file), "cell cell1 at "+at, c.status, c.words)
+		})
+	}
+}

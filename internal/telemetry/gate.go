@@ -82,13 +82,28 @@ func (g *Gate) Replanned() {
 	}
 }
 
-// WatchLegacy has the ages of legacy rows read when asked for: ages calls each for
-// every cell that has rows.
-func (g *Gateway) WatchLegacy(ages func(each func(cell string, age time.Duration))) {
+// LegacyReading is what is read of a cell's legacy rows when they are asked for.
+type LegacyReading struct {
+	Cell string
+	Age  time.Duration
+	// Answers: they answer for the cell; Hosts and HostsUp are then what they have.
+	Answers        bool
+	Hosts, HostsUp int64
+}
+
+// WatchLegacy has the legacy rows read when asked for: read calls each for every cell
+// that has rows.
+func (g *Gateway) WatchLegacy(read func(each func(LegacyReading))) {
 	if g == nil {
 		return
 	}
 	g.p.readings.add(func(emit Emit) {
-		ages(func(cell string, age time.Duration) { emit(gatewayLegacyAge, age.Seconds(), cell) })
+		read(func(r LegacyReading) {
+			emit(gatewayLegacyAge, r.Age.Seconds(), r.Cell)
+			if r.Answers {
+				emit(gatewayLegacyHosts, float64(r.Hosts), r.Cell)
+				emit(gatewayLegacyHostsUp, float64(r.HostsUp), r.Cell)
+			}
+		})
 	})
 }

@@ -364,6 +364,14 @@ var (
 		Name: "cellgate_gateway_legacy_rows_age_seconds", Kind: Reading, Unit: "seconds", Of: inGateway, Labels: []Label{labelCell},
 		Help: "Age of the legacy rows that a cell is answered from while its gate is not NATIVE. Above 15 s the cell is unavailable then. Absent before the first.",
 	}
+	gatewayLegacyHosts = Metric{
+		Name: "cellgate_gateway_legacy_hosts", Kind: Reading, Of: inGateway, Labels: []Label{labelCell},
+		Help: "Hosts that a cell's legacy rows are read as. Absent while they do not answer for the cell.",
+	}
+	gatewayLegacyHostsUp = Metric{
+		Name: "cellgate_gateway_legacy_hosts_up", Kind: Reading, Of: inGateway, Labels: []Label{labelCell},
+		Help: "Those of cellgate_gateway_legacy_hosts that are enabled and whose nova-compute is up, by Nova's own rule.",
+	}
 	gatewayShadow = Metric{
 		Name: "cellgate_gateway_shadow_comparisons_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell, labelShadow},
 		Help: "Selections and probes that a SHADOW cell's own table was asked too, by whether it answered as the legacy rows did.",
@@ -443,7 +451,11 @@ var (
 	}
 	cellHostsUp = Metric{
 		Name: "cellgate_cell_hosts_up", Kind: Reading, Of: inCell, Labels: cellLabels(),
-		Help: "Hosts that are enabled and were heard in time.",
+		Help: "Hosts that are enabled and whose agent was heard in time.",
+	}
+	cellHostsImported = Metric{
+		Name: "cellgate_cell_hosts_imported", Kind: Reading, Of: inCell, Labels: cellLabels(),
+		Help: "Hosts of cellgate_cell_hosts that no agent speaks for: an importer wrote them from Nova's tables.",
 	}
 	cellClaims = Metric{
 		Name: "cellgate_cell_claims", Kind: Reading, Of: inCell, Labels: cellLabels(labelClaim),
@@ -539,9 +551,9 @@ func Metrics() []Metric {
 		gatewayPlaced, gatewayInexact, gatewayPartial, gatewaySearches, gatewayRejects, gatewayUnreadable, gatewayRacesLost, gatewayTwoConfirmed, gatewayClaims, gatewaySpread, gatewayRestarts,
 		gatewayDoubts, gatewayBatchQueries, gatewayBatchWait, gatewayCallSeconds, gatewayCallErrors, gatewaySummaryAge,
 		gatewayBreaker, gatewayBreakerMoves, gatewayGate, gatewayGateMoves, gatewayGateReplans,
-		gatewayLegacyReads, gatewayLegacySeconds, gatewayLegacyAge, gatewayShadow, gatewayDecisions,
+		gatewayLegacyReads, gatewayLegacySeconds, gatewayLegacyAge, gatewayLegacyHosts, gatewayLegacyHostsUp, gatewayShadow, gatewayDecisions,
 		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellCold, cellTransactions, cellTransactionSeconds,
-		cellTransactionOps, cellStoreEvents, cellStoreConnections, cellStoreConnectionsMax, cellStoreWait, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellClaims,
+		cellTransactionOps, cellStoreEvents, cellStoreConnections, cellStoreConnectionsMax, cellStoreWait, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellHostsImported, cellClaims,
 		cellLeasesExpired, cellAdopted, cellElsewhere, cellOvercommitted, cellJournalAge, cellPinned, cellStreams, cellStates,
 		cellGate, cellGateEpoch, cellGateLagging, cellGateAwaited, cellGateMoves, cellGateCompared,
 		agentHosts, agentConnected, agentReports, agentReconnects, agentReadFailures, agentReadAge,

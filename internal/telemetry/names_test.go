@@ -77,7 +77,7 @@ func useAll(p *Process) {
 	g.Decided(true)
 	g.Decided(false)
 	g.Watch(func() int64 { return 1 }, func(each func(string, time.Duration)) { each("cell1", time.Second) })
-	g.WatchLegacy(func(each func(string, time.Duration)) { each("cell1", time.Second) })
+	g.WatchLegacy(func(each func(LegacyReading)) { each(LegacyReading{Cell: "cell1", Age: time.Second, Answers: true}) })
 	l := g.Link("cell1")
 	gate := l.Gate()
 	for _, state := range append(GateStates(), "made up") {

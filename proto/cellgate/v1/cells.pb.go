@@ -141,14 +141,17 @@ type Cell struct {
 	CellUuid string                 `protobuf:"bytes,2,opt,name=cell_uuid,json=cellUuid,proto3" json:"cell_uuid,omitempty"`
 	// Configured as enabled on this gateway.
 	Enabled bool `protobuf:"varint,3,opt,name=enabled,proto3" json:"enabled,omitempty"`
-	// The cell answered just now; reason says why not, or that its replica loads its
-	// table: hosts, claims, resources and zones are not known then.
+	// The cell answered just now, and who proposes its hosts can be asked; reason says why
+	// not, or that its replica loads its table: hosts, claims, resources and zones are not
+	// known then.
 	Available bool   `protobuf:"varint,4,opt,name=available,proto3" json:"available,omitempty"`
 	Reason    string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Addresses of the cell's replicas.
 	Replicas []string `protobuf:"bytes,6,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	Hosts    int32    `protobuf:"varint,7,opt,name=hosts,proto3" json:"hosts,omitempty"`
-	// Hosts that are enabled and heard of.
+	// While the gate is LEGACY or SHADOW: hosts, hosts_up, resources and zones are those of
+	// Nova's tables, which answer.
+	Hosts int32 `protobuf:"varint,7,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	// Hosts that are enabled and heard of: by their agents, or by services of Nova's tables.
 	HostsUp         int32             `protobuf:"varint,8,opt,name=hosts_up,json=hostsUp,proto3" json:"hosts_up,omitempty"`
 	ClaimsPending   int32             `protobuf:"varint,9,opt,name=claims_pending,json=claimsPending,proto3" json:"claims_pending,omitempty"`
 	ClaimsConfirmed int32             `protobuf:"varint,10,opt,name=claims_confirmed,json=claimsConfirmed,proto3" json:"claims_confirmed,omitempty"`
@@ -161,7 +164,10 @@ type Cell struct {
 	ReplicaStates []*ReplicaState `protobuf:"bytes,14,rep,name=replica_states,json=replicaStates,proto3" json:"replica_states,omitempty"`
 	// The cell's upgrade from Nova's own tables; unset when this gateway has no legacy
 	// database configured for it and the shard has no gate either.
-	Gate          *Gate `protobuf:"bytes,15,opt,name=gate,proto3" json:"gate,omitempty"`
+	Gate *Gate `protobuf:"bytes,15,opt,name=gate,proto3" json:"gate,omitempty"`
+	// Hosts in the shard that no agent speaks for: an importer wrote them there from Nova's
+	// tables.
+	HostsImported int32 `protobuf:"varint,16,opt,name=hosts_imported,json=hostsImported,proto3" json:"hosts_imported,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -299,6 +305,13 @@ func (x *Cell) GetGate() *Gate {
 		return x.Gate
 	}
 	return nil
+}
+
+func (x *Cell) GetHostsImported() int32 {
+	if x != nil {
+		return x.HostsImported
+	}
+	return 0
 }
 
 // Gate says where the candidates of a cell come from, and what keeps them from coming
@@ -1090,7 +1103,7 @@ var File_cellgate_v1_cells_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\n" +
-	"\x17cellgate/v1/cells.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9e\x04\n" +
+	"\x17cellgate/v1/cells.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc5\x04\n" +
 	"\x04Cell\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
 	"\tcell_uuid\x18\x02 \x01(\tR\bcellUuid\x12\x18\n" +
@@ -1107,7 +1120,8 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\x12availability_zones\x18\f \x03(\tR\x11availabilityZones\x12#\n" +
 	"\rtable_version\x18\r \x01(\tR\ftableVersion\x12@\n" +
 	"\x0ereplica_states\x18\x0e \x03(\v2\x19.cellgate.v1.ReplicaStateR\rreplicaStates\x12%\n" +
-	"\x04gate\x18\x0f \x01(\v2\x11.cellgate.v1.GateR\x04gate\"\xb0\x05\n" +
+	"\x04gate\x18\x0f \x01(\v2\x11.cellgate.v1.GateR\x04gate\x12%\n" +
+	"\x0ehosts_imported\x18\x10 \x01(\x05R\rhostsImported\"\xb0\x05\n" +
 	"\x04Gate\x12-\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x17.cellgate.v1.Gate.StateR\x05state\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x120\n" +
