@@ -121,6 +121,13 @@ bench-legacy: needs ## Measure a cell of 10,000 hosts answered from Nova's table
 	@go test -count=1 -v -run TestYardstick ./internal/bench | sed -n 's/.*go:[0-9]*: /yardstick: /p'
 	@CELLGATE_BENCH_LEGACY=1 go test -run '^$$' -bench LegacyCell -benchmem -benchtime 4s -timeout 30m ./gateway/standin
 
+.PHONY: bench-seed
+bench-seed: needs ## Compare three ways to know the hosts, 1,000 of them, with requests racing with state changes: all rows read each request, rows cached for 60 s, and cellgate (12 minutes). Prints the tables; the chart is .cellgate/comparison/comparison.svg.
+	@go test -count=1 -v -run TestYardstick ./internal/bench | sed -n 's/.*go:[0-9]*: /yardstick: /p'
+	@mkdir -p .cellgate/comparison
+	@CELLGATE_COMPARISON=$(CURDIR)/.cellgate/comparison go test -count=1 -timeout 30m -run TestComparison ./systemtest/comparison >.cellgate/comparison/log || { cat .cellgate/comparison/log; exit 1; }
+	@cat .cellgate/comparison/comparison.md
+
 .PHONY: load
 load: build $(TOOLS)/.k6 proto/third_party/buf/validate/validate.proto ## Load a system of its own through REST and gRPC with k6 (40 s); fails when a threshold does. SCENARIO=smoke|steady|all, RATE=, STEADY=.
 	loadtest/run.sh $(BIN)/cellgate $(TOOLS)/k6

@@ -1,0 +1,214 @@
+package comparison
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/gateway/legacy"
+	"cellgate/gateway/legacy/legacytest"
+	"cellgate/gateway/standin"
+	"cellgate/internal/proposing/proposingtest"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+func hostUUID(i int) string { return legacytest.FleetUUID(legacytest.FleetFirst + i) }
+func hostName(i int) string { return legacytest.FleetHost(legacytest.FleetFirst + i) }
+
+// tables are Nova's tables of a cloud, which its computes write.
+type tables struct {
+	cell   *legacytest.Database
+	reader *legacy.Reader
+}
+
+// newTables makes them, and has the computes tell them of each change, as Nova's
+// resource tracker does.
+func newTables(t *testing.T, w *cloud, server legacytest.Server) *tables {
+	t.Helper()
+	cell, api, _ := legacytest.Fleet(t, server, len(w.computes))
+	cell.Exec(t, fmt.Sprintf(`UPDATE compute_nodes SET vcpus = %d, memory_mb = %d, local_gb = %d, disk_available_least = NULL,
+		cpu_allocation_ratio = 1, ram_allocation_ratio = 1, disk_allocation_ratio = 1`, size.vcpus, size.memoryMB, size.diskGB))
+	var set []string
+	for i, column := range []string{"vcpus_used", "memory_mb_used", "local_gb_used", "free_ram_mb", "free_disk_gb", "updated_at"} {
+		set = append(set, column+" = "+cell.Mark(i+1))
+	}
+	update := "UPDATE compute_nodes SET " + strings.Join(set, ", ") + " WHERE id = " + cell.Mark(7)
+	for _, c := range w.computes {
+		c.told = func(c *compute) {
+			free := size.minus(c.used)
+			if _, err := cell.DB.Exec(update, c.used.vcpus, c.used.memoryMB, c.used.diskGB, free.memoryMB, free.diskGB,
+				time.Now().UTC(), legacytest.FleetFirst+c.n); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+		c.told(c)
+	}
+	r, err := legacy.Open(t.Context(), legacy.Config{
+		Cell: "cell1", Database: legacy.Database{URL: cell.URL}, API: legacy.Database{URL: api.URL},
+		QueryTimeout: time.Minute, LoadTimeout: 5 * time.Minute, Connections: 16, PageSize: 200_000, ServiceDownTime: 24 * time.Hour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &tables{cell: cell, reader: r}
+}
+
+// load reads all rows into a new table of hosts.
+func (x *tables) load(ctx context.Context, s *standin.Standin) error {
+	rows, err := x.reader.Load(ctx)
+	if err != nil {
+		return err
+	}
+	s.Update(rows, rows.At, nil, time.Now())
+	return nil
+}
+
+// best asks for the best host, without those that refused the instance.
+func best(ctx context.Context, s cellv1.CellSchedulerClient, instance string, f flavor, tried []string) (string, error) {
+	q := proposingtest.Query(&schedule.Query{
+		Seed: seedOf(instance), Limit: 1, Rules: &schedule.Rules{DefaultAvailabilityZone: "nova"},
+		Request: &schedule.Request{
+			Resources:   []schedule.Amount{{Class: "VCPU", N: f.vcpus}, {Class: "MEMORY_MB", N: f.memoryMB}, {Class: "DISK_GB", N: f.diskGB}},
+			IgnoreHosts: tried, Consume: schedule.Consumption{VCPUs: f.vcpus, RAMMB: f.memoryMB, DiskMB: f.diskGB * 1024},
+		},
+	}, "", nil, true)
+	out, err := s.ProposeBatch(ctx, &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{q}})
+	if err != nil {
+		return "", err
+	}
+	p := out.GetProposals()[0]
+	if failed := p.GetFailure(); failed != nil {
+		return "", errors.New(failed.GetMessage())
+	}
+	got, err := proposingtest.Proposal(p)
+	if err != nil {
+		return "", err
+	}
+	if len(got.Candidates) == 0 {
+		return "", errNoHost
+	}
+	return got.Candidates[0].Host.String(), nil
+}
+
+// seedOf is the seed of an instance: the same for all ways.
+func seedOf(instance string) uint64 {
+	var n uint64
+	for _, b := range []byte(instance) {
+		n = n*31 + uint64(b)
+	}
+	return n
+}
+
+// readsAll reads all rows for each request.
+type readsAll struct{ client cellv1.CellSchedulerClient }
+
+func newReadsAll(t *testing.T, x *tables) model {
+	t.Helper()
+	return readsAll{dialScheduler(t, &scheduler{propose: func(ctx context.Context, req *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error) {
+		s := standin.New(standin.Config{Cell: "cell1"})
+		if err := x.load(ctx, s); err != nil {
+			return nil, err
+		}
+		return s.ProposeBatch(ctx, req)
+	}})}
+}
+
+func (m readsAll) choose(ctx context.Context, instance string, f flavor, tried []string) (string, error) {
+	return best(ctx, m.client, instance, f, tried)
+}
+
+func (readsAll) gone(context.Context, string) error { return nil }
+
+// readsRarely reads all rows every so often, and in between takes from its own copy
+// what it chose. As Nova's, it hears neither of refusals nor of ends.
+type readsRarely struct {
+	*tables
+	s      *standin.Standin
+	client cellv1.CellSchedulerClient
+	// mu lets one choose at a time: Nova's scheduler is one thread, and what it chose
+	// counts for the next.
+	mu     sync.Mutex
+	chosen []string
+}
+
+func newReadsRarely(t *testing.T, x *tables, every time.Duration) model {
+	t.Helper()
+	m := &readsRarely{tables: x, s: standin.New(standin.Config{Cell: "cell1"})}
+	must(t, m.load(t.Context(), m.s))
+	m.client = dialScheduler(t, &scheduler{propose: m.propose})
+	ctx, cancel := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	done.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if err := m.refresh(ctx); err != nil && ctx.Err() == nil {
+					t.Errorf("refresh: %v", err)
+				}
+			}
+		}
+	})
+	t.Cleanup(func() { cancel(); done.Wait() })
+	return m
+}
+
+// refresh reads all rows; what was chosen before is in them, or never came to be.
+func (m *readsRarely) refresh(ctx context.Context) error {
+	m.mu.Lock()
+	before := m.chosen
+	m.chosen = nil
+	m.mu.Unlock()
+	if err := m.load(ctx, m.s); err != nil {
+		return err
+	}
+	for _, id := range before {
+		m.s.Ended(id)
+	}
+	return nil
+}
+
+func (m *readsRarely) propose(ctx context.Context, req *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out, err := m.s.ProposeBatch(ctx, req)
+	if err != nil || len(out.GetProposals()[0].GetCandidates()) == 0 {
+		return out, err
+	}
+	var asked cellv1.Placement
+	if err := proto.Unmarshal(req.GetQueries()[0].GetPlacement(), &asked); err != nil {
+		return nil, err
+	}
+	host := out.GetProposals()[0].GetCandidates()[0].GetHostUuid()
+	id := uuid.NewString()
+	claim := &cellv1.NewClaim{ClaimId: id, HostUuid: host, ConsumerUuid: id}
+	for _, a := range asked.GetResources() {
+		claim.Allocations = append(claim.Allocations, &cellgatev1.Allocation{ProviderUuid: host, ResourceClass: a.GetResourceClass(), Amount: int32(a.GetAmount())})
+	}
+	m.s.Chose(claim, time.Now().Add(time.Hour))
+	m.chosen = append(m.chosen, id)
+	return out, nil
+}
+
+func (m *readsRarely) choose(ctx context.Context, instance string, f flavor, tried []string) (string, error) {
+	return best(ctx, m.client, instance, f, tried)
+}
+
+func (*readsRarely) gone(context.Context, string) error { return nil }
