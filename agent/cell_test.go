@@ -31,18 +31,24 @@ type fakeCell struct {
 	end error
 	// reason of refusals; empty means a bad state.
 	reason string
+	// takesDeltas is said in each answer; answer, when set, has the answer to a delta.
+	takesDeltas bool
+	answer      func(*agentv1.Delta) *agentv1.ReportResponse
 
 	mu       sync.Mutex
 	listener *bufconn.Listener
 	server   *grpc.Server
 	states   []*agentv1.FullState
+	deltas   []*agentv1.Delta
 	beats    []time.Time
 	streams  int
+	last     grpc.BidiStreamingServer[agentv1.ReportRequest, agentv1.ReportResponse]
 }
 
 func (c *fakeCell) Report(s grpc.BidiStreamingServer[agentv1.ReportRequest, agentv1.ReportResponse]) error {
 	c.mu.Lock()
 	c.streams++
+	c.last = s
 	c.mu.Unlock()
 	for {
 		m, err := s.Recv()
@@ -63,6 +69,15 @@ func (c *fakeCell) Report(s grpc.BidiStreamingServer[agentv1.ReportRequest, agen
 func (c *fakeCell) hear(m *agentv1.ReportRequest) *agentv1.ReportResponse {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if d := m.GetDelta(); d != nil {
+		c.deltas = append(c.deltas, d)
+		if c.answer != nil {
+			if a := c.answer(d); a != nil {
+				return a
+			}
+		}
+		return c.accepted(d.GetBootId(), d.GetVersion())
+	}
 	state := m.GetFullState()
 	if state == nil {
 		c.beats = append(c.beats, time.Now())
@@ -79,9 +94,28 @@ func (c *fakeCell) hear(m *agentv1.ReportRequest) *agentv1.ReportResponse {
 			}}}
 		}
 	}
+	return c.accepted(state.GetBootId(), state.GetVersion())
+}
+
+func (c *fakeCell) accepted(boot string, version uint64) *agentv1.ReportResponse {
 	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Accepted{Accepted: &agentv1.Accepted{
-		BootId: state.GetBootId(), Version: state.GetVersion(), HeartbeatEvery: durationpb.New(heartbeatEvery),
+		BootId: boot, Version: version, HeartbeatEvery: durationpb.New(heartbeatEvery), TakesDeltas: c.takesDeltas,
 	}}}
+}
+
+// heardDeltas gives a copy of the deltas heard so far.
+func (c *fakeCell) heardDeltas() []*agentv1.Delta {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]*agentv1.Delta(nil), c.deltas...)
+}
+
+// tell sends a message on the stream that was opened last.
+func (c *fakeCell) tell(m *agentv1.ReportResponse) {
+	c.mu.Lock()
+	s := c.last
+	c.mu.Unlock()
+	_ = s.Send(m)
 }
 
 // start serves on a new listener; stop breaks every stream.
@@ -121,12 +155,19 @@ func (c *fakeCell) heard() (states []*agentv1.FullState, beats []time.Time, stre
 // reporting runs a reporter of host 0 against c until the test ends.
 func reporting(t *testing.T, c *fakeCell, cfg ReporterConfig, deps ReporterDeps) *Host {
 	t.Helper()
+	host := NewHost(Simulate(1, "cell1", 0))
+	reportingTo(t, c, host, cfg, deps)
+	return host
+}
+
+// reportingTo runs a reporter of a host against c until the test ends.
+func reportingTo(t *testing.T, c *fakeCell, host *Host, cfg ReporterConfig, deps ReporterDeps) {
+	t.Helper()
 	conn, err := c.dial("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	deps.Client = agentv1.NewHostReportsClient(conn)
-	host := NewHost(Simulate(1, "cell1", 0))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- NewReporter(cfg, deps, host).Run(ctx) }()
@@ -140,5 +181,4 @@ func reporting(t *testing.T, c *fakeCell, cfg ReporterConfig, deps ReporterDeps)
 		}
 		c.stop()
 	})
-	return host
 }

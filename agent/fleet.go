@@ -104,6 +104,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 			conn := conns[r*perReplica+i/f.cfg.HostsPerConn]
 			rep := NewReporter(f.cfg.Reporter, ReporterDeps{
 				Client:   agentv1.NewHostReportsClient(conn),
+				Replica:  f.cfg.Replicas[r],
 				Log:      f.deps.Log.With("host", state.GetServiceHost(), "replica", f.cfg.Replicas[r]),
 				Accepted: func() { once(); health.up(h, r) },
 				Lost:     func(err error) { health.down(h, r, err) },

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
 
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
@@ -19,6 +20,7 @@ type Host struct {
 	mu      sync.Mutex
 	state   *agentv1.FullState
 	changed chan struct{} // closed and replaced by Put
+	streams streams
 }
 
 // NewHost starts a host's agent life: a random boot id, and state as version 1.
@@ -33,6 +35,10 @@ func NewHost(state *agentv1.FullState) *Host {
 func (h *Host) Put(state *agentv1.FullState) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.put(state)
+}
+
+func (h *Host) put(state *agentv1.FullState) {
 	state.BootId, state.Version = h.bootID, h.state.Version+1
 	h.state = state
 	close(h.changed)
@@ -45,4 +51,19 @@ func (h *Host) State() (*agentv1.FullState, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.state, h.changed
+}
+
+// renew makes the state the next version as it is, unless there is one after version.
+func (h *Host) renew(version uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state.GetVersion() == version {
+		h.put(proto.CloneOf(h.state))
+	}
+}
+
+func (h *Host) version() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.state.GetVersion()
 }

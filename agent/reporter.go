@@ -45,6 +45,8 @@ func (c ReporterConfig) withDefaults() ReporterConfig {
 // ReporterDeps is what a reporter works with.
 type ReporterDeps struct {
 	Client agentv1.HostReportsClient
+	// Replica names the replica among those of the host.
+	Replica string
 	// Log may be nil.
 	Log *slog.Logger
 	// Accepted is called each time the replica accepted the host's newest state;

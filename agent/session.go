@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
@@ -22,20 +23,34 @@ const (
 	// busyRetry, up to twice, is when a state is offered again that the cell was
 	// too busy to take.
 	busyRetry = 2 * time.Second
+	// longestPause bounds what a cell may ask for.
+	longestPause = time.Hour
 )
 
-// session is one life of a reporter's stream:
+// session is one life of a reporter's stream. One state is on its way at a time, and
+// the newest follows it:
 //
-//	send state ──► waiting ──Accepted──► beating ──changed──► send state
-//	                  │                                          ▲
+//	send state ──► waiting ──Accepted──► beating ──changed──► send delta or state
+//	                  │ │                   │                    ▲
+//	                  │ └──Resync──┬──Resync┘                    │
+//	                  │            └──► pausing ──changed, or within──► send state
 //	                  └──Refused──► resting ──changed, or late───┘
 type session struct {
 	*Reporter
 	stream grpc.BidiStreamingClient[agentv1.ReportRequest, agentv1.ReportResponse]
-	// sent is the newest version sent on this stream.
+	// sent is the newest version sent on this stream, waiting that it has no answer.
 	sent    uint64
+	waiting bool
 	changed <-chan struct{}
-	// beat, answer and retry are the timers of the three states; at most one runs.
+	// sending is the state of that version; base the newest that was accepted, which
+	// the replica takes Deltas to. nil: the whole state is to be sent.
+	sending, base *agentv1.FullState
+	// epoch is of the newest Resync. pausing: one waits for its time, which retry is
+	// set to; renews is the version to be renewed then, 0 for none.
+	epoch   uint64
+	pausing bool
+	renews  uint64
+	// beat, answer and retry are timers: while waiting only answer runs.
 	beat, answer, retry *time.Timer
 	every               time.Duration
 
@@ -62,12 +77,18 @@ func (s *session) run(ctx context.Context) (err error) {
 		}
 	}()
 
+	s.host.streamOpened(s.deps.Replica)
+	defer s.host.streamClosed(s.deps.Replica)
 	s.beat, s.answer, s.retry = stopped(), stopped(), stopped()
 	defer s.rest()
 	if err := s.sendState(); err != nil {
 		return err
 	}
 	for {
+		changed := s.changed
+		if s.waiting {
+			changed = nil
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -75,8 +96,8 @@ func (s *session) run(ctx context.Context) (err error) {
 			ended <- e
 			return e
 		case m := <-answers:
-			s.take(m)
-		case <-s.changed:
+			err = s.take(m)
+		case <-changed:
 			err = s.sendState()
 		case <-s.retry.C:
 			err = s.sendState()
@@ -106,15 +127,41 @@ func receive(ctx context.Context, stream grpc.BidiStreamingClient[agentv1.Report
 	}
 }
 
-// sendState sends the newest state and waits for its answer from here.
+// sendState sends the newest state, as a Delta where the replica takes one, and waits
+// for its answer from here.
 func (s *session) sendState() error {
-	var state *agentv1.FullState
-	state, s.changed = s.host.State()
+	follow := !s.host.writes(s.deps.Replica)
+	if s.renews > 0 && !follow {
+		s.host.renew(s.renews)
+	}
+	s.sending, s.changed = s.host.State()
 	s.rest()
-	s.refused = false
-	s.sent = state.GetVersion()
+	s.refused, s.pausing, s.renews, s.waiting = false, false, 0, true
+	s.sent = s.sending.GetVersion()
 	s.answer.Reset(s.cfg.AnswerWithin)
-	return s.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: state}})
+	if s.base != nil {
+		if d := DeltaOf(s.base, s.sending); d != nil {
+			d.Epoch, d.Follow = s.epoch, follow
+			return s.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_Delta{Delta: d}})
+		}
+	}
+	return s.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: s.marked(follow)}})
+}
+
+// marked is the state to send with what this stream says of it: the host's own is
+// shared with other streams.
+func (s *session) marked(follow bool) *agentv1.FullState {
+	if s.epoch == 0 && !follow {
+		return s.sending
+	}
+	out := &agentv1.FullState{}
+	to := out.ProtoReflect()
+	s.sending.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		to.Set(field, v)
+		return true
+	})
+	out.Epoch, out.Follow = s.epoch, follow
+	return out
 }
 
 func (s *session) sendHeartbeat() error {
@@ -126,32 +173,86 @@ func (s *session) sendHeartbeat() error {
 
 // take acts on an answer; one about an older version is not the answer waited
 // for and is left aside.
-func (s *session) take(m *agentv1.ReportResponse) {
+func (s *session) take(m *agentv1.ReportResponse) error {
 	switch {
 	case m.GetAccepted() != nil && m.GetAccepted().GetVersion() == s.sent:
-		s.rest()
-		s.every = heartbeatDefault
-		if d := m.GetAccepted().GetHeartbeatEvery().AsDuration(); d > 0 {
-			s.every = max(d, heartbeatLeast)
-		}
-		// The first beat comes anywhere in the interval: hosts that were accepted
-		// together do not beat together.
-		s.beat.Reset(rand.N(s.every) + 1)
-		s.accepted = true
-		s.deps.Tel.Reported("")
-		s.deps.Accepted()
+		s.takeAccepted(m.GetAccepted())
 	case m.GetRefused() != nil && m.GetRefused().GetVersion() == s.sent:
-		s.rest()
-		s.deps.Tel.Reported(fault.Kind(m.GetRefused().GetReason()))
-		if r := fault.Kind(m.GetRefused().GetReason()); r == fault.Overloaded || r == fault.OutcomeUnknown {
-			// Nothing is wrong with the state: the cell is busy.
-			s.retry.Reset(busyRetry + rand.N(busyRetry))
-			return
-		}
-		s.refused = true
-		s.reportRefused(m.GetRefused())
-		s.retry.Reset(s.cfg.RefusedRetry)
+		return s.takeRefused(m.GetRefused())
+	case m.GetResync() != nil:
+		s.takeResync(m.GetResync())
 	}
+	return nil
+}
+
+func (s *session) takeAccepted(m *agentv1.Accepted) {
+	if !s.waiting {
+		return // of a state that a Resync overtook
+	}
+	s.rest()
+	s.waiting = false
+	if m.GetTakesDeltas() {
+		s.base = s.sending
+	}
+	s.every = heartbeatDefault
+	if d := m.GetHeartbeatEvery().AsDuration(); d > 0 {
+		s.every = max(d, heartbeatLeast)
+	}
+	// The first beat comes anywhere in the interval: hosts that were accepted
+	// together do not beat together.
+	s.beat.Reset(rand.N(s.every) + 1)
+	s.accepted = true
+	s.host.streamAccepted(s.deps.Replica)
+	s.deps.Tel.Reported("")
+	s.deps.Accepted()
+}
+
+func (s *session) takeRefused(m *agentv1.Refused) error {
+	if s.pausing {
+		return nil
+	}
+	s.rest()
+	delta := s.waiting && s.base != nil
+	s.waiting = false
+	s.deps.Tel.Reported(fault.Kind(m.GetReason()))
+	if r := fault.Kind(m.GetReason()); r == fault.Overloaded || r == fault.OutcomeUnknown {
+		// Nothing is wrong with the state: the cell is busy.
+		s.retry.Reset(busyRetry + rand.N(busyRetry))
+		return nil
+	}
+	s.base = nil
+	if delta {
+		// What is wrong may be the delta, or what the cell holds: the whole state says.
+		return s.sendState()
+	}
+	s.refused = true
+	s.reportRefused(m)
+	s.retry.Reset(s.cfg.RefusedRetry)
+	return nil
+}
+
+// takeResync sends the whole state after a random part of the time that the cell
+// gives, or when it changes before; heartbeats go on meanwhile.
+func (s *session) takeResync(m *agentv1.Resync) {
+	if s.pausing && m.GetEpoch() <= s.epoch {
+		return
+	}
+	s.epoch = max(s.epoch, m.GetEpoch())
+	if m.GetRenew() {
+		s.renews = s.host.version()
+	}
+	within := min(max(m.GetWithin().AsDuration(), 0), longestPause)
+	if s.waiting {
+		if s.base == nil {
+			within = max(within, busyRetry) // the whole state was not enough: no circle
+		}
+		if s.every > 0 {
+			s.beat.Reset(rand.N(s.every) + 1)
+		}
+	}
+	s.base, s.waiting, s.pausing = nil, false, true
+	s.answer.Stop()
+	s.retry.Reset(rand.N(within + 1))
 }
 
 // rest stops all timers.

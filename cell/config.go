@@ -27,6 +27,9 @@ type Config struct {
 	LeaseScan time.Duration
 	// TailEvery is how often the journal is read for other replicas' entries (100 ms).
 	TailEvery time.Duration
+	// FollowFor, up to half as long again, is how long another replica has to write a
+	// state that the agent asked it to (1 s).
+	FollowFor time.Duration
 	// JournalKeep is how long journal entries are kept (1 h).
 	JournalKeep time.Duration
 	// DecisionsKeep is how long decisions are kept (24 h), MaxDecisions how many
@@ -90,6 +93,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"pin_for", &c.PinFor, 2 * time.Second},
 		{"lease_scan", &c.LeaseScan, time.Second},
 		{"tail_every", &c.TailEvery, 100 * time.Millisecond},
+		{"follow_for", &c.FollowFor, time.Second},
 		{"journal_keep", &c.JournalKeep, time.Hour},
 		{"decisions_keep", &c.DecisionsKeep, 24 * time.Hour},
 		{"gate_settle", &c.GateSettle, 60 * time.Second},

@@ -14,7 +14,9 @@ import (
 // claims. The writer applies changes; everybody else reads. Rows may come more
 // than once and, from different lanes, in any order: the newer one stays.
 type rows struct {
-	mu         sync.RWMutex
+	mu sync.RWMutex
+	// showing is held by the writer from when rows change until the table shows it.
+	showing    sync.RWMutex
 	hosts      map[string]*hostRow
 	claims     map[string]*shard.Claim
 	byConsumer map[string][]*shard.Claim
@@ -34,6 +36,8 @@ type rows struct {
 	awaited map[string]*shard.Claim
 	// hostSet grows when a host is added or changes its service host.
 	hostSet uint64
+	// waits are who waits for a host's row to change, by host; each is closed then.
+	waits map[string]chan struct{}
 }
 
 // hostRow is a host with what its claims use. It is never changed, only
@@ -70,6 +74,7 @@ func newRows() *rows {
 		byConsumer: map[string][]*shard.Claim{}, transferred: map[string][]*shard.Claim{},
 		taking: map[string]map[string]*shard.Claim{},
 		ended:  map[string]*shard.Claim{}, awaited: map[string]*shard.Claim{},
+		waits: map[string]chan struct{}{},
 	}
 }
 
@@ -120,6 +125,30 @@ func (r *rows) applyHost(h *shard.Host, d *dirty) error {
 	r.hosts[h.UUID] = &next
 	d.hosts[h.UUID] = true
 	return nil
+}
+
+// wake tells those who wait that hosts' rows changed.
+func (r *rows) wake(hosts map[string]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for uuid := range hosts {
+		if wait, ok := r.waits[uuid]; ok {
+			close(wait)
+			delete(r.waits, uuid)
+		}
+	}
+}
+
+// awaitHost is closed when a newer row of the host, which the table shows, is there.
+func (r *rows) awaitHost(uuid string) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	wait, ok := r.waits[uuid]
+	if !ok {
+		wait = make(chan struct{})
+		r.waits[uuid] = wait
+	}
+	return wait
 }
 
 func (r *rows) applyUsage(u *shard.Usage, d *dirty) error {
@@ -279,6 +308,13 @@ func (r *rows) host(uuid string) *hostRow {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.hosts[uuid]
+}
+
+// shownHost is host, once the table shows what it gives.
+func (r *rows) shownHost(uuid string) *hostRow {
+	r.showing.RLock()
+	defer r.showing.RUnlock()
+	return r.host(uuid)
 }
 
 // serviceHost gives a host's service host, its uuid when that is not known.

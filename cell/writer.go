@@ -73,6 +73,19 @@ func (w *writer) gather(first feed) []feed {
 // show makes one version of all feeds and of the hosts that went down or came
 // back.
 func (w *writer) show(feeds []feed) {
+	d := w.apply(feeds)
+	w.rows.wake(d.hosts)
+	for _, f := range feeds {
+		if f.shown != nil {
+			f.shown()
+		}
+	}
+}
+
+// apply brings feeds into the rows and the table, and says what changed.
+func (w *writer) apply(feeds []feed) *dirty {
+	w.rows.showing.Lock()
+	defer w.rows.showing.Unlock()
 	d := newDirty()
 	for _, f := range feeds {
 		if err := w.rows.apply(f.changes, d); err != nil {
@@ -83,11 +96,7 @@ func (w *writer) show(feeds []feed) {
 	if !d.empty() || len(turned) > 0 {
 		w.versions.Publish(w.edit(d, turned))
 	}
-	for _, f := range feeds {
-		if f.shown != nil {
-			f.shown()
-		}
-	}
+	return d
 }
 
 // edit is the newest table with what is dirty: hosts first, since consumers

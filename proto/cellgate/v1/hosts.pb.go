@@ -11,6 +11,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -594,11 +595,190 @@ func (x *GetHostResponse) GetHost() *Host {
 	return nil
 }
 
+type ResyncHostsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Cell  string                 `protobuf:"bytes,1,opt,name=cell,proto3" json:"cell,omitempty"`
+	// Empty for all hosts of the cell.
+	HostUuid string `protobuf:"bytes,2,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	// Why, for the audit log.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResyncHostsRequest) Reset() {
+	*x = ResyncHostsRequest{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResyncHostsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResyncHostsRequest) ProtoMessage() {}
+
+func (x *ResyncHostsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResyncHostsRequest.ProtoReflect.Descriptor instead.
+func (*ResyncHostsRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ResyncHostsRequest) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+func (x *ResyncHostsRequest) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *ResyncHostsRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ResyncHostsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One a replica of the cell.
+	Replicas      []*ResyncedReplica `protobuf:"bytes,1,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResyncHostsResponse) Reset() {
+	*x = ResyncHostsResponse{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResyncHostsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResyncHostsResponse) ProtoMessage() {}
+
+func (x *ResyncHostsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResyncHostsResponse.ProtoReflect.Descriptor instead.
+func (*ResyncHostsResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ResyncHostsResponse) GetReplicas() []*ResyncedReplica {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+type ResyncedReplica struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its address.
+	Replica string `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	// The hosts that were asked: those whose agents have a stream to it.
+	Hosts int32 `protobuf:"varint,2,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	// The last of them sends its state after this time.
+	Within *durationpb.Duration `protobuf:"bytes,3,opt,name=within,proto3" json:"within,omitempty"`
+	// Why the replica was not asked; empty when it was.
+	Error         string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResyncedReplica) Reset() {
+	*x = ResyncedReplica{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResyncedReplica) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResyncedReplica) ProtoMessage() {}
+
+func (x *ResyncedReplica) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResyncedReplica.ProtoReflect.Descriptor instead.
+func (*ResyncedReplica) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ResyncedReplica) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *ResyncedReplica) GetHosts() int32 {
+	if x != nil {
+		return x.Hosts
+	}
+	return 0
+}
+
+func (x *ResyncedReplica) GetWithin() *durationpb.Duration {
+	if x != nil {
+		return x.Within
+	}
+	return nil
+}
+
+func (x *ResyncedReplica) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 var File_cellgate_v1_hosts_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\n" +
-	"\x17cellgate/v1/hosts.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa9\x04\n" +
+	"\x17cellgate/v1/hosts.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa9\x04\n" +
 	"\x04Host\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12!\n" +
 	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x12\x1a\n" +
@@ -654,10 +834,24 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\x0eGetHostRequest\x12%\n" +
 	"\thost_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\"8\n" +
 	"\x0fGetHostResponse\x12%\n" +
-	"\x04host\x18\x01 \x01(\v2\x11.cellgate.v1.HostR\x04host2\xcb\x01\n" +
+	"\x04host\x18\x01 \x01(\v2\x11.cellgate.v1.HostR\x04host\"\x82\x01\n" +
+	"\x12ResyncHostsRequest\x12\x1e\n" +
+	"\x04cell\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\x04cell\x12(\n" +
+	"\thost_uuid\x18\x02 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\bhostUuid\x12\"\n" +
+	"\x06reason\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\x06reason\"O\n" +
+	"\x13ResyncHostsResponse\x128\n" +
+	"\breplicas\x18\x01 \x03(\v2\x1c.cellgate.v1.ResyncedReplicaR\breplicas\"\x8a\x01\n" +
+	"\x0fResyncedReplica\x12\x18\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
+	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x121\n" +
+	"\x06within\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06within\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error2\xba\x02\n" +
 	"\x05Hosts\x12]\n" +
 	"\tListHosts\x12\x1d.cellgate.v1.ListHostsRequest\x1a\x1e.cellgate.v1.ListHostsResponse\"\x11\x82\xd3\xe4\x93\x02\v\x12\t/v1/hosts\x12c\n" +
-	"\aGetHost\x12\x1b.cellgate.v1.GetHostRequest\x1a\x1c.cellgate.v1.GetHostResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/hosts/{host_uuid}B'Z%cellgate/proto/cellgate/v1;cellgatev1b\x06proto3"
+	"\aGetHost\x12\x1b.cellgate.v1.GetHostRequest\x1a\x1c.cellgate.v1.GetHostResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/hosts/{host_uuid}\x12m\n" +
+	"\vResyncHosts\x12\x1f.cellgate.v1.ResyncHostsRequest\x1a .cellgate.v1.ResyncHostsResponse\"\x1b\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/hosts:resyncB'Z%cellgate/proto/cellgate/v1;cellgatev1b\x06proto3"
 
 var (
 	file_cellgate_v1_hosts_proto_rawDescOnce sync.Once
@@ -671,7 +865,7 @@ func file_cellgate_v1_hosts_proto_rawDescGZIP() []byte {
 	return file_cellgate_v1_hosts_proto_rawDescData
 }
 
-var file_cellgate_v1_hosts_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_cellgate_v1_hosts_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_cellgate_v1_hosts_proto_goTypes = []any{
 	(*Host)(nil),                  // 0: cellgate.v1.Host
 	(*HostAggregate)(nil),         // 1: cellgate.v1.HostAggregate
@@ -680,25 +874,33 @@ var file_cellgate_v1_hosts_proto_goTypes = []any{
 	(*ListHostsResponse)(nil),     // 4: cellgate.v1.ListHostsResponse
 	(*GetHostRequest)(nil),        // 5: cellgate.v1.GetHostRequest
 	(*GetHostResponse)(nil),       // 6: cellgate.v1.GetHostResponse
-	nil,                           // 7: cellgate.v1.HostAggregate.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*ResyncHostsRequest)(nil),    // 7: cellgate.v1.ResyncHostsRequest
+	(*ResyncHostsResponse)(nil),   // 8: cellgate.v1.ResyncHostsResponse
+	(*ResyncedReplica)(nil),       // 9: cellgate.v1.ResyncedReplica
+	nil,                           // 10: cellgate.v1.HostAggregate.MetadataEntry
+	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 12: google.protobuf.Duration
 }
 var file_cellgate_v1_hosts_proto_depIdxs = []int32{
-	1, // 0: cellgate.v1.Host.aggregates:type_name -> cellgate.v1.HostAggregate
-	2, // 1: cellgate.v1.Host.inventories:type_name -> cellgate.v1.HostInventory
-	8, // 2: cellgate.v1.Host.last_seen_at:type_name -> google.protobuf.Timestamp
-	7, // 3: cellgate.v1.HostAggregate.metadata:type_name -> cellgate.v1.HostAggregate.MetadataEntry
-	0, // 4: cellgate.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	0, // 5: cellgate.v1.GetHostResponse.host:type_name -> cellgate.v1.Host
-	3, // 6: cellgate.v1.Hosts.ListHosts:input_type -> cellgate.v1.ListHostsRequest
-	5, // 7: cellgate.v1.Hosts.GetHost:input_type -> cellgate.v1.GetHostRequest
-	4, // 8: cellgate.v1.Hosts.ListHosts:output_type -> cellgate.v1.ListHostsResponse
-	6, // 9: cellgate.v1.Hosts.GetHost:output_type -> cellgate.v1.GetHostResponse
-	8, // [8:10] is the sub-list for method output_type
-	6, // [6:8] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	1,  // 0: cellgate.v1.Host.aggregates:type_name -> cellgate.v1.HostAggregate
+	2,  // 1: cellgate.v1.Host.inventories:type_name -> cellgate.v1.HostInventory
+	11, // 2: cellgate.v1.Host.last_seen_at:type_name -> google.protobuf.Timestamp
+	10, // 3: cellgate.v1.HostAggregate.metadata:type_name -> cellgate.v1.HostAggregate.MetadataEntry
+	0,  // 4: cellgate.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	0,  // 5: cellgate.v1.GetHostResponse.host:type_name -> cellgate.v1.Host
+	9,  // 6: cellgate.v1.ResyncHostsResponse.replicas:type_name -> cellgate.v1.ResyncedReplica
+	12, // 7: cellgate.v1.ResyncedReplica.within:type_name -> google.protobuf.Duration
+	3,  // 8: cellgate.v1.Hosts.ListHosts:input_type -> cellgate.v1.ListHostsRequest
+	5,  // 9: cellgate.v1.Hosts.GetHost:input_type -> cellgate.v1.GetHostRequest
+	7,  // 10: cellgate.v1.Hosts.ResyncHosts:input_type -> cellgate.v1.ResyncHostsRequest
+	4,  // 11: cellgate.v1.Hosts.ListHosts:output_type -> cellgate.v1.ListHostsResponse
+	6,  // 12: cellgate.v1.Hosts.GetHost:output_type -> cellgate.v1.GetHostResponse
+	8,  // 13: cellgate.v1.Hosts.ResyncHosts:output_type -> cellgate.v1.ResyncHostsResponse
+	11, // [11:14] is the sub-list for method output_type
+	8,  // [8:11] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_hosts_proto_init() }
@@ -712,7 +914,7 @@ func file_cellgate_v1_hosts_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_hosts_proto_rawDesc), len(file_cellgate_v1_hosts_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,18 +19,23 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Hosts_ListHosts_FullMethodName = "/cellgate.v1.Hosts/ListHosts"
-	Hosts_GetHost_FullMethodName   = "/cellgate.v1.Hosts/GetHost"
+	Hosts_ListHosts_FullMethodName   = "/cellgate.v1.Hosts/ListHosts"
+	Hosts_GetHost_FullMethodName     = "/cellgate.v1.Hosts/GetHost"
+	Hosts_ResyncHosts_FullMethodName = "/cellgate.v1.Hosts/ResyncHosts"
 )
 
 // HostsClient is the client API for Hosts service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Hosts shows the hosts of all cells.
+// Hosts shows the hosts of all cells, and makes them report anew.
 type HostsClient interface {
 	ListHosts(ctx context.Context, in *ListHostsRequest, opts ...grpc.CallOption) (*ListHostsResponse, error)
 	GetHost(ctx context.Context, in *GetHostRequest, opts ...grpc.CallOption) (*GetHostResponse, error)
+	// ResyncHosts asks the agent of a host, or those of all hosts of a cell, for the
+	// whole state as a new version, at every replica of the cell. It does not wait for
+	// them.
+	ResyncHosts(ctx context.Context, in *ResyncHostsRequest, opts ...grpc.CallOption) (*ResyncHostsResponse, error)
 }
 
 type hostsClient struct {
@@ -61,14 +66,28 @@ func (c *hostsClient) GetHost(ctx context.Context, in *GetHostRequest, opts ...g
 	return out, nil
 }
 
+func (c *hostsClient) ResyncHosts(ctx context.Context, in *ResyncHostsRequest, opts ...grpc.CallOption) (*ResyncHostsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResyncHostsResponse)
+	err := c.cc.Invoke(ctx, Hosts_ResyncHosts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // HostsServer is the server API for Hosts service.
 // All implementations must embed UnimplementedHostsServer
 // for forward compatibility.
 //
-// Hosts shows the hosts of all cells.
+// Hosts shows the hosts of all cells, and makes them report anew.
 type HostsServer interface {
 	ListHosts(context.Context, *ListHostsRequest) (*ListHostsResponse, error)
 	GetHost(context.Context, *GetHostRequest) (*GetHostResponse, error)
+	// ResyncHosts asks the agent of a host, or those of all hosts of a cell, for the
+	// whole state as a new version, at every replica of the cell. It does not wait for
+	// them.
+	ResyncHosts(context.Context, *ResyncHostsRequest) (*ResyncHostsResponse, error)
 	mustEmbedUnimplementedHostsServer()
 }
 
@@ -84,6 +103,9 @@ func (UnimplementedHostsServer) ListHosts(context.Context, *ListHostsRequest) (*
 }
 func (UnimplementedHostsServer) GetHost(context.Context, *GetHostRequest) (*GetHostResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetHost not implemented")
+}
+func (UnimplementedHostsServer) ResyncHosts(context.Context, *ResyncHostsRequest) (*ResyncHostsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResyncHosts not implemented")
 }
 func (UnimplementedHostsServer) mustEmbedUnimplementedHostsServer() {}
 func (UnimplementedHostsServer) testEmbeddedByValue()               {}
@@ -142,6 +164,24 @@ func _Hosts_GetHost_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Hosts_ResyncHosts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResyncHostsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HostsServer).ResyncHosts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Hosts_ResyncHosts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HostsServer).ResyncHosts(ctx, req.(*ResyncHostsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Hosts_ServiceDesc is the grpc.ServiceDesc for Hosts service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -156,6 +196,10 @@ var Hosts_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetHost",
 			Handler:    _Hosts_GetHost_Handler,
+		},
+		{
+			MethodName: "ResyncHosts",
+			Handler:    _Hosts_ResyncHosts_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -514,7 +514,7 @@ type Refused struct {
 	BootId  string                 `protobuf:"bytes,1,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	Version uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	Reason  string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// One a problem, each naming its field.
+	// One a problem, each naming its field: of a Delta, or of the state that it gives.
 	Problems []string `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
 	// The name of the cell that answers.
 	Cell          string `protobuf:"bytes,5,opt,name=cell,proto3" json:"cell,omitempty"`
@@ -1105,7 +1105,10 @@ type Resync struct {
 	// answered with Resync.
 	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// The agent waits a random part of it first: not all hosts at once.
-	Within        *durationpb.Duration `protobuf:"bytes,3,opt,name=within,proto3" json:"within,omitempty"`
+	Within *durationpb.Duration `protobuf:"bytes,3,opt,name=within,proto3" json:"within,omitempty"`
+	// The state is wanted as a new version, so that the shard writes it again. The
+	// agent makes one where it asks the replica to write (not follow).
+	Renew         bool `protobuf:"varint,4,opt,name=renew,proto3" json:"renew,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1159,6 +1162,13 @@ func (x *Resync) GetWithin() *durationpb.Duration {
 		return x.Within
 	}
 	return nil
+}
+
+func (x *Resync) GetRenew() bool {
+	if x != nil {
+		return x.Renew
+	}
+	return false
 }
 
 // ClaimOffer is a claim that the cell made on this host, or one that it holds there
@@ -1975,11 +1985,12 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"aggregates\"\\\n" +
 	"\tNamespace\x12.\n" +
 	"\x04name\x18\x01 \x01(\tB\x1a\xbaH\x17r\x15\x18?2\x11^[a-z][a-z0-9_]*$R\x04name\x12\x1f\n" +
-	"\x05facts\x18\x02 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\x05facts\"i\n" +
+	"\x05facts\x18\x02 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\x05facts\"\x7f\n" +
 	"\x06Resync\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x121\n" +
-	"\x06within\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06within\"\xdd\x02\n" +
+	"\x06within\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06within\x12\x14\n" +
+	"\x05renew\x18\x04 \x01(\bR\x05renew\"\xdd\x02\n" +
 	"\n" +
 	"ClaimOffer\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +

@@ -776,6 +776,120 @@ func (x *PinGateResponse) GetGate() *v1.Gate {
 	return nil
 }
 
+type ResyncHostsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty for all.
+	HostUuid string `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	Reason   string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Who asks, for the audit log.
+	Who           string `protobuf:"bytes,3,opt,name=who,proto3" json:"who,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResyncHostsRequest) Reset() {
+	*x = ResyncHostsRequest{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResyncHostsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResyncHostsRequest) ProtoMessage() {}
+
+func (x *ResyncHostsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResyncHostsRequest.ProtoReflect.Descriptor instead.
+func (*ResyncHostsRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ResyncHostsRequest) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *ResyncHostsRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ResyncHostsRequest) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
+type ResyncHostsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hosts         int32                  `protobuf:"varint,1,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	Within        *durationpb.Duration   `protobuf:"bytes,2,opt,name=within,proto3" json:"within,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResyncHostsResponse) Reset() {
+	*x = ResyncHostsResponse{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResyncHostsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResyncHostsResponse) ProtoMessage() {}
+
+func (x *ResyncHostsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResyncHostsResponse.ProtoReflect.Descriptor instead.
+func (*ResyncHostsResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ResyncHostsResponse) GetHosts() int32 {
+	if x != nil {
+		return x.Hosts
+	}
+	return 0
+}
+
+func (x *ResyncHostsResponse) GetWithin() *durationpb.Duration {
+	if x != nil {
+		return x.Within
+	}
+	return nil
+}
+
 // Placement is what filters and weighers read of a request: its shape. It
 // mirrors schedule.Request.
 type Placement struct {
@@ -823,7 +937,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -835,7 +949,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -848,7 +962,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Placement) GetResources() []*Amount {
@@ -1036,7 +1150,7 @@ type Tree struct {
 
 func (x *Tree) Reset() {
 	*x = Tree{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1048,7 +1162,7 @@ func (x *Tree) String() string {
 func (*Tree) ProtoMessage() {}
 
 func (x *Tree) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1061,7 +1175,7 @@ func (x *Tree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tree.ProtoReflect.Descriptor instead.
 func (*Tree) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Tree) GetRequiredTraits() []string {
@@ -1125,7 +1239,7 @@ type ResourceGroup struct {
 
 func (x *ResourceGroup) Reset() {
 	*x = ResourceGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1137,7 +1251,7 @@ func (x *ResourceGroup) String() string {
 func (*ResourceGroup) ProtoMessage() {}
 
 func (x *ResourceGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1150,7 +1264,7 @@ func (x *ResourceGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceGroup.ProtoReflect.Descriptor instead.
 func (*ResourceGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ResourceGroup) GetSuffix() string {
@@ -1215,7 +1329,7 @@ type Fallback struct {
 
 func (x *Fallback) Reset() {
 	*x = Fallback{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +1341,7 @@ func (x *Fallback) String() string {
 func (*Fallback) ProtoMessage() {}
 
 func (x *Fallback) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +1354,7 @@ func (x *Fallback) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fallback.ProtoReflect.Descriptor instead.
 func (*Fallback) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Fallback) GetResources() []*Amount {
@@ -1274,7 +1388,7 @@ type Isolation struct {
 
 func (x *Isolation) Reset() {
 	*x = Isolation{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1400,7 @@ func (x *Isolation) String() string {
 func (*Isolation) ProtoMessage() {}
 
 func (x *Isolation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1413,7 @@ func (x *Isolation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Isolation.ProtoReflect.Descriptor instead.
 func (*Isolation) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Isolation) GetTraits() []string {
@@ -1335,7 +1449,7 @@ type NovaRequest struct {
 
 func (x *NovaRequest) Reset() {
 	*x = NovaRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1347,7 +1461,7 @@ func (x *NovaRequest) String() string {
 func (*NovaRequest) ProtoMessage() {}
 
 func (x *NovaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1360,7 +1474,7 @@ func (x *NovaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaRequest.ProtoReflect.Descriptor instead.
 func (*NovaRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *NovaRequest) GetFlavor() *NovaFlavor {
@@ -1444,7 +1558,7 @@ type GuestNuma struct {
 
 func (x *GuestNuma) Reset() {
 	*x = GuestNuma{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1456,7 +1570,7 @@ func (x *GuestNuma) String() string {
 func (*GuestNuma) ProtoMessage() {}
 
 func (x *GuestNuma) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1469,7 +1583,7 @@ func (x *GuestNuma) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestNuma.ProtoReflect.Descriptor instead.
 func (*GuestNuma) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GuestNuma) GetCells() []*GuestCell {
@@ -1504,7 +1618,7 @@ type GuestCell struct {
 
 func (x *GuestCell) Reset() {
 	*x = GuestCell{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1516,7 +1630,7 @@ func (x *GuestCell) String() string {
 func (*GuestCell) ProtoMessage() {}
 
 func (x *GuestCell) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1529,7 +1643,7 @@ func (x *GuestCell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestCell.ProtoReflect.Descriptor instead.
 func (*GuestCell) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{17}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GuestCell) GetId() int64 {
@@ -1594,7 +1708,7 @@ type PciRequest struct {
 
 func (x *PciRequest) Reset() {
 	*x = PciRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +1720,7 @@ func (x *PciRequest) String() string {
 func (*PciRequest) ProtoMessage() {}
 
 func (x *PciRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,7 +1733,7 @@ func (x *PciRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PciRequest.ProtoReflect.Descriptor instead.
 func (*PciRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{18}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PciRequest) GetCount() int64 {
@@ -1652,7 +1766,7 @@ type PciSpec struct {
 
 func (x *PciSpec) Reset() {
 	*x = PciSpec{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +1778,7 @@ func (x *PciSpec) String() string {
 func (*PciSpec) ProtoMessage() {}
 
 func (x *PciSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +1791,7 @@ func (x *PciSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PciSpec.ProtoReflect.Descriptor instead.
 func (*PciSpec) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{19}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PciSpec) GetProperties() []*PciProperty {
@@ -1699,7 +1813,7 @@ type PciProperty struct {
 
 func (x *PciProperty) Reset() {
 	*x = PciProperty{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1711,7 +1825,7 @@ func (x *PciProperty) String() string {
 func (*PciProperty) ProtoMessage() {}
 
 func (x *PciProperty) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1724,7 +1838,7 @@ func (x *PciProperty) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PciProperty.ProtoReflect.Descriptor instead.
 func (*PciProperty) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{20}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PciProperty) GetKey() string {
@@ -1758,7 +1872,7 @@ type GuestNetworks struct {
 
 func (x *GuestNetworks) Reset() {
 	*x = GuestNetworks{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1770,7 +1884,7 @@ func (x *GuestNetworks) String() string {
 func (*GuestNetworks) ProtoMessage() {}
 
 func (x *GuestNetworks) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1783,7 +1897,7 @@ func (x *GuestNetworks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestNetworks.ProtoReflect.Descriptor instead.
 func (*GuestNetworks) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{21}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GuestNetworks) GetPhysnets() []string {
@@ -1817,7 +1931,7 @@ type NovaFlavor struct {
 
 func (x *NovaFlavor) Reset() {
 	*x = NovaFlavor{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1829,7 +1943,7 @@ func (x *NovaFlavor) String() string {
 func (*NovaFlavor) ProtoMessage() {}
 
 func (x *NovaFlavor) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1842,7 +1956,7 @@ func (x *NovaFlavor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaFlavor.ProtoReflect.Descriptor instead.
 func (*NovaFlavor) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{22}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NovaFlavor) GetId() string {
@@ -1911,7 +2025,7 @@ type Pair struct {
 
 func (x *Pair) Reset() {
 	*x = Pair{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1923,7 +2037,7 @@ func (x *Pair) String() string {
 func (*Pair) ProtoMessage() {}
 
 func (x *Pair) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1936,7 +2050,7 @@ func (x *Pair) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pair.ProtoReflect.Descriptor instead.
 func (*Pair) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{23}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Pair) GetKey() string {
@@ -1963,7 +2077,7 @@ type NovaImage struct {
 
 func (x *NovaImage) Reset() {
 	*x = NovaImage{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1975,7 +2089,7 @@ func (x *NovaImage) String() string {
 func (*NovaImage) ProtoMessage() {}
 
 func (x *NovaImage) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1988,7 +2102,7 @@ func (x *NovaImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaImage.ProtoReflect.Descriptor instead.
 func (*NovaImage) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{24}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NovaImage) GetId() string {
@@ -2018,7 +2132,7 @@ type ImageProperty struct {
 
 func (x *ImageProperty) Reset() {
 	*x = ImageProperty{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2030,7 +2144,7 @@ func (x *ImageProperty) String() string {
 func (*ImageProperty) ProtoMessage() {}
 
 func (x *ImageProperty) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2043,7 +2157,7 @@ func (x *ImageProperty) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImageProperty.ProtoReflect.Descriptor instead.
 func (*ImageProperty) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{25}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ImageProperty) GetName() string {
@@ -2079,7 +2193,7 @@ type NovaHint struct {
 
 func (x *NovaHint) Reset() {
 	*x = NovaHint{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +2205,7 @@ func (x *NovaHint) String() string {
 func (*NovaHint) ProtoMessage() {}
 
 func (x *NovaHint) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2218,7 @@ func (x *NovaHint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaHint.ProtoReflect.Descriptor instead.
 func (*NovaHint) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{26}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *NovaHint) GetName() string {
@@ -2131,7 +2245,7 @@ type RetryHost struct {
 
 func (x *RetryHost) Reset() {
 	*x = RetryHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2143,7 +2257,7 @@ func (x *RetryHost) String() string {
 func (*RetryHost) ProtoMessage() {}
 
 func (x *RetryHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2156,7 +2270,7 @@ func (x *RetryHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryHost.ProtoReflect.Descriptor instead.
 func (*RetryHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{27}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RetryHost) GetHost() string {
@@ -2183,7 +2297,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2195,7 +2309,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2208,7 +2322,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{28}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Amount) GetResourceClass() string {
@@ -2234,7 +2348,7 @@ type NameSet struct {
 
 func (x *NameSet) Reset() {
 	*x = NameSet{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2246,7 +2360,7 @@ func (x *NameSet) String() string {
 func (*NameSet) ProtoMessage() {}
 
 func (x *NameSet) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2259,7 +2373,7 @@ func (x *NameSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameSet.ProtoReflect.Descriptor instead.
 func (*NameSet) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{29}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *NameSet) GetNames() []string {
@@ -2285,7 +2399,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2297,7 +2411,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2310,7 +2424,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{30}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Group) GetUuid() string {
@@ -2366,7 +2480,7 @@ type Consumption struct {
 
 func (x *Consumption) Reset() {
 	*x = Consumption{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2378,7 +2492,7 @@ func (x *Consumption) String() string {
 func (*Consumption) ProtoMessage() {}
 
 func (x *Consumption) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2391,7 +2505,7 @@ func (x *Consumption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consumption.ProtoReflect.Descriptor instead.
 func (*Consumption) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{31}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Consumption) GetVcpus() int32 {
@@ -2430,7 +2544,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2442,7 +2556,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2455,7 +2569,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{32}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Rules) GetFilters() []string {
@@ -2512,7 +2626,7 @@ type Options struct {
 
 func (x *Options) Reset() {
 	*x = Options{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2524,7 +2638,7 @@ func (x *Options) String() string {
 func (*Options) ProtoMessage() {}
 
 func (x *Options) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2537,7 +2651,7 @@ func (x *Options) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Options.ProtoReflect.Descriptor instead.
 func (*Options) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{33}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Options) GetMaxIoOpsPerHost() int64 {
@@ -2655,7 +2769,7 @@ type Ratio struct {
 
 func (x *Ratio) Reset() {
 	*x = Ratio{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2667,7 +2781,7 @@ func (x *Ratio) String() string {
 func (*Ratio) ProtoMessage() {}
 
 func (x *Ratio) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2680,7 +2794,7 @@ func (x *Ratio) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ratio.ProtoReflect.Descriptor instead.
 func (*Ratio) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{34}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Ratio) GetName() string {
@@ -2707,7 +2821,7 @@ type Weigher struct {
 
 func (x *Weigher) Reset() {
 	*x = Weigher{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2719,7 +2833,7 @@ func (x *Weigher) String() string {
 func (*Weigher) ProtoMessage() {}
 
 func (x *Weigher) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2732,7 +2846,7 @@ func (x *Weigher) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Weigher.ProtoReflect.Descriptor instead.
 func (*Weigher) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{35}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Weigher) GetName() string {
@@ -2781,7 +2895,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2793,7 +2907,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2806,7 +2920,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Query) GetPlacement() []byte {
@@ -2889,7 +3003,7 @@ type Take struct {
 
 func (x *Take) Reset() {
 	*x = Take{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2901,7 +3015,7 @@ func (x *Take) String() string {
 func (*Take) ProtoMessage() {}
 
 func (x *Take) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2914,7 +3028,7 @@ func (x *Take) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Take.ProtoReflect.Descriptor instead.
 func (*Take) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Take) GetHostUuid() string {
@@ -2952,7 +3066,7 @@ type Knowledge struct {
 
 func (x *Knowledge) Reset() {
 	*x = Knowledge{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2964,7 +3078,7 @@ func (x *Knowledge) String() string {
 func (*Knowledge) ProtoMessage() {}
 
 func (x *Knowledge) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2977,7 +3091,7 @@ func (x *Knowledge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Knowledge.ProtoReflect.Descriptor instead.
 func (*Knowledge) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Knowledge) GetBounds() []*Bounds {
@@ -3027,7 +3141,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3039,7 +3153,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3052,7 +3166,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Bounds) GetMin() float64 {
@@ -3078,7 +3192,7 @@ type ProposeBatchRequest struct {
 
 func (x *ProposeBatchRequest) Reset() {
 	*x = ProposeBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3090,7 +3204,7 @@ func (x *ProposeBatchRequest) String() string {
 func (*ProposeBatchRequest) ProtoMessage() {}
 
 func (x *ProposeBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3103,7 +3217,7 @@ func (x *ProposeBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeBatchRequest.ProtoReflect.Descriptor instead.
 func (*ProposeBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ProposeBatchRequest) GetQueries() []*Query {
@@ -3123,7 +3237,7 @@ type ProposeBatchResponse struct {
 
 func (x *ProposeBatchResponse) Reset() {
 	*x = ProposeBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3135,7 +3249,7 @@ func (x *ProposeBatchResponse) String() string {
 func (*ProposeBatchResponse) ProtoMessage() {}
 
 func (x *ProposeBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3148,7 +3262,7 @@ func (x *ProposeBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeBatchResponse.ProtoReflect.Descriptor instead.
 func (*ProposeBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ProposeBatchResponse) GetProposals() []*Proposal {
@@ -3198,7 +3312,7 @@ type Proposal struct {
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3210,7 +3324,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3223,7 +3337,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Proposal) GetTableVersion() string {
@@ -3363,7 +3477,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3375,7 +3489,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3388,7 +3502,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Warning) GetKey() string {
@@ -3419,7 +3533,7 @@ type Raised struct {
 
 func (x *Raised) Reset() {
 	*x = Raised{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3431,7 +3545,7 @@ func (x *Raised) String() string {
 func (*Raised) ProtoMessage() {}
 
 func (x *Raised) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3444,7 +3558,7 @@ func (x *Raised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Raised.ProtoReflect.Descriptor instead.
 func (*Raised) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{44}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Raised) GetStage() string {
@@ -3502,7 +3616,7 @@ type ClaimOrigin struct {
 
 func (x *ClaimOrigin) Reset() {
 	*x = ClaimOrigin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3514,7 +3628,7 @@ func (x *ClaimOrigin) String() string {
 func (*ClaimOrigin) ProtoMessage() {}
 
 func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3527,7 +3641,7 @@ func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOrigin.ProtoReflect.Descriptor instead.
 func (*ClaimOrigin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{45}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ClaimOrigin) GetFingerprint() []byte {
@@ -3585,7 +3699,7 @@ type Reject struct {
 
 func (x *Reject) Reset() {
 	*x = Reject{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3597,7 +3711,7 @@ func (x *Reject) String() string {
 func (*Reject) ProtoMessage() {}
 
 func (x *Reject) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3610,7 +3724,7 @@ func (x *Reject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reject.ProtoReflect.Descriptor instead.
 func (*Reject) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{46}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Reject) GetFilter() string {
@@ -3652,7 +3766,7 @@ type GroupHost struct {
 
 func (x *GroupHost) Reset() {
 	*x = GroupHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3664,7 +3778,7 @@ func (x *GroupHost) String() string {
 func (*GroupHost) ProtoMessage() {}
 
 func (x *GroupHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3677,7 +3791,7 @@ func (x *GroupHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupHost.ProtoReflect.Descriptor instead.
 func (*GroupHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{47}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GroupHost) GetHostUuid() string {
@@ -3719,7 +3833,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3731,7 +3845,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3744,7 +3858,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{48}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Candidate) GetHostUuid() string {
@@ -3833,7 +3947,7 @@ type Candidates struct {
 
 func (x *Candidates) Reset() {
 	*x = Candidates{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3845,7 +3959,7 @@ func (x *Candidates) String() string {
 func (*Candidates) ProtoMessage() {}
 
 func (x *Candidates) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3858,7 +3972,7 @@ func (x *Candidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidates.ProtoReflect.Descriptor instead.
 func (*Candidates) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Candidates) GetHostUuids() []byte {
@@ -3956,7 +4070,7 @@ type HostAllocation struct {
 
 func (x *HostAllocation) Reset() {
 	*x = HostAllocation{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3968,7 +4082,7 @@ func (x *HostAllocation) String() string {
 func (*HostAllocation) ProtoMessage() {}
 
 func (x *HostAllocation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3981,7 +4095,7 @@ func (x *HostAllocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAllocation.ProtoReflect.Descriptor instead.
 func (*HostAllocation) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *HostAllocation) GetAllocations() []*v1.Allocation {
@@ -4010,7 +4124,7 @@ type GroupProviders struct {
 
 func (x *GroupProviders) Reset() {
 	*x = GroupProviders{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4022,7 +4136,7 @@ func (x *GroupProviders) String() string {
 func (*GroupProviders) ProtoMessage() {}
 
 func (x *GroupProviders) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4035,7 +4149,7 @@ func (x *GroupProviders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupProviders.ProtoReflect.Descriptor instead.
 func (*GroupProviders) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GroupProviders) GetSuffix() string {
@@ -4063,7 +4177,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4075,7 +4189,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4088,7 +4202,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Failure) GetReason() string {
@@ -4114,7 +4228,7 @@ type ClaimBatchRequest struct {
 
 func (x *ClaimBatchRequest) Reset() {
 	*x = ClaimBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4126,7 +4240,7 @@ func (x *ClaimBatchRequest) String() string {
 func (*ClaimBatchRequest) ProtoMessage() {}
 
 func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4139,7 +4253,7 @@ func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchRequest.ProtoReflect.Descriptor instead.
 func (*ClaimBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ClaimBatchRequest) GetOps() []*ClaimOp {
@@ -4168,7 +4282,7 @@ type ClaimOp struct {
 
 func (x *ClaimOp) Reset() {
 	*x = ClaimOp{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4180,7 +4294,7 @@ func (x *ClaimOp) String() string {
 func (*ClaimOp) ProtoMessage() {}
 
 func (x *ClaimOp) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4193,7 +4307,7 @@ func (x *ClaimOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOp.ProtoReflect.Descriptor instead.
 func (*ClaimOp) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ClaimOp) GetOp() isClaimOp_Op {
@@ -4367,7 +4481,7 @@ type NewClaim struct {
 
 func (x *NewClaim) Reset() {
 	*x = NewClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4379,7 +4493,7 @@ func (x *NewClaim) String() string {
 func (*NewClaim) ProtoMessage() {}
 
 func (x *NewClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4392,7 +4506,7 @@ func (x *NewClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewClaim.ProtoReflect.Descriptor instead.
 func (*NewClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *NewClaim) GetClaimId() string {
@@ -4543,7 +4657,7 @@ type Guest struct {
 
 func (x *Guest) Reset() {
 	*x = Guest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4555,7 +4669,7 @@ func (x *Guest) String() string {
 func (*Guest) ProtoMessage() {}
 
 func (x *Guest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4568,7 +4682,7 @@ func (x *Guest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guest.ProtoReflect.Descriptor instead.
 func (*Guest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Guest) GetFlavorId() string {
@@ -4638,7 +4752,7 @@ type SwapClaim struct {
 
 func (x *SwapClaim) Reset() {
 	*x = SwapClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4650,7 +4764,7 @@ func (x *SwapClaim) String() string {
 func (*SwapClaim) ProtoMessage() {}
 
 func (x *SwapClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4663,7 +4777,7 @@ func (x *SwapClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwapClaim.ProtoReflect.Descriptor instead.
 func (*SwapClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *SwapClaim) GetClaimId() string {
@@ -4721,7 +4835,7 @@ type TransferClaim struct {
 
 func (x *TransferClaim) Reset() {
 	*x = TransferClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4733,7 +4847,7 @@ func (x *TransferClaim) String() string {
 func (*TransferClaim) ProtoMessage() {}
 
 func (x *TransferClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4746,7 +4860,7 @@ func (x *TransferClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaim.ProtoReflect.Descriptor instead.
 func (*TransferClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *TransferClaim) GetClaimId() string {
@@ -4782,7 +4896,7 @@ type ClaimGroup struct {
 
 func (x *ClaimGroup) Reset() {
 	*x = ClaimGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4794,7 +4908,7 @@ func (x *ClaimGroup) String() string {
 func (*ClaimGroup) ProtoMessage() {}
 
 func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4807,7 +4921,7 @@ func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimGroup.ProtoReflect.Descriptor instead.
 func (*ClaimGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ClaimGroup) GetUuid() string {
@@ -4858,7 +4972,7 @@ type ClaimRef struct {
 
 func (x *ClaimRef) Reset() {
 	*x = ClaimRef{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4870,7 +4984,7 @@ func (x *ClaimRef) String() string {
 func (*ClaimRef) ProtoMessage() {}
 
 func (x *ClaimRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4883,7 +4997,7 @@ func (x *ClaimRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRef.ProtoReflect.Descriptor instead.
 func (*ClaimRef) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ClaimRef) GetClaimId() string {
@@ -4935,7 +5049,7 @@ type GroupPin struct {
 
 func (x *GroupPin) Reset() {
 	*x = GroupPin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4947,7 +5061,7 @@ func (x *GroupPin) String() string {
 func (*GroupPin) ProtoMessage() {}
 
 func (x *GroupPin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4960,7 +5074,7 @@ func (x *GroupPin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPin.ProtoReflect.Descriptor instead.
 func (*GroupPin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *GroupPin) GetGroupUuid() string {
@@ -5001,7 +5115,7 @@ type GroupUnpin struct {
 
 func (x *GroupUnpin) Reset() {
 	*x = GroupUnpin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5013,7 +5127,7 @@ func (x *GroupUnpin) String() string {
 func (*GroupUnpin) ProtoMessage() {}
 
 func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5026,7 +5140,7 @@ func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupUnpin.ProtoReflect.Descriptor instead.
 func (*GroupUnpin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *GroupUnpin) GetGroupUuid() string {
@@ -5053,7 +5167,7 @@ type ClaimBatchResponse struct {
 
 func (x *ClaimBatchResponse) Reset() {
 	*x = ClaimBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5065,7 +5179,7 @@ func (x *ClaimBatchResponse) String() string {
 func (*ClaimBatchResponse) ProtoMessage() {}
 
 func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5078,7 +5192,7 @@ func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchResponse.ProtoReflect.Descriptor instead.
 func (*ClaimBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ClaimBatchResponse) GetOutcomes() []*ClaimOutcome {
@@ -5105,7 +5219,7 @@ type ClaimOutcome struct {
 
 func (x *ClaimOutcome) Reset() {
 	*x = ClaimOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5117,7 +5231,7 @@ func (x *ClaimOutcome) String() string {
 func (*ClaimOutcome) ProtoMessage() {}
 
 func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5130,7 +5244,7 @@ func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOutcome.ProtoReflect.Descriptor instead.
 func (*ClaimOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ClaimOutcome) GetClaim() *v1.Claim {
@@ -5176,7 +5290,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5188,7 +5302,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5201,7 +5315,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Refusal) GetReason() string {
@@ -5252,7 +5366,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5264,7 +5378,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5277,7 +5391,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ListClaimsRequest) GetConsumerUuids() []string {
@@ -5342,7 +5456,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5354,7 +5468,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5367,7 +5481,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*v1.Claim {
@@ -5411,7 +5525,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5423,7 +5537,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5436,7 +5550,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ListHostsRequest) GetHostUuid() string {
@@ -5506,7 +5620,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5518,7 +5632,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5531,7 +5645,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ListHostsResponse) GetHosts() []*v1.Host {
@@ -5557,7 +5671,7 @@ type PutDecisionsRequest struct {
 
 func (x *PutDecisionsRequest) Reset() {
 	*x = PutDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5569,7 +5683,7 @@ func (x *PutDecisionsRequest) String() string {
 func (*PutDecisionsRequest) ProtoMessage() {}
 
 func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5582,7 +5696,7 @@ func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *PutDecisionsRequest) GetDecisions() []*v1.Decision {
@@ -5600,7 +5714,7 @@ type PutDecisionsResponse struct {
 
 func (x *PutDecisionsResponse) Reset() {
 	*x = PutDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5612,7 +5726,7 @@ func (x *PutDecisionsResponse) String() string {
 func (*PutDecisionsResponse) ProtoMessage() {}
 
 func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5625,7 +5739,7 @@ func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
 }
 
 type GetDecisionRequest struct {
@@ -5637,7 +5751,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5649,7 +5763,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5662,7 +5776,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -5681,7 +5795,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5693,7 +5807,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5706,7 +5820,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *GetDecisionResponse) GetDecision() *v1.Decision {
@@ -5732,7 +5846,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5744,7 +5858,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5757,7 +5871,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ListDecisionsRequest) GetInstanceUuid() string {
@@ -5813,7 +5927,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5825,7 +5939,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5838,7 +5952,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
@@ -5863,7 +5977,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5875,7 +5989,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5888,7 +6002,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
 }
 
 type GetSummaryResponse struct {
@@ -5927,7 +6041,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5939,7 +6053,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5952,7 +6066,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -6079,7 +6193,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6091,7 +6205,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6104,7 +6218,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -6189,7 +6303,14 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06reason\x12\x1a\n" +
 	"\x03who\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x03who\"8\n" +
 	"\x0fPinGateResponse\x12%\n" +
-	"\x04gate\x18\x01 \x01(\v2\x11.cellgate.v1.GateR\x04gate\"\xcd\b\n" +
+	"\x04gate\x18\x01 \x01(\v2\x11.cellgate.v1.GateR\x04gate\"|\n" +
+	"\x12ResyncHostsRequest\x12(\n" +
+	"\thost_uuid\x18\x01 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\bhostUuid\x12 \n" +
+	"\x06reason\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06reason\x12\x1a\n" +
+	"\x03who\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x03who\"^\n" +
+	"\x13ResyncHostsResponse\x12\x14\n" +
+	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x121\n" +
+	"\x06within\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06within\"\xcd\b\n" +
 	"\tPlacement\x126\n" +
 	"\tresources\x18\x01 \x03(\v2\x18.cellgate.cell.v1.AmountR\tresources\x12'\n" +
 	"\x0frequired_traits\x18\x02 \x03(\tR\x0erequiredTraits\x12)\n" +
@@ -6648,7 +6769,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\aloading\x18\x10 \x01(\bR\aloading\"H\n" +
 	"\aMaxUnit\x12%\n" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x16\n" +
-	"\x06amount\x18\x02 \x01(\x03R\x06amount2\xf7\a\n" +
+	"\x06amount\x18\x02 \x01(\x03R\x06amount2\xd3\b\n" +
 	"\rCellScheduler\x12]\n" +
 	"\fProposeBatch\x12%.cellgate.cell.v1.ProposeBatchRequest\x1a&.cellgate.cell.v1.ProposeBatchResponse\x12W\n" +
 	"\n" +
@@ -6663,7 +6784,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"GetSummary\x12#.cellgate.cell.v1.GetSummaryRequest\x1a$.cellgate.cell.v1.GetSummaryResponse\x12]\n" +
 	"\fReportLegacy\x12%.cellgate.cell.v1.ReportLegacyRequest\x1a&.cellgate.cell.v1.ReportLegacyResponse\x12Z\n" +
 	"\vImportHosts\x12$.cellgate.cell.v1.ImportHostsRequest\x1a%.cellgate.cell.v1.ImportHostsResponse\x12N\n" +
-	"\aPinGate\x12 .cellgate.cell.v1.PinGateRequest\x1a!.cellgate.cell.v1.PinGateResponseB(Z&cellgate/proto/cellgate/cell/v1;cellv1b\x06proto3"
+	"\aPinGate\x12 .cellgate.cell.v1.PinGateRequest\x1a!.cellgate.cell.v1.PinGateResponse\x12Z\n" +
+	"\vResyncHosts\x12$.cellgate.cell.v1.ResyncHostsRequest\x1a%.cellgate.cell.v1.ResyncHostsResponseB(Z&cellgate/proto/cellgate/cell/v1;cellv1b\x06proto3"
 
 var (
 	file_cellgate_cell_v1_cell_proto_rawDescOnce sync.Once
@@ -6677,7 +6799,7 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*ReportLegacyRequest)(nil),   // 0: cellgate.cell.v1.ReportLegacyRequest
 	(*LegacyService)(nil),         // 1: cellgate.cell.v1.LegacyService
@@ -6689,212 +6811,217 @@ var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*ImportOutcome)(nil),         // 7: cellgate.cell.v1.ImportOutcome
 	(*PinGateRequest)(nil),        // 8: cellgate.cell.v1.PinGateRequest
 	(*PinGateResponse)(nil),       // 9: cellgate.cell.v1.PinGateResponse
-	(*Placement)(nil),             // 10: cellgate.cell.v1.Placement
-	(*Tree)(nil),                  // 11: cellgate.cell.v1.Tree
-	(*ResourceGroup)(nil),         // 12: cellgate.cell.v1.ResourceGroup
-	(*Fallback)(nil),              // 13: cellgate.cell.v1.Fallback
-	(*Isolation)(nil),             // 14: cellgate.cell.v1.Isolation
-	(*NovaRequest)(nil),           // 15: cellgate.cell.v1.NovaRequest
-	(*GuestNuma)(nil),             // 16: cellgate.cell.v1.GuestNuma
-	(*GuestCell)(nil),             // 17: cellgate.cell.v1.GuestCell
-	(*PciRequest)(nil),            // 18: cellgate.cell.v1.PciRequest
-	(*PciSpec)(nil),               // 19: cellgate.cell.v1.PciSpec
-	(*PciProperty)(nil),           // 20: cellgate.cell.v1.PciProperty
-	(*GuestNetworks)(nil),         // 21: cellgate.cell.v1.GuestNetworks
-	(*NovaFlavor)(nil),            // 22: cellgate.cell.v1.NovaFlavor
-	(*Pair)(nil),                  // 23: cellgate.cell.v1.Pair
-	(*NovaImage)(nil),             // 24: cellgate.cell.v1.NovaImage
-	(*ImageProperty)(nil),         // 25: cellgate.cell.v1.ImageProperty
-	(*NovaHint)(nil),              // 26: cellgate.cell.v1.NovaHint
-	(*RetryHost)(nil),             // 27: cellgate.cell.v1.RetryHost
-	(*Amount)(nil),                // 28: cellgate.cell.v1.Amount
-	(*NameSet)(nil),               // 29: cellgate.cell.v1.NameSet
-	(*Group)(nil),                 // 30: cellgate.cell.v1.Group
-	(*Consumption)(nil),           // 31: cellgate.cell.v1.Consumption
-	(*Rules)(nil),                 // 32: cellgate.cell.v1.Rules
-	(*Options)(nil),               // 33: cellgate.cell.v1.Options
-	(*Ratio)(nil),                 // 34: cellgate.cell.v1.Ratio
-	(*Weigher)(nil),               // 35: cellgate.cell.v1.Weigher
-	(*Query)(nil),                 // 36: cellgate.cell.v1.Query
-	(*Take)(nil),                  // 37: cellgate.cell.v1.Take
-	(*Knowledge)(nil),             // 38: cellgate.cell.v1.Knowledge
-	(*Bounds)(nil),                // 39: cellgate.cell.v1.Bounds
-	(*ProposeBatchRequest)(nil),   // 40: cellgate.cell.v1.ProposeBatchRequest
-	(*ProposeBatchResponse)(nil),  // 41: cellgate.cell.v1.ProposeBatchResponse
-	(*Proposal)(nil),              // 42: cellgate.cell.v1.Proposal
-	(*Warning)(nil),               // 43: cellgate.cell.v1.Warning
-	(*Raised)(nil),                // 44: cellgate.cell.v1.Raised
-	(*ClaimOrigin)(nil),           // 45: cellgate.cell.v1.ClaimOrigin
-	(*Reject)(nil),                // 46: cellgate.cell.v1.Reject
-	(*GroupHost)(nil),             // 47: cellgate.cell.v1.GroupHost
-	(*Candidate)(nil),             // 48: cellgate.cell.v1.Candidate
-	(*Candidates)(nil),            // 49: cellgate.cell.v1.Candidates
-	(*HostAllocation)(nil),        // 50: cellgate.cell.v1.HostAllocation
-	(*GroupProviders)(nil),        // 51: cellgate.cell.v1.GroupProviders
-	(*Failure)(nil),               // 52: cellgate.cell.v1.Failure
-	(*ClaimBatchRequest)(nil),     // 53: cellgate.cell.v1.ClaimBatchRequest
-	(*ClaimOp)(nil),               // 54: cellgate.cell.v1.ClaimOp
-	(*NewClaim)(nil),              // 55: cellgate.cell.v1.NewClaim
-	(*Guest)(nil),                 // 56: cellgate.cell.v1.Guest
-	(*SwapClaim)(nil),             // 57: cellgate.cell.v1.SwapClaim
-	(*TransferClaim)(nil),         // 58: cellgate.cell.v1.TransferClaim
-	(*ClaimGroup)(nil),            // 59: cellgate.cell.v1.ClaimGroup
-	(*ClaimRef)(nil),              // 60: cellgate.cell.v1.ClaimRef
-	(*GroupPin)(nil),              // 61: cellgate.cell.v1.GroupPin
-	(*GroupUnpin)(nil),            // 62: cellgate.cell.v1.GroupUnpin
-	(*ClaimBatchResponse)(nil),    // 63: cellgate.cell.v1.ClaimBatchResponse
-	(*ClaimOutcome)(nil),          // 64: cellgate.cell.v1.ClaimOutcome
-	(*Refusal)(nil),               // 65: cellgate.cell.v1.Refusal
-	(*ListClaimsRequest)(nil),     // 66: cellgate.cell.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),    // 67: cellgate.cell.v1.ListClaimsResponse
-	(*ListHostsRequest)(nil),      // 68: cellgate.cell.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),     // 69: cellgate.cell.v1.ListHostsResponse
-	(*PutDecisionsRequest)(nil),   // 70: cellgate.cell.v1.PutDecisionsRequest
-	(*PutDecisionsResponse)(nil),  // 71: cellgate.cell.v1.PutDecisionsResponse
-	(*GetDecisionRequest)(nil),    // 72: cellgate.cell.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),   // 73: cellgate.cell.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),  // 74: cellgate.cell.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil), // 75: cellgate.cell.v1.ListDecisionsResponse
-	(*GetSummaryRequest)(nil),     // 76: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 77: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),               // 78: cellgate.cell.v1.MaxUnit
-	(*v1.ShadowDifference)(nil),   // 79: cellgate.v1.ShadowDifference
-	(*timestamppb.Timestamp)(nil), // 80: google.protobuf.Timestamp
-	(*v1.Gate)(nil),               // 81: cellgate.v1.Gate
-	(*durationpb.Duration)(nil),   // 82: google.protobuf.Duration
-	(*v1.Allocation)(nil),         // 83: cellgate.v1.Allocation
-	(*v11.FullState)(nil),         // 84: cellgate.agent.v1.FullState
-	(v1.Gate_State)(0),            // 85: cellgate.v1.Gate.State
-	(*v1.Claim)(nil),              // 86: cellgate.v1.Claim
-	(*v1.Host)(nil),               // 87: cellgate.v1.Host
-	(*v1.Decision)(nil),           // 88: cellgate.v1.Decision
-	(*v1.Cell)(nil),               // 89: cellgate.v1.Cell
+	(*ResyncHostsRequest)(nil),    // 10: cellgate.cell.v1.ResyncHostsRequest
+	(*ResyncHostsResponse)(nil),   // 11: cellgate.cell.v1.ResyncHostsResponse
+	(*Placement)(nil),             // 12: cellgate.cell.v1.Placement
+	(*Tree)(nil),                  // 13: cellgate.cell.v1.Tree
+	(*ResourceGroup)(nil),         // 14: cellgate.cell.v1.ResourceGroup
+	(*Fallback)(nil),              // 15: cellgate.cell.v1.Fallback
+	(*Isolation)(nil),             // 16: cellgate.cell.v1.Isolation
+	(*NovaRequest)(nil),           // 17: cellgate.cell.v1.NovaRequest
+	(*GuestNuma)(nil),             // 18: cellgate.cell.v1.GuestNuma
+	(*GuestCell)(nil),             // 19: cellgate.cell.v1.GuestCell
+	(*PciRequest)(nil),            // 20: cellgate.cell.v1.PciRequest
+	(*PciSpec)(nil),               // 21: cellgate.cell.v1.PciSpec
+	(*PciProperty)(nil),           // 22: cellgate.cell.v1.PciProperty
+	(*GuestNetworks)(nil),         // 23: cellgate.cell.v1.GuestNetworks
+	(*NovaFlavor)(nil),            // 24: cellgate.cell.v1.NovaFlavor
+	(*Pair)(nil),                  // 25: cellgate.cell.v1.Pair
+	(*NovaImage)(nil),             // 26: cellgate.cell.v1.NovaImage
+	(*ImageProperty)(nil),         // 27: cellgate.cell.v1.ImageProperty
+	(*NovaHint)(nil),              // 28: cellgate.cell.v1.NovaHint
+	(*RetryHost)(nil),             // 29: cellgate.cell.v1.RetryHost
+	(*Amount)(nil),                // 30: cellgate.cell.v1.Amount
+	(*NameSet)(nil),               // 31: cellgate.cell.v1.NameSet
+	(*Group)(nil),                 // 32: cellgate.cell.v1.Group
+	(*Consumption)(nil),           // 33: cellgate.cell.v1.Consumption
+	(*Rules)(nil),                 // 34: cellgate.cell.v1.Rules
+	(*Options)(nil),               // 35: cellgate.cell.v1.Options
+	(*Ratio)(nil),                 // 36: cellgate.cell.v1.Ratio
+	(*Weigher)(nil),               // 37: cellgate.cell.v1.Weigher
+	(*Query)(nil),                 // 38: cellgate.cell.v1.Query
+	(*Take)(nil),                  // 39: cellgate.cell.v1.Take
+	(*Knowledge)(nil),             // 40: cellgate.cell.v1.Knowledge
+	(*Bounds)(nil),                // 41: cellgate.cell.v1.Bounds
+	(*ProposeBatchRequest)(nil),   // 42: cellgate.cell.v1.ProposeBatchRequest
+	(*ProposeBatchResponse)(nil),  // 43: cellgate.cell.v1.ProposeBatchResponse
+	(*Proposal)(nil),              // 44: cellgate.cell.v1.Proposal
+	(*Warning)(nil),               // 45: cellgate.cell.v1.Warning
+	(*Raised)(nil),                // 46: cellgate.cell.v1.Raised
+	(*ClaimOrigin)(nil),           // 47: cellgate.cell.v1.ClaimOrigin
+	(*Reject)(nil),                // 48: cellgate.cell.v1.Reject
+	(*GroupHost)(nil),             // 49: cellgate.cell.v1.GroupHost
+	(*Candidate)(nil),             // 50: cellgate.cell.v1.Candidate
+	(*Candidates)(nil),            // 51: cellgate.cell.v1.Candidates
+	(*HostAllocation)(nil),        // 52: cellgate.cell.v1.HostAllocation
+	(*GroupProviders)(nil),        // 53: cellgate.cell.v1.GroupProviders
+	(*Failure)(nil),               // 54: cellgate.cell.v1.Failure
+	(*ClaimBatchRequest)(nil),     // 55: cellgate.cell.v1.ClaimBatchRequest
+	(*ClaimOp)(nil),               // 56: cellgate.cell.v1.ClaimOp
+	(*NewClaim)(nil),              // 57: cellgate.cell.v1.NewClaim
+	(*Guest)(nil),                 // 58: cellgate.cell.v1.Guest
+	(*SwapClaim)(nil),             // 59: cellgate.cell.v1.SwapClaim
+	(*TransferClaim)(nil),         // 60: cellgate.cell.v1.TransferClaim
+	(*ClaimGroup)(nil),            // 61: cellgate.cell.v1.ClaimGroup
+	(*ClaimRef)(nil),              // 62: cellgate.cell.v1.ClaimRef
+	(*GroupPin)(nil),              // 63: cellgate.cell.v1.GroupPin
+	(*GroupUnpin)(nil),            // 64: cellgate.cell.v1.GroupUnpin
+	(*ClaimBatchResponse)(nil),    // 65: cellgate.cell.v1.ClaimBatchResponse
+	(*ClaimOutcome)(nil),          // 66: cellgate.cell.v1.ClaimOutcome
+	(*Refusal)(nil),               // 67: cellgate.cell.v1.Refusal
+	(*ListClaimsRequest)(nil),     // 68: cellgate.cell.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),    // 69: cellgate.cell.v1.ListClaimsResponse
+	(*ListHostsRequest)(nil),      // 70: cellgate.cell.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),     // 71: cellgate.cell.v1.ListHostsResponse
+	(*PutDecisionsRequest)(nil),   // 72: cellgate.cell.v1.PutDecisionsRequest
+	(*PutDecisionsResponse)(nil),  // 73: cellgate.cell.v1.PutDecisionsResponse
+	(*GetDecisionRequest)(nil),    // 74: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),   // 75: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),  // 76: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil), // 77: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),     // 78: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 79: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),               // 80: cellgate.cell.v1.MaxUnit
+	(*v1.ShadowDifference)(nil),   // 81: cellgate.v1.ShadowDifference
+	(*timestamppb.Timestamp)(nil), // 82: google.protobuf.Timestamp
+	(*v1.Gate)(nil),               // 83: cellgate.v1.Gate
+	(*durationpb.Duration)(nil),   // 84: google.protobuf.Duration
+	(*v1.Allocation)(nil),         // 85: cellgate.v1.Allocation
+	(*v11.FullState)(nil),         // 86: cellgate.agent.v1.FullState
+	(v1.Gate_State)(0),            // 87: cellgate.v1.Gate.State
+	(*v1.Claim)(nil),              // 88: cellgate.v1.Claim
+	(*v1.Host)(nil),               // 89: cellgate.v1.Host
+	(*v1.Decision)(nil),           // 90: cellgate.v1.Decision
+	(*v1.Cell)(nil),               // 91: cellgate.v1.Cell
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	1,   // 0: cellgate.cell.v1.ReportLegacyRequest.services:type_name -> cellgate.cell.v1.LegacyService
-	79,  // 1: cellgate.cell.v1.ReportLegacyRequest.differences:type_name -> cellgate.v1.ShadowDifference
-	80,  // 2: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
-	81,  // 3: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
+	81,  // 1: cellgate.cell.v1.ReportLegacyRequest.differences:type_name -> cellgate.v1.ShadowDifference
+	82,  // 2: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
+	83,  // 3: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
 	3,   // 4: cellgate.cell.v1.ReportLegacyResponse.awaited:type_name -> cellgate.cell.v1.AwaitedClaim
-	82,  // 5: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
-	83,  // 6: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
+	84,  // 5: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
+	85,  // 6: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
 	5,   // 7: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
-	84,  // 8: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	86,  // 8: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
 	7,   // 9: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
-	52,  // 10: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	85,  // 11: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	81,  // 12: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	28,  // 13: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
-	29,  // 14: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
-	29,  // 15: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
-	30,  // 16: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
-	31,  // 17: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
-	32,  // 18: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
-	15,  // 19: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
-	14,  // 20: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
-	13,  // 21: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
-	11,  // 22: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
-	12,  // 23: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
-	29,  // 24: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
-	28,  // 25: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
-	29,  // 26: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
-	28,  // 27: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
-	22,  // 28: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
-	24,  // 29: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
-	26,  // 30: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
-	27,  // 31: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
-	16,  // 32: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	18,  // 33: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	21,  // 34: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	17,  // 35: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
-	19,  // 36: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
-	20,  // 37: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
-	23,  // 38: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
-	25,  // 39: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
-	35,  // 40: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
-	33,  // 41: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
-	34,  // 42: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	34,  // 43: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	38,  // 44: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
-	37,  // 45: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
-	39,  // 46: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
-	36,  // 47: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	42,  // 48: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	46,  // 49: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	39,  // 50: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
-	47,  // 51: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	48,  // 52: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	86,  // 53: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	52,  // 54: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	45,  // 55: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	39,  // 56: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
-	43,  // 57: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	44,  // 58: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	49,  // 59: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
-	50,  // 60: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	83,  // 61: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	51,  // 62: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	54,  // 63: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	55,  // 64: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	60,  // 65: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	60,  // 66: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	61,  // 67: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	62,  // 68: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	57,  // 69: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	58,  // 70: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	60,  // 71: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
-	83,  // 72: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	82,  // 73: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	59,  // 74: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	56,  // 75: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	24,  // 76: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	16,  // 77: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	18,  // 78: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	21,  // 79: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	83,  // 80: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	82,  // 81: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	82,  // 82: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	64,  // 83: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	86,  // 84: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	65,  // 85: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	45,  // 86: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	86,  // 87: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	45,  // 88: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	87,  // 89: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	88,  // 90: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	88,  // 91: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	88,  // 92: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	89,  // 93: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	78,  // 94: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	80,  // 95: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	80,  // 96: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	40,  // 97: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	53,  // 98: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	66,  // 99: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	68,  // 100: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	70,  // 101: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	72,  // 102: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	74,  // 103: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	76,  // 104: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 105: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	4,   // 106: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	8,   // 107: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	41,  // 108: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	63,  // 109: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	67,  // 110: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	69,  // 111: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	71,  // 112: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	73,  // 113: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	75,  // 114: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	77,  // 115: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	2,   // 116: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	6,   // 117: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	9,   // 118: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	108, // [108:119] is the sub-list for method output_type
-	97,  // [97:108] is the sub-list for method input_type
-	97,  // [97:97] is the sub-list for extension type_name
-	97,  // [97:97] is the sub-list for extension extendee
-	0,   // [0:97] is the sub-list for field type_name
+	54,  // 10: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
+	87,  // 11: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	83,  // 12: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	84,  // 13: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	30,  // 14: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
+	31,  // 15: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
+	31,  // 16: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
+	32,  // 17: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
+	33,  // 18: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
+	34,  // 19: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
+	17,  // 20: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
+	16,  // 21: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
+	15,  // 22: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
+	13,  // 23: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
+	14,  // 24: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
+	31,  // 25: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
+	30,  // 26: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
+	31,  // 27: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
+	30,  // 28: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
+	24,  // 29: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
+	26,  // 30: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
+	28,  // 31: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
+	29,  // 32: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
+	18,  // 33: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	20,  // 34: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	23,  // 35: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	19,  // 36: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
+	21,  // 37: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
+	22,  // 38: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
+	25,  // 39: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
+	27,  // 40: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
+	37,  // 41: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
+	35,  // 42: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
+	36,  // 43: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	36,  // 44: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	40,  // 45: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
+	39,  // 46: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
+	41,  // 47: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
+	38,  // 48: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
+	44,  // 49: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	48,  // 50: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	41,  // 51: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
+	49,  // 52: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	50,  // 53: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
+	88,  // 54: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	54,  // 55: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	47,  // 56: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	41,  // 57: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
+	45,  // 58: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	46,  // 59: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	51,  // 60: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
+	52,  // 61: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	85,  // 62: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	53,  // 63: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	56,  // 64: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	57,  // 65: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	62,  // 66: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	62,  // 67: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	63,  // 68: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	64,  // 69: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	59,  // 70: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	60,  // 71: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	62,  // 72: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
+	85,  // 73: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	84,  // 74: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	61,  // 75: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	58,  // 76: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	26,  // 77: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	18,  // 78: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	20,  // 79: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	23,  // 80: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	85,  // 81: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	84,  // 82: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	84,  // 83: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	66,  // 84: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	88,  // 85: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	67,  // 86: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	47,  // 87: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	88,  // 88: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	47,  // 89: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	89,  // 90: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	90,  // 91: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	90,  // 92: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	90,  // 93: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	91,  // 94: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	80,  // 95: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	82,  // 96: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	82,  // 97: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	42,  // 98: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	55,  // 99: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	68,  // 100: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	70,  // 101: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	72,  // 102: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	74,  // 103: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	76,  // 104: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	78,  // 105: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 106: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	4,   // 107: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	8,   // 108: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	10,  // 109: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	43,  // 110: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	65,  // 111: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	69,  // 112: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	71,  // 113: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	73,  // 114: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	75,  // 115: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	77,  // 116: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	79,  // 117: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	2,   // 118: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	6,   // 119: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	9,   // 120: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	11,  // 121: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	110, // [110:122] is the sub-list for method output_type
+	98,  // [98:110] is the sub-list for method input_type
+	98,  // [98:98] is the sub-list for extension type_name
+	98,  // [98:98] is the sub-list for extension extendee
+	0,   // [0:98] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -6902,7 +7029,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 	if File_cellgate_cell_v1_cell_proto != nil {
 		return
 	}
-	file_cellgate_cell_v1_cell_proto_msgTypes[54].OneofWrappers = []any{
+	file_cellgate_cell_v1_cell_proto_msgTypes[56].OneofWrappers = []any{
 		(*ClaimOp_Claim)(nil),
 		(*ClaimOp_Confirm)(nil),
 		(*ClaimOp_Release)(nil),
@@ -6918,7 +7045,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   79,
+			NumMessages:   81,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

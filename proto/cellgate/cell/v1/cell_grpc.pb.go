@@ -32,6 +32,7 @@ const (
 	CellScheduler_ReportLegacy_FullMethodName  = "/cellgate.cell.v1.CellScheduler/ReportLegacy"
 	CellScheduler_ImportHosts_FullMethodName   = "/cellgate.cell.v1.CellScheduler/ImportHosts"
 	CellScheduler_PinGate_FullMethodName       = "/cellgate.cell.v1.CellScheduler/PinGate"
+	CellScheduler_ResyncHosts_FullMethodName   = "/cellgate.cell.v1.CellScheduler/ResyncHosts"
 )
 
 // CellSchedulerClient is the client API for CellScheduler service.
@@ -63,6 +64,9 @@ type CellSchedulerClient interface {
 	ImportHosts(ctx context.Context, in *ImportHostsRequest, opts ...grpc.CallOption) (*ImportHostsResponse, error)
 	// PinGate holds the gate where an operator wants it, or lets it move again.
 	PinGate(ctx context.Context, in *PinGateRequest, opts ...grpc.CallOption) (*PinGateResponse, error)
+	// ResyncHosts asks the agents that have a stream to this replica for their states
+	// as new versions.
+	ResyncHosts(ctx context.Context, in *ResyncHostsRequest, opts ...grpc.CallOption) (*ResyncHostsResponse, error)
 }
 
 type cellSchedulerClient struct {
@@ -183,6 +187,16 @@ func (c *cellSchedulerClient) PinGate(ctx context.Context, in *PinGateRequest, o
 	return out, nil
 }
 
+func (c *cellSchedulerClient) ResyncHosts(ctx context.Context, in *ResyncHostsRequest, opts ...grpc.CallOption) (*ResyncHostsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResyncHostsResponse)
+	err := c.cc.Invoke(ctx, CellScheduler_ResyncHosts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // CellSchedulerServer is the server API for CellScheduler service.
 // All implementations must embed UnimplementedCellSchedulerServer
 // for forward compatibility.
@@ -212,6 +226,9 @@ type CellSchedulerServer interface {
 	ImportHosts(context.Context, *ImportHostsRequest) (*ImportHostsResponse, error)
 	// PinGate holds the gate where an operator wants it, or lets it move again.
 	PinGate(context.Context, *PinGateRequest) (*PinGateResponse, error)
+	// ResyncHosts asks the agents that have a stream to this replica for their states
+	// as new versions.
+	ResyncHosts(context.Context, *ResyncHostsRequest) (*ResyncHostsResponse, error)
 	mustEmbedUnimplementedCellSchedulerServer()
 }
 
@@ -254,6 +271,9 @@ func (UnimplementedCellSchedulerServer) ImportHosts(context.Context, *ImportHost
 }
 func (UnimplementedCellSchedulerServer) PinGate(context.Context, *PinGateRequest) (*PinGateResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PinGate not implemented")
+}
+func (UnimplementedCellSchedulerServer) ResyncHosts(context.Context, *ResyncHostsRequest) (*ResyncHostsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResyncHosts not implemented")
 }
 func (UnimplementedCellSchedulerServer) mustEmbedUnimplementedCellSchedulerServer() {}
 func (UnimplementedCellSchedulerServer) testEmbeddedByValue()                       {}
@@ -474,6 +494,24 @@ func _CellScheduler_PinGate_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CellScheduler_ResyncHosts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResyncHostsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CellSchedulerServer).ResyncHosts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CellScheduler_ResyncHosts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CellSchedulerServer).ResyncHosts(ctx, req.(*ResyncHostsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // CellScheduler_ServiceDesc is the grpc.ServiceDesc for CellScheduler service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -524,6 +562,10 @@ var CellScheduler_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PinGate",
 			Handler:    _CellScheduler_PinGate_Handler,
+		},
+		{
+			MethodName: "ResyncHosts",
+			Handler:    _CellScheduler_ResyncHosts_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

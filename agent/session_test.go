@@ -1,0 +1,249 @@
+package agent
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+// busier puts the next state of a simulated host.
+func busier(h *Host, io int32) {
+	next := Simulate(1, "cell1", 0)
+	next.IoWorkload = io
+	h.Put(next)
+}
+
+func resync(epoch uint64, within time.Duration, renew bool) *agentv1.ReportResponse {
+	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Resync{Resync: &agentv1.Resync{
+		Reason: "a test", Epoch: epoch, Within: durationpb.New(within), Renew: renew,
+	}}}
+}
+
+// Changes go as deltas from the newest accepted state, one on its way at a time, and
+// the newest overtakes those that waited.
+func TestChangesGoAsDeltas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &fakeCell{takesDeltas: true}
+		c.start()
+		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
+		synctest.Wait()
+		for io := range int32(3) {
+			busier(host, 10+io)
+			synctest.Wait()
+		}
+		states, _, streams := c.heard()
+		deltas := c.heardDeltas()
+		if len(states) != 1 || len(deltas) != 3 || streams != 1 {
+			t.Fatalf("%d states and %d deltas over %d streams, want 1, 3, 1", len(states), len(deltas), streams)
+		}
+		for i, d := range deltas {
+			if d.GetBaseVersion() != uint64(i+1) || d.GetVersion() != uint64(i+2) || d.GetIoWorkload() != int32(10+i) || d.GetFollow() || proto.Size(d) > 64 {
+				t.Errorf("delta %d: %v", i, d)
+			}
+		}
+	})
+}
+
+// A cell of the version before says nothing of deltas, and gets none.
+func TestACellThatTakesNoDeltasGetsWholeStates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &fakeCell{}
+		c.start()
+		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
+		synctest.Wait()
+		busier(host, 10)
+		synctest.Wait()
+		if states, _, _ := c.heard(); len(states) != 2 || len(c.heardDeltas()) != 0 {
+			t.Errorf("%d states and %d deltas, want 2 and 0", len(states), len(c.heardDeltas()))
+		}
+	})
+}
+
+// One state is on its way at a time: what changes meanwhile goes once, as the newest.
+func TestTheNewestStateOvertakesThoseThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &fakeCell{takesDeltas: true}
+		late := true
+		c.answer = func(d *agentv1.Delta) *agentv1.ReportResponse {
+			if late {
+				return &agentv1.ReportResponse{} // no answer yet
+			}
+			return nil
+		}
+		c.start()
+		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
+		synctest.Wait()
+		for io := range int32(5) {
+			busier(host, 10+io)
+			synctest.Wait()
+		}
+		if deltas := c.heardDeltas(); len(deltas) != 1 || deltas[0].GetVersion() != 2 {
+			t.Fatalf("while one is not answered: %v", deltas)
+		}
+		c.mu.Lock()
+		late = false
+		c.mu.Unlock()
+		c.tell(c.accepted(host.bootID, 2))
+		synctest.Wait()
+		if deltas := c.heardDeltas(); len(deltas) != 2 || deltas[1].GetBaseVersion() != 2 || deltas[1].GetVersion() != 6 || deltas[1].GetIoWorkload() != 14 {
+			t.Errorf("after the answer: %v", deltas)
+		}
+	})
+}
+
+// A delta that is refused is followed by the whole state at once; only when that is
+// refused too does the agent wait.
+func TestARefusedDeltaIsFollowedByTheWholeState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &fakeCell{takesDeltas: true}
+		c.answer = func(d *agentv1.Delta) *agentv1.ReportResponse {
+			return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Refused{Refused: &agentv1.Refused{
+				BootId: d.GetBootId(), Version: d.GetVersion(), Reason: "INVALID_REQUEST", Problems: []string{"removed_instances[0]: not held"},
+			}}}
+		}
+		c.start()
+		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
+		synctest.Wait()
+		busier(host, 10)
+		synctest.Wait()
+		if states, _, _ := c.heard(); len(states) != 2 || states[1].GetVersion() != 2 || len(c.heardDeltas()) != 1 {
+			t.Errorf("%d states, %d deltas: want the whole of version 2 after its delta", len(states), len(c.heardDeltas()))
+		}
+	})
+}
+
+// Resync: the whole state within the time that is given, with its epoch; heartbeats go
+// on meanwhile, and a change is not held back.
+func TestResyncAsksForTheWholeState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &fakeCell{takesDeltas: true}
+		c.start()
+		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
+		synctest.Wait()
+		const within = 10 * time.Minute
+		c.tell(resync(3, within, false))
+		c.tell(resync(3, within, false)) // again: no other time is drawn
+		time.Sleep(within + time.Second)
+		synctest.Wait()
+		states, beats, _ := c.heard()
+		if len(states) != 2 || states[1].GetEpoch() != 3 || states[1].GetVersion() != 1 {
+			t.Fatalf("%d states within the time, want the same one with epoch 3", len(states))
+		}
+		if most, n := int(within/heartbeatEvery), len(beats); n < most-3 {
+			t.Errorf("%d heartbeats in %d intervals", n, most)
+		}
+		busier(host, 10)
+		synctest.Wait()
+		if d := c.heardDeltas(); len(d) != 1 || d[0].GetEpoch() != 3 {
+			t.Errorf("after that: %v", d)
+		}
+		c.tell(resync(4, longestPause, true))
+		synctest.Wait()
+		busier(host, 11)
+		synctest.Wait()
+		states, _, _ = c.heard()
+		if len(states) != 3 || states[2].GetEpoch() != 4 || states[2].GetIoWorkload() != 11 || states[2].GetVersion() != 3 {
+			t.Errorf("a change in the pause: %d states, the last %v", len(states), states[len(states)-1].GetVersion())
+		}
+	})
+}
+
+// With renew the whole state is a new version; a time that no cell would give is none.
+func TestResyncRenewsTheState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &fakeCell{takesDeltas: true}
+		c.start()
+		reporting(t, c, ReporterConfig{}, ReporterDeps{})
+		synctest.Wait()
+		c.tell(resync(1, -time.Hour, true))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if states, _, _ := c.heard(); len(states) != 2 || states[1].GetVersion() != 2 || states[1].GetEpoch() != 1 {
+			t.Fatalf("%d states, want version 2 with epoch 1", len(states))
+		}
+	})
+}
+
+// A cell that answers every state with Resync is not asked in a circle.
+func TestResyncAfterResyncIsPaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &fakeCell{takesDeltas: true, mute: true}
+		c.start()
+		reporting(t, c, ReporterConfig{AnswerWithin: time.Hour}, ReporterDeps{})
+		synctest.Wait()
+		for range 100 {
+			c.tell(resync(1, 0, false))
+			synctest.Wait()
+		}
+		if states, _, _ := c.heard(); len(states) > 3 {
+			t.Errorf("%d states at once", len(states))
+		}
+	})
+}
+
+// One of the replicas is asked to write; when it is gone, another one.
+func TestOneReplicaIsAskedToWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cells := map[string]*fakeCell{"a": {takesDeltas: true}, "b": {takesDeltas: true}, "c": {takesDeltas: true}}
+		host := NewHost(Simulate(1, "cell1", 0))
+		for name, c := range cells {
+			c.start()
+			reportingTo(t, c, host, ReporterConfig{}, ReporterDeps{Replica: name})
+		}
+		synctest.Wait()
+		writers := func(io int32) (names []string) {
+			busier(host, io)
+			synctest.Wait()
+			for name, c := range cells {
+				for _, d := range c.heardDeltas() {
+					if d.GetIoWorkload() == io && !d.GetFollow() {
+						names = append(names, name)
+					}
+				}
+			}
+			return names
+		}
+		first := writers(10)
+		if len(first) != 1 {
+			t.Fatalf("%v are asked to write", first)
+		}
+		if again := writers(11); len(again) != 1 || again[0] != first[0] {
+			t.Errorf("then %v, after %v", again, first)
+		}
+		cells[first[0]].stop()
+		synctest.Wait()
+		if next := writers(12); len(next) != 1 || next[0] == first[0] {
+			t.Errorf("without %v, %v", first, next)
+		}
+	})
+}
+
+// Hosts spread over the replicas, and only those of one that goes move.
+func TestWritersAreSpread(t *testing.T) {
+	count := map[string]int{}
+	for i := range 3000 {
+		h := NewHost(&agentv1.FullState{HostUuid: fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", i)})
+		for _, name := range []string{"127.0.0.1:9101", "127.0.0.1:9102", "127.0.0.1:9103"} {
+			h.streamAccepted(name)
+		}
+		for _, name := range []string{"127.0.0.1:9101", "127.0.0.1:9102", "127.0.0.1:9103"} {
+			if h.writes(name) {
+				count[name]++
+			}
+		}
+	}
+	if len(count) != 3 {
+		t.Fatalf("%v", count)
+	}
+	for name, n := range count {
+		if n < 850 || n > 1150 {
+			t.Errorf("%s writes %d of 3000", name, n)
+		}
+	}
+}

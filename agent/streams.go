@@ -1,0 +1,61 @@
+package agent
+
+import "hash/fnv"
+
+// streams are the replicas that a host has an open stream to. The zero value is ready.
+type streams struct {
+	// open has for each replica whether it has accepted a state on the stream.
+	open map[string]bool
+}
+
+// streamOpened, streamAccepted and streamClosed note how a replica's stream is.
+func (h *Host) streamOpened(replica string) { h.setStream(replica, false) }
+
+func (h *Host) streamAccepted(replica string) { h.setStream(replica, true) }
+
+func (h *Host) setStream(replica string, accepted bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.streams.open == nil {
+		h.streams.open = map[string]bool{}
+	}
+	h.streams.open[replica] = accepted
+}
+
+func (h *Host) streamClosed(replica string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.streams.open, replica)
+}
+
+// writes reports whether a replica is the one that is asked to write the host's
+// states: the rendezvous choice, by the host's uuid, among those that have accepted
+// one, or among all that are connected while none has.
+func (h *Host) writes(replica string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	best, most, proven := "", uint64(0), false
+	for name, accepted := range h.streams.open {
+		w := weight(h.state.GetHostUuid(), name)
+		switch {
+		case proven && !accepted:
+			continue
+		case best == "", accepted && !proven, w > most, w == most && name > best:
+			best, most, proven = name, w, accepted
+		}
+	}
+	return best == "" || best == replica
+}
+
+// weight is a host's for a replica, in rendezvous hashing: equal for every agent life.
+func weight(host, replica string) uint64 {
+	f := fnv.New64a()
+	_, _ = f.Write([]byte(host)) // cannot fail
+	_, _ = f.Write([]byte{0})
+	_, _ = f.Write([]byte(replica))
+	// The last bytes of FNV hardly reach the upper bits: finished as splitmix64 is.
+	x := f.Sum64()
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

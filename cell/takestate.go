@@ -1,0 +1,208 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
+	"cellgate/internal/security"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	"cellgate/shard"
+)
+
+// stateTaking is one state on its way into the shard: what the stream had said when
+// it came.
+type stateTaking struct {
+	*Cell
+	host  string
+	held  *agentv1.FullState
+	epoch uint64
+}
+
+// take registers the state of a message, which is a FullState or a Delta.
+func (t *stateTaking) take(ctx context.Context, m *agentv1.ReportRequest) (out taken) {
+	state := m.GetFullState()
+	if d := m.GetDelta(); d != nil {
+		if err := rpc.Validate(d); err != nil {
+			return t.refuseDelta(d, err)
+		}
+		if why := t.gap(d); why != "" {
+			return taken{reply: resync(t.epoch, why, 0)}
+		}
+		var err error
+		if state, err = applyDelta(t.held, d); err != nil {
+			return t.refuseDelta(d, err)
+		}
+	}
+	if state.GetEpoch() < t.epoch {
+		return taken{reply: resync(t.epoch, "the cell was told to start over", 0)}
+	}
+	return t.takeState(ctx, state)
+}
+
+// gap says why a delta does not change what is held; "" when it does.
+func (t *stateTaking) gap(d *agentv1.Delta) string {
+	switch {
+	case t.held == nil:
+		return "no state is held on this stream"
+	case !sameUUID(d.GetBootId(), t.held.GetBootId()):
+		return fmt.Sprintf("a state of boot_id %s is held", t.held.GetBootId())
+	case d.GetBaseVersion() != t.held.GetVersion():
+		return fmt.Sprintf("version %d is held, and version %d is changed", t.held.GetVersion(), d.GetBaseVersion())
+	}
+	return ""
+}
+
+func resync(epoch uint64, why string, within time.Duration) *agentv1.ReportResponse {
+	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Resync{Resync: &agentv1.Resync{
+		Reason: why, Epoch: epoch, Within: durationpb.New(within),
+	}}}
+}
+
+// takeState registers the host. It is accepted once the shard holds the state,
+// or a newer one of the same agent life, and this replica's table shows it.
+func (t *stateTaking) takeState(ctx context.Context, in *agentv1.FullState) taken {
+	if err := rpc.Validate(in); err != nil {
+		return t.refuse(in, err)
+	}
+	if err := t.takesFrom(in.GetCell()); err != nil {
+		t.tel.State(err)
+		t.strangers.tell(t.log, t.now(), in, err)
+		return taken{err: err}
+	}
+	put, err := putHostOf(in)
+	if err == nil && put.Host.AgentVersion < 1 {
+		err = fault.Invalid("agent_version", "must be at least 1: 0 is for hosts that are imported")
+	}
+	if err != nil {
+		return t.refuse(in, err)
+	}
+	if err := t.mayReport(ctx, &put.Host); err != nil {
+		return taken{err: err}
+	}
+	if t.host != "" && t.host != put.Host.UUID {
+		return t.refuse(in, fault.Invalid("host_uuid", "this stream is for host %s", t.host))
+	}
+	if in.GetFollow() {
+		t.awaitState(ctx, &put.Host)
+	}
+	if !t.holds(&put.Host) {
+		if err := t.write(ctx, put); err != nil {
+			return t.refuse(in, err)
+		}
+	}
+	t.tel.State(nil)
+	return taken{host: put.Host.UUID, state: in, reply: t.accepted(in)}
+}
+
+// awaitState waits a little for another replica to write the state of a host.
+func (t *stateTaking) awaitState(ctx context.Context, h *shard.Host) {
+	// Not all at once, when the one that was to write them does not.
+	late := time.NewTimer(t.cfg.FollowFor + rand.N(t.cfg.FollowFor/2+1))
+	defer late.Stop()
+	for {
+		changed := t.rows.awaitHost(h.UUID)
+		if t.holds(h) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-late.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// write puts the state into the shard.
+func (t *stateTaking) write(ctx context.Context, put *shard.PutHost) error {
+	answers, err := t.pipeline.do(ctx, []shard.Op{{PutHost: put}}, false)
+	if err != nil {
+		return err
+	}
+	if err := answers[0].err; err != nil {
+		return err
+	}
+	out := answers[0].outcome
+	if out.Refusal != nil {
+		return fault.New(out.Refusal.Kind, "%s", out.Refusal.Message)
+	}
+	if out.Conflicts > 0 || out.Overcommitted > 0 {
+		t.log.Warn("a host's instances do not fit the shard's claims", "host", put.Host.ServiceHost,
+			"claimed_elsewhere", out.Conflicts, "overcommitted", out.Overcommitted, "adopted", out.Adopted)
+	}
+	return nil
+}
+
+// mayReport refuses a state of a host that the caller is not the agent of: by the
+// name in it, or by the name the host with that uuid has.
+func (t *stateTaking) mayReport(ctx context.Context, h *shard.Host) error {
+	if err := security.MayReport(ctx, h.ServiceHost); err != nil {
+		return err
+	}
+	if row := t.rows.host(h.UUID); row != nil && row.host != nil {
+		return security.MayReport(ctx, row.host.ServiceHost)
+	}
+	return nil
+}
+
+// holds reports whether the table shows this state of the host or a later one
+// of the same agent life.
+func (t *stateTaking) holds(h *shard.Host) bool {
+	row := t.rows.shownHost(h.UUID)
+	return row != nil && row.host != nil && !row.host.Imported && row.host.BootID == h.BootID && row.host.StateVersion >= h.StateVersion
+}
+
+// accepted is the answer to a state that the shard holds.
+func (t *stateTaking) accepted(in *agentv1.FullState) *agentv1.ReportResponse {
+	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Accepted{Accepted: &agentv1.Accepted{
+		BootId: in.GetBootId(), Version: in.GetVersion(), HeartbeatEvery: durationpb.New(t.cfg.HeartbeatEvery), TakesDeltas: true,
+	}}}
+}
+
+// refuse answers a state that was not taken. Only what the agent may mend or try
+// again is an answer; anything else ends the stream.
+func (t *stateTaking) refuse(in *agentv1.FullState, err error) taken {
+	t.tel.State(err)
+	switch fault.KindOf(err) {
+	case fault.InvalidRequest, fault.Overloaded, fault.OutcomeUnknown:
+		tell := t.log.Warn
+		if fault.KindOf(err) != fault.InvalidRequest {
+			tell = t.log.Debug // the agent tries again within seconds
+		}
+		tell("a host's state was refused", "host", in.GetServiceHost(), "host_uuid", in.GetHostUuid(), "err", err)
+		return taken{reply: t.refused(in.GetBootId(), in.GetVersion(), err)}
+	}
+	return taken{err: err}
+}
+
+// refuseDelta answers a delta that could not be applied.
+func (t *stateTaking) refuseDelta(d *agentv1.Delta, err error) taken {
+	in := &agentv1.FullState{
+		BootId: d.GetBootId(), Version: d.GetVersion(), HostUuid: t.held.GetHostUuid(), ServiceHost: t.held.GetServiceHost(),
+	}
+	return t.refuse(in, err)
+}
+
+// refused is a refusal that names what is wrong; of a delta's state, the fields are
+// those of the state that it gives.
+func (c *Cell) refused(boot string, version uint64, err error) *agentv1.ReportResponse {
+	out := &agentv1.Refused{BootId: boot, Version: version, Reason: string(fault.KindOf(err)), Cell: c.cfg.Name}
+	var f *fault.Error
+	if errors.As(err, &f) {
+		for _, field := range f.Fields {
+			out.Problems = append(out.Problems, fmt.Sprintf("%s: %s", field.Path, field.Problem))
+		}
+		if len(f.Fields) == 0 {
+			out.Problems = []string{f.Message}
+		}
+	}
+	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Refused{Refused: out}}
+}
