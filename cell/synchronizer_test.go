@@ -70,6 +70,11 @@ func (m *heard) Load(ctx context.Context, visit func(shard.Change) error) (shard
 	for _, p := range m.rows.Pins {
 		all = append(all, shard.Change{Pin: p})
 	}
+	for _, n := range m.rows.Namespaces {
+		if n.Facts != "" {
+			all = append(all, shard.Change{Namespace: n})
+		}
+	}
 	at := shard.Cursor{}
 	for lane, entries := range m.lanes {
 		at[lane] = m.floor[lane] + uint64(len(entries))

@@ -3,6 +3,7 @@ package shard
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"cellgate/internal/fault"
@@ -52,6 +53,7 @@ const (
 	claimRow
 	pinRow
 	gateRow
+	namespaceRow
 )
 
 type rowKey struct {
@@ -64,6 +66,7 @@ func (t *transaction) run(op *Op) Outcome {
 	for _, is := range [...]bool{
 		op.PutHost != nil, op.Claim != nil, op.Confirm != nil, op.Release != nil,
 		op.Expire != nil, op.Pin != nil, op.Unpin != nil, op.Swap != nil, op.Transfer != nil, op.Keep != nil, op.MoveGate != nil,
+		op.PutFacts != nil,
 	} {
 		if is {
 			set++
@@ -93,6 +96,8 @@ func (t *transaction) run(op *Op) Outcome {
 		return t.keep(op.Keep)
 	case op.MoveGate != nil:
 		return t.moveGate(op.MoveGate)
+	case op.PutFacts != nil:
+		return t.putFacts(op.PutFacts)
 	default:
 		return t.unpin(op.Unpin)
 	}
@@ -129,6 +134,9 @@ func (t *transaction) final(k rowKey) Change {
 		return Change{Claim: t.view.Claims[k.id]}
 	case gateRow:
 		return Change{Gate: t.view.Gate}
+	case namespaceRow:
+		host, name, _ := strings.Cut(k.id, " ")
+		return Change{Namespace: t.view.Namespaces[host][name]}
 	default:
 		if p := t.view.Pins[k.id]; p != nil {
 			return Change{Pin: p}

@@ -127,7 +127,7 @@ func TestDecideABatchIsItsOperationsOneByOne(t *testing.T) {
 			}
 			keys[k] = true
 		}
-		one := &world{maps.Clone(w.hosts), maps.Clone(w.usages), maps.Clone(w.claims), maps.Clone(w.pins), w.gate}
+		one := &world{maps.Clone(w.hosts), maps.Clone(w.usages), maps.Clone(w.claims), maps.Clone(w.pins), w.gate, maps.Clone(w.namespaces)}
 		for i, op := range batch {
 			single := []Op{op}
 			s := Decide(now, one.read(FootprintOf(single)), single)
@@ -188,10 +188,11 @@ func TestFootprintNamesEachRowOnce(t *testing.T) {
 		{Unpin: &Unpin{GroupUUID: "g3"}},
 		{Swap: &Swap{ClaimID: "c5", ConsumerUUID: "i6", HostUUID: "h3"}},
 		{Transfer: &Transfer{ClaimID: "c6", ConsumerUUID: "i7", ToConsumer: "i8"}},
+		{PutFacts: &PutFacts{HostUUID: "h4", Namespace: "n"}},
 		{},
 	})
 	want := Footprint{
-		Hosts: []string{"h1", "h2", "h3"}, HostClaims: []string{"h1"}, Claims: []string{"c1", "c2", "c3", "c4", "c5", "c6"}, Confirms: []string{"c1", "c5"},
+		Hosts: []string{"h1", "h2", "h3", "h4"}, Namespaces: []string{"h4"}, HostClaims: []string{"h1"}, Claims: []string{"c1", "c2", "c3", "c4", "c5", "c6"}, Confirms: []string{"c1", "c5"},
 		Consumers: []string{"i1", "i2", "i3", "i6", "i7", "i8"}, Groups: []string{"g1"}, Pins: []string{"g1", "g3"}, Gate: true,
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -57,6 +57,6 @@ type HostMatches struct {
 	UUIDs []string
 	More  bool
 	// Rows are, when they were asked for, the rows of those hosts, as Load gives them:
-	// hosts, usages, live claims.
+	// hosts, usages, live claims, namespaces.
 	Rows []Change
 }

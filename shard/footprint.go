@@ -3,7 +3,7 @@ package shard
 // FootprintOf names the rows that a batch reads.
 func FootprintOf(ops []Op) Footprint {
 	var f Footprint
-	var hostClaims, confirms, groups, pins names
+	var hostClaims, confirms, groups, pins, namespaces names
 	hosts, claims, consumers := make(names, len(ops)), make(names, len(ops)), make(names, len(ops))
 	for i := range ops {
 		op := &ops[i]
@@ -46,6 +46,9 @@ func FootprintOf(ops []Op) Footprint {
 			claims.add(&f.Claims, op.Transfer.ClaimID)
 			consumers.add(&f.Consumers, op.Transfer.ConsumerUUID)
 			consumers.add(&f.Consumers, op.Transfer.ToConsumer)
+		case op.PutFacts != nil:
+			hosts.add(&f.Hosts, op.PutFacts.HostUUID)
+			namespaces.add(&f.Namespaces, op.PutFacts.HostUUID)
 		case op.MoveGate != nil:
 			f.Gate, f.MovesGate = true, true
 		case op.Pin != nil:

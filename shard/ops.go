@@ -24,6 +24,7 @@ type Op struct {
 	Swap     *Swap
 	Transfer *Transfer
 	MoveGate *MoveGate
+	PutFacts *PutFacts
 }
 
 // PutHost registers a host, or replaces its state. Instances are those that
@@ -176,6 +177,8 @@ type Outcome struct {
 	Unchanged   bool
 	// Gate is the gate after MoveGate, refused or not; nil for none.
 	Gate *Gate
+	// Namespace is the one after PutFacts, refused or not; nil for none.
+	Namespace *Namespace
 	// Overcommitted: after PutHost, how many (provider, class) are used beyond
 	// capacity.
 	Overcommitted int

@@ -178,7 +178,7 @@ func (p *PutHost) problem() string {
 		}
 	}
 	if f := h.Facts; f != nil {
-		for _, text := range [...]string{f.CPUInfo, f.SupportedInstances, f.Stats, f.Metrics, f.NUMATopology, f.PCIStats} {
+		for _, text := range [...]string{f.CPUInfo, f.SupportedInstances, f.Stats, f.Metrics, f.NUMATopology, f.PCIStats, f.Namespaces} {
 			if len(text) > MaxFact || !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 {
 				return "host.facts: each must be at most " + strconv.Itoa(MaxFact) + " bytes of UTF-8, without NUL"
 			}

@@ -49,6 +49,9 @@ type Facts struct {
 	Metrics            string
 	NUMATopology       string
 	PCIStats           string
+	// Namespaces are those that the host reports itself: one object with an object a
+	// name. They are kept apart from Namespace rows.
+	Namespaces string
 }
 
 // MaxFact bounds the bytes of each of the Facts.
@@ -273,4 +276,6 @@ type Change struct {
 	// Pin with no Holders is gone.
 	Pin  *Pin
 	Gate *Gate
+	// Namespace with no Facts is gone.
+	Namespace *Namespace
 }

@@ -14,6 +14,7 @@ package shard
 //     transferred from it, with its host and usage;
 //   - every live claim in every group named, with its host and usage;
 //   - every pin named;
+//   - every namespace of the hosts in Namespaces;
 //   - the gate, if Gate. One that is only read (not MovesGate) need not be kept from
 //     moving until the commit: a claim then counts as made before the move. It is read
 //     after what keeps others from the rows of the hosts and claims.
@@ -25,6 +26,7 @@ type Footprint struct {
 	Consumers  []string
 	Groups     []string
 	Pins       []string
+	Namespaces []string
 	Gate       bool
 	MovesGate  bool
 }
@@ -48,6 +50,8 @@ type View struct {
 	// consumer.
 	TransferredFrom map[string][]string
 	Pins            map[string]*Pin
+	// Namespaces by host uuid, then name; one without Facts is gone.
+	Namespaces map[string]map[string]*Namespace
 	// Gate is nil when there is none, or none was asked for.
 	Gate *Gate
 }
@@ -64,5 +68,6 @@ func NewView(f Footprint) *View {
 		LiveByHost:      make(map[string][]string, hosts),
 		TransferredFrom: map[string][]string{},
 		Pins:            map[string]*Pin{},
+		Namespaces:      map[string]map[string]*Namespace{},
 	}
 }

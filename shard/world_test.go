@@ -15,10 +15,12 @@ type world struct {
 	claims map[string]*Claim
 	pins   map[string]*Pin
 	gate   *Gate
+	// namespaces by host uuid, then name.
+	namespaces map[string]map[string]*Namespace
 }
 
 func newWorld() *world {
-	return &world{map[string]*Host{}, map[string]*Usage{}, map[string]*Claim{}, map[string]*Pin{}, nil}
+	return &world{map[string]*Host{}, map[string]*Usage{}, map[string]*Claim{}, map[string]*Pin{}, nil, map[string]map[string]*Namespace{}}
 }
 
 // read gives the rows of a footprint, and no others.
@@ -84,6 +86,9 @@ func (w *world) read(f Footprint) *View {
 			v.Pins[id] = p
 		}
 	}
+	for _, id := range f.Namespaces {
+		v.Namespaces[id] = maps.Clone(w.namespaces[id])
+	}
 	if f.Gate {
 		v.Gate = w.gate
 	}
@@ -101,6 +106,14 @@ func (w *world) write(changes []Change) {
 			w.claims[c.Claim.ClaimID] = c.Claim
 		case c.Gate != nil:
 			w.gate = c.Gate
+		case c.Namespace != nil:
+			if w.namespaces[c.Namespace.HostUUID] == nil {
+				w.namespaces[c.Namespace.HostUUID] = map[string]*Namespace{}
+			}
+			w.namespaces[c.Namespace.HostUUID][c.Namespace.Name] = c.Namespace
+			if c.Namespace.Facts == "" {
+				delete(w.namespaces[c.Namespace.HostUUID], c.Namespace.Name)
+			}
 		case len(c.Pin.Holders) == 0:
 			delete(w.pins, c.Pin.GroupUUID)
 		default:

@@ -15,6 +15,8 @@ type cache struct {
 	claims map[string]*shard.Claim
 	pins   map[string]*shard.Pin
 	gate   *shard.Gate
+	// namespaces by host uuid, then name.
+	namespaces map[string]map[string]*shard.Namespace
 	// Ids of live claims.
 	byConsumer consumers
 	byHost     map[string]ids
@@ -29,7 +31,7 @@ type ids map[string]struct{}
 func newCache() *cache {
 	return &cache{
 		hosts: map[string]*shard.Host{}, usages: map[string]*shard.Usage{},
-		claims: map[string]*shard.Claim{}, pins: map[string]*shard.Pin{},
+		claims: map[string]*shard.Claim{}, pins: map[string]*shard.Pin{}, namespaces: map[string]map[string]*shard.Namespace{},
 		byConsumer: consumers{one: map[string]string{}, more: map[string]ids{}},
 		byHost:     map[string]ids{}, byGroup: map[string]ids{}, transferred: map[string]ids{},
 	}
@@ -46,10 +48,27 @@ func (c *cache) put(ch shard.Change) {
 		c.putClaim(ch.Claim)
 	case ch.Gate != nil:
 		c.gate = ch.Gate
+	case ch.Namespace != nil:
+		c.putNamespace(ch.Namespace)
 	case len(ch.Pin.Holders) == 0:
 		delete(c.pins, ch.Pin.GroupUUID)
 	default:
 		c.pins[ch.Pin.GroupUUID] = ch.Pin
+	}
+}
+
+func (c *cache) putNamespace(n *shard.Namespace) {
+	of := c.namespaces[n.HostUUID]
+	switch {
+	case n.Facts == "":
+		delete(of, n.Name)
+		if len(of) == 0 {
+			delete(c.namespaces, n.HostUUID)
+		}
+	case of == nil:
+		c.namespaces[n.HostUUID] = map[string]*shard.Namespace{n.Name: n}
+	default:
+		of[n.Name] = n
 	}
 }
 

@@ -14,7 +14,8 @@ import (
 //	1  a consumer has one live claim
 //	2  a claim that moves another is beside it; transferred claims; decisions
 //	3  the gate; hosts that are imported
-const FormatVersion = 3
+//	4  namespaces
+const FormatVersion = 4
 
 // formatTitle is the first line of FORMAT.
 const formatTitle = "cellgate shard"

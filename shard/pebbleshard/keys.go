@@ -16,6 +16,7 @@ import (
 //	x <consumer uuid> 0 <claim_id>       tombstones by consumer
 //	p <group uuid>                       Pin
 //	g                                    Gate
+//	f <host uuid> 0 <name>               Namespace
 //	j <life> <seq>                       Entry
 //	l <life>                             Lane
 //	d <decision id>                      Decision
@@ -32,6 +33,7 @@ const (
 	consumerEndedKey = 'x'
 	pinKey           = 'p'
 	gateKey          = 'g'
+	namespaceKey     = 'f'
 	entryKey         = 'j'
 	laneKey          = 'l'
 	decisionKey      = 'd'
@@ -62,6 +64,10 @@ func tombstoneEndKey(end time.Time, id string) []byte {
 
 func endedOfKey(consumer, id string) []byte {
 	return append(append(nameKey(consumerEndedKey, consumer), 0), id...)
+}
+
+func namespaceKeyOf(host, name string) []byte {
+	return append(append(nameKey(namespaceKey, host), 0), name...)
 }
 
 // after is the end of the range of keys that begin with a prefix. The prefix's

@@ -170,6 +170,13 @@ func (s *Store) load() error {
 			}
 			return err
 		}),
+		s.each(namespaceKey, func(b []byte) error {
+			n, err := rowcodec.Namespace(b)
+			if err == nil {
+				s.rows.put(shard.Change{Namespace: n})
+			}
+			return err
+		}),
 		s.each(laneKey, func(b []byte) error {
 			m := &storagev1.Lane{}
 			if err := proto.Unmarshal(b, m); err != nil {

@@ -14,7 +14,7 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// Load visits the gate, and hosts, usages, claims and pins, each by id.
+// Load visits the gate, and hosts, usages, claims, pins and namespaces, each by id.
 func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (shard.Cursor, error) {
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
@@ -26,6 +26,10 @@ func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (shard
 	claims := slices.Collect(maps.Values(s.rows.claims))
 	pins := slices.Collect(maps.Values(s.rows.pins))
 	gate := s.rows.gate
+	var namespaces []*shard.Namespace
+	for _, of := range s.rows.namespaces {
+		namespaces = slices.AppendSeq(namespaces, maps.Values(of))
+	}
 	at := s.position()
 	seen := s.last
 	s.mu.Unlock()
@@ -51,6 +55,10 @@ func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (shard
 	}
 	if err == nil {
 		err = visitAll(ctx, pins, func(p *shard.Pin) error { return visit(shard.Change{Pin: p}) })
+	}
+	if err == nil {
+		shard.SortNamespaces(namespaces)
+		err = visitAll(ctx, namespaces, func(n *shard.Namespace) error { return visit(shard.Change{Namespace: n}) })
 	}
 	if err != nil {
 		return nil, err

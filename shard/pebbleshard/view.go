@@ -2,6 +2,7 @@ package pebbleshard
 
 import (
 	"errors"
+	"maps"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -52,6 +53,11 @@ func (s *Store) view(f shard.Footprint) (*shard.View, error) {
 	for _, id := range f.Pins {
 		if p := s.rows.pins[id]; p != nil {
 			v.Pins[id] = p
+		}
+	}
+	for _, id := range f.Namespaces {
+		if of := s.rows.namespaces[id]; len(of) > 0 {
+			v.Namespaces[id] = maps.Clone(of)
 		}
 	}
 	if f.Gate {

@@ -40,7 +40,7 @@ func rowHost(m *storagev1.Host) *shard.Host {
 	if f := m.Facts; f != nil {
 		h.Facts = &shard.Facts{
 			CPUInfo: f.CpuInfo, SupportedInstances: f.SupportedInstances, Stats: f.Stats, Metrics: f.Metrics,
-			NUMATopology: f.NumaTopology, PCIStats: f.PciStats,
+			NUMATopology: f.NumaTopology, PCIStats: f.PciStats, Namespaces: f.Namespaces,
 		}
 	}
 	for _, p := range m.Providers {
@@ -151,6 +151,19 @@ func rowGate(m *storagev1.Gate) *shard.Gate {
 	}
 }
 
+// Namespace reads a namespace from its bytes.
+func Namespace(b []byte) (*shard.Namespace, error) {
+	m := &storagev1.Namespace{}
+	if err := proto.Unmarshal(b, m); err != nil {
+		return nil, err
+	}
+	return rowNamespace(m), nil
+}
+
+func rowNamespace(m *storagev1.Namespace) *shard.Namespace {
+	return &shard.Namespace{HostUUID: m.HostUuid, Name: m.Name, Facts: m.Facts, Generation: m.Generation}
+}
+
 // Time reads only when an entry was made; it stands first.
 func Time(b []byte) (time.Time, error) {
 	field, kind, n := protowire.ConsumeTag(b)
@@ -185,6 +198,8 @@ func Entry(b []byte) (at time.Time, changes []shard.Change, err error) {
 			changes[i].Pin = rowPin(r.Pin)
 		case *storagev1.Change_Gate:
 			changes[i].Gate = rowGate(r.Gate)
+		case *storagev1.Change_Namespace:
+			changes[i].Namespace = rowNamespace(r.Namespace)
 		default:
 			return time.Time{}, nil, fmt.Errorf("a change of an unknown row: %v", c)
 		}

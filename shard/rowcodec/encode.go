@@ -20,6 +20,8 @@ const (
 	changeClaim  protowire.Number = 3
 	changePin    protowire.Number = 4
 	changeGate   protowire.Number = 5
+
+	changeNamespace protowire.Number = 6
 )
 
 // AppendRow adds an encoded row to an encoded storagev1.Entry, so that a row
@@ -55,6 +57,9 @@ func Row(buf []byte, c shard.Change) (longer []byte, field protowire.Number, row
 	case c.Gate != nil:
 		field = changeGate
 		w.b, err = proto.MarshalOptions{}.MarshalAppend(w.b, gateRow(c.Gate))
+	case c.Namespace != nil:
+		field = changeNamespace
+		w.b, err = proto.MarshalOptions{}.MarshalAppend(w.b, namespaceRow(c.Namespace))
 	default:
 		field = changePin
 		w.b, err = proto.MarshalOptions{}.MarshalAppend(w.b, pinRow(c.Pin))
@@ -85,7 +90,7 @@ func hostRow(h *shard.Host) *storagev1.Host {
 	if f := h.Facts; f != nil {
 		m.Facts = &storagev1.Facts{
 			CpuInfo: f.CPUInfo, SupportedInstances: f.SupportedInstances, Stats: f.Stats, Metrics: f.Metrics,
-			NumaTopology: f.NUMATopology, PciStats: f.PCIStats,
+			NumaTopology: f.NUMATopology, PciStats: f.PCIStats, Namespaces: f.Namespaces,
 		}
 	}
 	for _, p := range h.Providers {
@@ -124,6 +129,10 @@ func gateRow(g *shard.Gate) *storagev1.Gate {
 		State: string(g.State), Epoch: g.Epoch, Revision: g.Revision, Since: Nanos(g.Since), Reason: g.Reason,
 		Pin: string(g.Pin), PinReason: g.PinReason, HeldSince: Nanos(g.HeldSince), HeldUntil: Nanos(g.HeldUntil), Falls: g.Falls,
 	}
+}
+
+func namespaceRow(n *shard.Namespace) *storagev1.Namespace {
+	return &storagev1.Namespace{HostUuid: n.HostUUID, Name: n.Name, Facts: n.Facts, Generation: n.Generation}
 }
 
 // EncodeGuest gives a claim's guest; empty for nil.

@@ -11,11 +11,11 @@ func loadClauses() []clause {
 	return []clause{
 		{name: "AnEmptyShardHasNothing", test: func(s *suite) {
 			rows, at, err := LoadRows(s.ctx, s)
-			if err != nil || len(rows.Hosts)+len(rows.Usages)+len(rows.Claims)+len(rows.Pins) != 0 || len(at) != 0 {
+			if err != nil || len(rows.Hosts)+len(rows.Usages)+len(rows.Claims)+len(rows.Pins)+len(rows.Namespaces) != 0 || len(at) != 0 {
 				s.Errorf("loaded %+v at %v, %v", rows, at, err)
 			}
 		}},
-		{name: "TheGateThenHostsThenUsagesThenLiveClaimsThenPins", test: func(s *suite) {
+		{name: "TheGateThenHostsThenUsagesThenLiveClaimsThenPinsThenNamespaces", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.do(NewHost(2, 8))
 			s.do(NewClaim(1, 1, 1))
@@ -24,6 +24,7 @@ func loadClauses() []clause {
 			s.do(release(*Ref(3)))
 			s.do(newPin(1, "a"))
 			s.do(moveGate(0, shard.GateLegacy))
+			s.do(putFacts(2, "cinder", `{}`))
 			var kinds []int
 			_, err := s.Load(s.ctx, func(c shard.Change) error {
 				switch {
@@ -37,10 +38,12 @@ func loadClauses() []clause {
 					kinds = append(kinds, 3)
 				case c.Gate != nil:
 					kinds = append(kinds, 4)
+				case c.Namespace != nil:
+					kinds = append(kinds, 5)
 				}
 				return nil
 			})
-			if want := []int{4, 0, 0, 1, 1, 2, 2, 3}; err != nil || !slices.Equal(kinds, want) {
+			if want := []int{4, 0, 0, 1, 1, 2, 2, 3, 5}; err != nil || !slices.Equal(kinds, want) {
 				s.Errorf("visited %v, %v; want %v", kinds, err, want)
 			}
 		}},

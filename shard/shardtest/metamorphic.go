@@ -145,7 +145,7 @@ func (s *storyteller) look(step int) {
 		for _, w := range rows.Check() {
 			s.Error(w)
 		}
-		s.say("rows", []any{rows.Hosts, rows.Usages, rows.Claims, rows.Pins, rows.Gates, len(at)}, nil)
+		s.say("rows", []any{rows.Hosts, rows.Usages, rows.Claims, rows.Pins, rows.Gates, rows.Namespaces, len(at)}, nil)
 	case 1:
 		due, err := s.Due(s.ctx, 1000)
 		slices.SortFunc(due, func(a, b shard.ClaimRef) int { return strings.Compare(a.ClaimID, b.ClaimID) })
@@ -187,9 +187,13 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 	ref := Ref(n)
 	ttl := time.Duration(2*(1+rng.IntN(5))) * grain
 	group := GroupID(rng.IntN(3))
-	switch rng.IntN(22) {
+	switch rng.IntN(24) {
 	case 0, 1:
 		return []shard.Op{{Confirm: ref}}
+	case 22, 23:
+		p := putFacts(rng.IntN(hosts+1), []string{"cinder", "neutron"}[rng.IntN(2)], []string{"", `{}`, `{"a":1}`}[rng.IntN(3)])
+		p.IfGeneration = []int64{0, 0, -1, 3}[rng.IntN(4)]
+		return []shard.Op{{PutFacts: p}}
 	case 2, 3:
 		return []shard.Op{{Release: ref}}
 	case 4:

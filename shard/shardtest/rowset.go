@@ -20,6 +20,8 @@ type Rows struct {
 	Pins   map[string]*shard.Pin
 	// Gates has the gate under "", if there is one.
 	Gates map[string]*shard.Gate
+	// Namespaces by host uuid and name, a blank between.
+	Namespaces map[string]*shard.Namespace
 	// pinned is when the journal last spoke of a pin.
 	pinned map[string]time.Time
 }
@@ -29,7 +31,8 @@ func NewRows() *Rows {
 	return &Rows{
 		Hosts: map[string]*shard.Host{}, Usages: map[string]*shard.Usage{},
 		Claims: map[string]*shard.Claim{}, Pins: map[string]*shard.Pin{}, Gates: map[string]*shard.Gate{},
-		pinned: map[string]time.Time{},
+		Namespaces: map[string]*shard.Namespace{},
+		pinned:     map[string]time.Time{},
 	}
 }
 
@@ -66,6 +69,12 @@ func (r *Rows) Put(c shard.Change, at time.Time) {
 		if old := r.Gates[""]; old == nil || old.Revision < c.Gate.Revision {
 			r.Gates[""] = c.Gate
 		}
+	case c.Namespace != nil:
+		key := c.Namespace.HostUUID + " " + c.Namespace.Name
+		// Those that are gone stay, so that an older row does not bring one back.
+		if old := r.Namespaces[key]; old == nil || old.Generation < c.Namespace.Generation {
+			r.Namespaces[key] = c.Namespace
+		}
 	case c.Pin != nil:
 		if r.pinned[c.Pin.GroupUUID].After(at) {
 			return
@@ -78,8 +87,13 @@ func (r *Rows) Put(c shard.Change, at time.Time) {
 	}
 }
 
-// Live drops the ended claims.
+// Live drops the ended claims, and the namespaces that are gone.
 func (r *Rows) Live() *Rows {
+	for key, n := range r.Namespaces {
+		if n.Facts == "" {
+			delete(r.Namespaces, key)
+		}
+	}
 	for id, c := range r.Claims {
 		if !c.State.Live() {
 			delete(r.Claims, id)
@@ -169,6 +183,7 @@ func (r *Rows) Diff(other *Rows) []string {
 	d = append(d, diff("usage", r.Usages, other.Usages)...)
 	d = append(d, diff("claim", r.Claims, other.Claims)...)
 	d = append(d, diff("pin", r.Pins, other.Pins)...)
+	d = append(d, diff("namespace", r.Namespaces, other.Namespaces)...)
 	return append(d, diff("gate", r.Gates, other.Gates)...)
 }
 

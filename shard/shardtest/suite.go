@@ -66,6 +66,7 @@ func topics() []topic {
 		{"puthost", putHostClauses()},
 		{"imports", importClauses()},
 		{"gate", gateClauses()},
+		{"facts", factsClauses()},
 		{"badinput", badInputClauses()},
 		{"lanes", laneClauses()},
 		{"journal", journalClauses()},
@@ -247,6 +248,8 @@ func opOf(v any) shard.Op {
 		return shard.Op{Transfer: v}
 	case *shard.MoveGate:
 		return shard.Op{MoveGate: v}
+	case *shard.PutFacts:
+		return shard.Op{PutFacts: v}
 	}
 	return v.(shard.Op)
 }

@@ -133,7 +133,17 @@ func (s *Store) rowsOf(ctx context.Context, c *pgx.Conn, uuids []string) ([]shar
 	for _, c := range claims {
 		rows = append(rows, shard.Change{Claim: c})
 	}
-	return rows, err
+	if err != nil {
+		return nil, err
+	}
+	found, err := c.Query(ctx, readNamespaces, uuids)
+	if err != nil {
+		return nil, err
+	}
+	return rows, scanNamespaces(found, func(n *shard.Namespace) error {
+		rows = append(rows, shard.Change{Namespace: n})
+		return nil
+	})
 }
 
 // nothingHas reports whether a query asks for a name that no row can have.

@@ -12,7 +12,7 @@ import (
 // what an earlier try found that it has to lock as well. Lists are sorted and have
 // each name once.
 type names struct {
-	hosts, hostClaims, consumers, groups, pins []string
+	hosts, hostClaims, consumers, groups, pins, namespaces []string
 	// gate: it is read; movesGate: locked, too.
 	gate, movesGate bool
 	// claims are keys.
@@ -28,7 +28,7 @@ type names struct {
 func (s *Store) namesOf(ops []shard.Op) *names {
 	f := shard.FootprintOf(ops)
 	n := &names{
-		hosts: f.Hosts, hostClaims: f.HostClaims, consumers: f.Consumers, groups: f.Groups, pins: f.Pins, gate: f.Gate, movesGate: f.MovesGate,
+		hosts: f.Hosts, hostClaims: f.HostClaims, consumers: f.Consumers, groups: f.Groups, pins: f.Pins, namespaces: f.Namespaces, gate: f.Gate, movesGate: f.MovesGate,
 		claims: keysOf(f.Claims), guarded: map[string]bool{}, fill: map[string]bool{},
 	}
 	for _, id := range f.Claims {
@@ -70,7 +70,7 @@ func unkeepable(s string) bool { return !keepable(s) }
 
 func (n *names) tidy() {
 	n.claims = slices.DeleteFunc(n.claims, unkeepable)
-	for _, l := range []*[]string{&n.hosts, &n.hostClaims, &n.consumers, &n.groups, &n.pins} {
+	for _, l := range []*[]string{&n.hosts, &n.hostClaims, &n.consumers, &n.groups, &n.pins, &n.namespaces} {
 		*l = slices.DeleteFunc(*l, unkeepable)
 		slices.Sort(*l)
 		*l = slices.Compact(*l)

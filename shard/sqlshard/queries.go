@@ -76,8 +76,11 @@ hypervisor_type, hypervisor_version, host_ip, agent_version, boot_id, state_vers
 
 	readHosts = `SELECT ` + hostColumns + ` FROM hosts WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid`
 
-	readFacts = `SELECT host_uuid, cpu_info, supported_instances, stats, metrics, numa_topology, pci_stats
+	readFacts = `SELECT host_uuid, cpu_info, supported_instances, stats, metrics, numa_topology, pci_stats, namespaces
 FROM host_facts WHERE host_uuid = ANY($1::text[])`
+
+	readNamespaces = `SELECT host_uuid, name, facts, generation FROM host_namespaces
+WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid, name`
 
 	readProviders = `SELECT host_uuid, provider_uuid, parent_uuid, name FROM providers
 WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid, ordinal`
@@ -127,6 +130,12 @@ VALUES (0, $1::text, $2::int8, $3::int8, $4::int8, $5::text, $6::text, $7::text,
 	putGate = `UPDATE gate SET state = $1::text, epoch = $2::int8, revision = $3::int8, since = $4::int8, reason = $5::text,
 pin = $6::text, pin_reason = $7::text, held_since = $8::int8, held_until = $9::int8, falls = $10::int8 WHERE id = 0`
 
+	putNamespaces = `INSERT INTO host_namespaces (host_uuid, name, facts, generation)
+SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::int8[])
+ON CONFLICT (host_uuid, name) DO UPDATE SET facts = excluded.facts, generation = excluded.generation`
+
+	deleteNamespaces = `DELETE FROM host_namespaces WHERE host_uuid = $1::text AND name = ANY($2::text[])`
+
 	deletePins = `DELETE FROM pins WHERE group_uuid = ANY($1::text[])`
 )
 
@@ -148,8 +157,9 @@ boot_id = excluded.boot_id, state_version = excluded.state_version, imported = e
 	deleteTraits     = `DELETE FROM provider_traits WHERE host_uuid = ANY($1::text[])`
 	deleteAggregates = `DELETE FROM host_aggregates WHERE host_uuid = ANY($1::text[])`
 
-	insertFacts = `INSERT INTO host_facts (host_uuid, cpu_info, supported_instances, stats, metrics, numa_topology, pci_stats)
-SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[]), unnest($7::text[])`
+	insertFacts = `INSERT INTO host_facts (host_uuid, cpu_info, supported_instances, stats, metrics, numa_topology, pci_stats, namespaces)
+SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[]), unnest($7::text[]),
+unnest($8::text[])`
 
 	insertProviders = `INSERT INTO providers (host_uuid, ordinal, provider_uuid, parent_uuid, name)
 SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[])`

@@ -2,6 +2,7 @@ package sqlshard
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,6 +28,8 @@ type picture struct {
 	groups    map[string]bool
 	pins      map[string]*shard.Pin
 	gate      *shard.Gate
+	// namespaces by host uuid, then name.
+	namespaces map[string]map[string]*shard.Namespace
 }
 
 func newPicture(n *names) *picture {
@@ -34,7 +37,7 @@ func newPicture(n *names) *picture {
 		usages: make(map[string]*shard.Usage, len(n.hosts)), generations: make(map[string]int64, len(n.hosts)),
 		hosts:  make(map[string]*shard.Host, len(n.hosts)),
 		claims: map[string]*shard.Claim{}, consumers: map[string]bool{}, groups: map[string]bool{},
-		pins: map[string]*shard.Pin{},
+		pins: map[string]*shard.Pin{}, namespaces: map[string]map[string]*shard.Namespace{},
 	}
 }
 
@@ -104,6 +107,9 @@ func (l *lane) questions(p *picture, n *names) []question {
 	ask(n.groups, lockGroups, func(r pgx.Rows) error { return scanNames(r, p.groups) })
 	ask(n.pins, lockPins, func(r pgx.Rows) error {
 		return scanPins(r, func(pin *shard.Pin) error { p.pins[pin.GroupUUID] = pin; return nil })
+	})
+	ask(n.namespaces, readNamespaces, func(r pgx.Rows) error {
+		return scanNamespaces(r, func(n *shard.Namespace) error { p.addNamespace(n); return nil })
 	})
 	all = append(all, question{serverTime, nil, func(r pgx.Rows) error {
 		_, err := pgx.ForEachRow(r, []any{&p.server}, func() error { return nil })
@@ -190,6 +196,9 @@ func (p *picture) view(n *names) *shard.View {
 	}
 	for id, pin := range p.pins {
 		v.Pins[id] = pin
+	}
+	for id, of := range p.namespaces {
+		v.Namespaces[id] = maps.Clone(of)
 	}
 	for id, c := range p.claims {
 		v.Claims[id] = c

@@ -66,7 +66,7 @@ func (s *hostScan) of(uuid string) (*shard.Host, error) {
 func (s *hostScan) facts(rows pgx.Rows) error {
 	var id string
 	var f shard.Facts
-	_, err := pgx.ForEachRow(rows, []any{&id, &f.CPUInfo, &f.SupportedInstances, &f.Stats, &f.Metrics, &f.NUMATopology, &f.PCIStats}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&id, &f.CPUInfo, &f.SupportedInstances, &f.Stats, &f.Metrics, &f.NUMATopology, &f.PCIStats, &f.Namespaces}, func() error {
 		h, err := s.of(id)
 		if err == nil {
 			one := f

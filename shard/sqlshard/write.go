@@ -39,6 +39,7 @@ func (w *writes) entry(e shard.Entry) error {
 	var claims []keyedClaim
 	var pins []*shard.Pin
 	var gate *shard.Gate
+	var namespaces []*shard.Namespace
 	body := rowcodec.AppendTime(make([]byte, 0, 512*len(e.Changes)), e.At)
 	var buf []byte
 	for _, ch := range e.Changes {
@@ -56,6 +57,8 @@ func (w *writes) entry(e shard.Entry) error {
 			claims = append(claims, keyedClaim{ch.Claim, keyOf(ch.Claim.ClaimID)})
 		case ch.Gate != nil:
 			gate = ch.Gate
+		case ch.Namespace != nil:
+			namespaces = append(namespaces, ch.Namespace)
 		default:
 			pins = append(pins, ch.Pin)
 		}
@@ -70,6 +73,8 @@ func (w *writes) entry(e shard.Entry) error {
 	w.pinRows(pins)
 	w.claimRows(claims)
 	w.hostRows(hosts)
+	shard.SortNamespaces(namespaces)
+	w.namespaceRows(namespaces)
 	w.queue(insertEntry, e.Lane.Replica, int64(e.Lane.Life), int64(e.Seq), e.At.UnixNano(), rowcodec.Pack(body))
 	return nil
 }

@@ -85,7 +85,8 @@ func (w *writes) facts(hosts []*shard.Host) {
 			column(hosts, func(h *shard.Host) string { return h.Facts.Stats }),
 			column(hosts, func(h *shard.Host) string { return h.Facts.Metrics }),
 			column(hosts, func(h *shard.Host) string { return h.Facts.NUMATopology }),
-			column(hosts, func(h *shard.Host) string { return h.Facts.PCIStats }))
+			column(hosts, func(h *shard.Host) string { return h.Facts.PCIStats }),
+			column(hosts, func(h *shard.Host) string { return h.Facts.Namespaces }))
 	}
 }
 

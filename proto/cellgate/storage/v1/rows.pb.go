@@ -269,6 +269,7 @@ type Facts struct {
 	Metrics            string                 `protobuf:"bytes,4,opt,name=metrics,proto3" json:"metrics,omitempty"`
 	NumaTopology       string                 `protobuf:"bytes,5,opt,name=numa_topology,json=numaTopology,proto3" json:"numa_topology,omitempty"`
 	PciStats           string                 `protobuf:"bytes,6,opt,name=pci_stats,json=pciStats,proto3" json:"pci_stats,omitempty"`
+	Namespaces         string                 `protobuf:"bytes,7,opt,name=namespaces,proto3" json:"namespaces,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -341,6 +342,13 @@ func (x *Facts) GetNumaTopology() string {
 func (x *Facts) GetPciStats() string {
 	if x != nil {
 		return x.PciStats
+	}
+	return ""
+}
+
+func (x *Facts) GetNamespaces() string {
+	if x != nil {
+		return x.Namespaces
 	}
 	return ""
 }
@@ -1309,6 +1317,75 @@ func (x *Gate) GetFalls() int32 {
 	return 0
 }
 
+// Namespace without facts, in the journal, is gone.
+type Namespace struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	HostUuid      string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Facts         string                 `protobuf:"bytes,3,opt,name=facts,proto3" json:"facts,omitempty"`
+	Generation    int64                  `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Namespace) Reset() {
+	*x = Namespace{}
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Namespace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Namespace) ProtoMessage() {}
+
+func (x *Namespace) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Namespace.ProtoReflect.Descriptor instead.
+func (*Namespace) Descriptor() ([]byte, []int) {
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Namespace) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *Namespace) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Namespace) GetFacts() string {
+	if x != nil {
+		return x.Facts
+	}
+	return ""
+}
+
+func (x *Namespace) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
 // Decision is a decision's row without its body, which has its own.
 type Decision struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1325,7 +1402,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +1414,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +1427,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Decision) GetAt() int64 {
@@ -1409,7 +1486,7 @@ type Lane struct {
 
 func (x *Lane) Reset() {
 	*x = Lane{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1421,7 +1498,7 @@ func (x *Lane) String() string {
 func (*Lane) ProtoMessage() {}
 
 func (x *Lane) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1434,7 +1511,7 @@ func (x *Lane) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lane.ProtoReflect.Descriptor instead.
 func (*Lane) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Lane) GetReplica() string {
@@ -1476,7 +1553,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1488,7 +1565,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1501,7 +1578,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Entry) GetAt() int64 {
@@ -1527,6 +1604,7 @@ type Change struct {
 	//	*Change_Claim
 	//	*Change_Pin
 	//	*Change_Gate
+	//	*Change_Namespace
 	Row           isChange_Row `protobuf_oneof:"row"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1534,7 +1612,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +1624,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +1637,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Change) GetRow() isChange_Row {
@@ -1614,6 +1692,15 @@ func (x *Change) GetGate() *Gate {
 	return nil
 }
 
+func (x *Change) GetNamespace() *Namespace {
+	if x != nil {
+		if x, ok := x.Row.(*Change_Namespace); ok {
+			return x.Namespace
+		}
+	}
+	return nil
+}
+
 type isChange_Row interface {
 	isChange_Row()
 }
@@ -1638,6 +1725,10 @@ type Change_Gate struct {
 	Gate *Gate `protobuf:"bytes,5,opt,name=gate,proto3,oneof"`
 }
 
+type Change_Namespace struct {
+	Namespace *Namespace `protobuf:"bytes,6,opt,name=namespace,proto3,oneof"`
+}
+
 func (*Change_Host) isChange_Row() {}
 
 func (*Change_Usage) isChange_Row() {}
@@ -1647,6 +1738,8 @@ func (*Change_Claim) isChange_Row() {}
 func (*Change_Pin) isChange_Row() {}
 
 func (*Change_Gate) isChange_Row() {}
+
+func (*Change_Namespace) isChange_Row() {}
 
 var File_cellgate_storage_v1_rows_proto protoreflect.FileDescriptor
 
@@ -1677,14 +1770,17 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"generation\x18\x10 \x01(\x03R\n" +
 	"generation\x120\n" +
 	"\x05facts\x18\x11 \x01(\v2\x1a.cellgate.storage.v1.FactsR\x05facts\x12\x1a\n" +
-	"\bimported\x18\x12 \x01(\bR\bimported\"\xc5\x01\n" +
+	"\bimported\x18\x12 \x01(\bR\bimported\"\xe5\x01\n" +
 	"\x05Facts\x12\x19\n" +
 	"\bcpu_info\x18\x01 \x01(\tR\acpuInfo\x12/\n" +
 	"\x13supported_instances\x18\x02 \x01(\tR\x12supportedInstances\x12\x14\n" +
 	"\x05stats\x18\x03 \x01(\tR\x05stats\x12\x18\n" +
 	"\ametrics\x18\x04 \x01(\tR\ametrics\x12#\n" +
 	"\rnuma_topology\x18\x05 \x01(\tR\fnumaTopology\x12\x1b\n" +
-	"\tpci_stats\x18\x06 \x01(\tR\bpciStats\"\xad\x01\n" +
+	"\tpci_stats\x18\x06 \x01(\tR\bpciStats\x12\x1e\n" +
+	"\n" +
+	"namespaces\x18\a \x01(\tR\n" +
+	"namespaces\"\xad\x01\n" +
 	"\bProvider\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x1f\n" +
 	"\vparent_uuid\x18\x02 \x01(\tR\n" +
@@ -1787,7 +1883,14 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\n" +
 	"held_until\x18\t \x01(\x03R\theldUntil\x12\x14\n" +
 	"\x05falls\x18\n" +
-	" \x01(\x05R\x05falls\"\xb8\x01\n" +
+	" \x01(\x05R\x05falls\"r\n" +
+	"\tNamespace\x12\x1b\n" +
+	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05facts\x18\x03 \x01(\tR\x05facts\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x04 \x01(\x03R\n" +
+	"generation\"\xb8\x01\n" +
 	"\bDecision\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x03R\x02at\x12%\n" +
 	"\x0einstance_uuids\x18\x02 \x03(\tR\rinstanceUuids\x12\x1d\n" +
@@ -1805,13 +1908,14 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x04last\x18\x04 \x01(\x04R\x04last\"N\n" +
 	"\x05Entry\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x03R\x02at\x125\n" +
-	"\achanges\x18\x02 \x03(\v2\x1b.cellgate.storage.v1.ChangeR\achanges\"\x87\x02\n" +
+	"\achanges\x18\x02 \x03(\v2\x1b.cellgate.storage.v1.ChangeR\achanges\"\xc7\x02\n" +
 	"\x06Change\x12/\n" +
 	"\x04host\x18\x01 \x01(\v2\x19.cellgate.storage.v1.HostH\x00R\x04host\x122\n" +
 	"\x05usage\x18\x02 \x01(\v2\x1a.cellgate.storage.v1.UsageH\x00R\x05usage\x122\n" +
 	"\x05claim\x18\x03 \x01(\v2\x1a.cellgate.storage.v1.ClaimH\x00R\x05claim\x12,\n" +
 	"\x03pin\x18\x04 \x01(\v2\x18.cellgate.storage.v1.PinH\x00R\x03pin\x12/\n" +
-	"\x04gate\x18\x05 \x01(\v2\x19.cellgate.storage.v1.GateH\x00R\x04gateB\x05\n" +
+	"\x04gate\x18\x05 \x01(\v2\x19.cellgate.storage.v1.GateH\x00R\x04gate\x12>\n" +
+	"\tnamespace\x18\x06 \x01(\v2\x1e.cellgate.storage.v1.NamespaceH\x00R\tnamespaceB\x05\n" +
 	"\x03row*\x90\x01\n" +
 	"\n" +
 	"ClaimState\x12\x1b\n" +
@@ -1834,7 +1938,7 @@ func file_cellgate_storage_v1_rows_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_storage_v1_rows_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cellgate_storage_v1_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_cellgate_storage_v1_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_cellgate_storage_v1_rows_proto_goTypes = []any{
 	(ClaimState)(0),   // 0: cellgate.storage.v1.ClaimState
 	(*Host)(nil),      // 1: cellgate.storage.v1.Host
@@ -1850,35 +1954,37 @@ var file_cellgate_storage_v1_rows_proto_goTypes = []any{
 	(*Pin)(nil),       // 11: cellgate.storage.v1.Pin
 	(*Holder)(nil),    // 12: cellgate.storage.v1.Holder
 	(*Gate)(nil),      // 13: cellgate.storage.v1.Gate
-	(*Decision)(nil),  // 14: cellgate.storage.v1.Decision
-	(*Lane)(nil),      // 15: cellgate.storage.v1.Lane
-	(*Entry)(nil),     // 16: cellgate.storage.v1.Entry
-	(*Change)(nil),    // 17: cellgate.storage.v1.Change
-	nil,               // 18: cellgate.storage.v1.Aggregate.MetadataEntry
+	(*Namespace)(nil), // 14: cellgate.storage.v1.Namespace
+	(*Decision)(nil),  // 15: cellgate.storage.v1.Decision
+	(*Lane)(nil),      // 16: cellgate.storage.v1.Lane
+	(*Entry)(nil),     // 17: cellgate.storage.v1.Entry
+	(*Change)(nil),    // 18: cellgate.storage.v1.Change
+	nil,               // 19: cellgate.storage.v1.Aggregate.MetadataEntry
 }
 var file_cellgate_storage_v1_rows_proto_depIdxs = []int32{
 	3,  // 0: cellgate.storage.v1.Host.providers:type_name -> cellgate.storage.v1.Provider
 	5,  // 1: cellgate.storage.v1.Host.aggregates:type_name -> cellgate.storage.v1.Aggregate
 	2,  // 2: cellgate.storage.v1.Host.facts:type_name -> cellgate.storage.v1.Facts
 	4,  // 3: cellgate.storage.v1.Provider.inventories:type_name -> cellgate.storage.v1.Inventory
-	18, // 4: cellgate.storage.v1.Aggregate.metadata:type_name -> cellgate.storage.v1.Aggregate.MetadataEntry
+	19, // 4: cellgate.storage.v1.Aggregate.metadata:type_name -> cellgate.storage.v1.Aggregate.MetadataEntry
 	7,  // 5: cellgate.storage.v1.Usage.used:type_name -> cellgate.storage.v1.Used
 	0,  // 6: cellgate.storage.v1.Claim.state:type_name -> cellgate.storage.v1.ClaimState
 	7,  // 7: cellgate.storage.v1.Claim.allocations:type_name -> cellgate.storage.v1.Used
 	10, // 8: cellgate.storage.v1.Claim.group:type_name -> cellgate.storage.v1.Group
 	9,  // 9: cellgate.storage.v1.Claim.guest:type_name -> cellgate.storage.v1.Guest
 	12, // 10: cellgate.storage.v1.Pin.holders:type_name -> cellgate.storage.v1.Holder
-	17, // 11: cellgate.storage.v1.Entry.changes:type_name -> cellgate.storage.v1.Change
+	18, // 11: cellgate.storage.v1.Entry.changes:type_name -> cellgate.storage.v1.Change
 	1,  // 12: cellgate.storage.v1.Change.host:type_name -> cellgate.storage.v1.Host
 	6,  // 13: cellgate.storage.v1.Change.usage:type_name -> cellgate.storage.v1.Usage
 	8,  // 14: cellgate.storage.v1.Change.claim:type_name -> cellgate.storage.v1.Claim
 	11, // 15: cellgate.storage.v1.Change.pin:type_name -> cellgate.storage.v1.Pin
 	13, // 16: cellgate.storage.v1.Change.gate:type_name -> cellgate.storage.v1.Gate
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	14, // 17: cellgate.storage.v1.Change.namespace:type_name -> cellgate.storage.v1.Namespace
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_storage_v1_rows_proto_init() }
@@ -1886,12 +1992,13 @@ func file_cellgate_storage_v1_rows_proto_init() {
 	if File_cellgate_storage_v1_rows_proto != nil {
 		return
 	}
-	file_cellgate_storage_v1_rows_proto_msgTypes[16].OneofWrappers = []any{
+	file_cellgate_storage_v1_rows_proto_msgTypes[17].OneofWrappers = []any{
 		(*Change_Host)(nil),
 		(*Change_Usage)(nil),
 		(*Change_Claim)(nil),
 		(*Change_Pin)(nil),
 		(*Change_Gate)(nil),
+		(*Change_Namespace)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1899,7 +2006,7 @@ func file_cellgate_storage_v1_rows_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_storage_v1_rows_proto_rawDesc), len(file_cellgate_storage_v1_rows_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,239 @@
+package shard
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"cellgate/internal/fault"
+)
+
+// Namespace is what a service says of a host: a row of its own beside the host's, which
+// no report of the host touches.
+type Namespace struct {
+	HostUUID string
+	Name     string
+	// Facts is an object, as CanonicalFacts writes it; empty: the namespace is gone.
+	Facts string
+	// Generation is the host's after the write; the higher one is newer.
+	Generation int64
+}
+
+// Bounds of namespaces: the bytes of one, how many a host has, the bytes of all of a
+// host, how deep objects and lists stand in each other, and the letters of a name.
+const (
+	MaxNamespace      = 64 << 10
+	MaxNamespaces     = 64
+	MaxNamespaceBytes = 256 << 10
+	MaxFactsDepth     = 16
+	maxNamespaceName  = 63
+)
+
+// PutFacts writes a namespace of a host, or takes it away (empty Facts). The host must be
+// there: NOT_FOUND. What is the same already is not written.
+type PutFacts struct {
+	HostUUID  string
+	Namespace string
+	// Facts is the text of a JSON object.
+	Facts string
+	// IfGeneration, unless 0: the row must be of this generation, or not be there (-1),
+	// else STALE_GENERATION; Outcome.Namespace is the row there is.
+	IfGeneration int64
+}
+
+// putFacts writes a namespace. The host's usage is written with it, so that whoever
+// writes to the host waits for it, and its generations stay in one order.
+func (t *transaction) putFacts(p *PutFacts) Outcome {
+	text, problem := p.read()
+	if problem != "" {
+		return refused(fault.InvalidRequest, "%s", problem)
+	}
+	if t.view.Hosts[p.HostUUID] == nil {
+		return refused(fault.NotFound, "host %s is not in this cell", p.HostUUID)
+	}
+	of := t.view.Namespaces[p.HostUUID]
+	old := of[p.Namespace]
+	if old != nil && old.Facts == "" {
+		old = nil
+	}
+	switch {
+	case p.IfGeneration < 0 && old != nil, p.IfGeneration > 0 && (old == nil || old.Generation != p.IfGeneration):
+		is := "is not there"
+		if old != nil {
+			is = fmt.Sprintf("is of generation %d", old.Generation)
+		}
+		o := refused(fault.StaleGeneration, "if_generation: namespace %s of host %s %s", p.Namespace, p.HostUUID, is)
+		o.Namespace = old
+		return o
+	case old == nil && text == "", old != nil && old.Facts == text:
+		return Outcome{Namespace: old}
+	}
+	if text != "" {
+		count, size := 1, len(text)
+		for name, n := range of {
+			if name != p.Namespace && n.Facts != "" {
+				count, size = count+1, size+len(n.Facts)
+			}
+		}
+		switch {
+		case count > MaxNamespaces:
+			return refused(fault.InvalidRequest, "namespace: the host has %d namespaces, which is as many as it may have", MaxNamespaces)
+		case size > MaxNamespaceBytes:
+			return refused(fault.InvalidRequest, "facts: the host's namespaces come to %d bytes with it, must be at most %d", size, MaxNamespaceBytes)
+		}
+	}
+	n := &Namespace{HostUUID: p.HostUUID, Name: p.Namespace, Facts: text, Generation: t.nextGeneration(p.HostUUID)}
+	if of == nil {
+		of = map[string]*Namespace{}
+		t.view.Namespaces[p.HostUUID] = of
+	}
+	of[p.Namespace] = n
+	t.touch(namespaceRow, p.HostUUID+" "+p.Namespace)
+	u := Usage{HostUUID: p.HostUUID}
+	if known := t.view.Usages[p.HostUUID]; known != nil {
+		u = *known
+	}
+	u.Generation = n.Generation
+	t.view.Usages[p.HostUUID] = &u
+	t.touch(usageRow, p.HostUUID)
+	if text == "" {
+		n = nil
+	}
+	return Outcome{Namespace: n}
+}
+
+// read gives the facts as they are kept, or what is wrong with the operation.
+func (p *PutFacts) read() (text, problem string) {
+	if !isID(p.HostUUID) {
+		return "", "host_uuid: " + idRule
+	}
+	if r := NamespaceProblem(p.Namespace); r != "" {
+		return "", "namespace: " + r
+	}
+	if p.Facts == "" {
+		return "", ""
+	}
+	text, err := CanonicalFacts(p.Facts)
+	if err != nil {
+		return "", "facts: " + err.Error()
+	}
+	return text, ""
+}
+
+// NamespaceProblem says what is wrong with a namespace's name; "" for nothing.
+func NamespaceProblem(name string) string {
+	ok := name != "" && len(name) <= maxNamespaceName && name[0] >= 'a' && name[0] <= 'z'
+	for i := 0; ok && i < len(name); i++ {
+		c := name[i]
+		ok = c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_'
+	}
+	if !ok {
+		return fmt.Sprintf("must be a lower-case letter, then lower-case letters, digits and _; at most %d in all", maxNamespaceName)
+	}
+	return ""
+}
+
+// CanonicalFacts writes a JSON object in the one form that is kept: no spaces, keys in
+// order, numbers as they were written. It fails for what is no object, and beyond
+// MaxNamespace and MaxFactsDepth.
+func CanonicalFacts(text string) (string, error) {
+	if len(text) > MaxNamespace {
+		return "", fmt.Errorf("has %d bytes, must have at most %d", len(text), MaxNamespace)
+	}
+	if !utf8.ValidString(text) {
+		return "", errors.New("is not UTF-8")
+	}
+	if depth := jsonDepth(text); depth > MaxFactsDepth {
+		return "", fmt.Errorf("objects and lists stand in each other deeper than %d", MaxFactsDepth)
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var object map[string]any
+	if err := d.Decode(&object); err != nil || object == nil {
+		return "", errors.New("must be a JSON object")
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return "", errors.New("must be one JSON object, and nothing after it")
+	}
+	if problem := factProblem("", object); problem != "" {
+		return "", errors.New(problem)
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(object); err != nil {
+		return "", err
+	}
+	out := strings.TrimSuffix(b.String(), "\n")
+	if len(out) > MaxNamespace {
+		return "", fmt.Errorf("has %d bytes, must have at most %d", len(out), MaxNamespace)
+	}
+	return out, nil
+}
+
+// jsonDepth is how deep brackets stand in each other, outside of strings.
+func jsonDepth(text string) (deepest int) {
+	depth, inString := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
+}
+
+// factProblem says what in a value cannot be kept, with its path: a text with a NUL, which
+// not every database takes, and a number that no float64 is; "" for nothing.
+func factProblem(path string, v any) string {
+	switch v := v.(type) {
+	case string:
+		if strings.IndexByte(v, 0) >= 0 {
+			return path + " has a NUL"
+		}
+	case json.Number:
+		if _, err := v.Float64(); err != nil {
+			return path + " is a number beyond a float64"
+		}
+	case []any:
+		for i := range v {
+			if p := factProblem(fmt.Sprintf("%s[%d]", path, i), v[i]); p != "" {
+				return p
+			}
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if strings.IndexByte(key, 0) >= 0 {
+				return fmt.Sprintf("%s.%q has a NUL", path, key)
+			}
+			if p := factProblem(path+"."+key, v[key]); p != "" {
+				return p
+			}
+		}
+	}
+	return ""
+}
+
+// SortNamespaces orders rows by host, then name.
+func SortNamespaces(list []*Namespace) {
+	slices.SortFunc(list, func(a, b *Namespace) int {
+		if c := strings.Compare(a.HostUUID, b.HostUUID); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+}
