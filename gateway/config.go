@@ -9,6 +9,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/schedule"
+	"cellgate/schedule/nova"
 )
 
 // checkConfig reports every problem of a configuration at once.
@@ -60,6 +61,9 @@ func checkConfig(cfg Config) error {
 	}
 	for _, f := range UnknownNames(cfg.Filters, cfg.Weighers) {
 		bad("%s: %s", f.Path, f.Problem)
+	}
+	if _, i, err := nova.NewAliases(cfg.PCIAliases); err != nil {
+		bad("pci_alias[%d]: %v", i, err)
 	}
 	if o := cfg.Options; o != nil && o.DefaultArchitecture != "" {
 		if word, ok := schedule.Architecture(o.DefaultArchitecture); !ok || word != o.DefaultArchitecture {

@@ -14,6 +14,7 @@ import (
 	"cellgate/internal/rpc"
 	"cellgate/internal/telemetry"
 	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule/nova"
 )
 
 // Config says which cells there are and what to decide by. The zero value of
@@ -34,6 +35,8 @@ type Config struct {
 	Weighers []WeigherConfig
 	// Options of filters and weighers; nil: Nova's defaults.
 	Options *Options
+	// PCIAliases are those that flavors of the typed form may name ([pci] alias).
+	PCIAliases []PCIAlias
 	// DefaultAvailabilityZone is the zone of a host that is in none ("nova").
 	DefaultAvailabilityZone string
 	// MaxInFlight is how many selections may run at once; more are refused as
@@ -72,6 +75,9 @@ type WeigherConfig struct {
 	Multiplier float64
 }
 
+// PCIAlias is a name for PCI devices that flavors may ask for.
+type PCIAlias = nova.Alias
+
 // Deps are the parts a gateway is given.
 type Deps struct {
 	// Dial makes a connection as rpc.Dial does: lazily, with errors decoded to
@@ -104,8 +110,10 @@ type Gateway struct {
 	unreleased unreleased
 	// decisions writes down what was decided.
 	decisions *recorder
-	ready     chan struct{}
-	health    *health.Monitor
+	// translation is what requests are translated under.
+	translation *nova.Options
+	ready       chan struct{}
+	health      *health.Monitor
 	// confirmed and unseen keep two confirmed claims of an instance from being made,
 	// or from staying unknown, where a cell does not answer.
 	confirmed confirmedRequests
@@ -128,6 +136,11 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{cfg: cfg, log: deps.Log, now: deps.Now, tel: deps.Telemetry, onBreaker: deps.OnBreaker, hints: newHints(maxHints), flights: newFlights(), ready: make(chan struct{})}
+	aliases, _, err := nova.NewAliases(cfg.PCIAliases)
+	if err != nil {
+		return nil, err // checkConfig has said so
+	}
+	g.translation = cfg.Options.translation(aliases)
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}

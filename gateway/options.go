@@ -53,14 +53,14 @@ func (o *Options) core() *schedule.Options {
 }
 
 // translation gives the options that a request is translated under.
-func (o *Options) translation() *nova.Options {
+func (o *Options) translation(aliases *nova.Aliases) *nova.Options {
 	if o == nil {
-		return new(nova.Options)
+		return &nova.Options{Aliases: aliases}
 	}
 	return &nova.Options{
 		LimitTenants: o.LimitTenants, TenantsRequireAggregate: o.TenantsRequireAggregate,
 		ImageTypeSupport: o.ImageTypeSupport, IsolateAggregates: o.IsolateAggregates, ImageMetadata: o.ImageMetadata,
-		NoPCPUFallback: o.NoPCPUFallback,
+		NoPCPUFallback: o.NoPCPUFallback, Aliases: aliases,
 	}
 }
 

@@ -88,7 +88,7 @@ func (s *selecting) translate() error {
 	path := "request_spec"
 	if form := s.req.GetNovaRequestSpec(); form != nil {
 		path = "nova_request_spec"
-		t, err := s.g.cfg.Options.translation().FromPrimitive(form.AsMap())
+		t, err := s.g.translation.FromPrimitive(form.AsMap())
 		if err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (s *selecting) translate() error {
 		spec := s.req.GetRequestSpec()
 		form := SpecOf(spec)
 		rebuild = form.Rebuild()
-		r, ignored, err := s.g.cfg.Options.translation().Compile(form)
+		r, ignored, err := s.g.translation.Compile(form)
 		if err != nil {
 			return err
 		}

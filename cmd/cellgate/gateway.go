@@ -101,6 +101,9 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	for _, w := range c.Weighers {
 		cfg.Weighers = append(cfg.Weighers, gateway.WeigherConfig(w))
 	}
+	for _, alias := range c.PCIAliases {
+		cfg.PCIAliases = append(cfg.PCIAliases, gateway.PCIAlias(alias))
+	}
 	parts, err := legacyParts(c, cfg.Cells, a.log)
 	if err != nil {
 		return err

@@ -100,6 +100,11 @@ func (t *told) fillFromNova(c *config.Config, section string, from config.Origin
 			g.Weighers = append(g.Weighers, config.Weigher(w))
 		}
 	})
+	take("pci_alias", "[pci] alias", len(g.PCIAliases) > 0, func() {
+		for _, alias := range s.PCIAliases {
+			g.PCIAliases = append(g.PCIAliases, config.PCIAlias(alias))
+		}
+	})
 	// The empty lists of an example file set nothing: they mean the default.
 	take("default_availability_zone", "[DEFAULT] default_availability_zone", false, func() { g.DefaultAvailabilityZone = s.DefaultAvailabilityZone })
 	for _, o := range novaOptions {

@@ -53,3 +53,21 @@ func TestAgentNeedsWhatItUses(t *testing.T) {
 		t.Errorf("%v, want 2 problems", err)
 	}
 }
+
+// An alias of PCI devices is the same from a flag and written as one.
+func TestPCIAliases(t *testing.T) {
+	text := "name=gpu,vendor_id=10de,product_id=1db6,device_type=type-PCI,numa_policy=required"
+	flags := map[string]string{"gateway.cells": "a=h:1", "gateway.pci_alias": text + ";name=any"}
+	c, err := Load("gateway", Source{Flags: flags})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []PCIAlias{{Name: "gpu", VendorID: "10de", ProductID: "1db6", DeviceType: "type-PCI", NUMAPolicy: "required"}, {Name: "any"}}
+	if !reflect.DeepEqual(c.Gateway.PCIAliases, want) || want[0].String() != text {
+		t.Errorf("%+v, %s", c.Gateway.PCIAliases, want[0])
+	}
+	flags["gateway.pci_alias"] = "name=gpu,vendor=10de"
+	if _, err := Load("gateway", Source{Flags: flags}); err == nil || !strings.Contains(err.Error(), "gateway.pci_alias") {
+		t.Errorf("an unknown field: %v", err)
+	}
+}

@@ -61,7 +61,7 @@ func TestShippedExamplesShowTheDefaults(t *testing.T) {
 		// must differ between cells.
 		d := Default()
 		d.Gateway.Cells, d.Gateway.Filters, d.Gateway.Weighers = c.Gateway.Cells, c.Gateway.Filters, c.Gateway.Weighers
-		d.Gateway.NovaConf, d.Gateway.Legacy = c.Gateway.NovaConf, c.Gateway.Legacy
+		d.Gateway.NovaConf, d.Gateway.Legacy, d.Gateway.PCIAliases = c.Gateway.NovaConf, c.Gateway.Legacy, c.Gateway.PCIAliases
 		n, shown := &d.Gateway.Nova, &c.Gateway.Nova
 		n.IsolatedHosts, n.IsolatedImages, n.ImagePropertySetting, n.MetricsSetting = shown.IsolatedHosts, shown.IsolatedImages, shown.ImagePropertySetting, shown.MetricsSetting
 		d.Cell.Name, d.Cell.UUID, d.Cell.Data, d.Cell.GRPC = c.Cell.Name, c.Cell.UUID, c.Cell.Data, c.Cell.GRPC

@@ -46,12 +46,25 @@ type Gateway struct {
 	Filters                 []string      `yaml:"filters" help:"filters in order, separated by commas; empty means all"`
 	Weighers                []Weigher     `yaml:"weighers" flag:"weigher" help:"a weigher, as name=multiplier; again for each; empty means all"`
 	DefaultAvailabilityZone string        `yaml:"default_availability_zone" help:"zone of hosts that are in none"`
+	PCIAliases              []PCIAlias    `yaml:"pci_alias" flag:"pci-alias" help:"a name for PCI devices, as name=gpu,vendor_id=10de,product_id=1db6,device_type=type-PCI,numa_policy=required; again for each"`
 	NovaConf                []string      `yaml:"nova_conf" help:"nova.conf files to take filters, weighers and their options from, later ones first; keys here win"`
 	Nova                    NovaOptions   `yaml:"nova"`
 	AvoidCollisions         bool          `yaml:"avoid_collisions" help:"while claims are refused because several requests want the same host, choose among the first few"`
 	DecisionQueue           int           `yaml:"decision_queue" help:"decisions waiting to be written into their cells; more are dropped"`
 	MaxInFlight             int           `yaml:"max_in_flight" help:"requests worked on at once; more are refused as OVERLOADED"`
 	DrainDelay              time.Duration `yaml:"drain_delay" help:"how long to go on serving, not ready, after being asked to stop"`
+}
+
+// PCIAlias is a name that flavors ask for PCI devices by (Nova's [pci] alias). Several
+// of one name mean devices of any of them.
+type PCIAlias struct {
+	Name           string `yaml:"name"`
+	VendorID       string `yaml:"vendor_id"`
+	ProductID      string `yaml:"product_id"`
+	DeviceType     string `yaml:"device_type"`
+	NUMAPolicy     string `yaml:"numa_policy"`
+	CapabilityType string `yaml:"capability_type"`
+	LiveMigratable string `yaml:"live_migratable"`
 }
 
 // NovaOptions are the options of filters and weighers, with Nova's names, meanings

@@ -117,6 +117,35 @@ func (c *LegacyCell) UnmarshalText(text []byte) error {
 // String writes a legacy cell as a flag takes it.
 func (c LegacyCell) String() string { return c.Cell + "=" + c.Database }
 
+// UnmarshalText reads name=N,vendor_id=V,….
+func (a *PCIAlias) UnmarshalText(text []byte) error {
+	fields, err := Pairs(split(string(text), ","))
+	if err != nil {
+		return err
+	}
+	*a = PCIAlias{}
+	for key, value := range fields {
+		field, ok := fieldByKey(reflect.ValueOf(a).Elem(), key)
+		if !ok {
+			return fmt.Errorf("%q is not name=N,vendor_id=V,product_id=P,device_type=T,numa_policy=P", text)
+		}
+		field.SetString(value)
+	}
+	return nil
+}
+
+// String writes an alias as a flag takes it.
+func (a PCIAlias) String() string {
+	var pairs []string
+	v := reflect.ValueOf(a)
+	for i, key := range names(v.Type()) {
+		if value := v.Field(i).String(); value != "" {
+			pairs = append(pairs, key+"="+value)
+		}
+	}
+	return strings.Join(pairs, ",")
+}
+
 // UnmarshalText reads name=multiplier.
 func (w *Weigher) UnmarshalText(text []byte) error {
 	name, number, ok := strings.Cut(string(text), "=")

@@ -30,6 +30,8 @@ const (
 	// workarounds has options for other services too: only those of the scheduler are
 	// read, and no name in it is unknown.
 	workarounds = "workarounds"
+	// pci has options of computes too: of it alias is read.
+	pci = "pci"
 )
 
 func in(group, name string, old ...string) (place, []place) {
@@ -125,6 +127,7 @@ func tableOfOptions() []option {
 		elsewhere("ram_allocation_ratio", "", "the ratio is that of the inventory which a host reports"),
 		elsewhere("disk_allocation_ratio", "", "the ratio is that of the inventory which a host reports"),
 
+		{place: place{pci, "alias"}, kind: several},
 		o(filters, "pci_in_placement", boolean, "false").notYet("devices of child providers"),
 		o(scheduler, "limit_tenants_to_placement_aggregate", boolean, "false").
 			to(func(s *Settings, v value) { s.Options.LimitTenants = v.bool }),

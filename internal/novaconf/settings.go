@@ -18,6 +18,8 @@ type Settings struct {
 	Weighers                []Weigher
 	DefaultAvailabilityZone string
 	Options                 Options
+	// PCIAliases are the entries of [pci] alias, in their order.
+	PCIAliases []PCIAlias
 	// Notes are what an operator should know and may delete.
 	Notes []Note
 	// From says, by the option's name ("[filter_scheduler] enabled_filters"),
@@ -33,6 +35,17 @@ type Settings struct {
 type Weigher struct {
 	Name       string
 	Multiplier float64
+}
+
+// PCIAlias is an entry of [pci] alias; fields that it does not have are empty.
+type PCIAlias struct {
+	Name           string
+	VendorID       string
+	ProductID      string
+	DeviceType     string
+	NUMAPolicy     string
+	CapabilityType string
+	LiveMigratable string
 }
 
 // Options are the options of filters and weighers, by Nova's meaning.
@@ -106,6 +119,7 @@ func Read(files []string, known Known) (*Settings, error) {
 	t.options()
 	t.filters()
 	t.weighers()
+	t.pciAliases()
 	t.unknown()
 	if len(src.problems) > 0 {
 		return nil, &Problems{List: src.problems}

@@ -13,23 +13,47 @@ type cpuSet map[int64]bool
 // of it.
 const maxMask = 4096
 
-// cpusOf reads a mask of a guest's CPUs 0 to n-1: numbers and ranges separated by
-// commas; ^ takes a number or a range out again, and a mask that begins with it
-// takes out of all. problem says what is wrong with it.
+// cpusOf reads a mask of a guest's CPUs 0 to n-1: as cpuSpec, and one that begins
+// with ^ takes out of all. problem says what is wrong with it.
 func cpusOf(mask string, n int64) (cpus cpuSet, problem string) {
+	all := strings.HasPrefix(strings.TrimSpace(mask), "^")
+	cpus, problem = cpuSpec(mask, n, all)
+	if problem == "" {
+		problem = cpus.beyond(n)
+	}
+	if problem != "" {
+		return nil, problem
+	}
+	return cpus, ""
+}
+
+// beyond says so when a CPU is not one of 0 to n-1.
+func (c cpuSet) beyond(n int64) string {
+	for cpu := range c {
+		if cpu >= n {
+			return fmt.Sprintf("has CPUs beyond the flavor's %d", n)
+		}
+	}
+	return ""
+}
+
+// cpuSpec reads numbers and ranges separated by commas; ^ takes a number or a range
+// out again (nova/virt/hardware.py, parse_cpu_spec). With all it begins with 0 to
+// n-1. Of what is beyond n-1 the set has at least one CPU, not all.
+func cpuSpec(spec string, n int64, all bool) (cpus cpuSet, problem string) {
 	switch {
 	case n > maxGuestCPUs:
 		return nil, fmt.Sprintf("is for a flavor of %d CPUs, masks are read for at most %d", n, maxGuestCPUs)
-	case len(mask) > maxMask:
-		return nil, fmt.Sprintf("has %d bytes, the most is %d", len(mask), maxMask)
+	case len(spec) > maxMask:
+		return nil, fmt.Sprintf("has %d bytes, the most is %d", len(spec), maxMask)
 	}
 	in, out := cpuSet{}, cpuSet{}
-	if strings.HasPrefix(strings.TrimSpace(mask), "^") {
+	if all {
 		for c := range n {
 			in[c] = true
 		}
 	}
-	for rule := range strings.SplitSeq(mask, ",") {
+	for rule := range strings.SplitSeq(spec, ",") {
 		rule = strings.TrimSpace(rule)
 		bare, excluded := strings.CutPrefix(rule, "^")
 		if rule == "" {
@@ -58,11 +82,6 @@ func cpusOf(mask string, n int64) (cpus cpuSet, problem string) {
 	}
 	for c := range out {
 		delete(in, c)
-	}
-	for c := range in {
-		if c >= n {
-			return nil, fmt.Sprintf("has CPUs beyond the flavor's %d", n)
-		}
 	}
 	return in, ""
 }

@@ -17,8 +17,8 @@ type findings struct {
 	fields  []fault.Field
 	paths   map[string]bool
 	ignored []string
-	// resolved: the form has fields for a NUMA topology and devices; numa, pci: and
-	// there are some.
+	// resolved: the form has fields for a NUMA topology and devices. numa, pci: there
+	// are some, from the form or made of its keys.
 	resolved, numa, pci bool
 	options             *Options
 }

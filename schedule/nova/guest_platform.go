@@ -3,6 +3,8 @@ package nova
 import (
 	"regexp"
 	"strings"
+
+	"cellgate/schedule"
 )
 
 // addressWidth requires the mode of guest physical addresses. The width itself is
@@ -19,10 +21,16 @@ func (r *resourceRequest) addressWidth(g *guest) {
 
 // pciAffinity requires support of the policy socket; the others need none.
 func (r *resourceRequest) pciAffinity(g *guest) {
-	const key = "hw:pci_numa_affinity_policy"
-	if g.word(key, "required", "legacy", "preferred", "socket") == "socket" {
-		r.require(g.at(key, property(key)), "COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
+	if g.pciPolicy() == schedule.PCISocket {
+		r.require(g.at(pciPolicyKey, property(pciPolicyKey)), "COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
 	}
+}
+
+const pciPolicyKey = "hw:pci_numa_affinity_policy"
+
+// pciPolicy is where devices are to be, seen from the guest's NUMA nodes.
+func (g *guest) pciPolicy() string {
+	return g.word(pciPolicyKey, schedule.PCIRequired, schedule.PCILegacy, schedule.PCIPreferred, schedule.PCISocket)
 }
 
 // persistentMemory takes one namespace for each label of hw:pmem, by class.

@@ -59,8 +59,12 @@ func (f *findings) properties(s *Spec) []schedule.Property {
 	if adapter, ok := s.ImageProperties["vmware_adaptertype"]; ok {
 		out = adapterProperties(adapter, s.ImageProperties)
 	}
+	out = append(out, cellProperties(s.ImageProperties)...)
 	for _, key := range sortedKeys(s.ImageProperties) {
 		value, name := s.ImageProperties[key], key
+		if key == "hw_"+numaCPUs || key == "hw_"+numaMem {
+			continue // Nova has them by node.
+		}
 		if current, ok := legacyProperties[key]; ok {
 			if _, both := s.ImageProperties[current]; both {
 				continue // The current name counts.

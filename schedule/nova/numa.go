@@ -161,6 +161,9 @@ func (o *object) pciSpecs(key string) (out []schedule.PCISpec) {
 		}
 		spec := schedule.PCISpec{}
 		for _, k := range sortedKeys(m) {
+			if k == "resource_class" || k == "traits" {
+				continue // For Placement; Nova's filters read over them.
+			}
 			text, ok := m[k].(string)
 			if m[k] != nil && !ok {
 				o.invalid(at(path, k), "must be a string, not %s", kind(m[k]))

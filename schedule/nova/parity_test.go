@@ -158,6 +158,7 @@ var parityOptions = [][2]string{
 	{"enable_isolated_aggregate_filtering", "honoured"},
 	{"image_metadata_prefilter", "honoured"},
 	{"[workarounds] disable_fallback_pcpu_query", "honoured; without it each host is asked for dedicated CPUs, then for shared ones, as Nova's two queries do"},
+	{"[pci] alias", "honoured, for requests of the typed form; Nova's form has the requests that Nova's API made"},
 	{"query_placement_for_routed_network_aggregates", "not done: the start ends"},
 	{"isolated_hosts", "honoured"},
 	{"isolated_images", "honoured"},

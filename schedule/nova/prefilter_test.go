@@ -47,7 +47,7 @@ func TestPrefilters(t *testing.T) {
 		"image metadata and vIOMMU": {options: Options{ImageMetadata: true}, image: map[string]string{"hw_disk_bus": "virtio", "hw_viommu_model": "intel"}},
 		"accelerators are refused":  {specs: map[string]string{"accel:device_profile": "p"}, wrong: `flavor.extra_specs["accel:device_profile"]`},
 		"no suffix is refused":      {specs: map[string]string{"resources!:VGPU": "1"}, wrong: `flavor.extra_specs["resources!:VGPU"]`},
-		"dedicated are refused":     {specs: map[string]string{"hw:cpu_policy": "dedicated"}, wrong: `flavor.extra_specs["hw:cpu_policy"]`},
+		"no such policy":            {specs: map[string]string{"hw:cpu_policy": "always"}, wrong: `flavor.extra_specs["hw:cpu_policy"]`},
 		"disabled hosts are wanted": {specs: map[string]string{"trait:COMPUTE_STATUS_DISABLED": "required"}, wrong: "request_level_params.root_forbidden"},
 	}
 	for name, c := range cases {

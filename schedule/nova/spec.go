@@ -47,7 +47,8 @@ type Spec struct {
 	Group       *Group
 	Hints       map[string][]string
 	// Resolved: the form has what Nova made of NUMA, CPU and PCI keys of the flavor
-	// and image: NUMA (nil for none), PCI and Networks.
+	// and image: NUMA (nil for none), PCI and Networks. Else the first two are made
+	// of them here.
 	Resolved bool
 	NUMA     *schedule.InstanceNUMA
 	PCI      []schedule.PCIRequest
@@ -106,6 +107,9 @@ func Compile(s Spec) (r schedule.Request, ignored []string, err error) {
 }
 
 func (f *findings) compile(s *Spec) schedule.Request {
+	if !s.Resolved {
+		f.resolve(s)
+	}
 	f.resolved, f.numa, f.pci = s.Resolved, s.NUMA != nil, len(s.PCI) > 0
 	asked := f.resourceRequest(s)
 	r := schedule.Request{
@@ -152,9 +156,7 @@ func (f *findings) resourceRequest(s *Spec) *resourceRequest {
 		}
 	}
 	f.triageAll(s.Path+".flavor.extra_specs", "keys", extraSpecs, s.Flavor.ExtraSpecs)
-	if s.Resolved {
-		f.accelerators(s)
-	}
+	f.accelerators(s)
 	props := s.ImageProperties
 	if f.options.ImageMetadata {
 		props = maps.Clone(props)

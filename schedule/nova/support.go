@@ -13,8 +13,8 @@ const (
 	refused
 	// honoured elsewhere in the package.
 	honoured
-	// resolved: Nova's API makes numa_topology or pci_requests of it. Refused in a
-	// form that has no such fields.
+	// resolved: Nova's API makes numa_topology or pci_requests of it, and
+	// findings.resolve does in a form that has no such fields.
 	resolved
 )
 
@@ -25,17 +25,23 @@ type rule struct {
 	key      string
 	care     care
 	harmless []string
-	why      string
+	// makes is what a resolved key is for alone: without one it is ignored.
+	makes part
+	why   string
 }
+
+// part of a request that keys make.
+type part int
+
+const (
+	_ part = iota
+	topology
+	devices
+)
 
 var (
 	falseWords = []string{"", "false", "f", "no", "n", "off", "0"}
 	sharedCPUs = []string{"", "shared"}
-	numa       = "NUMA placement is asked for by nova_request_spec, which has it resolved"
-	pinning    = "dedicated CPUs are asked for by nova_request_spec, which has them resolved"
-	aliases    = "PCI devices are asked for by nova_request_spec, which has aliases resolved"
-	memory     = "persistent memory is asked for by nova_request_spec, which has its NUMA cells resolved"
-	devices    = "a device profile's groups come with nova_request_spec (requested_resources)"
 	encryption = "models of memory encryption are not supported"
 )
 
@@ -49,15 +55,15 @@ var extraSpecs = []rule{
 	{key: "trait*", care: honoured},
 	{key: "group_policy", care: honoured},
 	{key: "hide_hypervisor_id", care: ignored},
-	{key: "hw:cpu_policy", care: resolved, harmless: sharedCPUs, why: pinning},
-	{key: "hw:cpu_thread_policy", care: resolved, why: pinning},
-	{key: "hw:cpu_dedicated_mask", care: resolved, why: pinning},
-	{key: "hw:cpu_realtime", care: resolved, harmless: falseWords, why: pinning},
-	{key: "hw:cpu_realtime_mask", care: resolved, why: pinning},
-	{key: "hw:emulator_threads_policy", care: resolved, why: pinning},
-	{key: "hw:mem_page_size", care: resolved, why: numa},
-	{key: "hw:locked_memory", care: resolved, harmless: falseWords, why: numa},
-	{key: "hw:numa_*", care: resolved, why: numa},
+	{key: "hw:cpu_policy", care: resolved, harmless: sharedCPUs},
+	{key: "hw:cpu_thread_policy", care: resolved},
+	{key: "hw:cpu_dedicated_mask", care: resolved},
+	{key: "hw:cpu_realtime", care: resolved, harmless: falseWords},
+	{key: "hw:cpu_realtime_mask", care: resolved},
+	{key: "hw:emulator_threads_policy", care: resolved},
+	{key: "hw:mem_page_size", care: resolved, makes: topology},
+	{key: "hw:locked_memory", care: resolved, harmless: falseWords, makes: topology},
+	{key: "hw:numa_*", care: resolved, makes: topology},
 	{key: "hw:pci_numa_affinity_policy", care: honoured},
 	{key: "hw:mem_encryption", care: honoured},
 	{key: "hw:mem_encryption_model", care: refused, why: encryption},
@@ -67,7 +73,7 @@ var extraSpecs = []rule{
 	{key: "hw:tpm_model", care: honoured},
 	{key: "hw:tpm_secret_security", care: honoured},
 	{key: "hw:tpm_*", care: refused, why: "the key is not known"},
-	{key: "hw:pmem", care: resolved, why: memory},
+	{key: "hw:pmem", care: resolved},
 	// Of the vIOMMU models Nova's scheduler reads the image's alone.
 	{key: "hw:viommu_model", care: ignored},
 	{key: "hw:virtio_packed_ring", care: honoured},
@@ -89,9 +95,9 @@ var extraSpecs = []rule{
 	{key: "hw:watchdog_action", care: ignored},
 	{key: "hw:*", care: refused, why: "the key is not known"},
 	{key: "os:secure_boot", care: honoured},
-	{key: "accel:device_profile", care: resolved, harmless: []string{""}, why: devices},
+	{key: "accel:device_profile", care: honoured},
 	{key: "accel:*", care: refused, why: "the key is not known"},
-	{key: "pci_passthrough:*", care: resolved, why: aliases},
+	{key: "pci_passthrough:*", care: resolved, makes: devices},
 	{key: "capabilities:*", care: honoured},
 	{key: "aggregate_instance_extra_specs:*", care: honoured},
 	// Nova's filters read no other scope.
@@ -119,12 +125,12 @@ var imageProperties = []rule{
 	{key: "hypervisor_type", care: honoured},
 	{key: "img_hv_requested_version", care: honoured},
 	{key: "hypervisor_version_requires", care: honoured},
-	{key: "hw_cpu_policy", care: resolved, harmless: sharedCPUs, why: pinning},
-	{key: "hw_cpu_thread_policy", care: resolved, why: pinning},
-	{key: "hw_cpu_realtime_mask", care: resolved, why: pinning},
-	{key: "hw_mem_page_size", care: resolved, why: numa},
-	{key: "hw_locked_memory", care: resolved, harmless: falseWords, why: numa},
-	{key: "hw_numa_*", care: resolved, why: numa},
+	{key: "hw_cpu_policy", care: resolved, harmless: sharedCPUs},
+	{key: "hw_cpu_thread_policy", care: resolved},
+	{key: "hw_cpu_realtime_mask", care: resolved},
+	{key: "hw_mem_page_size", care: resolved, makes: topology},
+	{key: "hw_locked_memory", care: resolved, harmless: falseWords, makes: topology},
+	{key: "hw_numa_*", care: resolved, makes: topology},
 	{key: "hw_pci_numa_affinity_policy", care: honoured},
 	{key: "hw_mem_encryption", care: honoured},
 	{key: "hw_mem_encryption_model", care: refused, why: encryption},
@@ -200,17 +206,19 @@ func (f *findings) triage(rules []rule, path, key, value string) bool {
 		return true
 	case ignored:
 		f.ignore(path)
-	case resolved, refused:
-		switch {
-		case r.passes(value):
+	case resolved:
+		if r.passes(value) {
 			f.ignore(path)
-		case r.care == resolved && f.resolved:
-			// Nothing was made of it, so it asks for nothing.
-			if r.why == numa && !f.numa || r.why == aliases && !f.pci {
-				f.ignore(path)
-			}
-			return true
-		default:
+			return false
+		}
+		if r.makes == topology && !f.numa || r.makes == devices && !f.pci {
+			f.ignore(path) // Nothing was made of it, so it asks for nothing.
+		}
+		return true
+	case refused:
+		if r.passes(value) {
+			f.ignore(path)
+		} else {
 			f.invalid(path, "not supported: %s", r.why)
 		}
 	}

@@ -1,0 +1,50 @@
+package novaconf
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// pciAliases reads the entries of [pci] alias, each an object in JSON. Whether they go
+// together is the gateway's to say.
+func (t *translation) pciAliases() {
+	option := place{pci, "alias"}
+	for _, a := range t.every(option, place{"DEFAULT", "pci_alias"}) {
+		t.From[option.String()] = a.at()
+		alias, err := readPCIAlias(t.text(a))
+		if err != nil {
+			t.bad("%s: %s: %v", a.at(), a.place, err)
+			continue
+		}
+		t.PCIAliases = append(t.PCIAliases, alias)
+	}
+}
+
+// readPCIAlias reads the keys that Nova allows, all of them text
+// (nova/pci/request.py, _ALIAS_SCHEMA). Those for Placement have no effect.
+func readPCIAlias(text string) (PCIAlias, error) {
+	var e struct {
+		Name           string `json:"name"`
+		VendorID       string `json:"vendor_id"`
+		ProductID      string `json:"product_id"`
+		DeviceType     string `json:"device_type"`
+		NUMAPolicy     string `json:"numa_policy"`
+		CapabilityType string `json:"capability_type"`
+		LiveMigratable string `json:"live_migratable"`
+		ResourceClass  string `json:"resource_class"`
+		Traits         string `json:"traits"`
+	}
+	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&e); err != nil {
+		return PCIAlias{}, fmt.Errorf("%q is no alias in JSON: %w", text, err)
+	}
+	if d.More() {
+		return PCIAlias{}, fmt.Errorf("%q goes on after the alias", text)
+	}
+	return PCIAlias{
+		Name: e.Name, VendorID: e.VendorID, ProductID: e.ProductID, DeviceType: e.DeviceType,
+		NUMAPolicy: e.NUMAPolicy, CapabilityType: e.CapabilityType, LiveMigratable: e.LiveMigratable,
+	}, nil
+}

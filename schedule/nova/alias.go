@@ -1,0 +1,166 @@
+package nova
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cellgate/schedule"
+)
+
+// Alias is a name for PCI devices, as an entry of Nova's [pci] alias has it. Empty
+// fields ask for nothing.
+type Alias struct {
+	Name      string
+	VendorID  string
+	ProductID string
+	// DeviceType is type-PCI, type-PF or type-VF.
+	DeviceType string
+	// NUMAPolicy is required, preferred, socket or legacy, which empty means too.
+	NUMAPolicy string
+	// CapabilityType is pci.
+	CapabilityType string
+	// LiveMigratable is a truth value.
+	LiveMigratable string
+}
+
+// Aliases are the aliases that flavors may name, by name. Nil: none.
+type Aliases struct{ named map[string]alias }
+
+// alias has one spec for each entry of its name: a device matches one of them.
+type alias struct {
+	policy string
+	specs  []schedule.PCISpec
+}
+
+var fourHex = regexp.MustCompile(`^[\da-fA-F]{4}$`)
+
+// NewAliases joins entries, several of which may have one name
+// (nova/pci/request.py, get_alias_from_config). Where an error is, is the index
+// given.
+func NewAliases(entries []Alias) (a *Aliases, index int, err error) {
+	a = &Aliases{named: map[string]alias{}}
+	types := map[string]string{}
+	for i := range entries {
+		e := &entries[i]
+		if problem := e.problem(); problem != "" {
+			return nil, i, fmt.Errorf("%s", problem)
+		}
+		name, policy := strings.TrimSpace(e.Name), e.NUMAPolicy
+		if policy == "" {
+			policy = schedule.PCILegacy
+		}
+		known, again := a.named[name]
+		switch {
+		case !again:
+			types[name] = e.DeviceType
+		case known.policy != policy:
+			return nil, i, fmt.Errorf("alias %s has the numa_policy %s, and another one above", name, policy)
+		case e.DeviceType == "" || types[name] != e.DeviceType:
+			return nil, i, fmt.Errorf("alias %s is there twice: both must have the same device_type", name)
+		}
+		known.policy, known.specs = policy, append(known.specs, e.spec())
+		a.named[name] = known
+	}
+	return a, 0, nil
+}
+
+func (e *Alias) problem() string {
+	word := func(what, word string, words ...string) string {
+		if word == "" || slices.Contains(words, word) {
+			return ""
+		}
+		return fmt.Sprintf("%s must be one of %s, not %q", what, strings.Join(words, ", "), shorten(word))
+	}
+	hex := func(what, id string) string {
+		if id == "" || fourHex.MatchString(id) {
+			return ""
+		}
+		return fmt.Sprintf("%s must be four hexadecimal digits, not %q", what, shorten(id))
+	}
+	name := ""
+	if n := strings.TrimSpace(e.Name); n == "" || len(n) > 256 {
+		name = "name must have 1 to 256 characters"
+	}
+	for _, p := range []string{
+		name, hex("vendor_id", e.VendorID), hex("product_id", e.ProductID),
+		word("device_type", e.DeviceType, "type-PCI", "type-PF", "type-VF"),
+		word("numa_policy", e.NUMAPolicy, schedule.PCIRequired, schedule.PCILegacy, schedule.PCIPreferred, schedule.PCISocket),
+		word("capability_type", e.CapabilityType, "pci"),
+		word("live_migratable", strings.ToLower(strings.TrimSpace(e.LiveMigratable)),
+			"1", "t", "true", "on", "y", "yes", "0", "f", "false", "off", "n", "no"),
+	} {
+		if p != "" {
+			return p
+		}
+	}
+	return ""
+}
+
+// spec is what a device of the entry has.
+func (e *Alias) spec() schedule.PCISpec {
+	migratable := ""
+	if e.LiveMigratable != "" {
+		migratable = strconv.FormatBool(truthy(e.LiveMigratable))
+	}
+	spec := schedule.PCISpec{}
+	for _, p := range []schedule.PCIProperty{
+		{Key: "capability_type", Value: e.CapabilityType},
+		{Key: "dev_type", Value: e.DeviceType},
+		{Key: "live_migratable", Value: migratable},
+		{Key: "product_id", Value: e.ProductID},
+		{Key: "vendor_id", Value: e.VendorID},
+	} {
+		if p.Value != "" {
+			spec = append(spec, p)
+		}
+	}
+	return spec
+}
+
+// devices are the requests for devices of pci_passthrough:alias, a list of
+// NAME:COUNT. A NUMA policy of the flavor or the image stands before the alias's own.
+func (g *guest) devices() (requests []schedule.PCIRequest) {
+	const key = "pci_passthrough:alias"
+	policy := g.pciPolicy()
+	text, ok := g.spec.Flavor.ExtraSpecs[key]
+	if !ok {
+		return nil
+	}
+	where := g.extraSpec(key)
+	asked := strings.Split(text, ",")
+	if len(asked) > maxPCIRequests {
+		g.invalid(where, "has %d aliases, the most is %d", len(asked), maxPCIRequests)
+		return nil
+	}
+	for _, one := range asked {
+		name, count, ok := strings.Cut(one, ":")
+		n, err := strconv.ParseInt(strings.TrimSpace(count), 10, 64)
+		if !ok || err != nil || n < 1 || amountProblem(n) != "" {
+			g.invalid(where, "%q is not NAME:COUNT with a count of at least 1", shorten(one))
+			return nil
+		}
+		name = strings.TrimSpace(name)
+		known, ok := g.options.alias(name)
+		if !ok {
+			g.invalid(where, "there is no PCI alias %q: the gateway's pci_alias, or [pci] alias of its nova.conf, has it", shorten(name))
+			return nil
+		}
+		r := schedule.PCIRequest{Count: n, Specs: known.specs, Policy: policy}
+		if policy == "" {
+			r.Policy = known.policy
+		}
+		requests = append(requests, r)
+	}
+	return requests
+}
+
+func (o *Options) alias(name string) (alias, bool) {
+	if o.Aliases == nil {
+		return alias{}, false
+	}
+	a, ok := o.Aliases.named[name]
+	return a, ok
+}
