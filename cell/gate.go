@@ -219,7 +219,7 @@ func (c *Cell) judged(ctx context.Context, move bool) (*shard.Gate, verdict, err
 		if !move || sameGate(g, &v.want) {
 			return g, v, nil
 		}
-		next, moved, err := c.moveGate(ctx, g, &v.want, "")
+		next, moved, err := c.moveGate(ctx, g, &v.want, word{})
 		if err != nil {
 			return nil, v, err
 		}
@@ -245,10 +245,13 @@ func sameGate(g *shard.Gate, want *shard.MoveGate) bool {
 		g.HeldSince.Equal(want.HeldSince) && g.HeldUntil.Equal(want.HeldUntil) && g.Falls == want.Falls
 }
 
-// moveGate writes the gate, with a line in the log when it moves or is pinned; who is
-// the operator who asks, empty for the rules. moved is false when another replica came
-// before: next is then the row that it wrote.
-func (c *Cell) moveGate(ctx context.Context, old *shard.Gate, want *shard.MoveGate, who string) (next *shard.Gate, moved bool, err error) {
+// word is an operator's; zero for the rules.
+type word struct{ who, why string }
+
+// moveGate writes the gate, with a line in the log when it moves, is pinned or let go, by
+// the word of an operator. moved is false when another replica came before: next is then
+// the row that it wrote.
+func (c *Cell) moveGate(ctx context.Context, old *shard.Gate, want *shard.MoveGate, by word) (next *shard.Gate, moved bool, err error) {
 	answers, err := c.pipeline.do(ctx, []shard.Op{{MoveGate: want}}, true)
 	if err != nil {
 		return nil, false, err
@@ -264,16 +267,18 @@ func (c *Cell) moveGate(ctx context.Context, old *shard.Gate, want *shard.MoveGa
 		}
 		return nil, false, fault.New(r.Kind, "%s", r.Message)
 	}
-	from, pin := shard.GateNative, shard.GateState("")
+	from, pin := "none", shard.GateState("")
 	if old != nil {
-		from, pin = old.State, old.Pin
+		from, pin = string(old.State), old.Pin
 	}
 	switch g := out.Gate; {
-	case old == nil || g.State != from:
+	case string(g.State) != from:
 		c.tel.GateMoved(string(g.State))
-		c.log.Warn("audit: the gate moved", "from", from, "to", g.State, "epoch", g.Epoch, "reason", g.Reason, "who", who)
-	case g.Pin != pin || who != "":
-		c.log.Warn("audit: the gate was pinned or let go", "state", g.State, "pin", g.Pin, "epoch", g.Epoch, "reason", g.PinReason, "who", who)
+		c.log.Warn("audit: the gate moved", "from", from, "to", g.State, "epoch", g.Epoch, "reason", g.Reason, "who", by.who)
+	case g.Pin == "" && pin != "":
+		c.log.Warn("audit: the gate was let go", "state", g.State, "pinned", pin, "epoch", g.Epoch, "reason", by.why, "who", by.who)
+	case by != word{}:
+		c.log.Warn("audit: the gate was pinned", "state", g.State, "epoch", g.Epoch, "reason", by.why, "who", by.who)
 	}
 	return out.Gate, true, nil
 }
@@ -295,7 +300,7 @@ func closedTo(g *shard.Gate) error {
 
 // pinned is the row after an operator's word; nil when there is nothing to let go.
 func pinned(g *shard.Gate, pin shard.GateState, reason, who string) *shard.MoveGate {
-	if g == nil && pin == "" {
+	if pin == "" && (g == nil || g.Pin == "") {
 		return nil
 	}
 	want := &shard.MoveGate{State: pin, Pin: pin, PinReason: reason}

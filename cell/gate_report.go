@@ -85,10 +85,14 @@ func (s *scheduler) PinGate(ctx context.Context, req *cellv1.PinGateRequest) (*c
 	g := s.rows.gateRow()
 	for range gateTries {
 		want := pinned(g, shardState(req.GetPin()), req.GetReason(), req.GetWho())
-		if want == nil {
+		switch {
+		case want != nil:
+		case g == nil:
 			return nil, fault.New(fault.NotFound, "cell %s has no gate to let go", s.cfg.Name)
+		default:
+			return nil, fault.New(fault.NotFound, "the gate of cell %s is not pinned: it is %s by the rules, and nothing was changed", s.cfg.Name, g.State)
 		}
-		next, moved, err := s.moveGate(ctx, g, want, orSomebody(req.GetWho()))
+		next, moved, err := s.moveGate(ctx, g, want, word{orSomebody(req.GetWho()), req.GetReason()})
 		if err != nil {
 			return nil, err
 		}

@@ -127,9 +127,6 @@ func (r gateRules) judge(g *shard.Gate, e evidence) verdict {
 		HeldSince: g.HeldSince, HeldUntil: g.HeldUntil, Falls: g.Falls,
 	}
 	breaks := t.breaks
-	if t.closes != "" {
-		breaks = append([]string{t.closes}, breaks...)
-	}
 	differs := ""
 	if g.State == shard.GateShadow {
 		differs = r.differs(e)
@@ -248,7 +245,8 @@ func (r gateRules) tally(e evidence) *tally {
 		t.breaks = append(t.breaks, "no gateway says which version of nova-compute is required: set required_version in gateway.legacy")
 	case t.services == 0 && len(t.breaks) == 0:
 		t.breaks = append(t.breaks, "Nova's tables have no nova-compute service that counts")
-	case t.laggingHosts > 0:
+	}
+	if t.laggingHosts > 0 { // whatever closes is one of them
 		t.breaks = append(t.breaks, fmt.Sprintf("%s: %s", hostCount(t.laggingHosts), t.firstReasons()))
 	}
 	return t

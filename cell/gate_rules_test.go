@@ -378,3 +378,21 @@ func TestTheNewestComparisonsCount(t *testing.T) {
 		t.Errorf("after a move there are %d of %d", c, w.compared)
 	}
 }
+
+// What the gate waits for names each host once, and hosts that are not new whatever else
+// keeps it.
+func TestWhatTheGateWaitsForNamesAHostOnce(t *testing.T) {
+	e := evidence{now: gateStart, node: allRegistered, reports: []legacyReport{{gateway: "g1", required: 66, services: []legacyService{newService("h1"), newService("h2")}}}}
+	e.reports[0].services[0].version = 60
+	for _, s := range []shard.GateState{shard.GateLegacy, shard.GateShadow, shard.GateNative} {
+		v := testRules().judge(gateWith(s, time.Hour), e)
+		if all := strings.Join(v.waitsFor, "\n"); strings.Count(all, "h1") != 1 || !strings.HasPrefix(all, "1 host that is not new: h1: ") {
+			t.Errorf("%s: it waits for %q", s, all)
+		}
+	}
+	e.reports[0].required = 0
+	e.node = func(string) registration { return registration{} }
+	if v := testRules().judge(gateWith(shard.GateLegacy, time.Hour), e); len(v.waitsFor) != 2 || !strings.HasPrefix(v.waitsFor[1], "2 hosts that are not new: ") {
+		t.Errorf("without a required version it waits for %q", v.waitsFor)
+	}
+}

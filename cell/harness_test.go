@@ -47,11 +47,15 @@ func start(t testing.TB, store shard.Store, change ...func(*Config)) *replica {
 // launch is start that does not wait.
 func launch(t testing.TB, store shard.Store, change ...func(*Config)) *replica {
 	t.Helper()
+	return launchLogged(t, store, slog.New(slog.DiscardHandler), change...)
+}
+
+func launchLogged(t testing.TB, store shard.Store, log *slog.Logger, change ...func(*Config)) *replica {
+	t.Helper()
 	cfg := Config{Name: "cell1", UUID: cellUUID, Replica: "r1"}
 	for _, f := range change {
 		f(&cfg)
 	}
-	log := slog.New(slog.DiscardHandler)
 	process, err := telemetry.New(telemetry.Traces{}, telemetry.Build{}, log)
 	if err != nil {
 		t.Fatal(err)

@@ -71,6 +71,9 @@ func (f *fakeCell) PinGate(ctx context.Context, req *cellv1.PinGateRequest) (*ce
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if req.GetPin() == cellgatev1.Gate_STATE_UNSPECIFIED && f.gate.GetPin() == cellgatev1.Gate_STATE_UNSPECIFIED {
+		return nil, fault.New(fault.NotFound, "the gate is not pinned")
+	}
 	f.gate.pins = append(f.gate.pins, req)
 	g := &cellgatev1.Gate{State: req.GetPin(), Pin: req.GetPin(), PinReason: req.GetReason(), Epoch: f.gate.GetEpoch() + 1}
 	if req.GetPin() == cellgatev1.Gate_STATE_UNSPECIFIED {

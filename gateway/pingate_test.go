@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"cellgate/internal/fault"
@@ -32,6 +33,10 @@ func TestPinIsTheCells(t *testing.T) {
 	}
 	if g := w.cell(t).GetGate(); g.GetPin() != cellgatev1.Gate_STATE_UNSPECIFIED || g.GetEpoch() != 3 {
 		t.Errorf("the gate is %v", g)
+	}
+	resp, err = w.cellsAPI.UpdateCell(context.Background(), &cellgatev1.UpdateCellRequest{Cell: "cell1"})
+	if e := mustFail(t, resp, err, fault.NotFound); !strings.Contains(e.Message, "is not pinned") {
+		t.Errorf("it says %q", e.Message)
 	}
 }
 

@@ -18,7 +18,8 @@ func newCells(t terminal) *cobra.Command {
 		Use:   "cells [NAME]",
 		Short: "Show the cells a gateway knows, and hold their gates",
 		Long: `Show the cells a gateway knows. GATE says, of a cell under upgrade from Nova's own
-tables, where its candidates come from, and what it waits for.`,
+tables, where its candidates come from and how many hosts it waits for; with a NAME all
+that there is to say of it is listed below the table.`,
 		Example: `  cellgate cells
   cellgate cells cell1 -o json
   cellgate cells pin cell1 legacy --reason "agents of rack 7 are being replaced"
@@ -32,7 +33,7 @@ tables, where its candidates come from, and what it waits for.`,
 			return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.GetCellResponse, error) {
 				return cellgatev1.NewCellsClient(conn).GetCell(ctx, &cellgatev1.GetCellRequest{Cell: args[0]})
 			}, func(w io.Writer, m *cellgatev1.GetCellResponse) error {
-				return showCells(w, []*cellgatev1.Cell{m.GetCell()})
+				return showCell(w, m.GetCell())
 			})
 		}
 		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ListCellsResponse, error) {
@@ -42,6 +43,14 @@ tables, where its candidates come from, and what it waits for.`,
 		})
 	}
 	return cmd
+}
+
+// showCell shows a cell, and the whole of its gate.
+func showCell(w io.Writer, c *cellgatev1.Cell) error {
+	if err := showCells(w, []*cellgatev1.Cell{c}); err != nil {
+		return err
+	}
+	return showGate(w, c.GetGate())
 }
 
 func showCells(w io.Writer, cells []*cellgatev1.Cell) error {

@@ -49,6 +49,7 @@ func newUnpin(c *client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "unpin CELL",
 		Short:   "Let a cell's gate move again",
+		Long:    "Let the gate of a cell move again by the rules. One that is not pinned is refused: nothing is changed.",
 		Example: `  cellgate cells unpin cell1 --reason "rack 7 is done"`,
 		Args:    usageArgs(cobra.ExactArgs(1)),
 	}
@@ -63,40 +64,92 @@ func updateCell(c *client, cmd *cobra.Command, req *cellgatev1.UpdateCellRequest
 	return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.UpdateCellResponse, error) {
 		return cellgatev1.NewCellsClient(conn).UpdateCell(ctx, req)
 	}, func(w io.Writer, m *cellgatev1.UpdateCellResponse) error {
-		return showCells(w, []*cellgatev1.Cell{m.GetCell()})
+		return showCell(w, m.GetCell())
 	})
 }
 
-// maxWaits is how many things that a gate waits for the table has.
-const maxWaits = 2
+// mostWait is how much of what a gate waits for the table has, in bytes.
+const mostWait = 60
 
-// gateText shows a gate: its state, epoch and since when, who holds it, and what it
-// waits for. "" for a cell without one.
+// gateText shows a gate in a few words: where it is since when, whether an operator holds
+// it, and how many hosts it waits for, or the first other thing. "" for a cell without one.
 func gateText(g *cellgatev1.Gate) string {
 	if g == nil {
 		return ""
 	}
 	if g.GetState() == cellgatev1.Gate_STATE_UNSPECIFIED {
-		return "not known: " + g.GetReason()
+		return "not known"
 	}
-	text := fmt.Sprintf("%s, epoch %d", g.GetState(), g.GetEpoch())
+	text := g.GetState().String()
 	if g.GetSince() != nil {
 		text += " since " + g.GetSince().AsTime().Format(time.RFC3339)
 	}
-	if g.GetPin() != cellgatev1.Gate_STATE_UNSPECIFIED {
+	switch waits := g.GetWaitsFor(); {
+	case g.GetPin() != cellgatev1.Gate_STATE_UNSPECIFIED:
 		text += ", pinned"
-		if g.GetPinReason() != "" {
-			text += " (" + g.GetPinReason() + ")"
-		}
-	}
-	if waits := g.GetWaitsFor(); len(waits) > 0 {
-		text += ", waits for: " + strings.Join(waits[:min(maxWaits, len(waits))], "; ")
-		if more := len(waits) - maxWaits; more > 0 {
-			text += fmt.Sprintf("; and %d more", more)
-		}
+	case g.GetLaggingHosts() > 0:
+		text += ", waits for " + counted(int(g.GetLaggingHosts()), "host")
+	case len(waits) > 0:
+		text += ", waits for: " + cut(waits[0], mostWait)
 	}
 	if g.GetState() == cellgatev1.Gate_SHADOW {
 		text += fmt.Sprintf(", %d compared, %d differed", g.GetCompared(), g.GetDiffered())
 	}
 	return text
+}
+
+// cut is the first of a text's whole words, at most n bytes of them.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	end := strings.LastIndexByte(text[:n], ' ')
+	return text[:max(end, 0)] + " …"
+}
+
+// showGate lists all that there is to say of a gate.
+func showGate(w io.Writer, g *cellgatev1.Gate) error {
+	if g == nil || g.GetState() == cellgatev1.Gate_STATE_UNSPECIFIED {
+		return nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\ngate %s, epoch %d: %s\n", g.GetState(), g.GetEpoch(), g.GetReason())
+	if g.GetPin() != cellgatev1.Gate_STATE_UNSPECIFIED {
+		fmt.Fprintf(&b, "pinned at %s: %s\n", g.GetPin(), g.GetPinReason())
+	}
+	if g.GetServices() > 0 {
+		fmt.Fprintf(&b, "services that count: %d, of version %d or newer, %d is required\n", g.GetServices(), g.GetMinVersion(), g.GetRequiredVersion())
+		fmt.Fprintf(&b, "hosts with an agent: %d of %d\n", g.GetRegistered(), g.GetHosts())
+	}
+	for _, wait := range g.GetWaitsFor() {
+		fmt.Fprintf(&b, "waits for: %s\n", wait)
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return err
+	}
+	if lagging := g.GetLagging(); len(lagging) > 0 {
+		t := newTable(w, "\nNOT NEW", "NOVA-COMPUTE", "AGENT", "LAST SEEN", "WHY")
+		for _, h := range lagging {
+			seen, agent := "", ""
+			if h.GetLastSeen() != nil {
+				seen = h.GetLastSeen().AsTime().Format(time.RFC3339)
+			}
+			if h.GetAgentVersion() > 0 {
+				agent = fmt.Sprint(h.GetAgentVersion())
+			}
+			t.row(h.GetHost(), h.GetServiceVersion(), agent, seen, h.GetReason())
+		}
+		if err := t.end(); err != nil {
+			return err
+		}
+	}
+	if len(g.GetDifferences()) == 0 {
+		return nil
+	}
+	t := newTable(w, "\nDIFFERENCE AT", "REQUEST", "PASSED, FIRST BY NOVA'S TABLES", "BY AGENTS", "DETAIL")
+	for _, d := range g.GetDifferences() {
+		t.row(d.GetAt().AsTime().Format(time.RFC3339), d.GetRequestId(), fmt.Sprintf("%d, %s", d.GetLegacyPassed(), d.GetLegacyFirst()),
+			fmt.Sprintf("%d, %s", d.GetNativePassed(), d.GetNativeFirst()), d.GetDetail())
+	}
+	return t.end()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -11,15 +12,47 @@ import (
 
 func TestGateText(t *testing.T) {
 	since := timestamppb.New(time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC))
+	wordy := []string{strings.Repeat("many words of it ", 10), "b"}
 	for want, g := range map[string]*cellgatev1.Gate{
-		"":                      nil,
-		"not known: it is gone": {Reason: "it is gone"},
-		"NATIVE, epoch 4 since 2026-02-03T04:05:06Z":                  {State: cellgatev1.Gate_NATIVE, Epoch: 4, Since: since},
-		"LEGACY, epoch 1, waits for: a; b; and 1 more":                {State: cellgatev1.Gate_LEGACY, Epoch: 1, WaitsFor: []string{"a", "b", "c"}},
-		"SHADOW, epoch 2, pinned (not today), 7 compared, 1 differed": {State: cellgatev1.Gate_SHADOW, Epoch: 2, Pin: cellgatev1.Gate_SHADOW, PinReason: "not today", Compared: 7, Differed: 1},
+		"":                                  nil,
+		"not known":                         {Reason: "it is gone"},
+		"NATIVE since 2026-02-03T04:05:06Z": {State: cellgatev1.Gate_NATIVE, Epoch: 4, Since: since},
+		"LEGACY, waits for 7 hosts":         {State: cellgatev1.Gate_LEGACY, LaggingHosts: 7, WaitsFor: wordy},
+		"LEGACY, waits for: many words of it many words of it many words of it many …": {State: cellgatev1.Gate_LEGACY, WaitsFor: wordy},
+		"SHADOW, pinned, 7 compared, 1 differed":                                       {State: cellgatev1.Gate_SHADOW, Pin: cellgatev1.Gate_SHADOW, PinReason: "not today", WaitsFor: wordy, Compared: 7, Differed: 1},
 	} {
 		if got := gateText(g); got != want {
 			t.Errorf("got  %q\nwant %q", got, want)
+		}
+	}
+}
+
+// What the table has no room for is below it, for one cell.
+func TestShowCellHasAllOfTheGate(t *testing.T) {
+	at := timestamppb.New(time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC))
+	c := &cellgatev1.Cell{Cell: "cell1", Gate: &cellgatev1.Gate{
+		State: cellgatev1.Gate_SHADOW, Epoch: 5, Since: at, Reason: "all new", Pin: cellgatev1.Gate_SHADOW, PinReason: "rack 7", WaitsFor: []string{"this", "that"},
+		Services: 9, MinVersion: 61, RequiredVersion: 66, Registered: 3, Hosts: 4, LaggingHosts: 1,
+		Lagging:     []*cellgatev1.LaggingHost{{Host: "host7", ServiceVersion: 61, LastSeen: at, Reason: "it is old"}},
+		Differences: []*cellgatev1.ShadowDifference{{At: at, RequestId: "req-1", LegacyPassed: 3, NativePassed: 2, LegacyFirst: "host1", NativeFirst: "host2", Detail: "free RAM"}},
+	}}
+	var out strings.Builder
+	if err := showCell(&out, c); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"\ngate SHADOW, epoch 5: all new\n", "\npinned at SHADOW: rack 7\n", "\nservices that count: 9, of version 61 or newer, 66 is required\n",
+		"\nhosts with an agent: 3 of 4\n", "\nwaits for: this\nwaits for: that\n", "\nhost7    61            -      2026-02-03T04:05:06Z  it is old\n",
+		"req-1", "3, host1", "2, host2", "free RAM",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	for _, c := range []*cellgatev1.Cell{{Cell: "cell1"}, {Cell: "cell1", Gate: &cellgatev1.Gate{Reason: "it is gone"}}} {
+		out.Reset()
+		if err := showCell(&out, c); err != nil || strings.Count(out.String(), "\n") != 2 {
+			t.Errorf("%v\n%s", err, out.String())
 		}
 	}
 }

@@ -68,7 +68,7 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 		}
 		using := d.redundant(*confs)
 		for _, l := range cells {
-			u := &upgrade{doctor: d, conf: l, cell: cellOf(c.Gateway, l.Cell), using: using, agents: map[string]*cellgatev1.Host{}}
+			u := &upgrade{doctor: d, conf: l, cell: cellOf(c.Gateway, l.Cell), using: using, agents: map[string]*cellgatev1.Host{}, told: map[string]bool{}}
 			u.examine(c.Gateway.CellTLS)
 		}
 		return d.tell(cmd.OutOrStdout(), asJSON)
@@ -126,6 +126,9 @@ type upgrade struct {
 	// agents are the cell's hosts by uuid; heard: the cell answered.
 	agents map[string]*cellgatev1.Host
 	heard  bool
+	// told are the service hosts whose nova-compute is too old: what is said of them
+	// covers their agents.
+	told map[string]bool
 }
 
 // each adds a diagnosis for each of the first names, and one for the rest.
@@ -238,6 +241,7 @@ func (u *upgrade) services(x *legacy.Snapshot) {
 			continue
 		}
 		old = append(old, d)
+		u.told[s.Host] = true
 	}
 	u.each("services", unhealthy, old)
 	u.each("services", warned, silent)
@@ -288,13 +292,14 @@ func (u *upgrade) agentOf(host string) string {
 	return "none"
 }
 
-// registered names the hosts that no agent has registered.
+// registered names the hosts that no agent has registered, beside those whose nova-compute
+// is too old as well.
 func (u *upgrade) registered(x *legacy.Snapshot) {
 	if !u.heard {
 		return
 	}
 	var without []diagnosis
-	n := 0
+	n, beside := 0, 0
 	for i := range x.Hosts {
 		h := &x.Hosts[i]
 		if h.Disabled {
@@ -302,6 +307,10 @@ func (u *upgrade) registered(x *legacy.Snapshot) {
 		}
 		n++
 		if in := u.agents[h.UUID.String()]; in == nil || in.GetAgentVersion() == 0 {
+			if u.told[h.ServiceHost] {
+				beside++
+				continue
+			}
 			what := "no agent has registered compute node " + h.UUID.String()
 			if in != nil {
 				what += "; it is imported"
@@ -310,7 +319,7 @@ func (u *upgrade) registered(x *legacy.Snapshot) {
 		}
 	}
 	u.each("agents", unhealthy, without)
-	if len(without) == 0 {
+	if len(without)+beside == 0 {
 		u.doctor.ok(u.conf.Cell+" agents", "have registered all of %s", counted(n, "enabled host"))
 	}
 }
