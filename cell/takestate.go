@@ -59,12 +59,6 @@ func (t *stateTaking) gap(d *agentv1.Delta) string {
 	return ""
 }
 
-func resync(epoch uint64, why string, within time.Duration) *agentv1.ReportResponse {
-	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Resync{Resync: &agentv1.Resync{
-		Reason: why, Epoch: epoch, Within: durationpb.New(within),
-	}}}
-}
-
 // takeState registers the host. It is accepted once the shard holds the state,
 // or a newer one of the same agent life, and this replica's table shows it.
 func (t *stateTaking) takeState(ctx context.Context, in *agentv1.FullState) taken {

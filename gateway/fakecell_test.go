@@ -40,7 +40,8 @@ type fakeCell struct {
 	// loading: it says that it loads its table; cut: that it looked at some hosts alone.
 	loading, cut bool
 
-	gate fakeGate
+	gate    fakeGate
+	resyncs []*cellv1.ResyncHostsRequest
 
 	vague  fault.Kind // when set, claims are made and answered with it
 	before func(ctx context.Context, method string, req any) error

@@ -37,10 +37,7 @@ func (g *Gateway) updateCell(ctx context.Context, req *cellgatev1.UpdateCellRequ
 }
 
 func (g *Gateway) pinGate(ctx context.Context, c *cell, req *cellgatev1.UpdateCellRequest) (*cellgatev1.Gate, error) {
-	who := "an operator"
-	if id := security.FromContext(ctx); id != nil {
-		who = id.Name
-	}
+	who := whoAsks(ctx)
 	if c.gate == nil {
 		return pinAt(ctx, c, req.GetGatePin(), req.GetReason(), who)
 	}

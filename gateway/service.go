@@ -128,3 +128,7 @@ func (s *hostsService) GetHost(ctx context.Context, req *cellgatev1.GetHostReque
 	}
 	return &cellgatev1.GetHostResponse{Host: h}, nil
 }
+
+func (s *hostsService) ResyncHosts(ctx context.Context, req *cellgatev1.ResyncHostsRequest) (*cellgatev1.ResyncHostsResponse, error) {
+	return s.g.resyncHosts(ctx, req)
+}

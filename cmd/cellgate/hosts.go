@@ -15,12 +15,14 @@ import (
 func newHosts(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hosts [UUID]",
-		Short: "Show the hosts of all cells",
+		Short: "Show the hosts of all cells, and make them report anew",
 		Example: `  cellgate hosts --cell cell1 --zone az1 --limit 20
-  cellgate hosts --trait CUSTOM_GOLD -o json`,
+  cellgate hosts --trait CUSTOM_GOLD -o json
+  cellgate hosts resync --cell cell1 --reason "the table differs from the host"`,
 		Args: usageArgs(cobra.MaximumNArgs(1)),
 	}
 	c := newClient(cmd, t)
+	cmd.AddCommand(newResync(c))
 	var req cellgatev1.ListHostsRequest
 	f := cmd.Flags()
 	f.StringVar(&req.Cell, "cell", "", "hosts of this cell")

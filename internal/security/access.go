@@ -28,11 +28,12 @@ var access = map[string][]Role{
 	"cellgate.v1.Claims/ConfirmClaim":   {Conductor, Operator},
 	"cellgate.v1.Claims/ReleaseClaim":   {Conductor, Operator},
 
-	"cellgate.v1.Cells/ListCells":  {Operator, Reader},
-	"cellgate.v1.Cells/GetCell":    {Operator, Reader},
-	"cellgate.v1.Cells/UpdateCell": {Operator},
-	"cellgate.v1.Hosts/ListHosts":  {Operator, Reader},
-	"cellgate.v1.Hosts/GetHost":    {Operator, Reader},
+	"cellgate.v1.Cells/ListCells":   {Operator, Reader},
+	"cellgate.v1.Cells/GetCell":     {Operator, Reader},
+	"cellgate.v1.Cells/UpdateCell":  {Operator},
+	"cellgate.v1.Hosts/ListHosts":   {Operator, Reader},
+	"cellgate.v1.Hosts/GetHost":     {Operator, Reader},
+	"cellgate.v1.Hosts/ResyncHosts": {Operator},
 
 	"cellgate.cell.v1.CellScheduler/ProposeBatch":  {Gateway},
 	"cellgate.cell.v1.CellScheduler/ClaimBatch":    {Gateway},
@@ -45,6 +46,7 @@ var access = map[string][]Role{
 	"cellgate.cell.v1.CellScheduler/ReportLegacy":  {Gateway},
 	"cellgate.cell.v1.CellScheduler/ImportHosts":   {Gateway},
 	"cellgate.cell.v1.CellScheduler/PinGate":       {Gateway},
+	"cellgate.cell.v1.CellScheduler/ResyncHosts":   {Gateway},
 
 	"cellgate.agent.v1.HostReports/Report": {Agent},
 
