@@ -157,3 +157,23 @@ func TestBackoffGrowsWithinBounds(t *testing.T) {
 		t.Errorf("first wait after reset is %v, want at most 1s", d)
 	}
 }
+
+// A host that was taken back from its agent, which lives, is the agent's again as soon
+// as that has said all of it.
+func TestReporterSaysAllOfAHostThatWasTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &fakeCell{takesDeltas: true}
+		c.start()
+		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
+		time.Sleep(heartbeatEvery)
+		synctest.Wait()
+		c.tell(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Refused{Refused: &agentv1.Refused{
+			BootId: host.bootID, Version: 1, Reason: "STALE_GENERATION",
+		}}})
+		time.Sleep(2 * busyRetry)
+		synctest.Wait()
+		if states, _, streams := c.heard(); len(states) != 2 || len(c.heardDeltas()) != 0 || streams != 1 {
+			t.Errorf("%d states and %d deltas over %d streams, want 2, none and 1", len(states), len(c.heardDeltas()), streams)
+		}
+	})
+}

@@ -215,7 +215,12 @@ func (s *session) takeRefused(m *agentv1.Refused) error {
 	delta := s.waiting && s.base != nil
 	s.waiting = false
 	s.deps.Tel.Reported(fault.Kind(m.GetReason()))
-	if r := fault.Kind(m.GetReason()); r == fault.Overloaded || r == fault.OutcomeUnknown {
+	switch fault.Kind(m.GetReason()) {
+	case fault.StaleGeneration:
+		// The host was taken back meanwhile: the whole state says that its agent lives.
+		s.base = nil
+		fallthrough
+	case fault.Overloaded, fault.OutcomeUnknown:
 		// Nothing is wrong with the state: the cell is busy.
 		s.retry.Reset(busyRetry + rand.N(busyRetry))
 		return nil

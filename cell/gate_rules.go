@@ -263,7 +263,11 @@ func hostCount(n int) string {
 func (t *tally) service(s *legacyService, node func(string) registration) {
 	counts := s.counts(t.now, t.rules.downTime)
 	if s.version < t.required {
-		t.late(s, 0, fmt.Sprintf("its nova-compute is of version %d, %d is required", s.version, t.required), counts)
+		why := fmt.Sprintf("its nova-compute is of version %d, %d is required", s.version, t.required)
+		if slices.ContainsFunc(s.nodes, func(uuid string) bool { n := node(uuid); return n.known && !n.imported }) {
+			why += ", and its host is an agent's"
+		}
+		t.late(s, 0, why, counts)
 		if counts && s.up {
 			t.close(fmt.Sprintf("nova-compute on %s is up and of version %d, %d is required", s.host, s.version, t.required))
 		}
@@ -288,6 +292,9 @@ func (t *tally) service(s *legacyService, node func(string) registration) {
 		n := node(uuid)
 		why := ""
 		switch {
+		case s.version < t.required && n.known && !n.imported:
+			// What is registered may be from before a rollback.
+			why = "compute node " + uuid + " is an agent's, and its nova-compute is old"
 		case !n.known:
 			why = "no agent has registered compute node " + uuid
 		case n.imported && n.agentVersion > 0:

@@ -114,6 +114,7 @@ func (c *Cell) hostMessage(row *hostRow, defaultZone string) *cellgatev1.Host {
 		AgentVersion:   h.AgentVersion,
 		LastSeenAt:     timeOf(seen),
 		Generation:     h.Generation,
+		Imported:       h.Imported,
 	}
 	out.AvailabilityZone = defaultZone
 	if zones := zonesOf(h); len(zones) > 0 {

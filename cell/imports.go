@@ -3,6 +3,9 @@ package cell
 import (
 	"context"
 	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/internal/fault"
 	"cellgate/internal/proposing"
@@ -20,13 +23,14 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 	out := make([]*cellv1.ImportOutcome, len(req.GetHosts()))
 	var ops []shard.Op
 	var places []int
+	var waits []time.Duration
 	for i, in := range req.GetHosts() {
-		put, err := s.importedHost(in)
+		put, wait, err := s.importedHost(in)
 		if err != nil {
 			out[i] = &cellv1.ImportOutcome{Failure: proposing.FailureOf(err)}
 			continue
 		}
-		ops, places = append(ops, shard.Op{PutHost: put}), append(places, i)
+		ops, places, waits = append(ops, shard.Op{PutHost: put}), append(places, i), append(waits, wait)
 	}
 	answers, err := s.pipeline.do(ctx, ops, false)
 	if err != nil {
@@ -36,29 +40,32 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 		return nil, err
 	}
 	for n, a := range answers {
-		out[places[n]] = s.importOutcome(ops[n].PutHost, a)
+		out[places[n]] = s.importOutcome(ops[n].PutHost, a, waits[n])
 	}
 	return &cellv1.ImportHostsResponse{Outcomes: out}, nil
 }
 
-// importedHost reads a host that is imported.
-func (c *Cell) importedHost(in *cellv1.ImportedHost) (*shard.PutHost, error) {
+// importedHost reads a host that is imported. wait is of one that is to be taken back
+// from its agent.
+func (c *Cell) importedHost(in *cellv1.ImportedHost) (put *shard.PutHost, wait time.Duration, err error) {
 	state := in.GetState()
 	if v := state.GetAgentVersion(); v != 0 {
-		return nil, fault.Invalid("state.agent_version", "is %d, must be 0: no agent says this", v)
+		return nil, 0, fault.Invalid("state.agent_version", "is %d, must be 0: no agent says this", v)
 	}
 	if err := c.takesFrom(state.GetCell()); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	put, err := putHostOf(state)
-	if err != nil {
-		return nil, err
+	if put, err = putHostOf(state); err != nil {
+		return nil, 0, err
 	}
-	put.Host.Imported, put.Retake = true, in.GetRetake()
-	return put, nil
+	put.Host.Imported = true
+	if in.GetRetake() {
+		put.Retake, wait = c.retake(put.Host.UUID)
+	}
+	return put, wait, nil
 }
 
-func (c *Cell) importOutcome(put *shard.PutHost, a answer) *cellv1.ImportOutcome {
+func (c *Cell) importOutcome(put *shard.PutHost, a answer, wait time.Duration) *cellv1.ImportOutcome {
 	if a.err != nil {
 		return &cellv1.ImportOutcome{Failure: proposing.FailureOf(a.err)}
 	}
@@ -66,16 +73,21 @@ func (c *Cell) importOutcome(put *shard.PutHost, a answer) *cellv1.ImportOutcome
 	if r := o.Refusal; r != nil {
 		return &cellv1.ImportOutcome{Failure: &cellv1.Failure{Reason: string(r.Kind), Message: r.Message}}
 	}
-	if put.Retake && !o.Unchanged {
-		c.log.Warn("audit: a host was taken back from its agent, or is imported on", "host", put.Host.ServiceHost, "host_uuid", put.Host.UUID)
+	if o.Retaken {
+		c.log.Warn("audit: a host was taken back from its agent: its nova-compute is old, and the agent is gone", "host", put.Host.ServiceHost, "host_uuid", put.Host.UUID,
+			"boot_id", put.Retake.BootID, "adopted", o.Adopted, "released", o.Released)
 	}
-	return &cellv1.ImportOutcome{
+	out := &cellv1.ImportOutcome{
 		Unchanged: o.Unchanged, LeftToAgent: o.LeftToAgent, Adopted: int32(o.Adopted), Confirmed: int32(o.Confirmed),
-		Released: int32(o.Released), Conflicts: int32(o.Conflicts), Overcommitted: int32(o.Overcommitted),
+		Released: int32(o.Released), Conflicts: int32(o.Conflicts), Overcommitted: int32(o.Overcommitted), Retaken: o.Retaken,
 	}
+	if o.LeftToAgent && wait > 0 {
+		out.RetakeAfter = durationpb.New(wait)
+	}
+	return out
 }
 
 // errImported is what an agent is told whose host was taken back meanwhile.
 func errImported(host string) error {
-	return fault.New(fault.InvalidRequest, "%s", fmt.Sprintf("host %s was taken back from its agent, and is imported from Nova's tables: send its state again", host))
+	return fault.New(fault.StaleGeneration, "%s", fmt.Sprintf("host %s was taken back from its agent, and is imported from Nova's tables: send its state again", host))
 }

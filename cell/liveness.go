@@ -27,6 +27,14 @@ type sign struct {
 	at    time.Time
 	heard bool
 	down  bool
+	// agents: the host's row is an agent's. registered is when the newest of those came,
+	// from whatever replica.
+	agents     bool
+	registered time.Time
+	// taken: it was an agent's before, and is imported now. elsewhere counts how often an
+	// agent came back that was not heard here since.
+	taken     bool
+	elsewhere uint
 }
 
 func newLiveness(downAfter time.Duration, now func() time.Time) *liveness {
@@ -36,8 +44,9 @@ func newLiveness(downAfter time.Duration, now func() time.Time) *liveness {
 	}
 }
 
-// watch starts a host's grace, unless it is known, and says whether it is down.
-func (l *liveness) watch(host string) (down bool) {
+// watch takes a new row of a host: it starts the host's grace, unless that is known,
+// and says whether the host is down.
+func (l *liveness) watch(host string, imported bool) (down bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.hosts[host]
@@ -45,6 +54,15 @@ func (l *liveness) watch(host string) (down bool) {
 		s = &sign{at: l.now()}
 		l.hosts[host] = s
 	}
+	if imported {
+		s.taken = s.taken || s.agents
+	} else {
+		if s.registered = l.now(); s.taken {
+			s.elsewhere++
+		}
+		s.taken = false
+	}
+	s.agents = !imported
 	return s.down
 }
 
@@ -57,7 +75,7 @@ func (l *liveness) heard(host string) {
 		s = &sign{}
 		l.hosts[host] = s
 	}
-	s.at, s.heard = l.now(), true
+	s.at, s.heard, s.elsewhere = l.now(), true, 0
 	if s.down {
 		s.down = false
 		l.noteChanged(host)

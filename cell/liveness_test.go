@@ -9,7 +9,7 @@ import (
 func TestLivenessGivesGraceAndComesBack(t *testing.T) {
 	now := time.Unix(1000, 0)
 	l := newLiveness(60*time.Second, func() time.Time { return now })
-	if l.watch("loaded") {
+	if l.watch("loaded", false) {
 		t.Error("a host the replica just learned of is down")
 	}
 	l.heard("talks")
@@ -31,7 +31,7 @@ func TestLivenessGivesGraceAndComesBack(t *testing.T) {
 	if got := l.takeChanged(); !maps.Equal(got, map[string]bool{"loaded": true}) {
 		t.Errorf("after the time: %v", got)
 	}
-	if !l.watch("loaded") {
+	if !l.watch("loaded", false) {
 		t.Error("a new row of a silent host brought it back")
 	}
 	l.heard("loaded")

@@ -41,7 +41,7 @@ func TestOutagesAreToldTogether(t *testing.T) {
 	}
 	hosts := []string{"1", "2", "3", "4", "5", "6"}
 	for _, h := range hosts {
-		l.watch(h)
+		l.watch(h, false)
 	}
 	after(0, nil)
 	after(59*time.Second, []string{"6"})

@@ -109,7 +109,7 @@ func (w *writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 		switch {
 		case row.host == nil:
 		case whole:
-			e.PutHost(hostOf(w.cell, row, w.live.watch(uuid) || row.host.Imported))
+			e.PutHost(hostOf(w.cell, row, w.live.watch(uuid, row.host.Imported) || row.host.Imported))
 			d.hardware[uuid] = struct{}{}
 			for _, instance := range w.homeless[uuid] {
 				d.instances[instance] = struct{}{}

@@ -29,7 +29,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 			if n == 0 {
 				batch = startHosts(3)
 			}
-			atGate(t, w.gate, batch)
+			asItIs(t, w.gate, w.hosts, batch)
 			full := map[string]map[Used]bool{}
 			for id := range o.hosts {
 				full[id] = o.over(id)
@@ -57,6 +57,9 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 				}
 				if got.left {
 					seen["left to the agent"]++
+				}
+				if got.retaken {
+					seen["taken back"]++
 				}
 				if got.same {
 					seen["imported already"]++
@@ -88,7 +91,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 		"transfer  ", "transfer ALREADY_EXISTS ", "transfer CLAIM_EXPIRED ", "transfer NOT_FOUND ",
 		"release ALREADY_EXISTS ", "keep  ", "keep CLAIM_EXPIRED ", "keep NOT_FOUND ",
 		"a claim that moves", "confirmed a move", "gate  ", "gate STALE_GENERATION ", "claim STALE_GENERATION ",
-		"left to the agent", "imported already", "an import that moves claims",
+		"left to the agent", "taken back", "imported already", "an import that moves claims",
 	} {
 		if seen[must] == 0 {
 			t.Errorf("no operation ended as %q: the generator does not reach it; it reached %v", must, seen)
@@ -105,12 +108,12 @@ func TestDecideABatchIsItsOperationsOneByOne(t *testing.T) {
 		w := newWorld()
 		now := time.Unix(1000, 0).UTC()
 		first := append(startHosts(2), rapid.SliceOfN(ops, 0, 20).Draw(t, "before")...)
-		atGate(t, nil, first)
+		asItIs(t, nil, nil, first)
 		w.write(Decide(now, w.read(FootprintOf(first)), first).Changes)
 		before := dump(w)
 
 		batch := rapid.SliceOfN(ops, 1, 8).Draw(t, "batch")
-		atGate(t, w.gate, batch)
+		asItIs(t, w.gate, w.hosts, batch)
 		now = now.Add(10 * time.Second)
 		d := Decide(now, w.read(FootprintOf(batch)), batch)
 		if after := dump(w); after != before {

@@ -40,11 +40,11 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 			"swap", "swap", "transfer", "keep", "keep", "import", "import", "gate",
 		}).Draw(t, "op") {
 		case "gate":
-			// atGate says of which revision.
+			// asItIs says of which revision.
 			return Op{MoveGate: &MoveGate{State: rapid.SampledFrom([]GateState{GateLegacy, GateShadow, GateNative}).Draw(t, "gate"), Reason: rapid.StringMatching("[a-z]{4}").Draw(t, "reason")}}
 		case "import":
 			h := host.Draw(t, "host")
-			p := &PutHost{Retake: rapid.SampledFrom(small).Draw(t, "retake") == "7", Host: Host{
+			p := &PutHost{Host: Host{
 				UUID: h, ServiceHost: "host-" + h, Imported: true,
 				BootID: rapid.SampledFrom(small[:2]).Draw(t, "boot"), StateVersion: rapid.Uint64Range(1, 9).Draw(t, "version"),
 				Providers: []Provider{{UUID: h, Inventories: []Inventory{{
@@ -130,8 +130,9 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 	})
 }
 
-// atGate lets operations name the gate as it is, or as it was before.
-func atGate(t *rapid.T, g *Gate, ops []Op) {
+// asItIs lets operations name the gate and what agents registered as they are, or as
+// they were before.
+func asItIs(t *rapid.T, g *Gate, hosts map[string]*Host, ops []Op) {
 	revision := int64(0)
 	if g != nil {
 		revision = g.Revision
@@ -146,6 +147,10 @@ func atGate(t *rapid.T, g *Gate, ops []Op) {
 			op.MoveGate.Revision = max(0, revision-late)
 		case op.Claim != nil:
 			op.Claim.GateEpoch = max(0, g.EpochOf()-late)
+		case op.PutHost != nil && op.PutHost.Host.Imported && rapid.Bool().Draw(t, "retake"):
+			if old := hosts[op.PutHost.Host.UUID]; old != nil {
+				op.PutHost.Retake = &Registration{old.BootID, old.StateVersion + uint64(late)}
+			}
 		}
 	}
 }

@@ -40,16 +40,22 @@ type Op struct {
 // that is not lower.
 //
 // An imported state (Host.Imported) leaves a host that an agent registered to the agent
-// (Outcome.LeftToAgent), unless Retake; an agent's state replaces an imported one, of
+// (Outcome.LeftToAgent), unless Retake names what it registered (Outcome.Retaken); an agent's state replaces an imported one, of
 // whatever version. One that says what the row says does not write it, whatever its
 // version (Outcome.Unchanged), and brings the claims in line all the same; only one of
 // the same BootID and a lower version changes nothing at all.
 type PutHost struct {
 	Host      Host
 	Instances []Instance
-	// Retake, with an imported state: the host's agent is gone, its Nova service is old
-	// again.
-	Retake bool
+	// Retake, with an imported state: the host's Nova service is old, and the agent that
+	// made this registration is gone. Any other one stands. nil: every one does.
+	Retake *Registration
+}
+
+// Registration says which state of which agent life a host's row is.
+type Registration struct {
+	BootID       string
+	StateVersion uint64
 }
 
 // Instance is an instance that exists on a host.
@@ -172,9 +178,11 @@ type Outcome struct {
 	Released  int
 	Conflicts int
 	// LeftToAgent, Unchanged: after PutHost with an imported state, that an agent speaks
-	// for the host, and that the row says so already.
+	// for the host, and that the row says so already. Retaken: the host was its agent's
+	// until now.
 	LeftToAgent bool
 	Unchanged   bool
+	Retaken     bool
 	// Gate is the gate after MoveGate, refused or not; nil for none.
 	Gate *Gate
 	// Namespace is the one after PutFacts, refused or not; nil for none.

@@ -35,6 +35,7 @@ type answer struct {
 	confirmed      int
 	released       int
 	left, same     bool
+	retaken        bool
 	// The gate, after an operation that moves it.
 	gate            GateState
 	epoch, revision int64
@@ -43,7 +44,7 @@ type answer struct {
 }
 
 func answerOf(o Outcome) answer {
-	a := answer{pinned: o.PinnedTo, adopted: o.Adopted, conflicts: o.Conflicts, over: o.Overcommitted, confirmed: o.Confirmed, released: o.Released, left: o.LeftToAgent, same: o.Unchanged}
+	a := answer{pinned: o.PinnedTo, adopted: o.Adopted, conflicts: o.Conflicts, over: o.Overcommitted, confirmed: o.Confirmed, released: o.Released, left: o.LeftToAgent, same: o.Unchanged, retaken: o.Retaken}
 	if o.Gate != nil {
 		a.gate, a.epoch, a.revision = o.Gate.State, o.Gate.Epoch, o.Gate.Revision
 	}
@@ -410,7 +411,7 @@ func (o *oracle) putHost(p *PutHost) answer {
 		return h
 	}
 	switch {
-	case known && next.Imported && !old.Imported && !p.Retake:
+	case known && next.Imported && !old.Imported && (p.Retake == nil || p.Retake.BootID != old.BootID || p.Retake.StateVersion != old.StateVersion):
 		a.left = true
 	case sameLife && next.Imported && next.StateVersion < old.StateVersion:
 		a.same = true
@@ -419,6 +420,7 @@ func (o *oracle) putHost(p *PutHost) answer {
 		a.same = true
 		o.instances(p, &a)
 	default:
+		a.retaken = known && next.Imported && !old.Imported
 		o.hosts[p.Host.UUID] = next
 		o.instances(p, &a)
 	}

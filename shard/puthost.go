@@ -36,6 +36,7 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 			h.AgentVersion = 0
 			if old != nil {
 				h.AgentVersion = old.AgentVersion
+				o.Retaken = !old.Imported
 			}
 		}
 		h.Generation = t.nextGeneration(id)
@@ -69,7 +70,7 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 
 // leftToAgent reports whether an imported state is of a host that an agent speaks for.
 func (p *PutHost) leftToAgent(old *Host) bool {
-	return p.Host.Imported && old != nil && !old.Imported && !p.Retake
+	return p.Host.Imported && old != nil && !old.Imported && (p.Retake == nil || *p.Retake != old.Registration())
 }
 
 // outdated reports whether the row is of the same life and as new. An imported state of

@@ -40,6 +40,9 @@ type Host struct {
 	Generation int64
 }
 
+// Registration is that of the row.
+func (h *Host) Registration() Registration { return Registration{h.BootID, h.StateVersion} }
+
 // Facts are JSON texts as the columns of Nova's compute_nodes have them; empty for
 // NULL. A store keeps them as they are.
 type Facts struct {

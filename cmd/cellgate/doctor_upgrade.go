@@ -229,13 +229,22 @@ func (u *upgrade) services(x *legacy.Snapshot) {
 		if s.Version >= required {
 			continue
 		}
+		kept := u.keptByAgent(s.Host)
 		d := diagnosis{
 			Check: "host " + s.Host,
 			What:  fmt.Sprintf("nova-compute is of version %d, %d is required; agent %s; last seen %s", s.Version, required, u.agentOf(s.Host), age(x.At, s.LastSeenUp)),
 			Do:    "upgrade nova-compute there, and start an agent beside it",
 		}
+		if kept != nil {
+			d.What += "; " + keptText(kept)
+			d.Do = "upgrade nova-compute there, or stop its agent: no gateway imports the host's instances while that may be alive"
+		}
 		if why := silence(s, x.At, down); why != "" {
 			d.What += "; it does not hold the gate: " + why
+			if kept.GetUp() {
+				silent = append(silent, d)
+				continue
+			}
 			d.Do = "openstack compute service delete " + s.UUID + ", if it is gone for good; it holds the gate again once it is up"
 			silent = append(silent, d)
 			continue
@@ -285,11 +294,33 @@ func (u *upgrade) agentOf(host string) string {
 		return "unknown"
 	}
 	for _, h := range u.agents {
-		if h.GetServiceHost() == host && h.GetAgentVersion() > 0 {
+		switch {
+		case h.GetServiceHost() != host || h.GetAgentVersion() == 0:
+		case h.GetImported():
+			return fmt.Sprintf("none (taken back from version %d)", h.GetAgentVersion())
+		default:
 			return fmt.Sprintf("version %d", h.GetAgentVersion())
 		}
 	}
 	return "none"
+}
+
+// keptByAgent gives a host of a service that is its agent's; nil when there is none.
+func (u *upgrade) keptByAgent(host string) *cellgatev1.Host {
+	for _, h := range u.agents {
+		if h.GetServiceHost() == host && h.GetAgentVersion() > 0 && !h.GetImported() {
+			return h
+		}
+	}
+	return nil
+}
+
+// keptText says what comes of a host whose service is old, and which is its agent's.
+func keptText(h *cellgatev1.Host) string {
+	if h.GetUp() {
+		return "the host is still its agent's, which is alive"
+	}
+	return "the host is still its agent's, which is silent: a gateway takes it back when that has lasted for the cell's service_down_time and half of it"
 }
 
 // registered names the hosts that no agent has registered, beside those whose nova-compute
@@ -306,13 +337,16 @@ func (u *upgrade) registered(x *legacy.Snapshot) {
 			continue
 		}
 		n++
-		if in := u.agents[h.UUID.String()]; in == nil || in.GetAgentVersion() == 0 {
+		if in := u.agents[h.UUID.String()]; in == nil || in.GetAgentVersion() == 0 || in.GetImported() {
 			if u.told[h.ServiceHost] {
 				beside++
 				continue
 			}
 			what := "no agent has registered compute node " + h.UUID.String()
-			if in != nil {
+			switch {
+			case in.GetAgentVersion() > 0:
+				what = fmt.Sprintf("compute node %s was taken back from its agent, version %d", h.UUID, in.GetAgentVersion())
+			case in != nil:
 				what += "; it is imported"
 			}
 			without = append(without, diagnosis{Check: "host " + h.ServiceHost, What: what, Do: "start its agent with this cell's replicas: " + strings.Join(u.cell.Replicas, ", ")})

@@ -108,10 +108,23 @@ func hostState(h *cellgatev1.Host) string {
 		return "disabled: " + h.GetDisabledReason()
 	case !h.GetEnabled():
 		return "disabled"
+	case h.GetImported():
+		return "imported"
 	case !h.GetUp():
 		return "down"
 	}
 	return "up"
+}
+
+// hostSource says who speaks for a host.
+func hostSource(h *cellgatev1.Host) string {
+	switch {
+	case h.GetImported() && h.GetAgentVersion() > 0:
+		return fmt.Sprintf("imported from Nova's tables, taken back from agent version %d", h.GetAgentVersion())
+	case h.GetImported():
+		return "imported from Nova's tables, no agent has registered it"
+	}
+	return fmt.Sprintf("agent version %d", h.GetAgentVersion())
 }
 
 // showHost prints one host in full.
@@ -120,8 +133,8 @@ func showHost(w io.Writer, m *cellgatev1.GetHostResponse) error {
 	if err := showHosts(w, &cellgatev1.ListHostsResponse{Hosts: []*cellgatev1.Host{h}}); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(w, "\nnode %s, generation %d, agent version %d\ntraits: %s\n\n",
-		h.GetNodename(), h.GetGeneration(), h.GetAgentVersion(), strings.Join(h.GetTraits(), " ")); err != nil {
+	if _, err := fmt.Fprintf(w, "\nnode %s, generation %d, %s\ntraits: %s\n\n",
+		h.GetNodename(), h.GetGeneration(), hostSource(h), strings.Join(h.GetTraits(), " ")); err != nil {
 		return err
 	}
 	t := newTable(w, "RESOURCE CLASS", "TOTAL", "RESERVED", "RATIO", "CAPACITY", "USED", "MIN", "MAX", "STEP", "PROVIDER")

@@ -218,6 +218,7 @@ var summary = []struct {
 	{importer.HostChanged, "hosts: changed"},
 	{importer.HostEqual, "hosts: equal"},
 	{importer.HostAgents, "hosts: left to agents"},
+	{importer.HostOldAgents, "hosts: old, left to agents"},
 	{importer.HostGone, "hosts: in the shard without a row"},
 	{importer.HostLeftOut, "hosts: left out"},
 	{importer.InstanceAdopted, "instances: to adopt"},

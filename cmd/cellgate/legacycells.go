@@ -70,10 +70,10 @@ func legacyPart(c config.LegacyCell, uuid string, log *slog.Logger) (gateway.Leg
 	}, nil
 }
 
-// tellImports logs when imports begin to fail and when they go on, and what they
-// changed.
+// tellImports logs when imports begin to fail and when they go on, when hosts are left
+// to agents though their services are old, and what was changed.
 func tellImports(log *slog.Logger) func(importer.Report, error) {
-	failing := false
+	failing, left := false, false
 	return func(r importer.Report, err error) {
 		switch {
 		case err != nil && !failing:
@@ -82,6 +82,13 @@ func tellImports(log *slog.Logger) func(importer.Report, error) {
 			log.Info("legacy hosts are imported again")
 		}
 		failing = err != nil
+		switch old := r.OldWithAgent > 0; {
+		case old && !left:
+			log.Warn("hosts whose nova-compute is old are not imported: their agents may be alive (cellgate doctor upgrade names them)", "hosts", r.OldWithAgent, "some", r.OldHosts)
+		case !old && left && err == nil:
+			log.Info("no host whose nova-compute is old is left to an agent any more")
+		}
+		left = r.OldWithAgent > 0 || left && err != nil
 		log.Debug("imported legacy hosts", "report", r)
 	}
 }

@@ -33,9 +33,12 @@ const (
 	HostChanged What = "host_changed"
 	HostEqual   What = "host_equal"
 	// HostAgents is left to its agent.
-	HostAgents  What = "host_left_to_agent"
-	HostGone    What = "host_gone"
-	HostLeftOut What = "host_left_out"
+	HostAgents What = "host_left_to_agent"
+	// HostOldAgents is too, though its service is old: its agent is alive, or has not been
+	// silent for long enough.
+	HostOldAgents What = "host_old_left_to_agent"
+	HostGone      What = "host_gone"
+	HostLeftOut   What = "host_left_out"
 	// InstanceAdopted has no claim, InstanceConfirmed one that is PENDING on its host,
 	// InstanceEqual one that is CONFIRMED there, InstanceConflict one elsewhere.
 	InstanceAdopted   What = "instance_adopted"
@@ -141,8 +144,12 @@ func (c *comparing) host(m *Importer, row *legacy.Host, service *legacy.Service,
 	id := row.UUID.String()
 	there := c.hosts[row.UUID]
 	delete(c.hosts, row.UUID)
-	if there.GetAgentVersion() > 0 {
-		c.say(HostAgents, id, row.ServiceHost, "agent version %d", there.GetAgentVersion())
+	if agents(there) {
+		if service != nil && service.Version < m.conf.RequiredVersion {
+			c.say(HostOldAgents, id, row.ServiceHost, "%s", c.oldWithAgent(there, service, m.conf.RequiredVersion))
+		} else {
+			c.say(HostAgents, id, row.ServiceHost, "agent version %d", there.GetAgentVersion())
+		}
 		return
 	}
 	state, why := m.stateOf(row, service, on)
@@ -171,6 +178,15 @@ func (c *comparing) host(m *Importer, row *legacy.Host, service *legacy.Service,
 			c.say(OverCapacity, id, row.ServiceHost, "%s: %d used of %d", i.GetResourceClass(), n, whole)
 		}
 	}
+}
+
+// oldWithAgent says what comes of a host whose service is old, and which is its agent's.
+func (c *comparing) oldWithAgent(h *cellgatev1.Host, s *legacy.Service, required int64) string {
+	text := fmt.Sprintf("nova-compute is of version %d, %d is required; ", s.Version, required)
+	if h.GetUp() {
+		return text + fmt.Sprintf("agent version %d speaks for it: stop that, or upgrade nova-compute", h.GetAgentVersion())
+	}
+	return text + fmt.Sprintf("agent version %d is silent: a gateway takes the host back soon, with the %d claims on it", h.GetAgentVersion(), len(c.on[h.GetHostUuid()]))
 }
 
 func (c *comparing) instance(i *agentv1.Instance, host, name string, used map[string]int64) {
@@ -210,7 +226,7 @@ func (c *comparing) released(host, name string, here map[string]bool, used map[s
 func (c *comparing) rest() {
 	for _, id := range slices.SortedFunc(maps.Keys(c.hosts), func(a, b schedule.ID) int { return slices.Compare(a[:], b[:]) }) {
 		h := c.hosts[id]
-		if h.GetAgentVersion() > 0 {
+		if agents(h) {
 			c.say(HostAgents, h.GetHostUuid(), h.GetServiceHost(), "agent version %d, and no row in compute_nodes", h.GetAgentVersion())
 			continue
 		}

@@ -38,8 +38,8 @@ type Config struct {
 	Cell string
 	// Rows; nil: those of the reader that made the snapshot.
 	Rows Rows
-	// RequiredVersion is that of the services of new agents; 0: no host is taken back
-	// from an agent.
+	// RequiredVersion is that of the services of new agents: hosts whose services are older
+	// are taken back from agents that are gone. 0: none is.
 	RequiredVersion int64
 
 	// StepHosts bounds the hosts that a step sends: 640. The others wait for the next.

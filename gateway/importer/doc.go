@@ -3,7 +3,9 @@
 // instances become the instances on them, in the form in which an agent reports them.
 //
 // It decides nothing: the cell adopts, confirms and releases claims as it does for a
-// report of an agent, and leaves a host to the agent that registered it. Whoever
+// report of an agent, and leaves a host to the agent that registered it. A host whose
+// service is old is asked back from its agent in every life, again and again: the cell
+// gives it once that agent is gone. Whoever
 // watches the gate says when a step is made, and which gateway makes it.
 //
 // # What a host holds

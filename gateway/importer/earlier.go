@@ -21,7 +21,7 @@ func (m *Importer) askForGone(ctx context.Context, c Caller) error {
 	}
 	err := eachHost(ctx, lister, func(in *cellgatev1.Host) {
 		id, err := schedule.ParseID(in.GetHostUuid())
-		if err != nil || in.GetAgentVersion() != 0 {
+		if err != nil || agents(in) {
 			return
 		}
 		m.mu.Lock()
@@ -33,6 +33,10 @@ func (m *Importer) askForGone(ctx context.Context, c Caller) error {
 	m.asked = err == nil
 	return err
 }
+
+// agents reports whether a host is its agent's. A cell that does not know the mark does
+// not tell those that were taken back.
+func agents(in *cellgatev1.Host) bool { return in.GetAgentVersion() > 0 && !in.GetImported() }
 
 // shapeOfHost is what an earlier import said of a host.
 func shapeOfHost(in *cellgatev1.Host) *agentv1.FullState {

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/gateway/legacy"
 	"cellgate/gateway/legacy/legacytest"
@@ -37,9 +38,12 @@ type fakeCell struct {
 	sent  []*cellv1.ImportedHost
 }
 
+// fakeHost is registered by its agent, which may be alive for so long, or imported; had
+// says that it had an agent.
 type fakeHost struct {
-	state *agentv1.FullState
-	agent bool
+	state      *agentv1.FullState
+	agent, had bool
+	alive      time.Duration
 }
 
 type fakeClaim struct {
@@ -87,6 +91,9 @@ func (f *fakeCell) put(in *cellv1.ImportedHost) *cellv1.ImportOutcome {
 	}
 	old := f.hosts[s.GetHostUuid()]
 	switch {
+	case old != nil && old.agent && in.GetRetake() && old.alive > 0:
+		o.LeftToAgent, o.RetakeAfter = true, durationpb.New(old.alive)
+		return o
 	case old != nil && old.agent && !in.GetRetake():
 		o.LeftToAgent = true
 		return o
@@ -94,7 +101,8 @@ func (f *fakeCell) put(in *cellv1.ImportedHost) *cellv1.ImportOutcome {
 		o.Unchanged = true
 		return o
 	}
-	f.hosts[s.GetHostUuid()] = &fakeHost{state: s}
+	o.Retaken = old != nil && old.agent
+	f.hosts[s.GetHostUuid()] = &fakeHost{state: s, had: old != nil && (old.agent || old.had)}
 	here := map[string]bool{}
 	for _, i := range s.GetInstances() {
 		here[i.GetInstanceUuid()] = true
@@ -133,7 +141,7 @@ func (f *fakeCell) ListHosts(_ context.Context, in *cellv1.ListHostsRequest, _ .
 			HostUuid: id, ServiceHost: h.state.GetServiceHost(), Nodename: h.state.GetNodename(),
 			Enabled: !h.state.GetDisabled(), DisabledReason: h.state.GetDisabledReason(),
 		}
-		if h.agent {
+		if host.Imported = !h.agent; h.agent || h.had {
 			host.AgentVersion = 1
 		}
 		for _, i := range h.state.GetProviders()[0].GetInventories() {

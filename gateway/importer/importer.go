@@ -58,9 +58,11 @@ type host struct {
 	// conflicts: an instance has a claim elsewhere, so it is sent again at step again.
 	conflicts uint
 	again     uint64
-	// fresh: its service was seen to be new. retake: and then to be old, and the cell was
-	// not told yet.
-	fresh, retake bool
+	// old: its service is. The cell, which left it to its agent all the same, is asked
+	// again at askAt; asks counts how often it was.
+	old   bool
+	asks  uint
+	askAt time.Time
 	// missing is the steps in a row without a row for it, seen the last one with it.
 	missing int
 	seen    uint64
@@ -108,10 +110,33 @@ func (m *Importer) Step(ctx context.Context, x *legacy.Snapshot, c Caller) (Repo
 	}
 	asked := m.askForGone(ctx, c)
 	err = m.send(ctx, m.plan(x, &r), c, &r)
+	m.agentHosts(x, &r)
 	slices.SortFunc(r.LeftOut, func(a, b LeftOut) int {
 		return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Host, b.Host), cmp.Compare(a.UUID, b.UUID))
 	})
 	return r, errors.Join(asked, err)
+}
+
+// mostOldHosts bounds Report.OldHosts.
+const mostOldHosts = 3
+
+// agentHosts counts the hosts of x that agents speak for.
+func (m *Importer) agentHosts(x *legacy.Snapshot, r *Report) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range x.Hosts {
+		h := m.hosts[x.Hosts[i].UUID]
+		if h == nil || !h.agents {
+			continue
+		}
+		r.AgentHosts++
+		if !h.old {
+			continue
+		}
+		if r.OldWithAgent++; len(r.OldHosts) < mostOldHosts {
+			r.OldHosts = append(r.OldHosts, x.Hosts[i].ServiceHost)
+		}
+	}
 }
 
 // Again has the next Step pass over all instances and send all hosts: another gateway

@@ -14,7 +14,6 @@ import (
 
 	"cellgate/gateway/legacy"
 	"cellgate/internal/fault"
-	agentv1 "cellgate/proto/cellgate/agent/v1"
 	"cellgate/schedule"
 )
 
@@ -213,42 +212,6 @@ func TestStepsAreBounded(t *testing.T) {
 	step(t, m, n, big)
 	if len(big.sizes) != 10 {
 		t.Errorf("calls of one byte: %v", big.sizes)
-	}
-}
-
-// A host that an agent registered is left to it, until its service was new and is old
-// again.
-func TestAHostIsTakenBackWhenItsServiceIsOldAgain(t *testing.T) {
-	n, cell := newNova(2), newCell()
-	m := importerOf(t, n, func(c *Config) { c.RequiredVersion = 60 })
-	step(t, m, n, cell)
-	agent := func() { cell.hosts[hostID(1)] = &fakeHost{agent: true, state: &agentv1.FullState{HostUuid: hostID(1)}} }
-	agent()
-	use := func(v int64) { n.hosts[1].View.VCPUsUsed = v; n.touch(1) }
-	use(1)
-	if r := step(t, m, n, cell); r.LeftToAgents != 1 || r.Retaken != 0 {
-		t.Errorf("its service is old still: %+v", r)
-	}
-	use(2)
-	if r := step(t, m, n, cell); r.Sent != 0 || r.AgentHosts != 1 || r.OldWithAgent != 1 {
-		t.Errorf("an agent's host is not sent again: %+v", r)
-	}
-	n.services[1].Version = 60
-	if r := step(t, m, n, cell); r.Sent != 0 || r.OldWithAgent != 0 {
-		t.Errorf("upgraded: %+v", r)
-	}
-	n.services[1].Version = 59
-	cell.before = func(int) error { return errCut }
-	if _, err := m.Step(t.Context(), n.snapshot(), cell); err == nil {
-		t.Error("the call was not made")
-	}
-	cell.before = nil
-	if r := step(t, m, n, cell); r.Retaken != 1 || r.Taken != 1 || cell.hosts[hostID(1)].agent {
-		t.Errorf("rolled back: %+v", r)
-	}
-	use(30)
-	if r := step(t, m, n, cell); r.Taken != 1 || cell.sent[len(cell.sent)-1].GetRetake() {
-		t.Errorf("taken back once: %+v", r)
 	}
 }
 

@@ -56,7 +56,7 @@ func (m *Importer) pass(ctx context.Context, rows Rows) (full bool, err error) {
 		fifth := time.Duration((m.conf.Random() - 0.5) * 0.4 * float64(m.conf.FullEvery))
 		m.nextFull = now.Add(m.conf.FullEvery + fifth)
 		for _, h := range m.hosts {
-			h.settled, h.agents = false, false
+			h.settled = false
 		}
 	}
 	return r.full, nil

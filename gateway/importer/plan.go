@@ -84,12 +84,8 @@ func (p *planning) host(row *legacy.Host) {
 	for _, q := range p.placesOf(h.at) {
 		p.used[q] = true
 	}
-	old := h.aged(service, p.conf.RequiredVersion)
-	if h.agents && h.settled && !h.retake {
-		p.r.AgentHosts++
-		if old {
-			p.r.OldWithAgent++
-		}
+	h.aged(service != nil && service.Version < p.conf.RequiredVersion)
+	if h.agents && h.settled && (!h.old || p.conf.Now().Before(h.askAt)) {
 		return
 	}
 	on, in, held := p.instancesOf(h.at)
@@ -130,33 +126,26 @@ func (p *planning) add(h *host, state *agentv1.FullState, in inputs) bool {
 		p.r.leave(p.conf.MaxLeftOut, LeftOut{UUID: state.GetHostUuid(), Host: state.GetServiceHost(), Reason: BadHost, Detail: err.Error()})
 		return false
 	}
-	if h.settled && h.sum == sum && !h.retake && h.conflicts == 0 {
+	if h.settled && h.sum == sum && !h.agents && h.conflicts == 0 {
 		h.inputs = in
 		return false
 	}
 	state.Version = p.version
-	p.all = append(p.all, work{h, state, in, sum, h.retake})
+	p.all = append(p.all, work{h, state, in, sum, h.old})
 	return true
 }
 
-// aged notes the version of the host's service: one that was new and is old takes the
-// host back from its agent.
-func (h *host) aged(s *legacy.Service, required int64) (old bool) {
-	if required == 0 || s == nil {
-		return false
+// aged notes whether the host's service is old. When it was not, the cell is asked: an
+// agent may have registered the host meanwhile.
+func (h *host) aged(old bool) {
+	if old != h.old {
+		h.settled, h.asks, h.askAt = false, 0, time.Time{}
 	}
-	if s.Version >= required {
-		h.fresh, h.retake = true, false
-		return false
-	}
-	if h.fresh {
-		h.fresh, h.retake = false, true
-	}
-	return true
+	h.old = old
 }
 
 func (h *host) due(in inputs, step uint64) bool {
-	return !h.settled || h.retake || h.inputs != in || h.conflicts > 0 && step >= h.again
+	return !h.settled || h.agents || h.inputs != in || h.conflicts > 0 && step >= h.again
 }
 
 // instancesOf gives the instances that count at a place; held says that there are

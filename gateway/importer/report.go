@@ -20,10 +20,12 @@ type Report struct {
 	LeftToAgents int `json:"left_to_agents"`
 	Refused      int `json:"refused"`
 	// AgentHosts are the hosts that were left to agents by now. OldWithAgent are those of
-	// them whose service is older than required.
-	AgentHosts   int `json:"agent_hosts"`
-	OldWithAgent int `json:"old_with_agent"`
-	// Retaken hosts were sent to be taken from their agents: their services are old again.
+	// them whose service is older than required: their agents may be alive, the cell says.
+	// OldHosts are the first of these.
+	AgentHosts   int      `json:"agent_hosts"`
+	OldWithAgent int      `json:"old_with_agent"`
+	OldHosts     []string `json:"old_hosts"`
+	// Retaken hosts were taken back from their agents: their services are old.
 	Retaken int `json:"retaken"`
 	// Waiting hosts are to be sent by a later step. Held are those of them that have
 	// instances which count from the next pass.

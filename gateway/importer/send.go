@@ -105,11 +105,11 @@ func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
 		why := fmt.Sprintf("%s: %s", f.GetReason(), f.GetMessage())
 		r.leave(m.conf.MaxLeftOut, LeftOut{UUID: w.state.GetHostUuid(), Host: w.state.GetServiceHost(), Reason: RefusedByCell, Detail: why})
 		if !transient(f.GetReason()) {
-			h.settled, h.inputs, h.sum, h.refused, h.retake, h.conflicts = true, w.inputs, w.sum, why, false, 0
+			h.settled, h.inputs, h.sum, h.refused, h.agents, h.conflicts = true, w.inputs, w.sum, why, false, 0
 		}
 		return
 	}
-	if w.retake {
+	if o.GetRetaken() {
 		r.Retaken++
 	}
 	h.settled, h.inputs, h.sum, h.refused, h.agents = true, w.inputs, w.sum, "", o.GetLeftToAgent()
@@ -121,7 +121,11 @@ func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
 	default:
 		r.Taken++
 	}
-	h.retake = h.retake && h.agents
+	if !h.agents {
+		h.asks, h.askAt = 0, time.Time{}
+	} else if w.retake {
+		h.asked(m.conf.Now(), o.GetRetakeAfter().AsDuration())
+	}
 	r.Adopted += int(o.GetAdopted())
 	r.Confirmed += int(o.GetConfirmed())
 	r.Released += int(o.GetReleased())
@@ -134,6 +138,20 @@ func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
 	// The claim elsewhere may be gone soon: the other host's state goes its own way.
 	h.conflicts++
 	h.again = m.steps + min(1<<min(h.conflicts-1, 8), uint64(mostConflictSteps))
+}
+
+const (
+	// askLeast is when a cell is asked again that does not say when to.
+	askLeast = time.Minute
+	// mostAsks: after that many answers that its agent may be alive a host is asked for
+	// after 2^2 times of what the cell says.
+	mostAsks = 2
+)
+
+// asked notes that the cell left a host to its agent, which may be alive for so long.
+func (h *host) asked(now time.Time, alive time.Duration) {
+	h.askAt = now.Add(or(alive, askLeast) << min(h.asks, mostAsks))
+	h.asks++
 }
 
 func wait(ctx context.Context, d time.Duration) error {

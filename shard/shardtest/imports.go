@@ -82,14 +82,24 @@ func importClauses() []clause {
 			agents.Host.AgentVersion = 7
 			s.do(agents)
 			back := imported(1, 8, map[int]int64{1: 1, 2: 1})
-			back.Retake = true
-			if o := s.do(back); o.LeftToAgent || o.Unchanged || o.Adopted != 1 {
+			for _, other := range []shard.Registration{{BootID: agents.Host.BootID, StateVersion: 2}, {BootID: "another life", StateVersion: 1}} {
+				back.Retake = &other
+				if o := s.nothing(back); !o.LeftToAgent || o.Retaken {
+					s.Errorf("it is not what the agent registered, and the outcome is %+v", o)
+				}
+			}
+			back.Retake = &shard.Registration{BootID: agents.Host.BootID, StateVersion: 1}
+			if o := s.do(back); !o.Retaken || o.LeftToAgent || o.Unchanged || o.Adopted != 1 {
 				s.Errorf("outcome is %+v", o)
 			}
 			if h := host(s); !h.Imported || h.AgentVersion != 7 {
 				s.Errorf("host is %+v: the agent that it was taken from is forgotten", h)
 			}
-			s.do(imported(2, 9, map[int]int64{1: 1, 2: 1}))
+			again := imported(2, 9, map[int]int64{1: 1, 2: 1})
+			again.Retake = back.Retake
+			if o := s.do(again); o.Retaken {
+				s.Errorf("taken back twice: %+v", o)
+			}
 			if h := host(s); h.AgentVersion != 7 {
 				s.Errorf("host is %+v after the next import", h)
 			}
@@ -127,7 +137,7 @@ func importClauses() []clause {
 				s.Errorf("the ended claim is %+v", c)
 			}
 			back := imported(1, 8, map[int]int64{4: 1})
-			back.Retake = true
+			back.Retake = &shard.Registration{BootID: host(s).BootID, StateVersion: host(s).StateVersion}
 			s.do(NewClaim(4, 1, 1))
 			s.do(back)
 			seen(4, true, "in an import")

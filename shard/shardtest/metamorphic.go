@@ -68,8 +68,10 @@ type storyteller struct {
 	at    shard.Cursor
 	made  int
 	// gate is as the last operation that moved it was answered.
-	gate  *shard.Gate
-	lines []string
+	gate *shard.Gate
+	// registered is what agents said last.
+	registered map[int]shard.Registration
+	lines      []string
 }
 
 func tell(t *testing.T, seed uint64, b Backend, operations *int) []string {
@@ -81,7 +83,7 @@ func tell(t *testing.T, seed uint64, b Backend, operations *int) []string {
 			t.Errorf("closing: %v", err)
 		}
 	}()
-	s := &storyteller{T: t, Instance: i, ctx: t.Context(), rng: rand.New(rand.NewPCG(seed, 11)), at: shard.Cursor{}}
+	s := &storyteller{T: t, Instance: i, ctx: t.Context(), rng: rand.New(rand.NewPCG(seed, 11)), at: shard.Cursor{}, registered: map[int]shard.Registration{}}
 	var err error
 	if s.start, err = i.Now(s.ctx); err != nil {
 		t.Fatal(err)
@@ -97,6 +99,7 @@ func tell(t *testing.T, seed uint64, b Backend, operations *int) []string {
 		var ops []shard.Op
 		if n < hosts {
 			ops = append(ops, shard.Op{PutHost: NewHost(n, 12)})
+			s.registered[n] = ops[0].PutHost.Host.Registration()
 		}
 		for range 1 + s.rng.IntN(4) {
 			ops = append(ops, s.operation(n, hosts)...)
@@ -226,6 +229,7 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 		p := NewHost(h, 8+rng.Int64N(8))
 		p.Host.StateVersion = uint64(step + 2)
 		p.Host.Disabled = rng.IntN(4) == 0
+		s.registered[h] = p.Host.Registration()
 		for range rng.IntN(3) {
 			id := ConsumerID(rng.IntN(s.made + 3))
 			if slices.ContainsFunc(p.Instances, func(i shard.Instance) bool { return i.UUID == id }) {
@@ -247,7 +251,10 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 		h := rng.IntN(hosts)
 		p := NewHost(h, 10+rng.Int64N(2))
 		p.Host.Imported, p.Host.BootID, p.Host.StateVersion = true, "import-1", uint64(step+2)
-		p.Retake = rng.IntN(2) == 0
+		if rng.IntN(2) == 0 {
+			r := s.registered[h]
+			p.Retake = &r
+		}
 		p.Instances = []shard.Instance{{
 			UUID: ConsumerID(rng.IntN(s.made + 3)), ProjectID: "project-3", UserID: "user-3",
 			Allocations: []shard.Used{{ProviderUUID: HostID(h), ResourceClass: Class, Amount: 1}},

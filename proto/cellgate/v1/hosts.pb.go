@@ -47,7 +47,10 @@ type Host struct {
 	// When the agent was last heard; unset when not since the replica started.
 	LastSeenAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
 	// Bumped by every write to the host.
-	Generation    int64 `protobuf:"varint,15,opt,name=generation,proto3" json:"generation,omitempty"`
+	Generation int64 `protobuf:"varint,15,opt,name=generation,proto3" json:"generation,omitempty"`
+	// The host is as Nova's tables have it: no agent speaks for it now. agent_version is
+	// then of the agent that it was taken back from, 0 when it never had one.
+	Imported      bool `protobuf:"varint,16,opt,name=imported,proto3" json:"imported,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -185,6 +188,13 @@ func (x *Host) GetGeneration() int64 {
 		return x.Generation
 	}
 	return 0
+}
+
+func (x *Host) GetImported() bool {
+	if x != nil {
+		return x.Imported
+	}
+	return false
 }
 
 type HostAggregate struct {
@@ -778,7 +788,7 @@ var File_cellgate_v1_hosts_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\n" +
-	"\x17cellgate/v1/hosts.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa9\x04\n" +
+	"\x17cellgate/v1/hosts.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc5\x04\n" +
 	"\x04Host\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12!\n" +
 	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x12\x1a\n" +
@@ -800,7 +810,8 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"lastSeenAt\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x0f \x01(\x03R\n" +
-	"generation\"\xba\x01\n" +
+	"generation\x12\x1a\n" +
+	"\bimported\x18\x10 \x01(\bR\bimported\"\xba\x01\n" +
 	"\rHostAggregate\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12D\n" +

@@ -471,7 +471,9 @@ type ImportedHost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// agent_version is 0. boot_id and version order the states of one import.
 	State *v11.FullState `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
-	// Take the host even from an agent that registered it: its service is old again.
+	// The host's service is old. The cell takes the host even from an agent that registered
+	// it, unless that agent may be alive: it has a stream, or was heard within the cell's
+	// service_down_time, or another replica wrote its state lately.
 	Retake        bool `protobuf:"varint,2,opt,name=retake,proto3" json:"retake,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -581,6 +583,11 @@ type ImportOutcome struct {
 	Conflicts int32 `protobuf:"varint,7,opt,name=conflicts,proto3" json:"conflicts,omitempty"`
 	// (provider, class) used beyond capacity.
 	Overcommitted int32 `protobuf:"varint,8,opt,name=overcommitted,proto3" json:"overcommitted,omitempty"`
+	// The host was its agent's until now.
+	Retaken bool `protobuf:"varint,9,opt,name=retaken,proto3" json:"retaken,omitempty"`
+	// With left_to_agent, after a retake: how long the agent counts as alive, if nothing is
+	// heard of it from now on.
+	RetakeAfter   *durationpb.Duration `protobuf:"bytes,10,opt,name=retake_after,json=retakeAfter,proto3" json:"retake_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -669,6 +676,20 @@ func (x *ImportOutcome) GetOvercommitted() int32 {
 		return x.Overcommitted
 	}
 	return 0
+}
+
+func (x *ImportOutcome) GetRetaken() bool {
+	if x != nil {
+		return x.Retaken
+	}
+	return false
+}
+
+func (x *ImportOutcome) GetRetakeAfter() *durationpb.Duration {
+	if x != nil {
+		return x.RetakeAfter
+	}
+	return nil
 }
 
 type PinGateRequest struct {
@@ -6288,7 +6309,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x05state\x18\x01 \x01(\v2\x1c.cellgate.agent.v1.FullStateB\x06\xbaH\x03\xc8\x01\x01R\x05state\x12\x16\n" +
 	"\x06retake\x18\x02 \x01(\bR\x06retake\"R\n" +
 	"\x13ImportHostsResponse\x12;\n" +
-	"\boutcomes\x18\x01 \x03(\v2\x1f.cellgate.cell.v1.ImportOutcomeR\boutcomes\"\x9e\x02\n" +
+	"\boutcomes\x18\x01 \x03(\v2\x1f.cellgate.cell.v1.ImportOutcomeR\boutcomes\"\xf6\x02\n" +
 	"\rImportOutcome\x123\n" +
 	"\afailure\x18\x01 \x01(\v2\x19.cellgate.cell.v1.FailureR\afailure\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12\"\n" +
@@ -6297,7 +6318,10 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\tconfirmed\x18\x05 \x01(\x05R\tconfirmed\x12\x1a\n" +
 	"\breleased\x18\x06 \x01(\x05R\breleased\x12\x1c\n" +
 	"\tconflicts\x18\a \x01(\x05R\tconflicts\x12$\n" +
-	"\rovercommitted\x18\b \x01(\x05R\rovercommitted\"\x83\x01\n" +
+	"\rovercommitted\x18\b \x01(\x05R\rovercommitted\x12\x18\n" +
+	"\aretaken\x18\t \x01(\bR\aretaken\x12<\n" +
+	"\fretake_after\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\vretakeAfter\"\x83\x01\n" +
 	"\x0ePinGateRequest\x123\n" +
 	"\x03pin\x18\x01 \x01(\x0e2\x17.cellgate.v1.Gate.StateB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03pin\x12 \n" +
 	"\x06reason\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06reason\x12\x1a\n" +
@@ -6906,122 +6930,123 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	86,  // 8: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
 	7,   // 9: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
 	54,  // 10: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	87,  // 11: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	83,  // 12: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	84,  // 13: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
-	30,  // 14: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
-	31,  // 15: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
-	31,  // 16: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
-	32,  // 17: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
-	33,  // 18: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
-	34,  // 19: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
-	17,  // 20: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
-	16,  // 21: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
-	15,  // 22: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
-	13,  // 23: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
-	14,  // 24: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
-	31,  // 25: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
-	30,  // 26: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
-	31,  // 27: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
-	30,  // 28: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
-	24,  // 29: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
-	26,  // 30: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
-	28,  // 31: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
-	29,  // 32: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
-	18,  // 33: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	20,  // 34: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	23,  // 35: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	19,  // 36: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
-	21,  // 37: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
-	22,  // 38: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
-	25,  // 39: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
-	27,  // 40: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
-	37,  // 41: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
-	35,  // 42: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
-	36,  // 43: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	36,  // 44: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	40,  // 45: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
-	39,  // 46: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
-	41,  // 47: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
-	38,  // 48: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	44,  // 49: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	48,  // 50: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	41,  // 51: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
-	49,  // 52: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	50,  // 53: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	88,  // 54: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	54,  // 55: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	47,  // 56: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	41,  // 57: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
-	45,  // 58: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	46,  // 59: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	51,  // 60: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
-	52,  // 61: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	85,  // 62: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	53,  // 63: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	56,  // 64: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	57,  // 65: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	62,  // 66: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	62,  // 67: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	63,  // 68: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	64,  // 69: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	59,  // 70: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	60,  // 71: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	62,  // 72: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
-	85,  // 73: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	84,  // 74: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	61,  // 75: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	58,  // 76: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	26,  // 77: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	18,  // 78: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	20,  // 79: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	23,  // 80: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	85,  // 81: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	84,  // 82: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	84,  // 83: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	66,  // 84: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	88,  // 85: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	67,  // 86: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	47,  // 87: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	88,  // 88: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	47,  // 89: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	89,  // 90: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	90,  // 91: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	90,  // 92: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	90,  // 93: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	91,  // 94: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	80,  // 95: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	82,  // 96: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	82,  // 97: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	42,  // 98: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	55,  // 99: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	68,  // 100: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	70,  // 101: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	72,  // 102: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	74,  // 103: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	76,  // 104: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	78,  // 105: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 106: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	4,   // 107: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	8,   // 108: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	10,  // 109: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	43,  // 110: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	65,  // 111: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	69,  // 112: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	71,  // 113: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	73,  // 114: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	75,  // 115: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	77,  // 116: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	79,  // 117: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	2,   // 118: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	6,   // 119: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	9,   // 120: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	11,  // 121: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	110, // [110:122] is the sub-list for method output_type
-	98,  // [98:110] is the sub-list for method input_type
-	98,  // [98:98] is the sub-list for extension type_name
-	98,  // [98:98] is the sub-list for extension extendee
-	0,   // [0:98] is the sub-list for field type_name
+	84,  // 11: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
+	87,  // 12: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	83,  // 13: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	84,  // 14: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	30,  // 15: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
+	31,  // 16: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
+	31,  // 17: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
+	32,  // 18: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
+	33,  // 19: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
+	34,  // 20: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
+	17,  // 21: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
+	16,  // 22: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
+	15,  // 23: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
+	13,  // 24: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
+	14,  // 25: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
+	31,  // 26: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
+	30,  // 27: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
+	31,  // 28: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
+	30,  // 29: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
+	24,  // 30: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
+	26,  // 31: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
+	28,  // 32: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
+	29,  // 33: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
+	18,  // 34: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	20,  // 35: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	23,  // 36: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	19,  // 37: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
+	21,  // 38: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
+	22,  // 39: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
+	25,  // 40: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
+	27,  // 41: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
+	37,  // 42: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
+	35,  // 43: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
+	36,  // 44: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	36,  // 45: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	40,  // 46: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
+	39,  // 47: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
+	41,  // 48: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
+	38,  // 49: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
+	44,  // 50: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	48,  // 51: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	41,  // 52: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
+	49,  // 53: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	50,  // 54: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
+	88,  // 55: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	54,  // 56: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	47,  // 57: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	41,  // 58: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
+	45,  // 59: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	46,  // 60: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	51,  // 61: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
+	52,  // 62: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	85,  // 63: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	53,  // 64: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	56,  // 65: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	57,  // 66: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	62,  // 67: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	62,  // 68: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	63,  // 69: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	64,  // 70: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	59,  // 71: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	60,  // 72: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	62,  // 73: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
+	85,  // 74: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	84,  // 75: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	61,  // 76: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	58,  // 77: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	26,  // 78: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	18,  // 79: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	20,  // 80: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	23,  // 81: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	85,  // 82: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	84,  // 83: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	84,  // 84: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	66,  // 85: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	88,  // 86: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	67,  // 87: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	47,  // 88: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	88,  // 89: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	47,  // 90: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	89,  // 91: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	90,  // 92: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	90,  // 93: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	90,  // 94: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	91,  // 95: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	80,  // 96: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	82,  // 97: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	82,  // 98: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	42,  // 99: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	55,  // 100: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	68,  // 101: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	70,  // 102: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	72,  // 103: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	74,  // 104: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	76,  // 105: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	78,  // 106: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 107: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	4,   // 108: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	8,   // 109: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	10,  // 110: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	43,  // 111: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	65,  // 112: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	69,  // 113: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	71,  // 114: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	73,  // 115: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	75,  // 116: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	77,  // 117: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	79,  // 118: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	2,   // 119: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	6,   // 120: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	9,   // 121: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	11,  // 122: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	111, // [111:123] is the sub-list for method output_type
+	99,  // [99:111] is the sub-list for method input_type
+	99,  // [99:99] is the sub-list for extension type_name
+	99,  // [99:99] is the sub-list for extension extendee
+	0,   // [0:99] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
