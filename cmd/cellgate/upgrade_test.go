@@ -276,7 +276,9 @@ func (u *upgradeSystem) awaitClaims() {
 	}
 	last := len(u.members) - 1
 	s := &realSystem{t: u.t, conn: u.conns[0], cells: u.members[:last], gateway: u.members[last]}
-	s.await(tooLong, "claims are of the instances", func(context.Context) (bool, string) {
+	// The compute that was rolled back is imported again when its agent has been silent
+	// for a minute and a half.
+	s.await(2*tooLong, "claims are of the instances", func(context.Context) (bool, string) {
 		claims, err := s.claims()
 		if err != nil {
 			return false, err.Error()
