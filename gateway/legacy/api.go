@@ -20,11 +20,14 @@ type apiData struct {
 	asked bool
 	// aggregates by host, as it is written, in the order of their ids.
 	aggregates map[string][]schedule.Aggregate
+	// digests are of the tables as they were when mapped and aggregates were read.
+	digests apiDigests
 }
 
 // readAPI reads what the API database has of the cell; hosts are those of the cell's
-// live compute nodes.
-func (r *Reader) readAPI(ctx context.Context, x *Snapshot, hosts []string) error {
+// live compute nodes. Mappings and aggregates whose digests are those of before, nil for
+// none, are taken from there.
+func (r *Reader) readAPI(ctx context.Context, x *Snapshot, hosts []string, before *apiData) error {
 	a := &apiData{sameHost: r.api.sameHost, mapped: map[string]bool{}, elsewhere: map[string]bool{}, aggregates: map[string][]schedule.Aggregate{}}
 	x.api = a
 	return r.api.transaction(ctx, func(s *session, _ time.Time) error {
@@ -32,23 +35,39 @@ func (r *Reader) readAPI(ctx context.Context, x *Snapshot, hosts []string) error
 		if err != nil {
 			return err
 		}
-		x.Read.HostMappings, err = s.pages(ctx, list{
-			table: "host_mappings", page: stampPage, max: r.conf.MaxRows, args: []any{cell},
-			text: "SELECT id, host FROM host_mappings WHERE cell_id = ? AND id > ? ORDER BY id LIMIT ?",
-		}, func(rows *sql.Rows) (id int64, err error) {
-			var host string
-			err = rows.Scan(&id, &host)
-			a.mapped[a.sameHost(host)] = true
-			return id, err
-		})
-		if err != nil {
+		if a.digests, err = r.digestAPI(ctx, s, cell); err != nil {
+			return err
+		}
+		sameMappings := before != nil && a.digests.cell == before.digests.cell && a.digests.mappings == before.digests.mappings
+		if sameMappings {
+			a.mapped = before.mapped
+		} else if err := r.readMapped(ctx, s, x, cell); err != nil {
 			return err
 		}
 		if err := a.readElsewhere(ctx, s, hosts); err != nil {
 			return err
 		}
+		if sameMappings && a.digests.aggregates == before.digests.aggregates {
+			a.aggregates = before.aggregates
+			return nil
+		}
 		return r.readAggregates(ctx, s, x, cell)
 	})
+}
+
+// readMapped reads which hosts are mapped to the cell.
+func (r *Reader) readMapped(ctx context.Context, s *session, x *Snapshot, cell int64) (err error) {
+	a := x.api
+	x.Read.HostMappings, err = s.pages(ctx, list{
+		table: "host_mappings", page: stampPage, max: r.conf.MaxRows, args: []any{cell},
+		text: "SELECT id, host FROM host_mappings WHERE cell_id = ? AND id > ? ORDER BY id LIMIT ?",
+	}, func(rows *sql.Rows) (id int64, err error) {
+		var host string
+		err = rows.Scan(&id, &host)
+		a.mapped[a.sameHost(host)] = true
+		return id, err
+	})
+	return err
 }
 
 // findCell gives the id of the cell's row, and notes its uuid.

@@ -29,9 +29,10 @@
 // behind. Load finds those. Whoever polls calls it now and then, at moments that
 // differ from gateway to gateway.
 //
-// services is small and moves with every heartbeat: it is read whole each time, and
-// so is what the API database has of the cell. The two databases are read one after
-// the other; they have no moment in common.
+// services moves with every heartbeat: it is read whole each time. What the API database
+// has of the cell hardly ever moves: its server makes digests of all that is read of
+// host_mappings and of the aggregates, and what has another one is read whole. The two
+// databases are read one after the other; they have no moment in common.
 //
 // # What is left out
 //

@@ -100,7 +100,11 @@ func (r *Reader) read(ctx context.Context, since *Snapshot, full bool) (*Snapsho
 		return nil, err
 	}
 	if r.api != nil {
-		if err := r.readAPI(ctx, x, x.names()); err != nil {
+		var known *apiData
+		if !x.Full {
+			known = since.api
+		}
+		if err := r.readAPI(ctx, x, x.names(), known); err != nil {
 			return nil, err
 		}
 	}
