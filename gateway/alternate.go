@@ -30,12 +30,15 @@ func (g *Gateway) claimAlternate(ctx context.Context, req *cellgatev1.ClaimAlter
 		return nil, err
 	}
 	host := canonical(req.GetHostUuid())
-	if h.claim.GetHostUuid() == host {
+	if isOn(h.claim, host) {
 		return h.claim, nil
 	}
 	answer := &cellgatev1.Destinations{}
 	if err := proto.Unmarshal(h.origin.GetAnswer(), answer); err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the stored answer of claim %s cannot be read", req.GetClaimId())
+	}
+	if host, err = alternateOf(answer.GetAlternates(), host); err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the stored alternates of claim %s cannot be read", req.GetClaimId())
 	}
 	swap, err := swapTo(h.claim, answer, host)
 	if err != nil {
@@ -89,6 +92,30 @@ func (g *Gateway) claimWithOrigin(ctx context.Context, cells []*cell, consumer, 
 		}
 	}
 	return claimIn{}, notFound(replies, fmt.Sprintf("live claim %s of consumer %s", id, consumer))
+}
+
+// isOn reports whether the claim is on a host, or takes of a provider.
+func isOn(c *cellgatev1.Claim, provider string) bool {
+	return c.GetHostUuid() == provider ||
+		slices.ContainsFunc(c.GetAllocations(), func(a *cellgatev1.Allocation) bool { return a.GetProviderUuid() == provider })
+}
+
+// alternateOf gives the host of the alternate that takes of a provider; what none takes of is
+// given back.
+func alternateOf(alternates []*cellgatev1.Selection, provider string) (string, error) {
+	if slices.ContainsFunc(alternates, func(a *cellgatev1.Selection) bool { return a.GetComputeNodeUuid() == provider }) {
+		return provider, nil
+	}
+	for _, a := range alternates {
+		takes, err := readAllocations(a.GetAllocationRequest())
+		if err != nil {
+			return "", err
+		}
+		if slices.ContainsFunc(takes, func(x *cellgatev1.Allocation) bool { return x.GetProviderUuid() == provider }) {
+			return a.GetComputeNodeUuid(), nil
+		}
+	}
+	return provider, nil
 }
 
 // swapTo gives the operation that puts a claim on an alternate of its answer, all

@@ -78,3 +78,32 @@ func TestInstancesShareATree(t *testing.T) {
 		t.Error("three instances were placed on two providers")
 	}
 }
+
+// An alternate of which nothing is taken of the root is named by a provider that it
+// takes of: the conductor knows no other.
+func TestAlternateByItsProvider(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, gpuHost(1), gpuHost(2), gpuHost(3))}, nil)
+	req := ask(1, 1)
+	req.ReturnAlternates = true
+	req.GetRequestSpec().Flavor.ExtraSpecs = map[string]string{
+		"resources:VCPU": "0", "resources:MEMORY_MB": "0", "resources:DISK_GB": "0", "resources1:VGPU": "1",
+	}
+	d := w.choose(req).GetDestinations()[0]
+	next := d.GetAlternates()[0]
+	takes, err := readAllocations(next.GetAllocationRequest())
+	if err != nil || len(takes) != 1 || takes[0].GetProviderUuid() == next.GetComputeNodeUuid() {
+		t.Fatalf("the alternate takes %v: %v", takes, err)
+	}
+	for range 2 {
+		c, err := w.alternate(d.GetSelected().GetClaimId(), takes[0].GetProviderUuid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.GetHostUuid() != next.GetComputeNodeUuid() || len(c.GetAllocations()) != 1 || c.GetAllocations()[0].GetProviderUuid() != takes[0].GetProviderUuid() {
+			t.Errorf("the claim is %v", c)
+		}
+	}
+	if _, err := w.alternate(d.GetSelected().GetClaimId(), testUUID(0xf, 99)); err == nil || !strings.Contains(err.Error(), "is none of the alternates") {
+		t.Errorf("a provider of nobody's: %v", err)
+	}
+}

@@ -89,6 +89,8 @@ class Claims(object):
         build or a move that failed goes on to an alternate. False when the
         host has no room left. Without a claim, or out of reach of cellgate,
         the instance goes on all the same: its host's agent will report it."""
+        # Any provider of the alternate's says which it is; gateways that are
+        # older know the root alone.
         root = alloc_req.get('mappings', {}).get('')
         host = (root or sorted(alloc_req['allocations']))[0]
         deadline = self._now() + _AFTERWARDS

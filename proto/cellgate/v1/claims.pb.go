@@ -674,7 +674,8 @@ type ClaimAlternateRequest struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	ConsumerUuid string                 `protobuf:"bytes,1,opt,name=consumer_uuid,json=consumerUuid,proto3" json:"consumer_uuid,omitempty"`
 	ClaimId      string                 `protobuf:"bytes,2,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
-	// An alternate's compute_node_uuid.
+	// An alternate's compute_node_uuid, or a provider that its allocation_request
+	// takes of.
 	HostUuid string `protobuf:"bytes,3,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
 	Cell     string `protobuf:"bytes,4,opt,name=cell,proto3" json:"cell,omitempty"`
 	// The new lease; 300 s by default, 3600 s at most.
