@@ -2,10 +2,15 @@ package nova
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
+	"strconv"
 	"testing"
+	"time"
 
 	"cellgate/schedule"
 )
@@ -13,8 +18,9 @@ import (
 // hardwareCase is a line of testdata/nova-hardware.jsonl.gz: one host's topology
 // and devices, one request, and what Nova 26.2.2's NUMATopologyFilter and
 // PciPassthroughFilter said before each of up to four instances of it, every one
-// fitted from the request as it came; then how the host state stood. Rows and
-// requests were drawn at random.
+// fitted from the request as it came; then how the host state stood.
+// testdata/hardware_cases.py draws such cases at random; those bundled are of an
+// earlier form of it.
 type hardwareCase struct {
 	NUMATopology string  `json:"numa_topology"`
 	PCIStats     *string `json:"pci_stats"`
@@ -81,63 +87,108 @@ func TestHardwareIsNovas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, form := schedule.ID{1}, primitive(t)
 	lines := bufio.NewScanner(z)
 	lines.Buffer(nil, 1<<20)
-	cases, passed, later, raised := 0, 0, 0, 0
-	for ; lines.Scan(); cases++ {
+	all := hardwareCases(t, lines)
+	if all.cases < 2000 || all.placed < all.cases/2 || all.later < all.cases/4 || all.raised == 0 {
+		t.Errorf("%+v: the cases show too little", all)
+	}
+}
+
+// TestHardwareAgainstNova compares with what Nova says of cases drawn anew.
+func TestHardwareAgainstNova(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: Nova takes seconds to start")
+	}
+	const python = "/usr/bin/python3"
+	if out, err := exec.CommandContext(t.Context(), python, "-W", "ignore", "-c", "import nova.scheduler.host_manager").CombinedOutput(); err != nil {
+		t.Skipf("Nova cannot be asked (apt install python3-nova): %v: %.200s", err, out)
+	}
+	seed := strconv.FormatInt(time.Now().UnixNano(), 10)
+	cmd := exec.CommandContext(t.Context(), python, "-W", "ignore", "testdata/hardware_cases.py", "300", seed)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, stderr.String())
+	}
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	lines.Buffer(nil, 1<<20)
+	if all := hardwareCases(t, lines); all.cases != 300 || all.placed < 50 {
+		t.Errorf("%+v: the cases show too little", all)
+	}
+	if t.Failed() {
+		t.Logf("seed %s", seed)
+	}
+}
+
+// hardwareCount is how many cases there were, how many instances they placed, how many
+// of these after others, and how often Nova raises.
+type hardwareCount struct{ cases, placed, later, raised int }
+
+func hardwareCases(t *testing.T, lines *bufio.Scanner) (all hardwareCount) {
+	t.Helper()
+	form := primitive(t)
+	for ; lines.Scan(); all.cases++ {
 		var c hardwareCase
 		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
 			t.Fatal(err)
 		}
-		pci := text(c.PCIStats)
-		h := schedule.Host{
-			UUID:  id,
-			View:  schedule.View{CPURatio: c.CPURatio, RAMRatio: c.RAMRatio},
-			Facts: schedule.ParseFacts(schedule.FactTexts{NUMATopology: c.NUMATopology, PCIPools: pci}),
-		}
-		if h.View.PCIFree, err = pciFree(c.PCIStats); err != nil || len(h.Facts.Failed) > 0 {
-			t.Fatalf("case %d: %v, %v", cases, err, h.Facts.Failed)
-		}
-		e := schedule.NewTable().Edit()
-		e.PutHost(h)
-		table, q := e.Table(), c.query(t, form)
-		for i, want := range c.Steps {
-			q.Rules.Filters = []string{schedule.NUMAFilter}
-			got := ask1(t, table, q)
-			if class := classOf(got.Raised); got.Passed == 1 != want.NUMA || class != want.Raises {
-				t.Fatalf("case %d, instance %d: NUMATopologyFilter passes %v (raises %q), want %v (%q)\n%s",
-					cases, i, got.Passed == 1, class, want.NUMA, want.Raises, lines.Bytes())
-			}
-			q.Rules.Filters = []string{schedule.PCIFilter}
-			if got := ask1(t, table, q); got.Passed == 1 != want.PCI {
-				t.Fatalf("case %d, instance %d: PciPassthroughFilter passes %v, want %v\n%s", cases, i, got.Passed == 1, want.PCI, lines.Bytes())
-			}
-			raised += len(want.Raises)
-			if !want.NUMA || !want.PCI {
-				break
-			}
-			passed++
-			if i > 0 {
-				later++
-			}
-			e := table.Edit()
-			e.Take(schedule.Take{Host: id, Instance: schedule.ID{2, byte(i)}}, q.Request)
-			table = e.Table()
-			after, _ := table.Host(id)
-			if after.View.NumIOOps != want.IOOps || after.View.PCIFree != want.Devices {
-				t.Fatalf("case %d, after instance %d: %d io operations and %d devices, want %d and %d\n%s",
-					cases, i, after.View.NumIOOps, after.View.PCIFree, want.IOOps, want.Devices, lines.Bytes())
-			}
+		if problem := c.compare(t, form, &all); problem != "" {
+			t.Fatalf("case %d, %s\n%s", all.cases, problem, lines.Bytes())
 		}
 	}
 	if err := lines.Err(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d cases, %d instances placed, %d of them after others", cases, passed, later)
-	if cases < 2000 || passed < cases/2 || later < cases/4 || raised == 0 {
-		t.Errorf("the cases show too little")
+	t.Logf("%d cases, %d instances placed, %d of them after others", all.cases, all.placed, all.later)
+	return all
+}
+
+// compare follows the case's instances; it says in which it is not as in Nova.
+func (c *hardwareCase) compare(t *testing.T, form map[string]any, all *hardwareCount) (problem string) {
+	t.Helper()
+	id := schedule.ID{1}
+	h := schedule.Host{
+		UUID:  id,
+		View:  schedule.View{CPURatio: c.CPURatio, RAMRatio: c.RAMRatio},
+		Facts: schedule.ParseFacts(schedule.FactTexts{NUMATopology: c.NUMATopology, PCIPools: text(c.PCIStats)}),
 	}
+	var err error
+	if h.View.PCIFree, err = pciFree(c.PCIStats); err != nil || len(h.Facts.Failed) > 0 {
+		return fmt.Sprintf("the host: %v, %v", err, h.Facts.Failed)
+	}
+	e := schedule.NewTable().Edit()
+	e.PutHost(h)
+	table, q := e.Table(), c.query(t, form)
+	for i, want := range c.Steps {
+		q.Rules.Filters = []string{schedule.NUMAFilter}
+		got := ask1(t, table, q)
+		if class := classOf(got.Raised); got.Passed == 1 != want.NUMA || class != want.Raises {
+			return fmt.Sprintf("instance %d: NUMATopologyFilter passes %v (raises %q), want %v (%q)", i, got.Passed == 1, class, want.NUMA, want.Raises)
+		}
+		q.Rules.Filters = []string{schedule.PCIFilter}
+		if got := ask1(t, table, q); got.Passed == 1 != want.PCI {
+			return fmt.Sprintf("instance %d: PciPassthroughFilter passes %v, want %v", i, got.Passed == 1, want.PCI)
+		}
+		all.raised += len(want.Raises)
+		if !want.NUMA || !want.PCI {
+			break
+		}
+		all.placed++
+		if i > 0 {
+			all.later++
+		}
+		e := table.Edit()
+		e.Take(schedule.Take{Host: id, Instance: schedule.ID{2, byte(i)}}, q.Request)
+		table = e.Table()
+		after, _ := table.Host(id)
+		if after.View.NumIOOps != want.IOOps || after.View.PCIFree != want.Devices {
+			return fmt.Sprintf("after instance %d: %d io operations and %d devices, want %d and %d",
+				i, after.View.NumIOOps, after.View.PCIFree, want.IOOps, want.Devices)
+		}
+	}
+	return ""
 }
 
 func ask1(t *testing.T, table *schedule.Table, q *schedule.Query) *schedule.Proposal {
