@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 )
 
 // Of a host's tree, as Nova, Neutron and Cyborg report them: two GPUs, an agent of
@@ -128,4 +129,26 @@ func TestTreesAllocateNothingPerHost(t *testing.T) {
 			t.Errorf("%s: %.0f allocations for 64 hosts, %.0f for 640", c.name, few, many)
 		}
 	}
+}
+
+// BenchmarkProposeWithoutGroups asks the same hosts, which have no children, by turns with
+// a request that may use children and with one that may not; the metrics are the least
+// time of each, and how many times as long the first takes.
+func BenchmarkProposeWithoutGroups(b *testing.B) {
+	table := (&fleet{hosts: richHosts(10_000)}).table()
+	with, without := benchQuery(), benchQuery()
+	novaCases[0].set(with)
+	novaCases[0].set(without)
+	with.Request.Tree = &Tree{}
+	least := map[*Query]time.Duration{with: time.Hour, without: time.Hour}
+	for b.Loop() {
+		for _, q := range []*Query{with, without} {
+			began := time.Now()
+			propose(b, table, q)
+			least[q] = min(least[q], time.Since(began))
+		}
+	}
+	b.ReportMetric(float64(least[with].Nanoseconds()), "ns/tree")
+	b.ReportMetric(float64(least[without].Nanoseconds()), "ns/none")
+	b.ReportMetric(float64(least[with])/float64(least[without]), "ratio")
 }
