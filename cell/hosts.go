@@ -74,7 +74,11 @@ func (s *scheduler) ListHosts(_ context.Context, req *cellv1.ListHostsRequest) (
 			out.More = true
 			break
 		}
-		out.Hosts = append(out.Hosts, s.hostMessage(row, req.GetDefaultAvailabilityZone()))
+		m := s.hostMessage(row, req.GetDefaultAvailabilityZone())
+		if only != "" && req.GetWantNamespaces() {
+			m.Namespaces = s.namespaceMessages(row)
+		}
+		out.Hosts = append(out.Hosts, m)
 	}
 	return out, nil
 }

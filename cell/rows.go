@@ -36,6 +36,9 @@ type rows struct {
 	awaited map[string]*shard.Claim
 	// hostSet grows when a host is added or changes its service host.
 	hostSet uint64
+	// goneFacts are the namespaces that went since the journal was read to its end the
+	// last time, by host and name; goneBefore those of before.
+	goneFacts, goneBefore map[[2]string]struct{}
 	// waits are who waits for a host's row to change, by host; each is closed then.
 	waits map[string]chan struct{}
 }
@@ -47,6 +50,9 @@ type hostRow struct {
 	id    schedule.ID
 	host  *shard.Host
 	usage *shard.Usage
+	// namespaces by name; those that are gone, without Facts, stay for a while, so that
+	// an older row of another lane does not bring one back. The map is never changed.
+	namespaces map[string]*shard.Namespace
 }
 
 // dirty is what a batch of changes touched.
@@ -99,6 +105,10 @@ func (r *rows) apply(changes []shard.Change, d *dirty) (err error) {
 			if r.gate == nil || r.gate.Revision < c.Gate.Revision {
 				r.gate = c.Gate
 			}
+		case c.Namespace != nil:
+			if e := r.applyNamespace(c.Namespace, d); e != nil {
+				err = e
+			}
 		}
 	}
 	return err
@@ -113,7 +123,7 @@ func (r *rows) applyHost(h *shard.Host, d *dirty) error {
 		if old.host == nil || old.host.ServiceHost != h.ServiceHost {
 			r.hostSet++
 		}
-		next.id, next.usage = old.id, old.usage
+		next.id, next.usage, next.namespaces = old.id, old.usage, old.namespaces
 	} else {
 		id, err := schedule.ParseID(h.UUID)
 		if err != nil {
@@ -157,7 +167,7 @@ func (r *rows) applyUsage(u *shard.Usage, d *dirty) error {
 		if old.usage != nil && u.Generation <= old.usage.Generation {
 			return nil
 		}
-		next.id, next.host = old.id, old.host
+		next.id, next.host, next.namespaces = old.id, old.host, old.namespaces
 	} else {
 		id, err := schedule.ParseID(u.HostUUID)
 		if err != nil {
@@ -296,6 +306,7 @@ func drop(index map[string][]*shard.Claim, key, id string) {
 func (r *rows) caughtUp() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.forgetGone()
 	if len(r.ended) == 0 && len(r.endedBefore) == 0 {
 		return
 	}

@@ -43,7 +43,9 @@ type fakeCell struct {
 	gate    fakeGate
 	resyncs []*cellv1.ResyncHostsRequest
 
-	vague  fault.Kind // when set, claims are made and answered with it
+	vague fault.Kind // when set, claims are made and answered with it
+	// facts are what it was told of hosts.
+	facts  []*cellv1.PutFactsRequest
 	before func(ctx context.Context, method string, req any) error
 	after  func(method string, req any) error
 }

@@ -41,7 +41,7 @@ func (g *Gateway) getHost(ctx context.Context, uuid string) (*cellgatev1.Host, e
 	has := func(hosts []*cellgatev1.Host) bool { return len(hosts) > 0 }
 	replies := search(ctx, g, g.cells, 0, has, func(ctx context.Context, c *cell) ([]*cellgatev1.Host, error) {
 		got, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListHostsRequest{
-			HostUuid: canonical(uuid), PageSize: 1, DefaultAvailabilityZone: g.cfg.DefaultAvailabilityZone,
+			HostUuid: canonical(uuid), PageSize: 1, WantNamespaces: true, DefaultAvailabilityZone: g.cfg.DefaultAvailabilityZone,
 		}, cellv1.CellSchedulerClient.ListHosts)
 		return got.GetHosts(), err
 	})

@@ -31,7 +31,7 @@ type restCall struct {
 	// paths matches the paths of the call.
 	paths *regexp.Regexp
 	// query are the parameters it takes, by name: the fields of its request that
-	// are not in the path; none when there is a body.
+	// are not in the path and not the body.
 	query map[string]protoreflect.FieldDescriptor
 }
 
@@ -55,7 +55,7 @@ func restCallsOf(files ...protoreflect.FileDescriptor) restCalls {
 				fields := methods.Get(k).Input().Fields()
 				for f := range fields.Len() {
 					name := string(fields.Get(f).Name())
-					if rule.GetBody() == "" && !strings.Contains(c.path, "{"+name+"}") {
+					if rule.GetBody() != "*" && name != rule.GetBody() && !strings.Contains(c.path, "{"+name+"}") {
 						c.query[name] = fields.Get(f)
 					}
 				}

@@ -49,6 +49,9 @@ func repeatable(req any) bool {
 	if _, ok := req.(*cellv1.ImportHostsRequest); ok {
 		return true // a state is known by its version
 	}
+	if put, ok := req.(*cellv1.PutFactsRequest); ok {
+		return put.GetIfGeneration() == 0 // the same again is the same
+	}
 	b, ok := req.(*cellv1.ClaimBatchRequest)
 	if !ok {
 		return reads(req)

@@ -132,3 +132,15 @@ func (s *hostsService) GetHost(ctx context.Context, req *cellgatev1.GetHostReque
 func (s *hostsService) ResyncHosts(ctx context.Context, req *cellgatev1.ResyncHostsRequest) (*cellgatev1.ResyncHostsResponse, error) {
 	return s.g.resyncHosts(ctx, req)
 }
+
+func (s *hostsService) PutFacts(ctx context.Context, req *cellgatev1.PutFactsRequest) (*cellgatev1.PutFactsResponse, error) {
+	resp, err := s.g.putFacts(ctx, req)
+	s.g.tellWho(ctx, "PutFacts", req, err)
+	return resp, err
+}
+
+func (s *hostsService) DeleteFacts(ctx context.Context, req *cellgatev1.DeleteFactsRequest) (*cellgatev1.DeleteFactsResponse, error) {
+	resp, err := s.g.deleteFacts(ctx, req)
+	s.g.tellWho(ctx, "DeleteFacts", req, err)
+	return resp, err
+}

@@ -41,7 +41,8 @@ func (s *streaks) answered(k callKind, refused bool) {
 // kindOf is the kind of a user's call. Decisions are kept without waiting for the
 // disk.
 func kindOf(req any) callKind {
-	if _, ok := req.(*cellv1.ClaimBatchRequest); ok {
+	switch req.(type) {
+	case *cellv1.ClaimBatchRequest, *cellv1.PutFactsRequest:
 		return commits
 	}
 	return asks

@@ -8,7 +8,7 @@ import (
 	"cellgate/internal/security"
 )
 
-// tellWho logs that a caller who proved who it is did something that changes claims,
+// tellWho logs that a caller who proved who it is did something that changes claims, or facts,
 // with what became of it: an operator's at INFO, so that what people did can be read,
 // another's at DEBUG, for theirs are as many as instances. Nothing of it is secret.
 func (g *Gateway) tellWho(ctx context.Context, method string, req any, err error) {
@@ -42,6 +42,11 @@ func (g *Gateway) tellWho(ctx context.Context, method string, req any, err error
 	}
 	if r, ok := req.(interface{ GetInstanceUuids() []string }); ok {
 		told = append(told, "instances", len(r.GetInstanceUuids()), "first", r.GetInstanceUuids()[0])
+	}
+	if r, ok := req.(interface{ GetNamespace() string }); ok {
+		told = append(told, "host_uuid", req.(interface{ GetHostUuid() string }).GetHostUuid(), "namespace", r.GetNamespace())
+		g.log.Log(ctx, level, "a caller changed facts", told...)
+		return
 	}
 	g.log.Log(ctx, level, "a caller changed claims", told...)
 }

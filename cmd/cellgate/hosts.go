@@ -18,7 +18,8 @@ func newHosts(t terminal) *cobra.Command {
 		Short: "Show the hosts of all cells, and make them report anew",
 		Example: `  cellgate hosts --cell cell1 --zone az1 --limit 20
   cellgate hosts --trait CUSTOM_GOLD -o json
-  cellgate hosts resync --cell cell1 --reason "the table differs from the host"`,
+  cellgate hosts resync --cell cell1 --reason "the table differs from the host"
+  cellgate hosts facts 6f1b0c1e-6b0e-4a44-8f3f-0d1c5a8f2b11`,
 		Args: usageArgs(cobra.MaximumNArgs(1)),
 	}
 	c := newClient(cmd, t)
@@ -30,6 +31,7 @@ func newHosts(t terminal) *cobra.Command {
 	f.StringVar(&req.NameContains, "name", "", "hosts with this in their name")
 	f.StringVar(&req.Trait, "trait", "", "hosts with this trait")
 	limit := limitFlag(cmd, "hosts")
+	cmd.AddCommand(newHostsFacts(t))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := limit.check(cmd); err != nil {
 			return err

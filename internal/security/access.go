@@ -28,11 +28,14 @@ var access = map[string][]Role{
 	"cellgate.v1.Claims/ConfirmClaim":   {Conductor, Operator},
 	"cellgate.v1.Claims/ReleaseClaim":   {Conductor, Operator},
 
-	"cellgate.v1.Cells/ListCells":   {Operator, Reader},
-	"cellgate.v1.Cells/GetCell":     {Operator, Reader},
-	"cellgate.v1.Cells/UpdateCell":  {Operator},
-	"cellgate.v1.Hosts/ListHosts":   {Operator, Reader},
-	"cellgate.v1.Hosts/GetHost":     {Operator, Reader},
+	"cellgate.v1.Cells/ListCells":  {Operator, Reader},
+	"cellgate.v1.Cells/GetCell":    {Operator, Reader},
+	"cellgate.v1.Cells/UpdateCell": {Operator},
+	"cellgate.v1.Hosts/ListHosts":  {Operator, Reader, Service},
+	"cellgate.v1.Hosts/GetHost":    {Operator, Reader, Service},
+
+	"cellgate.v1.Hosts/PutFacts":    {Operator, Service},
+	"cellgate.v1.Hosts/DeleteFacts": {Operator, Service},
 	"cellgate.v1.Hosts/ResyncHosts": {Operator},
 
 	"cellgate.cell.v1.CellScheduler/ProposeBatch":  {Gateway},
@@ -40,6 +43,7 @@ var access = map[string][]Role{
 	"cellgate.cell.v1.CellScheduler/ListClaims":    {Gateway},
 	"cellgate.cell.v1.CellScheduler/ListHosts":     {Gateway},
 	"cellgate.cell.v1.CellScheduler/GetSummary":    {Gateway},
+	"cellgate.cell.v1.CellScheduler/PutFacts":      {Gateway},
 	"cellgate.cell.v1.CellScheduler/PutDecisions":  {Gateway},
 	"cellgate.cell.v1.CellScheduler/GetDecision":   {Gateway},
 	"cellgate.cell.v1.CellScheduler/ListDecisions": {Gateway},

@@ -22,12 +22,14 @@ const (
 	Operator Role = "operator"
 	// Reader sees everything and changes nothing.
 	Reader Role = "reader"
+	// Service is another service, such as Cinder: it says facts of hosts, and sees hosts.
+	Service Role = "service"
 	// Gateway calls the cells.
 	Gateway Role = "gateway"
 )
 
 // Roles lists all roles.
-func Roles() []Role { return []Role{Conductor, Agent, Operator, Reader, Gateway} }
+func Roles() []Role { return []Role{Conductor, Agent, Operator, Reader, Service, Gateway} }
 
 // Identity is who a caller proved to be.
 type Identity struct {
@@ -60,7 +62,7 @@ func (i *Identity) same(other *Identity) bool {
 func (i *Identity) check() string {
 	switch {
 	case !slices.Contains(Roles(), i.Role):
-		return "role " + quoted(string(i.Role)) + " is none of conductor, agent, operator, reader, gateway"
+		return "role " + quoted(string(i.Role)) + " is none of conductor, agent, operator, reader, service, gateway"
 	case len(i.Name) > 255:
 		return "name is longer than 255 bytes"
 	case i.Role != Agent && len(i.Hosts) > 0:

@@ -12,6 +12,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -50,7 +51,9 @@ type Host struct {
 	Generation int64 `protobuf:"varint,15,opt,name=generation,proto3" json:"generation,omitempty"`
 	// The host is as Nova's tables have it: no agent speaks for it now. agent_version is
 	// then of the agent that it was taken back from, 0 when it never had one.
-	Imported      bool `protobuf:"varint,16,opt,name=imported,proto3" json:"imported,omitempty"`
+	Imported bool `protobuf:"varint,16,opt,name=imported,proto3" json:"imported,omitempty"`
+	// What services, and the host itself, say of it, by name. GetHost alone shows them.
+	Namespaces    []*HostNamespace `protobuf:"bytes,17,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -197,6 +200,85 @@ func (x *Host) GetImported() bool {
 	return false
 }
 
+func (x *Host) GetNamespaces() []*HostNamespace {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+// HostNamespace is an object of facts.
+type HostNamespace struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Facts *structpb.Struct       `protobuf:"bytes,2,opt,name=facts,proto3" json:"facts,omitempty"`
+	// Of the last PutFacts that changed it; 0 when the host's agent reports it.
+	Generation int64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	// The agent reports it. Where a service puts one of the same name, that one counts,
+	// and the agent's is not shown.
+	ByAgent       bool `protobuf:"varint,4,opt,name=by_agent,json=byAgent,proto3" json:"by_agent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostNamespace) Reset() {
+	*x = HostNamespace{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostNamespace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostNamespace) ProtoMessage() {}
+
+func (x *HostNamespace) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostNamespace.ProtoReflect.Descriptor instead.
+func (*HostNamespace) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *HostNamespace) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *HostNamespace) GetFacts() *structpb.Struct {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
+func (x *HostNamespace) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *HostNamespace) GetByAgent() bool {
+	if x != nil {
+		return x.ByAgent
+	}
+	return false
+}
+
 type HostAggregate struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Uuid          string                 `protobuf:"bytes,1,opt,name=uuid,proto3" json:"uuid,omitempty"`
@@ -208,7 +290,7 @@ type HostAggregate struct {
 
 func (x *HostAggregate) Reset() {
 	*x = HostAggregate{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[1]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -220,7 +302,7 @@ func (x *HostAggregate) String() string {
 func (*HostAggregate) ProtoMessage() {}
 
 func (x *HostAggregate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[1]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -233,7 +315,7 @@ func (x *HostAggregate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAggregate.ProtoReflect.Descriptor instead.
 func (*HostAggregate) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{1}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *HostAggregate) GetUuid() string {
@@ -274,7 +356,7 @@ type HostInventory struct {
 
 func (x *HostInventory) Reset() {
 	*x = HostInventory{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[2]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -286,7 +368,7 @@ func (x *HostInventory) String() string {
 func (*HostInventory) ProtoMessage() {}
 
 func (x *HostInventory) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[2]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -299,7 +381,7 @@ func (x *HostInventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostInventory.ProtoReflect.Descriptor instead.
 func (*HostInventory) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{2}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *HostInventory) GetProviderUuid() string {
@@ -384,7 +466,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[3]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -396,7 +478,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[3]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -409,7 +491,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{3}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListHostsRequest) GetCell() string {
@@ -468,7 +550,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[4]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -480,7 +562,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[4]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -493,7 +575,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{4}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListHostsResponse) GetHosts() []*Host {
@@ -526,7 +608,7 @@ type GetHostRequest struct {
 
 func (x *GetHostRequest) Reset() {
 	*x = GetHostRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[5]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -538,7 +620,7 @@ func (x *GetHostRequest) String() string {
 func (*GetHostRequest) ProtoMessage() {}
 
 func (x *GetHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[5]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -551,7 +633,7 @@ func (x *GetHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHostRequest.ProtoReflect.Descriptor instead.
 func (*GetHostRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{5}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetHostRequest) GetHostUuid() string {
@@ -570,7 +652,7 @@ type GetHostResponse struct {
 
 func (x *GetHostResponse) Reset() {
 	*x = GetHostResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[6]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -582,7 +664,7 @@ func (x *GetHostResponse) String() string {
 func (*GetHostResponse) ProtoMessage() {}
 
 func (x *GetHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[6]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -595,7 +677,7 @@ func (x *GetHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHostResponse.ProtoReflect.Descriptor instead.
 func (*GetHostResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetHostResponse) GetHost() *Host {
@@ -618,7 +700,7 @@ type ResyncHostsRequest struct {
 
 func (x *ResyncHostsRequest) Reset() {
 	*x = ResyncHostsRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[7]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -630,7 +712,7 @@ func (x *ResyncHostsRequest) String() string {
 func (*ResyncHostsRequest) ProtoMessage() {}
 
 func (x *ResyncHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[7]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -643,7 +725,7 @@ func (x *ResyncHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncHostsRequest.ProtoReflect.Descriptor instead.
 func (*ResyncHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ResyncHostsRequest) GetCell() string {
@@ -677,7 +759,7 @@ type ResyncHostsResponse struct {
 
 func (x *ResyncHostsResponse) Reset() {
 	*x = ResyncHostsResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[8]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -689,7 +771,7 @@ func (x *ResyncHostsResponse) String() string {
 func (*ResyncHostsResponse) ProtoMessage() {}
 
 func (x *ResyncHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[8]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -702,7 +784,7 @@ func (x *ResyncHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncHostsResponse.ProtoReflect.Descriptor instead.
 func (*ResyncHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ResyncHostsResponse) GetReplicas() []*ResyncedReplica {
@@ -728,7 +810,7 @@ type ResyncedReplica struct {
 
 func (x *ResyncedReplica) Reset() {
 	*x = ResyncedReplica{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[9]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -740,7 +822,7 @@ func (x *ResyncedReplica) String() string {
 func (*ResyncedReplica) ProtoMessage() {}
 
 func (x *ResyncedReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[9]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -753,7 +835,7 @@ func (x *ResyncedReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncedReplica.ProtoReflect.Descriptor instead.
 func (*ResyncedReplica) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ResyncedReplica) GetReplica() string {
@@ -784,11 +866,258 @@ func (x *ResyncedReplica) GetError() string {
 	return ""
 }
 
+type PutFactsRequest struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	HostUuid string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	// A lower-case letter, then lower-case letters, digits and _.
+	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// At most 64 KiB of JSON, 16 levels deep; all namespaces of a host together 256 KiB,
+	// and 64 in number.
+	Facts *structpb.Struct `protobuf:"bytes,3,opt,name=facts,proto3" json:"facts,omitempty"`
+	// Where the host is; empty: it is looked for in all cells.
+	Cell string `protobuf:"bytes,4,opt,name=cell,proto3" json:"cell,omitempty"`
+	// Unless 0: the namespace must be of this generation, or not be there (-1), else
+	// STALE_GENERATION.
+	IfGeneration  int64 `protobuf:"varint,5,opt,name=if_generation,json=ifGeneration,proto3" json:"if_generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutFactsRequest) Reset() {
+	*x = PutFactsRequest{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutFactsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutFactsRequest) ProtoMessage() {}
+
+func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutFactsRequest.ProtoReflect.Descriptor instead.
+func (*PutFactsRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *PutFactsRequest) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *PutFactsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PutFactsRequest) GetFacts() *structpb.Struct {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
+func (x *PutFactsRequest) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+func (x *PutFactsRequest) GetIfGeneration() int64 {
+	if x != nil {
+		return x.IfGeneration
+	}
+	return 0
+}
+
+type PutFactsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Namespace     *HostNamespace         `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Cell          string                 `protobuf:"bytes,2,opt,name=cell,proto3" json:"cell,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutFactsResponse) Reset() {
+	*x = PutFactsResponse{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutFactsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutFactsResponse) ProtoMessage() {}
+
+func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutFactsResponse.ProtoReflect.Descriptor instead.
+func (*PutFactsResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *PutFactsResponse) GetNamespace() *HostNamespace {
+	if x != nil {
+		return x.Namespace
+	}
+	return nil
+}
+
+func (x *PutFactsResponse) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+type DeleteFactsRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	HostUuid  string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	Namespace string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// As in PutFactsRequest.
+	Cell          string `protobuf:"bytes,3,opt,name=cell,proto3" json:"cell,omitempty"`
+	IfGeneration  int64  `protobuf:"varint,4,opt,name=if_generation,json=ifGeneration,proto3" json:"if_generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteFactsRequest) Reset() {
+	*x = DeleteFactsRequest{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteFactsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteFactsRequest) ProtoMessage() {}
+
+func (x *DeleteFactsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteFactsRequest.ProtoReflect.Descriptor instead.
+func (*DeleteFactsRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *DeleteFactsRequest) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *DeleteFactsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *DeleteFactsRequest) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+func (x *DeleteFactsRequest) GetIfGeneration() int64 {
+	if x != nil {
+		return x.IfGeneration
+	}
+	return 0
+}
+
+type DeleteFactsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cell          string                 `protobuf:"bytes,1,opt,name=cell,proto3" json:"cell,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteFactsResponse) Reset() {
+	*x = DeleteFactsResponse{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteFactsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteFactsResponse) ProtoMessage() {}
+
+func (x *DeleteFactsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteFactsResponse.ProtoReflect.Descriptor instead.
+func (*DeleteFactsResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *DeleteFactsResponse) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
 var File_cellgate_v1_hosts_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\n" +
-	"\x17cellgate/v1/hosts.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc5\x04\n" +
+	"\x17cellgate/v1/hosts.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x81\x05\n" +
 	"\x04Host\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12!\n" +
 	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x12\x1a\n" +
@@ -811,7 +1140,17 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x0f \x01(\x03R\n" +
 	"generation\x12\x1a\n" +
-	"\bimported\x18\x10 \x01(\bR\bimported\"\xba\x01\n" +
+	"\bimported\x18\x10 \x01(\bR\bimported\x12:\n" +
+	"\n" +
+	"namespaces\x18\x11 \x03(\v2\x1a.cellgate.v1.HostNamespaceR\n" +
+	"namespaces\"\x8d\x01\n" +
+	"\rHostNamespace\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
+	"\x05facts\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x05facts\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x03 \x01(\x03R\n" +
+	"generation\x12\x19\n" +
+	"\bby_agent\x18\x04 \x01(\bR\abyAgent\"\xba\x01\n" +
 	"\rHostAggregate\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12D\n" +
@@ -858,11 +1197,29 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x121\n" +
 	"\x06within\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06within\x12\x14\n" +
-	"\x05error\x18\x04 \x01(\tR\x05error2\xba\x02\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"\xfe\x01\n" +
+	"\x0fPutFactsRequest\x12%\n" +
+	"\thost_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x128\n" +
+	"\tnamespace\x18\x02 \x01(\tB\x1a\xbaH\x17r\x15\x18?2\x11^[a-z][a-z0-9_]*$R\tnamespace\x125\n" +
+	"\x05facts\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x06\xbaH\x03\xc8\x01\x01R\x05facts\x12\x1c\n" +
+	"\x04cell\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x125\n" +
+	"\rif_generation\x18\x05 \x01(\x03B\x10\xbaH\r\"\v(\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01R\fifGeneration\"`\n" +
+	"\x10PutFactsResponse\x128\n" +
+	"\tnamespace\x18\x01 \x01(\v2\x1a.cellgate.v1.HostNamespaceR\tnamespace\x12\x12\n" +
+	"\x04cell\x18\x02 \x01(\tR\x04cell\"\xca\x01\n" +
+	"\x12DeleteFactsRequest\x12%\n" +
+	"\thost_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x128\n" +
+	"\tnamespace\x18\x02 \x01(\tB\x1a\xbaH\x17r\x15\x18?2\x11^[a-z][a-z0-9_]*$R\tnamespace\x12\x1c\n" +
+	"\x04cell\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x125\n" +
+	"\rif_generation\x18\x04 \x01(\x03B\x10\xbaH\r\"\v(\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01R\fifGeneration\")\n" +
+	"\x13DeleteFactsResponse\x12\x12\n" +
+	"\x04cell\x18\x01 \x01(\tR\x04cell2\xbf\x04\n" +
 	"\x05Hosts\x12]\n" +
 	"\tListHosts\x12\x1d.cellgate.v1.ListHostsRequest\x1a\x1e.cellgate.v1.ListHostsResponse\"\x11\x82\xd3\xe4\x93\x02\v\x12\t/v1/hosts\x12c\n" +
 	"\aGetHost\x12\x1b.cellgate.v1.GetHostRequest\x1a\x1c.cellgate.v1.GetHostResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/hosts/{host_uuid}\x12m\n" +
-	"\vResyncHosts\x12\x1f.cellgate.v1.ResyncHostsRequest\x1a .cellgate.v1.ResyncHostsResponse\"\x1b\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/hosts:resyncB'Z%cellgate/proto/cellgate/v1;cellgatev1b\x06proto3"
+	"\vResyncHosts\x12\x1f.cellgate.v1.ResyncHostsRequest\x1a .cellgate.v1.ResyncHostsResponse\"\x1b\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/hosts:resync\x12\x7f\n" +
+	"\bPutFacts\x12\x1c.cellgate.v1.PutFactsRequest\x1a\x1d.cellgate.v1.PutFactsResponse\"6\x82\xd3\xe4\x93\x020:\x05facts\x1a'/v1/hosts/{host_uuid}/facts/{namespace}\x12\x81\x01\n" +
+	"\vDeleteFacts\x12\x1f.cellgate.v1.DeleteFactsRequest\x1a .cellgate.v1.DeleteFactsResponse\"/\x82\xd3\xe4\x93\x02)*'/v1/hosts/{host_uuid}/facts/{namespace}B'Z%cellgate/proto/cellgate/v1;cellgatev1b\x06proto3"
 
 var (
 	file_cellgate_v1_hosts_proto_rawDescOnce sync.Once
@@ -876,42 +1233,56 @@ func file_cellgate_v1_hosts_proto_rawDescGZIP() []byte {
 	return file_cellgate_v1_hosts_proto_rawDescData
 }
 
-var file_cellgate_v1_hosts_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_cellgate_v1_hosts_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_cellgate_v1_hosts_proto_goTypes = []any{
 	(*Host)(nil),                  // 0: cellgate.v1.Host
-	(*HostAggregate)(nil),         // 1: cellgate.v1.HostAggregate
-	(*HostInventory)(nil),         // 2: cellgate.v1.HostInventory
-	(*ListHostsRequest)(nil),      // 3: cellgate.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),     // 4: cellgate.v1.ListHostsResponse
-	(*GetHostRequest)(nil),        // 5: cellgate.v1.GetHostRequest
-	(*GetHostResponse)(nil),       // 6: cellgate.v1.GetHostResponse
-	(*ResyncHostsRequest)(nil),    // 7: cellgate.v1.ResyncHostsRequest
-	(*ResyncHostsResponse)(nil),   // 8: cellgate.v1.ResyncHostsResponse
-	(*ResyncedReplica)(nil),       // 9: cellgate.v1.ResyncedReplica
-	nil,                           // 10: cellgate.v1.HostAggregate.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 12: google.protobuf.Duration
+	(*HostNamespace)(nil),         // 1: cellgate.v1.HostNamespace
+	(*HostAggregate)(nil),         // 2: cellgate.v1.HostAggregate
+	(*HostInventory)(nil),         // 3: cellgate.v1.HostInventory
+	(*ListHostsRequest)(nil),      // 4: cellgate.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),     // 5: cellgate.v1.ListHostsResponse
+	(*GetHostRequest)(nil),        // 6: cellgate.v1.GetHostRequest
+	(*GetHostResponse)(nil),       // 7: cellgate.v1.GetHostResponse
+	(*ResyncHostsRequest)(nil),    // 8: cellgate.v1.ResyncHostsRequest
+	(*ResyncHostsResponse)(nil),   // 9: cellgate.v1.ResyncHostsResponse
+	(*ResyncedReplica)(nil),       // 10: cellgate.v1.ResyncedReplica
+	(*PutFactsRequest)(nil),       // 11: cellgate.v1.PutFactsRequest
+	(*PutFactsResponse)(nil),      // 12: cellgate.v1.PutFactsResponse
+	(*DeleteFactsRequest)(nil),    // 13: cellgate.v1.DeleteFactsRequest
+	(*DeleteFactsResponse)(nil),   // 14: cellgate.v1.DeleteFactsResponse
+	nil,                           // 15: cellgate.v1.HostAggregate.MetadataEntry
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),       // 17: google.protobuf.Struct
+	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
 }
 var file_cellgate_v1_hosts_proto_depIdxs = []int32{
-	1,  // 0: cellgate.v1.Host.aggregates:type_name -> cellgate.v1.HostAggregate
-	2,  // 1: cellgate.v1.Host.inventories:type_name -> cellgate.v1.HostInventory
-	11, // 2: cellgate.v1.Host.last_seen_at:type_name -> google.protobuf.Timestamp
-	10, // 3: cellgate.v1.HostAggregate.metadata:type_name -> cellgate.v1.HostAggregate.MetadataEntry
-	0,  // 4: cellgate.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	0,  // 5: cellgate.v1.GetHostResponse.host:type_name -> cellgate.v1.Host
-	9,  // 6: cellgate.v1.ResyncHostsResponse.replicas:type_name -> cellgate.v1.ResyncedReplica
-	12, // 7: cellgate.v1.ResyncedReplica.within:type_name -> google.protobuf.Duration
-	3,  // 8: cellgate.v1.Hosts.ListHosts:input_type -> cellgate.v1.ListHostsRequest
-	5,  // 9: cellgate.v1.Hosts.GetHost:input_type -> cellgate.v1.GetHostRequest
-	7,  // 10: cellgate.v1.Hosts.ResyncHosts:input_type -> cellgate.v1.ResyncHostsRequest
-	4,  // 11: cellgate.v1.Hosts.ListHosts:output_type -> cellgate.v1.ListHostsResponse
-	6,  // 12: cellgate.v1.Hosts.GetHost:output_type -> cellgate.v1.GetHostResponse
-	8,  // 13: cellgate.v1.Hosts.ResyncHosts:output_type -> cellgate.v1.ResyncHostsResponse
-	11, // [11:14] is the sub-list for method output_type
-	8,  // [8:11] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	2,  // 0: cellgate.v1.Host.aggregates:type_name -> cellgate.v1.HostAggregate
+	3,  // 1: cellgate.v1.Host.inventories:type_name -> cellgate.v1.HostInventory
+	16, // 2: cellgate.v1.Host.last_seen_at:type_name -> google.protobuf.Timestamp
+	1,  // 3: cellgate.v1.Host.namespaces:type_name -> cellgate.v1.HostNamespace
+	17, // 4: cellgate.v1.HostNamespace.facts:type_name -> google.protobuf.Struct
+	15, // 5: cellgate.v1.HostAggregate.metadata:type_name -> cellgate.v1.HostAggregate.MetadataEntry
+	0,  // 6: cellgate.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	0,  // 7: cellgate.v1.GetHostResponse.host:type_name -> cellgate.v1.Host
+	10, // 8: cellgate.v1.ResyncHostsResponse.replicas:type_name -> cellgate.v1.ResyncedReplica
+	18, // 9: cellgate.v1.ResyncedReplica.within:type_name -> google.protobuf.Duration
+	17, // 10: cellgate.v1.PutFactsRequest.facts:type_name -> google.protobuf.Struct
+	1,  // 11: cellgate.v1.PutFactsResponse.namespace:type_name -> cellgate.v1.HostNamespace
+	4,  // 12: cellgate.v1.Hosts.ListHosts:input_type -> cellgate.v1.ListHostsRequest
+	6,  // 13: cellgate.v1.Hosts.GetHost:input_type -> cellgate.v1.GetHostRequest
+	8,  // 14: cellgate.v1.Hosts.ResyncHosts:input_type -> cellgate.v1.ResyncHostsRequest
+	11, // 15: cellgate.v1.Hosts.PutFacts:input_type -> cellgate.v1.PutFactsRequest
+	13, // 16: cellgate.v1.Hosts.DeleteFacts:input_type -> cellgate.v1.DeleteFactsRequest
+	5,  // 17: cellgate.v1.Hosts.ListHosts:output_type -> cellgate.v1.ListHostsResponse
+	7,  // 18: cellgate.v1.Hosts.GetHost:output_type -> cellgate.v1.GetHostResponse
+	9,  // 19: cellgate.v1.Hosts.ResyncHosts:output_type -> cellgate.v1.ResyncHostsResponse
+	12, // 20: cellgate.v1.Hosts.PutFacts:output_type -> cellgate.v1.PutFactsResponse
+	14, // 21: cellgate.v1.Hosts.DeleteFacts:output_type -> cellgate.v1.DeleteFactsResponse
+	17, // [17:22] is the sub-list for method output_type
+	12, // [12:17] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_hosts_proto_init() }
@@ -925,7 +1296,7 @@ func file_cellgate_v1_hosts_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_hosts_proto_rawDesc), len(file_cellgate_v1_hosts_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,13 +22,16 @@ const (
 	Hosts_ListHosts_FullMethodName   = "/cellgate.v1.Hosts/ListHosts"
 	Hosts_GetHost_FullMethodName     = "/cellgate.v1.Hosts/GetHost"
 	Hosts_ResyncHosts_FullMethodName = "/cellgate.v1.Hosts/ResyncHosts"
+	Hosts_PutFacts_FullMethodName    = "/cellgate.v1.Hosts/PutFacts"
+	Hosts_DeleteFacts_FullMethodName = "/cellgate.v1.Hosts/DeleteFacts"
 )
 
 // HostsClient is the client API for Hosts service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Hosts shows the hosts of all cells, and makes them report anew.
+// Hosts shows the hosts of all cells, makes them report anew, and takes what other
+// services say of them.
 type HostsClient interface {
 	ListHosts(ctx context.Context, in *ListHostsRequest, opts ...grpc.CallOption) (*ListHostsResponse, error)
 	GetHost(ctx context.Context, in *GetHostRequest, opts ...grpc.CallOption) (*GetHostResponse, error)
@@ -36,6 +39,11 @@ type HostsClient interface {
 	// whole state as a new version, at every replica of the cell. It does not wait for
 	// them.
 	ResyncHosts(ctx context.Context, in *ResyncHostsRequest, opts ...grpc.CallOption) (*ResyncHostsResponse, error)
+	// PutFacts writes what a service says of a host, in a namespace of its own: the whole
+	// of it, which expressions then read as facts.NAMESPACE. The same again changes nothing.
+	PutFacts(ctx context.Context, in *PutFactsRequest, opts ...grpc.CallOption) (*PutFactsResponse, error)
+	// DeleteFacts takes a namespace away; one that is not there is gone already.
+	DeleteFacts(ctx context.Context, in *DeleteFactsRequest, opts ...grpc.CallOption) (*DeleteFactsResponse, error)
 }
 
 type hostsClient struct {
@@ -76,11 +84,32 @@ func (c *hostsClient) ResyncHosts(ctx context.Context, in *ResyncHostsRequest, o
 	return out, nil
 }
 
+func (c *hostsClient) PutFacts(ctx context.Context, in *PutFactsRequest, opts ...grpc.CallOption) (*PutFactsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PutFactsResponse)
+	err := c.cc.Invoke(ctx, Hosts_PutFacts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *hostsClient) DeleteFacts(ctx context.Context, in *DeleteFactsRequest, opts ...grpc.CallOption) (*DeleteFactsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteFactsResponse)
+	err := c.cc.Invoke(ctx, Hosts_DeleteFacts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // HostsServer is the server API for Hosts service.
 // All implementations must embed UnimplementedHostsServer
 // for forward compatibility.
 //
-// Hosts shows the hosts of all cells, and makes them report anew.
+// Hosts shows the hosts of all cells, makes them report anew, and takes what other
+// services say of them.
 type HostsServer interface {
 	ListHosts(context.Context, *ListHostsRequest) (*ListHostsResponse, error)
 	GetHost(context.Context, *GetHostRequest) (*GetHostResponse, error)
@@ -88,6 +117,11 @@ type HostsServer interface {
 	// whole state as a new version, at every replica of the cell. It does not wait for
 	// them.
 	ResyncHosts(context.Context, *ResyncHostsRequest) (*ResyncHostsResponse, error)
+	// PutFacts writes what a service says of a host, in a namespace of its own: the whole
+	// of it, which expressions then read as facts.NAMESPACE. The same again changes nothing.
+	PutFacts(context.Context, *PutFactsRequest) (*PutFactsResponse, error)
+	// DeleteFacts takes a namespace away; one that is not there is gone already.
+	DeleteFacts(context.Context, *DeleteFactsRequest) (*DeleteFactsResponse, error)
 	mustEmbedUnimplementedHostsServer()
 }
 
@@ -106,6 +140,12 @@ func (UnimplementedHostsServer) GetHost(context.Context, *GetHostRequest) (*GetH
 }
 func (UnimplementedHostsServer) ResyncHosts(context.Context, *ResyncHostsRequest) (*ResyncHostsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResyncHosts not implemented")
+}
+func (UnimplementedHostsServer) PutFacts(context.Context, *PutFactsRequest) (*PutFactsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PutFacts not implemented")
+}
+func (UnimplementedHostsServer) DeleteFacts(context.Context, *DeleteFactsRequest) (*DeleteFactsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteFacts not implemented")
 }
 func (UnimplementedHostsServer) mustEmbedUnimplementedHostsServer() {}
 func (UnimplementedHostsServer) testEmbeddedByValue()               {}
@@ -182,6 +222,42 @@ func _Hosts_ResyncHosts_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Hosts_PutFacts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PutFactsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HostsServer).PutFacts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Hosts_PutFacts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HostsServer).PutFacts(ctx, req.(*PutFactsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Hosts_DeleteFacts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteFactsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HostsServer).DeleteFacts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Hosts_DeleteFacts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HostsServer).DeleteFacts(ctx, req.(*DeleteFactsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Hosts_ServiceDesc is the grpc.ServiceDesc for Hosts service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -200,6 +276,14 @@ var Hosts_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResyncHosts",
 			Handler:    _Hosts_ResyncHosts_Handler,
+		},
+		{
+			MethodName: "PutFacts",
+			Handler:    _Hosts_PutFacts_Handler,
+		},
+		{
+			MethodName: "DeleteFacts",
+			Handler:    _Hosts_DeleteFacts_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -5540,8 +5540,10 @@ type ListHostsRequest struct {
 	// The zone of a host that is in none: it is found by it and shown in it. The
 	// gateway's configuration, as in Rules.
 	DefaultAvailabilityZone string `protobuf:"bytes,8,opt,name=default_availability_zone,json=defaultAvailabilityZone,proto3" json:"default_availability_zone,omitempty"`
-	unknownFields           protoimpl.UnknownFields
-	sizeCache               protoimpl.SizeCache
+	// Hosts come with their namespaces. Only with host_uuid.
+	WantNamespaces bool `protobuf:"varint,9,opt,name=want_namespaces,json=wantNamespaces,proto3" json:"want_namespaces,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ListHostsRequest) Reset() {
@@ -5630,6 +5632,13 @@ func (x *ListHostsRequest) GetDefaultAvailabilityZone() string {
 	return ""
 }
 
+func (x *ListHostsRequest) GetWantNamespaces() bool {
+	if x != nil {
+		return x.WantNamespaces
+	}
+	return false
+}
+
 type ListHostsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By service host, then uuid.
@@ -5683,6 +5692,121 @@ func (x *ListHostsResponse) GetMore() bool {
 	return false
 }
 
+type PutFactsRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	HostUuid  string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	Namespace string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// A JSON object; empty: the namespace is to go.
+	Facts string `protobuf:"bytes,3,opt,name=facts,proto3" json:"facts,omitempty"`
+	// As in cellgate.v1.PutFactsRequest.
+	IfGeneration  int64 `protobuf:"varint,4,opt,name=if_generation,json=ifGeneration,proto3" json:"if_generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutFactsRequest) Reset() {
+	*x = PutFactsRequest{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutFactsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutFactsRequest) ProtoMessage() {}
+
+func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutFactsRequest.ProtoReflect.Descriptor instead.
+func (*PutFactsRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *PutFactsRequest) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *PutFactsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PutFactsRequest) GetFacts() string {
+	if x != nil {
+		return x.Facts
+	}
+	return ""
+}
+
+func (x *PutFactsRequest) GetIfGeneration() int64 {
+	if x != nil {
+		return x.IfGeneration
+	}
+	return 0
+}
+
+type PutFactsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0 when there is none any more.
+	Generation    int64 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutFactsResponse) Reset() {
+	*x = PutFactsResponse{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutFactsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutFactsResponse) ProtoMessage() {}
+
+func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutFactsResponse.ProtoReflect.Descriptor instead.
+func (*PutFactsResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *PutFactsResponse) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
 type PutDecisionsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Decisions     []*v1.Decision         `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
@@ -5692,7 +5816,7 @@ type PutDecisionsRequest struct {
 
 func (x *PutDecisionsRequest) Reset() {
 	*x = PutDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5704,7 +5828,7 @@ func (x *PutDecisionsRequest) String() string {
 func (*PutDecisionsRequest) ProtoMessage() {}
 
 func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5717,7 +5841,7 @@ func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *PutDecisionsRequest) GetDecisions() []*v1.Decision {
@@ -5735,7 +5859,7 @@ type PutDecisionsResponse struct {
 
 func (x *PutDecisionsResponse) Reset() {
 	*x = PutDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5747,7 +5871,7 @@ func (x *PutDecisionsResponse) String() string {
 func (*PutDecisionsResponse) ProtoMessage() {}
 
 func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5760,7 +5884,7 @@ func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
 }
 
 type GetDecisionRequest struct {
@@ -5772,7 +5896,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5784,7 +5908,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5797,7 +5921,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -5816,7 +5940,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5828,7 +5952,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5841,7 +5965,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *GetDecisionResponse) GetDecision() *v1.Decision {
@@ -5867,7 +5991,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5879,7 +6003,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5892,7 +6016,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ListDecisionsRequest) GetInstanceUuid() string {
@@ -5948,7 +6072,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5960,7 +6084,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5973,7 +6097,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
@@ -5998,7 +6122,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6010,7 +6134,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6023,7 +6147,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
 }
 
 type GetSummaryResponse struct {
@@ -6062,7 +6186,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6074,7 +6198,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6087,7 +6211,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -6214,7 +6338,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6226,7 +6350,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6239,7 +6363,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -6733,7 +6857,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x12ListClaimsResponse\x12*\n" +
 	"\x06claims\x18\x01 \x03(\v2\x12.cellgate.v1.ClaimR\x06claims\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\x12B\n" +
-	"\rclaim_origins\x18\x03 \x03(\v2\x1d.cellgate.cell.v1.ClaimOriginR\fclaimOrigins\"\x96\x03\n" +
+	"\rclaim_origins\x18\x03 \x03(\v2\x1d.cellgate.cell.v1.ClaimOriginR\fclaimOrigins\"\xbf\x03\n" +
 	"\x10ListHostsRequest\x12$\n" +
 	"\thost_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\bhostUuid\x125\n" +
 	"\x11availability_zone\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x10availabilityZone\x12-\n" +
@@ -6743,10 +6867,20 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x126\n" +
 	"\x12after_service_host\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x10afterServiceHost\x12/\n" +
 	"\x0fafter_host_uuid\x18\a \x01(\tB\a\xbaH\x04r\x02\x18$R\rafterHostUuid\x12D\n" +
-	"\x19default_availability_zone\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x17defaultAvailabilityZone\"P\n" +
+	"\x19default_availability_zone\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x17defaultAvailabilityZone\x12'\n" +
+	"\x0fwant_namespaces\x18\t \x01(\bR\x0ewantNamespaces\"P\n" +
 	"\x11ListHostsResponse\x12'\n" +
 	"\x05hosts\x18\x01 \x03(\v2\x11.cellgate.v1.HostR\x05hosts\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"W\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\xb6\x01\n" +
+	"\x0fPutFactsRequest\x12$\n" +
+	"\thost_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\bhostUuid\x12%\n" +
+	"\tnamespace\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18?R\tnamespace\x12\x1f\n" +
+	"\x05facts\x18\x03 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\x05facts\x125\n" +
+	"\rif_generation\x18\x04 \x01(\x03B\x10\xbaH\r\"\v(\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01R\fifGeneration\"2\n" +
+	"\x10PutFactsResponse\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x01 \x01(\x03R\n" +
+	"generation\"W\n" +
 	"\x13PutDecisionsRequest\x12@\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\tdecisions\"\x16\n" +
 	"\x14PutDecisionsResponse\"A\n" +
@@ -6793,14 +6927,15 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\aloading\x18\x10 \x01(\bR\aloading\"H\n" +
 	"\aMaxUnit\x12%\n" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x16\n" +
-	"\x06amount\x18\x02 \x01(\x03R\x06amount2\xd3\b\n" +
+	"\x06amount\x18\x02 \x01(\x03R\x06amount2\xa6\t\n" +
 	"\rCellScheduler\x12]\n" +
 	"\fProposeBatch\x12%.cellgate.cell.v1.ProposeBatchRequest\x1a&.cellgate.cell.v1.ProposeBatchResponse\x12W\n" +
 	"\n" +
 	"ClaimBatch\x12#.cellgate.cell.v1.ClaimBatchRequest\x1a$.cellgate.cell.v1.ClaimBatchResponse\x12W\n" +
 	"\n" +
 	"ListClaims\x12#.cellgate.cell.v1.ListClaimsRequest\x1a$.cellgate.cell.v1.ListClaimsResponse\x12T\n" +
-	"\tListHosts\x12\".cellgate.cell.v1.ListHostsRequest\x1a#.cellgate.cell.v1.ListHostsResponse\x12]\n" +
+	"\tListHosts\x12\".cellgate.cell.v1.ListHostsRequest\x1a#.cellgate.cell.v1.ListHostsResponse\x12Q\n" +
+	"\bPutFacts\x12!.cellgate.cell.v1.PutFactsRequest\x1a\".cellgate.cell.v1.PutFactsResponse\x12]\n" +
 	"\fPutDecisions\x12%.cellgate.cell.v1.PutDecisionsRequest\x1a&.cellgate.cell.v1.PutDecisionsResponse\x12Z\n" +
 	"\vGetDecision\x12$.cellgate.cell.v1.GetDecisionRequest\x1a%.cellgate.cell.v1.GetDecisionResponse\x12`\n" +
 	"\rListDecisions\x12&.cellgate.cell.v1.ListDecisionsRequest\x1a'.cellgate.cell.v1.ListDecisionsResponse\x12W\n" +
@@ -6823,7 +6958,7 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 83)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*ReportLegacyRequest)(nil),   // 0: cellgate.cell.v1.ReportLegacyRequest
 	(*LegacyService)(nil),         // 1: cellgate.cell.v1.LegacyService
@@ -6897,43 +7032,45 @@ var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*ListClaimsResponse)(nil),    // 69: cellgate.cell.v1.ListClaimsResponse
 	(*ListHostsRequest)(nil),      // 70: cellgate.cell.v1.ListHostsRequest
 	(*ListHostsResponse)(nil),     // 71: cellgate.cell.v1.ListHostsResponse
-	(*PutDecisionsRequest)(nil),   // 72: cellgate.cell.v1.PutDecisionsRequest
-	(*PutDecisionsResponse)(nil),  // 73: cellgate.cell.v1.PutDecisionsResponse
-	(*GetDecisionRequest)(nil),    // 74: cellgate.cell.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),   // 75: cellgate.cell.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),  // 76: cellgate.cell.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil), // 77: cellgate.cell.v1.ListDecisionsResponse
-	(*GetSummaryRequest)(nil),     // 78: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 79: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),               // 80: cellgate.cell.v1.MaxUnit
-	(*v1.ShadowDifference)(nil),   // 81: cellgate.v1.ShadowDifference
-	(*timestamppb.Timestamp)(nil), // 82: google.protobuf.Timestamp
-	(*v1.Gate)(nil),               // 83: cellgate.v1.Gate
-	(*durationpb.Duration)(nil),   // 84: google.protobuf.Duration
-	(*v1.Allocation)(nil),         // 85: cellgate.v1.Allocation
-	(*v11.FullState)(nil),         // 86: cellgate.agent.v1.FullState
-	(v1.Gate_State)(0),            // 87: cellgate.v1.Gate.State
-	(*v1.Claim)(nil),              // 88: cellgate.v1.Claim
-	(*v1.Host)(nil),               // 89: cellgate.v1.Host
-	(*v1.Decision)(nil),           // 90: cellgate.v1.Decision
-	(*v1.Cell)(nil),               // 91: cellgate.v1.Cell
+	(*PutFactsRequest)(nil),       // 72: cellgate.cell.v1.PutFactsRequest
+	(*PutFactsResponse)(nil),      // 73: cellgate.cell.v1.PutFactsResponse
+	(*PutDecisionsRequest)(nil),   // 74: cellgate.cell.v1.PutDecisionsRequest
+	(*PutDecisionsResponse)(nil),  // 75: cellgate.cell.v1.PutDecisionsResponse
+	(*GetDecisionRequest)(nil),    // 76: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),   // 77: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),  // 78: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil), // 79: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),     // 80: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 81: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),               // 82: cellgate.cell.v1.MaxUnit
+	(*v1.ShadowDifference)(nil),   // 83: cellgate.v1.ShadowDifference
+	(*timestamppb.Timestamp)(nil), // 84: google.protobuf.Timestamp
+	(*v1.Gate)(nil),               // 85: cellgate.v1.Gate
+	(*durationpb.Duration)(nil),   // 86: google.protobuf.Duration
+	(*v1.Allocation)(nil),         // 87: cellgate.v1.Allocation
+	(*v11.FullState)(nil),         // 88: cellgate.agent.v1.FullState
+	(v1.Gate_State)(0),            // 89: cellgate.v1.Gate.State
+	(*v1.Claim)(nil),              // 90: cellgate.v1.Claim
+	(*v1.Host)(nil),               // 91: cellgate.v1.Host
+	(*v1.Decision)(nil),           // 92: cellgate.v1.Decision
+	(*v1.Cell)(nil),               // 93: cellgate.v1.Cell
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	1,   // 0: cellgate.cell.v1.ReportLegacyRequest.services:type_name -> cellgate.cell.v1.LegacyService
-	81,  // 1: cellgate.cell.v1.ReportLegacyRequest.differences:type_name -> cellgate.v1.ShadowDifference
-	82,  // 2: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
-	83,  // 3: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
+	83,  // 1: cellgate.cell.v1.ReportLegacyRequest.differences:type_name -> cellgate.v1.ShadowDifference
+	84,  // 2: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
+	85,  // 3: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
 	3,   // 4: cellgate.cell.v1.ReportLegacyResponse.awaited:type_name -> cellgate.cell.v1.AwaitedClaim
-	84,  // 5: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
-	85,  // 6: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
+	86,  // 5: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
+	87,  // 6: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
 	5,   // 7: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
-	86,  // 8: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	88,  // 8: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
 	7,   // 9: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
 	54,  // 10: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	84,  // 11: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
-	87,  // 12: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	83,  // 13: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	84,  // 14: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	86,  // 11: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
+	89,  // 12: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	85,  // 13: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	86,  // 14: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
 	30,  // 15: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
 	31,  // 16: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
 	31,  // 17: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
@@ -6974,7 +7111,7 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	41,  // 52: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
 	49,  // 53: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
 	50,  // 54: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	88,  // 55: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	90,  // 55: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
 	54,  // 56: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
 	47,  // 57: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
 	41,  // 58: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
@@ -6982,7 +7119,7 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	46,  // 60: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
 	51,  // 61: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
 	52,  // 62: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	85,  // 63: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	87,  // 63: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
 	53,  // 64: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
 	56,  // 65: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
 	57,  // 66: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
@@ -6993,57 +7130,59 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	59,  // 71: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
 	60,  // 72: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
 	62,  // 73: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
-	85,  // 74: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	84,  // 75: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	87,  // 74: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	86,  // 75: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
 	61,  // 76: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
 	58,  // 77: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
 	26,  // 78: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
 	18,  // 79: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
 	20,  // 80: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
 	23,  // 81: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	85,  // 82: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	84,  // 83: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	84,  // 84: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	87,  // 82: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	86,  // 83: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	86,  // 84: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
 	66,  // 85: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	88,  // 86: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	90,  // 86: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
 	67,  // 87: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
 	47,  // 88: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	88,  // 89: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	90,  // 89: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
 	47,  // 90: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	89,  // 91: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	90,  // 92: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	90,  // 93: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	90,  // 94: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	91,  // 95: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	80,  // 96: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	82,  // 97: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	82,  // 98: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	91,  // 91: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	92,  // 92: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	92,  // 93: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	92,  // 94: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	93,  // 95: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	82,  // 96: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	84,  // 97: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	84,  // 98: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
 	42,  // 99: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
 	55,  // 100: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
 	68,  // 101: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
 	70,  // 102: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	72,  // 103: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	74,  // 104: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	76,  // 105: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	78,  // 106: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 107: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	4,   // 108: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	8,   // 109: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	10,  // 110: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	43,  // 111: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	65,  // 112: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	69,  // 113: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	71,  // 114: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	73,  // 115: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	75,  // 116: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	77,  // 117: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	79,  // 118: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	2,   // 119: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	6,   // 120: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	9,   // 121: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	11,  // 122: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	111, // [111:123] is the sub-list for method output_type
-	99,  // [99:111] is the sub-list for method input_type
+	72,  // 103: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	74,  // 104: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	76,  // 105: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	78,  // 106: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	80,  // 107: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 108: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	4,   // 109: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	8,   // 110: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	10,  // 111: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	43,  // 112: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	65,  // 113: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	69,  // 114: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	71,  // 115: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	73,  // 116: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	75,  // 117: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	77,  // 118: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	79,  // 119: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	81,  // 120: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	2,   // 121: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	6,   // 122: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	9,   // 123: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	11,  // 124: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	112, // [112:125] is the sub-list for method output_type
+	99,  // [99:112] is the sub-list for method input_type
 	99,  // [99:99] is the sub-list for extension type_name
 	99,  // [99:99] is the sub-list for extension extendee
 	0,   // [0:99] is the sub-list for field type_name
@@ -7070,7 +7209,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   81,
+			NumMessages:   83,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

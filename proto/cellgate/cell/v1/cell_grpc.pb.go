@@ -25,6 +25,7 @@ const (
 	CellScheduler_ClaimBatch_FullMethodName    = "/cellgate.cell.v1.CellScheduler/ClaimBatch"
 	CellScheduler_ListClaims_FullMethodName    = "/cellgate.cell.v1.CellScheduler/ListClaims"
 	CellScheduler_ListHosts_FullMethodName     = "/cellgate.cell.v1.CellScheduler/ListHosts"
+	CellScheduler_PutFacts_FullMethodName      = "/cellgate.cell.v1.CellScheduler/PutFacts"
 	CellScheduler_PutDecisions_FullMethodName  = "/cellgate.cell.v1.CellScheduler/PutDecisions"
 	CellScheduler_GetDecision_FullMethodName   = "/cellgate.cell.v1.CellScheduler/GetDecision"
 	CellScheduler_ListDecisions_FullMethodName = "/cellgate.cell.v1.CellScheduler/ListDecisions"
@@ -48,6 +49,8 @@ type CellSchedulerClient interface {
 	ClaimBatch(ctx context.Context, in *ClaimBatchRequest, opts ...grpc.CallOption) (*ClaimBatchResponse, error)
 	ListClaims(ctx context.Context, in *ListClaimsRequest, opts ...grpc.CallOption) (*ListClaimsResponse, error)
 	ListHosts(ctx context.Context, in *ListHostsRequest, opts ...grpc.CallOption) (*ListHostsResponse, error)
+	// PutFacts writes a namespace of a host, or takes it away.
+	PutFacts(ctx context.Context, in *PutFactsRequest, opts ...grpc.CallOption) (*PutFactsResponse, error)
 	// PutDecisions keeps decisions in the cell's shard; one that is there already is
 	// replaced.
 	PutDecisions(ctx context.Context, in *PutDecisionsRequest, opts ...grpc.CallOption) (*PutDecisionsResponse, error)
@@ -111,6 +114,16 @@ func (c *cellSchedulerClient) ListHosts(ctx context.Context, in *ListHostsReques
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListHostsResponse)
 	err := c.cc.Invoke(ctx, CellScheduler_ListHosts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *cellSchedulerClient) PutFacts(ctx context.Context, in *PutFactsRequest, opts ...grpc.CallOption) (*PutFactsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PutFactsResponse)
+	err := c.cc.Invoke(ctx, CellScheduler_PutFacts_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -210,6 +223,8 @@ type CellSchedulerServer interface {
 	ClaimBatch(context.Context, *ClaimBatchRequest) (*ClaimBatchResponse, error)
 	ListClaims(context.Context, *ListClaimsRequest) (*ListClaimsResponse, error)
 	ListHosts(context.Context, *ListHostsRequest) (*ListHostsResponse, error)
+	// PutFacts writes a namespace of a host, or takes it away.
+	PutFacts(context.Context, *PutFactsRequest) (*PutFactsResponse, error)
 	// PutDecisions keeps decisions in the cell's shard; one that is there already is
 	// replaced.
 	PutDecisions(context.Context, *PutDecisionsRequest) (*PutDecisionsResponse, error)
@@ -250,6 +265,9 @@ func (UnimplementedCellSchedulerServer) ListClaims(context.Context, *ListClaimsR
 }
 func (UnimplementedCellSchedulerServer) ListHosts(context.Context, *ListHostsRequest) (*ListHostsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListHosts not implemented")
+}
+func (UnimplementedCellSchedulerServer) PutFacts(context.Context, *PutFactsRequest) (*PutFactsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PutFacts not implemented")
 }
 func (UnimplementedCellSchedulerServer) PutDecisions(context.Context, *PutDecisionsRequest) (*PutDecisionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutDecisions not implemented")
@@ -364,6 +382,24 @@ func _CellScheduler_ListHosts_Handler(srv interface{}, ctx context.Context, dec 
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(CellSchedulerServer).ListHosts(ctx, req.(*ListHostsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CellScheduler_PutFacts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PutFactsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CellSchedulerServer).PutFacts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CellScheduler_PutFacts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CellSchedulerServer).PutFacts(ctx, req.(*PutFactsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -534,6 +570,10 @@ var CellScheduler_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListHosts",
 			Handler:    _CellScheduler_ListHosts_Handler,
+		},
+		{
+			MethodName: "PutFacts",
+			Handler:    _CellScheduler_PutFacts_Handler,
 		},
 		{
 			MethodName: "PutDecisions",

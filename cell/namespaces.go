@@ -1,0 +1,148 @@
+package cell
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+// PutFacts writes a namespace of a host, or takes it away, through the lane and after
+// claims. What it answers is in the table that this replica serves.
+func (s *scheduler) PutFacts(ctx context.Context, req *cellv1.PutFactsRequest) (*cellv1.PutFactsResponse, error) {
+	if err := s.loaded(); err != nil {
+		return nil, err
+	}
+	var r reader
+	put := &shard.PutFacts{
+		HostUUID: r.UUID("host_uuid", req.GetHostUuid()), Namespace: req.GetNamespace(), Facts: req.GetFacts(), IfGeneration: req.GetIfGeneration(),
+	}
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	answers, err := s.pipeline.do(ctx, []shard.Op{{PutFacts: put}}, false)
+	if err != nil {
+		return nil, err
+	}
+	a := answers[0]
+	switch {
+	case a.err != nil:
+		return nil, a.err
+	case a.outcome.Refusal != nil:
+		return nil, refusedFacts(a.outcome.Refusal)
+	}
+	out := &cellv1.PutFactsResponse{}
+	if n := a.outcome.Namespace; n != nil {
+		out.Generation = n.Generation
+	}
+	return out, nil
+}
+
+// refusedFacts is the error of a refusal; what is invalid begins with its field.
+func refusedFacts(r *shard.Refusal) error {
+	if field, problem, ok := strings.Cut(r.Message, ": "); ok && r.Kind == fault.InvalidRequest {
+		return fault.Invalid(field, "%s", problem)
+	}
+	return fault.New(r.Kind, "%s", r.Message)
+}
+
+func (r *rows) applyNamespace(n *shard.Namespace, d *dirty) error {
+	next := hostRow{}
+	if old := r.hosts[n.HostUUID]; old != nil {
+		if was := old.namespaces[n.Name]; was != nil && n.Generation <= was.Generation {
+			return nil
+		}
+		next = *old
+	} else {
+		id, err := schedule.ParseID(n.HostUUID)
+		if err != nil {
+			return err
+		}
+		next.id = id
+	}
+	next.namespaces = maps.Clone(next.namespaces)
+	if next.namespaces == nil {
+		next.namespaces = map[string]*shard.Namespace{}
+	}
+	next.namespaces[n.Name] = n
+	r.hosts[n.HostUUID] = &next
+	d.hosts[n.HostUUID] = true
+	if n.Facts == "" {
+		if r.goneFacts == nil {
+			r.goneFacts = map[[2]string]struct{}{}
+		}
+		r.goneFacts[[2]string{n.HostUUID, n.Name}] = struct{}{}
+	}
+	return nil
+}
+
+// forgetGone forgets the namespaces that went before the journal was read to its end the
+// last time. It needs mu.
+func (r *rows) forgetGone() {
+	for key := range r.goneBefore {
+		if _, again := r.goneFacts[key]; again {
+			continue
+		}
+		row := r.hosts[key[0]]
+		if n := row.namespaces[key[1]]; n == nil || n.Facts != "" {
+			continue
+		}
+		next := *row
+		next.namespaces = maps.Clone(row.namespaces)
+		delete(next.namespaces, key[1])
+		r.hosts[key[0]] = &next
+	}
+	r.goneBefore, r.goneFacts = r.goneFacts, nil
+}
+
+// factTexts gives the JSON texts of all that is said of a host, by namespace: what
+// services put, and what the host reports itself where no service puts the same.
+func (row *hostRow) factTexts() map[string]string {
+	var out map[string]string
+	if f := row.host.Facts; f != nil && f.Namespaces != "" {
+		var own map[string]json.RawMessage
+		// It was checked when it came in.
+		if err := json.Unmarshal([]byte(f.Namespaces), &own); err == nil {
+			out = make(map[string]string, len(own)+len(row.namespaces))
+			for name, text := range own {
+				out[name] = string(text)
+			}
+		}
+	}
+	for name, n := range row.namespaces {
+		if n.Facts == "" {
+			continue
+		}
+		if out == nil {
+			out = make(map[string]string, len(row.namespaces))
+		}
+		out[name] = n.Facts
+	}
+	return out
+}
+
+// namespaceMessages are a host's namespaces as people see them, by name.
+func (c *Cell) namespaceMessages(row *hostRow) []*cellgatev1.HostNamespace {
+	var out []*cellgatev1.HostNamespace
+	texts := row.factTexts()
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		m := &cellgatev1.HostNamespace{Name: name, Facts: &structpb.Struct{}, ByAgent: true}
+		if n := row.namespaces[name]; n != nil && n.Facts != "" {
+			m.Generation, m.ByAgent = n.Generation, false
+		}
+		if err := m.Facts.UnmarshalJSON([]byte(texts[name])); err != nil {
+			c.log.Error("a namespace of a host is not readable and is shown empty", "host_uuid", row.host.UUID, "namespace", name, "err", err)
+		}
+		out = append(out, m)
+	}
+	return out
+}

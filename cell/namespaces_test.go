@@ -1,0 +1,137 @@
+package cell
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
+	"cellgate/shard/shardtest"
+)
+
+func (r *replica) putFacts(host, namespace, facts string, ifGeneration int64) (int64, error) {
+	out, err := r.cells.PutFacts(context.Background(), &cellv1.PutFactsRequest{HostUuid: host, Namespace: namespace, Facts: facts, IfGeneration: ifGeneration})
+	return out.GetGeneration(), err
+}
+
+// namespaces shows what is said of a host, by name, and by whom.
+func (r *replica) namespaces(host string) map[string]*cellgatev1.HostNamespace {
+	r.t.Helper()
+	_, out := r.listHosts(&cellv1.ListHostsRequest{HostUuid: host, WantNamespaces: true})
+	got := map[string]*cellgatev1.HostNamespace{}
+	for _, n := range out.GetHosts()[0].GetNamespaces() {
+		got[n.GetName()] = n
+	}
+	return got
+}
+
+func TestFactsThatServicesPutStayWhateverTheAgentReports(t *testing.T) {
+	r := start(t, newStore(t))
+	state := plainState(1, 8)
+	r.register(state)
+	host := state.GetHostUuid()
+	first, err := r.putFacts(host, "cinder", `{"free_gb": 800}`, 0)
+	if err != nil || first == 0 {
+		t.Fatalf("generation %d, %v", first, err)
+	}
+	if got := r.namespaces(host)["cinder"]; got.GetGeneration() != first || got.GetByAgent() || got.GetFacts().AsMap()["free_gb"] != 800.0 {
+		t.Errorf("shown is %v", got)
+	}
+	state.Version++
+	state.IoWorkload = 3
+	r.register(state)
+	if got := r.namespaces(host)["cinder"]; got.GetGeneration() != first {
+		t.Errorf("after a report %v is shown", got)
+	}
+	if _, out := r.listHosts(&cellv1.ListHostsRequest{}); len(out.GetHosts()[0].GetNamespaces()) != 0 {
+		t.Error("a list shows namespaces")
+	}
+	if _, err := r.putFacts(host, "cinder", `{}`, first+1); fault.KindOf(err) != fault.StaleGeneration {
+		t.Errorf("of another generation: %v", err)
+	}
+	if _, err := r.putFacts(host, "cinder", "", first); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.namespaces(host); len(got) != 0 {
+		t.Errorf("after it was taken away %v is shown", got)
+	}
+}
+
+func TestBadFactsAreRefusedByTheirField(t *testing.T) {
+	r := start(t, newStore(t))
+	state := plainState(1, 8)
+	r.register(state)
+	for _, tt := range []struct{ host, namespace, facts, field string }{
+		{"x", "cinder", "{}", "host_uuid"},
+		{state.GetHostUuid(), "Cinder", "{}", "namespace"},
+		{state.GetHostUuid(), "cinder", "[]", "facts"},
+		{state.GetHostUuid(), "cinder", strings.Repeat(`{"a":`, 17) + "1" + strings.Repeat("}", 17), "facts"},
+	} {
+		_, err := r.putFacts(tt.host, tt.namespace, tt.facts, 0)
+		if fault.KindOf(err) != fault.InvalidRequest || !strings.Contains(err.Error(), tt.field) {
+			t.Errorf("%+v: %v", tt, err)
+		}
+	}
+	if _, err := r.putFacts(shardtest.HostID(99), "cinder", "{}", 0); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("of an unknown host: %v", err)
+	}
+}
+
+// Rows of lanes come in any order: the newest stays, also when it says that there is none.
+func TestNamespacesOfSeveralLanes(t *testing.T) {
+	host := shardtest.HostID(1)
+	row := func(facts string, generation int64) shard.Change {
+		return shard.Change{Namespace: &shard.Namespace{HostUUID: host, Name: "cinder", Facts: facts, Generation: generation}}
+	}
+	r := newRows()
+	apply := func(c shard.Change) string {
+		t.Helper()
+		if err := r.apply([]shard.Change{c}, newDirty()); err != nil {
+			t.Fatal(err)
+		}
+		if n := r.host(host).namespaces["cinder"]; n != nil {
+			return n.Facts
+		}
+		return ""
+	}
+	for i, step := range []struct {
+		change shard.Change
+		want   string
+	}{
+		{row(`{"a":2}`, 4), `{"a":2}`},
+		{row(`{"a":1}`, 3), `{"a":2}`},
+		{row("", 6), ""},
+		{row(`{"a":3}`, 5), ""},
+		{shard.Change{Host: &shardtest.NewHost(1, 8).Host}, ""},
+		{row(`{"a":4}`, 7), `{"a":4}`},
+		{shard.Change{Usage: &shard.Usage{HostUUID: host, Generation: 7}}, `{"a":4}`},
+		{row("", 8), ""},
+	} {
+		if got := apply(step.change); got != step.want {
+			t.Errorf("after step %d it is %q, want %q", i, got, step.want)
+		}
+	}
+	r.caughtUp()
+	if got := apply(row(`{"a":3}`, 7)); got != "" {
+		t.Errorf("an older row brings %s back", got)
+	}
+	r.caughtUp()
+	if n := len(r.host(host).namespaces); n != 0 {
+		t.Errorf("%d namespaces are remembered, none is there", n)
+	}
+}
+
+func TestTheHostsOwnNamespacesStandBehindThosePut(t *testing.T) {
+	h := shardtest.NewHost(1, 8).Host
+	h.Facts.Namespaces = `{"cinder":{"by":"agent"},"rack":{"power":1}}`
+	row := &hostRow{host: &h, namespaces: map[string]*shard.Namespace{
+		"cinder": {Name: "cinder", Facts: `{"by":"service"}`}, "neutron": {Name: "neutron"},
+	}}
+	got := row.factTexts()
+	if len(got) != 2 || got["cinder"] != `{"by":"service"}` || got["rack"] != `{"power":1}` {
+		t.Errorf("said is %v", got)
+	}
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+func newHostsFacts(t terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "facts HOST [NAMESPACE]",
+		Short: "Show, put or delete what services say of a host",
+		Long: `Show what services, and the host itself, say of a host, by namespace; put a
+namespace, as a whole, or delete it. Expressions read it (docs/facts.md).`,
+		Example: `  cellgate hosts facts 6f1b0c1e-6b0e-4a44-8f3f-0d1c5a8f2b11
+  echo '{"free_gb": 800}' | cellgate hosts facts 6f1b0c1e-6b0e-4a44-8f3f-0d1c5a8f2b11 cinder --put -
+  cellgate hosts facts 6f1b0c1e-6b0e-4a44-8f3f-0d1c5a8f2b11 cinder --delete`,
+		Args: usageArgs(cobra.RangeArgs(1, 2)),
+	}
+	c := newClient(cmd, t)
+	f := cmd.Flags()
+	put := f.String("put", "", "put the JSON object in this file, - for standard input")
+	del := f.Bool("delete", false, "delete the namespace")
+	cell := f.String("cell", "", "where the host is, for --put and --delete")
+	ifGeneration := f.Int64("if-generation", 0, "put or delete only a namespace of this generation (-1: only one that is not there)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		changes := *del || *put != ""
+		switch {
+		case *del && *put != "":
+			return usage(cmd, errors.New("--put and --delete exclude each other"))
+		case changes && len(args) < 2:
+			return usage(cmd, errors.New("--put and --delete need a NAMESPACE"))
+		case !changes && (*cell != "" || *ifGeneration != 0):
+			return usage(cmd, errors.New("--cell and --if-generation are for --put and --delete"))
+		}
+		switch {
+		case *del:
+			return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.DeleteFactsResponse, error) {
+				return cellgatev1.NewHostsClient(conn).DeleteFacts(ctx, &cellgatev1.DeleteFactsRequest{
+					HostUuid: args[0], Namespace: args[1], Cell: *cell, IfGeneration: *ifGeneration,
+				})
+			}, func(w io.Writer, m *cellgatev1.DeleteFactsResponse) error {
+				_, err := fmt.Fprintf(w, "namespace %s is gone, in cell %s\n", args[1], m.GetCell())
+				return err
+			})
+		case *put != "":
+			facts, err := readFacts(*put, cmd.InOrStdin())
+			if err != nil {
+				return usage(cmd, err)
+			}
+			return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.PutFactsResponse, error) {
+				return cellgatev1.NewHostsClient(conn).PutFacts(ctx, &cellgatev1.PutFactsRequest{
+					HostUuid: args[0], Namespace: args[1], Facts: facts, Cell: *cell, IfGeneration: *ifGeneration,
+				})
+			}, func(w io.Writer, m *cellgatev1.PutFactsResponse) error {
+				_, err := fmt.Fprintf(w, "namespace %s is of generation %d, in cell %s\n", args[1], m.GetNamespace().GetGeneration(), m.GetCell())
+				return err
+			})
+		}
+		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.GetHostResponse, error) {
+			return cellgatev1.NewHostsClient(conn).GetHost(ctx, &cellgatev1.GetHostRequest{HostUuid: args[0]})
+		}, func(w io.Writer, m *cellgatev1.GetHostResponse) error {
+			only := ""
+			if len(args) == 2 {
+				only = args[1]
+			}
+			return showFacts(w, m.GetHost(), only)
+		})
+	}
+	return cmd
+}
+
+// readFacts reads a JSON object from a file, or from standard input for "-".
+func readFacts(name string, stdin io.Reader) (*structpb.Struct, error) {
+	const most = 1 << 20 // far more than a gateway takes
+	from := stdin
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		from = file
+	}
+	text, err := io.ReadAll(io.LimitReader(from, most))
+	if err != nil {
+		return nil, err
+	}
+	facts := &structpb.Struct{}
+	if err := facts.UnmarshalJSON(text); err != nil {
+		return nil, fmt.Errorf("%s is no JSON object: %w", name, err)
+	}
+	return facts, nil
+}
+
+// showFacts prints a host's namespaces, or one of them.
+func showFacts(w io.Writer, h *cellgatev1.Host, only string) error {
+	shown := 0
+	for _, n := range h.GetNamespaces() {
+		if only != "" && n.GetName() != only {
+			continue
+		}
+		shown++
+		text, err := n.GetFacts().MarshalJSON()
+		if err != nil {
+			return err
+		}
+		var lines bytes.Buffer
+		if err := json.Indent(&lines, text, "", "  "); err != nil {
+			return err
+		}
+		by := fmt.Sprintf("generation %d", n.GetGeneration())
+		if n.GetByAgent() {
+			by = "by its agent"
+		}
+		if _, err := fmt.Fprintf(w, "%s (%s)\n%s\n", n.GetName(), by, lines.String()); err != nil {
+			return err
+		}
+	}
+	if shown > 0 {
+		return nil
+	}
+	what := "nothing is said of host"
+	if only != "" {
+		what = "nobody says " + only + " of host"
+	}
+	_, err := fmt.Fprintf(w, "%s %s\n", what, h.GetServiceHost())
+	return err
+}

@@ -1,0 +1,85 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// maxFacts bounds the bytes of a namespace, as every cell does.
+const maxFacts = 64 << 10
+
+// putFacts writes what a service says of a host into the cell that has it.
+func (g *Gateway) putFacts(ctx context.Context, req *cellgatev1.PutFactsRequest) (*cellgatev1.PutFactsResponse, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(req.GetFacts().AsMap()); err != nil {
+		return nil, fault.Invalid("facts", "must be a JSON object, whose numbers are finite")
+	}
+	text.Truncate(text.Len() - 1) // the end of the line
+	if text.Len() > maxFacts {
+		return nil, fault.Invalid("facts", "has %d bytes as JSON, must have at most %d", text.Len(), maxFacts)
+	}
+	c, got, err := g.sendFacts(ctx, req.GetCell(), &cellv1.PutFactsRequest{
+		HostUuid: canonical(req.GetHostUuid()), Namespace: req.GetNamespace(), Facts: text.String(), IfGeneration: req.GetIfGeneration(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &cellgatev1.PutFactsResponse{
+		Namespace: &cellgatev1.HostNamespace{Name: req.GetNamespace(), Facts: req.GetFacts(), Generation: got.GetGeneration()}, Cell: c.cfg.Name,
+	}, nil
+}
+
+// deleteFacts takes a namespace of a host away.
+func (g *Gateway) deleteFacts(ctx context.Context, req *cellgatev1.DeleteFactsRequest) (*cellgatev1.DeleteFactsResponse, error) {
+	c, _, err := g.sendFacts(ctx, req.GetCell(), &cellv1.PutFactsRequest{
+		HostUuid: canonical(req.GetHostUuid()), Namespace: req.GetNamespace(), IfGeneration: req.GetIfGeneration(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &cellgatev1.DeleteFactsResponse{Cell: c.cfg.Name}, nil
+}
+
+// sendFacts asks the cell that has the host, which is looked for when none is named.
+func (g *Gateway) sendFacts(ctx context.Context, name string, req *cellv1.PutFactsRequest) (*cell, *cellv1.PutFactsResponse, error) {
+	cells, err := g.cellsFor(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if name == "" {
+		has := func(n int) bool { return n > 0 }
+		replies := search(ctx, g, cells, 0, has, func(ctx context.Context, c *cell) (int, error) {
+			got, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListHostsRequest{HostUuid: req.GetHostUuid(), PageSize: 1}, cellv1.CellSchedulerClient.ListHosts)
+			return len(got.GetHosts()), err
+		})
+		cells = nil
+		for _, r := range replies {
+			if r.got > 0 {
+				cells = []*cell{r.cell}
+			}
+		}
+		if cells == nil {
+			return nil, nil, notFound(replies, "host "+req.GetHostUuid())
+		}
+	}
+	c := cells[0]
+	got, err := callFor(ctx, c, req.GetHostUuid(), g.cfg.ClaimBudget, req, cellv1.CellSchedulerClient.PutFacts)
+	switch {
+	case err == nil:
+		return c, got, nil
+	case ctx.Err() != nil:
+		return nil, nil, ctx.Err()
+	case errors.Is(err, errNotSent), turnedAway(err), !couldNot(err):
+		return nil, nil, err
+	}
+	return nil, nil, fault.Wrap(fault.OutcomeUnknown, err, "cell %s may or may not have done it: %s", c.cfg.Name, reasonOf(err)).
+		With("cell", c.cfg.Name).With("cells", c.cfg.Name)
+}

@@ -1,0 +1,91 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+func (f *fakeCell) PutFacts(ctx context.Context, req *cellv1.PutFactsRequest) (*cellv1.PutFactsResponse, error) {
+	if err := f.enter(ctx, "PutFacts", req); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	_, ok := f.table.Host(mustID(req.GetHostUuid()))
+	if ok {
+		f.facts = append(f.facts, req)
+	}
+	out := &cellv1.PutFactsResponse{Generation: int64(len(f.facts))}
+	f.mu.Unlock()
+	if !ok {
+		return nil, fault.New(fault.NotFound, "host %s is not in this cell", req.GetHostUuid())
+	}
+	return out, f.leave("PutFacts", req)
+}
+
+func TestFactsGoToTheCellThatHasTheHost(t *testing.T) {
+	cells := fleet(3, 2)
+	w := start(t, cells, nil)
+	host := testUUID(0xa, 100)
+	rec := w.send("PUT", "/v1/hosts/"+strings.ToUpper(host)+"/facts/cinder?if_generation=-1", `{"free_gb": 800, "pools": ["<a>"]}`)
+	if rec.Code != 200 || !strings.Contains(rec.Body.String(), `"cell":"cell2"`) || !strings.Contains(rec.Body.String(), `"generation":"1"`) {
+		t.Fatalf("%d %s", rec.Code, rec.Body)
+	}
+	got := cells[1].facts
+	if len(cells[0].facts)+len(cells[2].facts) != 0 || len(got) != 1 {
+		t.Fatalf("the cells were told %v, %v, %v", cells[0].facts, got, cells[2].facts)
+	}
+	if m := got[0]; m.GetHostUuid() != host || m.GetNamespace() != "cinder" || m.GetFacts() != `{"free_gb":800,"pools":["<a>"]}` || m.GetIfGeneration() != -1 {
+		t.Errorf("the cell was told %v", m)
+	}
+	if rec := w.send("DELETE", "/v1/hosts/"+host+"/facts/cinder?cell=cell2", ""); rec.Code != 200 {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+	if m := cells[1].facts[1]; m.GetFacts() != "" || m.GetNamespace() != "cinder" {
+		t.Errorf("the cell was told %v", m)
+	}
+}
+
+func TestBadFactsAreNamed(t *testing.T) {
+	w := start(t, fleet(2, 1), nil)
+	host := testUUID(0xa, 0)
+	for _, tt := range []struct{ path, body, reason, field string }{
+		{"/v1/hosts/x/facts/cinder", `{}`, "INVALID_REQUEST", "host_uuid"},
+		{"/v1/hosts/" + host + "/facts/Cinder", `{}`, "INVALID_REQUEST", "namespace"},
+		{"/v1/hosts/" + host + "/facts/cinder?if_generation=-2", `{}`, "INVALID_REQUEST", "if_generation"},
+		{"/v1/hosts/" + host + "/facts/cinder?generation=2", `{}`, "INVALID_REQUEST", "generation"},
+		{"/v1/hosts/" + host + "/facts/cinder?cell=nowhere", `{}`, "INVALID_REQUEST", "cell"},
+		{"/v1/hosts/" + host + "/facts/cinder", `{"a":"` + strings.Repeat("x", maxFacts) + `"}`, "INVALID_REQUEST", "facts"},
+		{"/v1/hosts/" + host + "/facts/cinder", ``, "INVALID_REQUEST", "facts"},
+		{"/v1/hosts/" + host + "/facts/cinder", `[1]`, "INVALID_REQUEST", ""},
+		{"/v1/hosts/" + testUUID(0xa, 999) + "/facts/cinder", `{}`, "NOT_FOUND", ""},
+		{"/v1/hosts/" + host + "/facts/cinder?cell=cell2", `{}`, "NOT_FOUND", ""},
+	} {
+		rec := w.send("PUT", tt.path, tt.body)
+		if rec.Code == 200 || !strings.Contains(rec.Body.String(), tt.reason) || !strings.Contains(rec.Body.String(), tt.field) {
+			t.Errorf("%s: %d %s", tt.path, rec.Code, rec.Body)
+		}
+	}
+}
+
+// A reply that was lost says neither that it was done nor that it was not.
+func TestFactsWhoseAnswerWasLost(t *testing.T) {
+	cells := fleet(1, 1)
+	w := start(t, cells, nil)
+	cells[0].hook(nil, func(method string, _ any) error {
+		if method == "PutFacts" {
+			return status.Error(codes.Unavailable, "the connection broke")
+		}
+		return nil
+	})
+	rec := w.send("PUT", "/v1/hosts/"+testUUID(0xa, 0)+"/facts/cinder?if_generation=-1", `{}`)
+	if rec.Code != 503 || !strings.Contains(rec.Body.String(), "OUTCOME_UNKNOWN") {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+}
