@@ -147,11 +147,12 @@ func TestSlowCellKeepsItsBreakerClosed(t *testing.T) {
 func TestBusyCellKeepsItsBreakerClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, fleet(2, 2), nil)
-		w.cells[1].hook(delay("ProposeBatch", 140*time.Millisecond), nil)
+		w.cells[1].hook(delay("ProposeBatch", 200*time.Millisecond), nil)
 		var in, vain atomic.Int32
 		var all sync.WaitGroup
-		for range 64 {
+		for i := range 64 {
 			all.Go(func() {
+				time.Sleep(time.Duration(i) * 5 * time.Millisecond) // virtual
 				for range 10 {
 					if resp, _, err := w.dry(t.Context()); err != nil {
 						t.Error(err)

@@ -18,10 +18,17 @@ import (
 
 const (
 	// maxBatches is how many ProposeBatch calls to one replica run at once: one
-	// that takes longer than patience does not hold up the next. Each more makes
-	// the batches smaller, and the fixed cost of a call is that of several queries.
+	// that is slow does not hold up the next. Each more makes the batches smaller,
+	// and the fixed cost of a call is that of several queries.
 	maxBatches = 2
-	patience   = 5 * time.Millisecond
+	// A call is slow when it takes slowTimes as long as usual, and slowLeast at
+	// least. Where all calls take long since the machine is busy, more of them would
+	// only make it busier. After slowMost a call is slow whatever is usual.
+	slowTimes = 10
+	slowLeast = 10 * time.Millisecond
+	slowMost  = 40 * time.Millisecond
+	// usualOver is over about how many calls the usual time is.
+	usualOver = 8
 	// maxBatchQueries and maxBatchBytes bound one call.
 	maxBatchQueries = 256
 	maxBatchBytes   = rpc.MaxMessageBytes / 2
@@ -29,7 +36,7 @@ const (
 
 // proposer sends queries to one replica. Queries that arrive while a call is under
 // way wait and then go as one call: an idle replica is asked at once, a busy one in
-// batches as large as its backlog. Who waits for a slow call goes beside it.
+// batches as large as its backlog. Who waits for a call that is slow goes beside it.
 type proposer struct {
 	replica *replica
 	// life bounds all calls; tasks owns the goroutines that send.
@@ -40,11 +47,15 @@ type proposer struct {
 	// answered is when a batch was last answered, in time since began.
 	began    time.Time
 	answered atomic.Int64
+	// usual is how long a call that is answered takes, in nanoseconds: a moving mean,
+	// to which none counts as more than slowMost. Two calls that end at once may count
+	// as one.
+	usual atomic.Int64
 
 	mu      sync.Mutex
 	queue   []*asking
 	senders int
-	// slow counts the calls under way that take longer than patience.
+	// slow counts the calls under way that are slow.
 	slow int
 }
 
@@ -205,14 +216,16 @@ func (p *proposer) call(batch []*asking) {
 	ctx, cancel := context.WithDeadline(p.life, until)
 	defer cancel()
 	defer context.AfterFunc(batch[0].closed, cancel)()
-	notice := time.AfterFunc(patience, p.slows)
+	notice := time.AfterFunc(p.patience(), p.slows)
 	resp, err := p.replica.client.ProposeBatch(ctx, req)
+	took := time.Since(began)
 	if !notice.Stop() {
 		p.quickens()
 	}
-	p.replica.cell.tel.Called(ctx, req, time.Since(began), err)
+	p.replica.cell.tel.Called(ctx, req, took, err)
 	if err == nil {
 		p.answered.Store(int64(time.Since(p.began)))
+		p.learn(took)
 	}
 	if err == nil && len(resp.GetProposals()) != len(batch) {
 		err = fault.New(fault.Internal, "cell %s answered %d of %d queries", p.replica.cell.cfg.Name, len(resp.GetProposals()), len(batch))
@@ -225,6 +238,17 @@ func (p *proposer) call(batch []*asking) {
 		}
 		a.done <- proposed{proposal: resp.GetProposals()[i]}
 	}
+}
+
+// patience is after how long a call is slow.
+func (p *proposer) patience() time.Duration {
+	return min(max(slowTimes*time.Duration(p.usual.Load()), slowLeast), slowMost)
+}
+
+// learn is told how long a call took that was answered.
+func (p *proposer) learn(took time.Duration) {
+	usual := p.usual.Load()
+	p.usual.Store(usual + (int64(min(took, slowMost))-usual)/usualOver)
 }
 
 // slows is told of a call that takes long, quickens of its end.

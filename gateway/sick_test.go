@@ -233,7 +233,7 @@ func TestOverloaded(t *testing.T) {
 }
 
 // What queues while a call to a cell is under way goes as one when it ends, or when
-// it takes long; beyond maxBatches it waits.
+// it is slow; beyond maxBatches it waits.
 func TestQueuedQueriesGoAsOneBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 9))}, func(c *Config) { c.ProposeBudget = time.Minute })
@@ -273,10 +273,10 @@ func TestQueuedQueriesGoAsOneBatch(t *testing.T) {
 		}
 		queue(4)
 		called(1)
-		time.Sleep(patience)
+		time.Sleep(slowLeast)
 		called(1, 3)
 		queue(20)
-		time.Sleep(10 * patience)
+		time.Sleep(10 * slowMost)
 		called(1, 3)
 		close(gate)
 		for range sent {
@@ -285,6 +285,32 @@ func TestQueuedQueriesGoAsOneBatch(t *testing.T) {
 			}
 		}
 		called(1, 3, 20)
+	})
+}
+
+// How long a call may take until another one goes beside it follows what is usual, within
+// limits.
+func TestSlowIsWhatTakesLongerThanUsual(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 9))}, nil)
+		p := &w.g.cells[0].replicas[0].proposer
+		for _, c := range []struct{ takes, slow time.Duration }{
+			{0, slowLeast},
+			{slowLeast / slowTimes * 2, 2 * slowLeast},
+			{100 * time.Millisecond, slowMost},
+			{slowLeast / slowTimes * 3, 3 * slowLeast},
+			{0, slowLeast},
+		} {
+			w.cells[0].hook(delay("ProposeBatch", c.takes), nil)
+			for range 20 * usualOver {
+				if _, _, err := w.dry(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := p.patience().Round(time.Millisecond); got != c.slow {
+				t.Errorf("calls take %v: slow is one of %v, want %v", c.takes, got, c.slow)
+			}
+		}
 	})
 }
 
