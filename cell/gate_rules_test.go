@@ -226,6 +226,12 @@ func TestWhichServicesHoldTheGate(t *testing.T) {
 			if s.version < 66 && (len(v.lagging) != 1 || v.lagging[0].host != "h1") {
 				t.Errorf("an old one is not told of: %+v", v.lagging)
 			}
+			if c.holds && v.registered != 1 {
+				t.Errorf("%d hosts count as registered by new agents, and h1 is not", v.registered)
+			}
+			if native := testRules().judge(gateWith(shard.GateNative, 2*time.Hour), e); c.holds && (native.laggingHosts != 1 || native.lagging[0].host != "h1") {
+				t.Errorf("when the gate is NATIVE %d hosts are not new: %+v", native.laggingHosts, native.lagging)
+			}
 			for _, at := range []shard.GateState{shard.GateShadow, shard.GateNative} {
 				if to := rulesTo(testRules(), gateWith(at, 2*time.Hour), e); (to == shard.GateLegacy) != c.closes {
 					t.Errorf("from %s it goes to %s, closes is %v", at, to, c.closes)

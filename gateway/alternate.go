@@ -55,7 +55,11 @@ func (g *Gateway) claimAlternate(ctx context.Context, req *cellgatev1.ClaimAlter
 			return nil, err
 		}
 	}
-	out, err := h.in.change(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Swap{Swap: swap}})
+	op := &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Swap{Swap: swap}}
+	out, err := h.in.change(ctx, g.cfg.ClaimBudget, op)
+	if fault.KindOf(err) == fault.NotFound && h.in.importAlternate(ctx, swap, answer.GetSelected()) {
+		out, err = h.in.change(ctx, g.cfg.ClaimBudget, op)
+	}
 	if err != nil {
 		// When nobody knows where the claim is, both holds stay for their time.
 		if fault.KindOf(err) != fault.OutcomeUnknown && ctx.Err() == nil {
@@ -64,6 +68,20 @@ func (g *Gateway) claimAlternate(ctx context.Context, req *cellgatev1.ClaimAlter
 		return nil, err
 	}
 	return out.GetClaim(), nil
+}
+
+// importAlternate has an alternate imported that legacy rows have and the shard does not
+// yet; false when it was not, or needs no import.
+func (c *cell) importAlternate(ctx context.Context, swap *cellv1.SwapClaim, to *cellgatev1.Selection) bool {
+	v := c.view()
+	if !v.standIn {
+		return false
+	}
+	if err := v.gate.importHost(ctx, swap.GetHostUuid()); err != nil {
+		v.gate.g.log.WarnContext(ctx, "an alternate is not in the shard, and could not be imported", "cell", c.cfg.Name, "host", to.GetServiceHost(), "error", err)
+		return false
+	}
+	return true
 }
 
 // claimIn is a live claim with what it keeps of its request.

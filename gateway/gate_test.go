@@ -202,6 +202,30 @@ func TestHostThatTheShardDoesNotHaveIsImported(t *testing.T) {
 	}
 }
 
+// So is an alternate, when it is to be claimed; one that the rows do not have any more is
+// not found.
+func TestAlternateThatTheShardDoesNotHaveIsImported(t *testing.T) {
+	f, u := newFakeCell(1, testHost(1, 3)), newUpgrading(1, testHost(1, 3), testHost(2, 2), testHost(3, 1))
+	f.moveGate(cellgatev1.Gate_LEGACY)
+	w := startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+	_, first := withAlternates(w)
+	id := first.GetSelected().GetClaimId()
+	next, last := first.GetAlternates()[0].GetComputeNodeUuid(), first.GetAlternates()[1].GetComputeNodeUuid()
+	if c, err := w.alternate(id, next); err != nil || c.GetHostUuid() != next {
+		t.Errorf("it is on %v, %v", c, err)
+	}
+	if got := fmt.Sprint(f.gate.imported); got != "[host002]" {
+		t.Errorf("imported %v", got)
+	}
+	u.standIn.table.edit(func(e *schedule.Edit) { e.RemoveHost(mustID(last)) })
+	if c, err := w.alternate(id, last); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("a host without a row: %v, %v", c, err)
+	}
+	if c := f.live(); len(c) != 1 || c[0].GetHostUuid() != next {
+		t.Errorf("claims are %v", c)
+	}
+}
+
 // The rows show room that the shard does not: the request goes to the next host, and
 // finds that there is none in the end.
 func TestRowsThatShowMoreRoomThanTheShard(t *testing.T) {

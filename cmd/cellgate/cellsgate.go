@@ -87,6 +87,8 @@ func gateText(g *cellgatev1.Gate) string {
 	switch waits := g.GetWaitsFor(); {
 	case g.GetPin() != cellgatev1.Gate_STATE_UNSPECIFIED:
 		text += ", pinned"
+	case g.GetLaggingHosts() > 0 && g.GetState() == cellgatev1.Gate_NATIVE:
+		text += ", " + counted(int(g.GetLaggingHosts()), "host") + " without a new agent"
 	case g.GetLaggingHosts() > 0:
 		text += ", waits for " + counted(int(g.GetLaggingHosts()), "host")
 	case len(waits) > 0:

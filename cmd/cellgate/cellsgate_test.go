@@ -14,10 +14,11 @@ func TestGateText(t *testing.T) {
 	since := timestamppb.New(time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC))
 	wordy := []string{strings.Repeat("many words of it ", 10), "b"}
 	for want, g := range map[string]*cellgatev1.Gate{
-		"":                                  nil,
-		"not known":                         {Reason: "it is gone"},
-		"NATIVE since 2026-02-03T04:05:06Z": {State: cellgatev1.Gate_NATIVE, Epoch: 4, Since: since},
-		"LEGACY, waits for 7 hosts":         {State: cellgatev1.Gate_LEGACY, LaggingHosts: 7, WaitsFor: wordy},
+		"":                                    nil,
+		"not known":                           {Reason: "it is gone"},
+		"NATIVE since 2026-02-03T04:05:06Z":   {State: cellgatev1.Gate_NATIVE, Epoch: 4, Since: since},
+		"NATIVE, 2 hosts without a new agent": {State: cellgatev1.Gate_NATIVE, LaggingHosts: 2},
+		"LEGACY, waits for 7 hosts":           {State: cellgatev1.Gate_LEGACY, LaggingHosts: 7, WaitsFor: wordy},
 		"LEGACY, waits for: many words of it many words of it many words of it many …": {State: cellgatev1.Gate_LEGACY, WaitsFor: wordy},
 		"SHADOW, pinned, 7 compared, 1 differed":                                       {State: cellgatev1.Gate_SHADOW, Pin: cellgatev1.Gate_SHADOW, PinReason: "not today", WaitsFor: wordy, Compared: 7, Differed: 1},
 	} {

@@ -342,7 +342,7 @@ func (u *upgrade) registered(x *legacy.Snapshot) {
 				beside++
 				continue
 			}
-			what := "no agent has registered compute node " + h.UUID.String()
+			what := "no agent has registered compute node " + h.UUID.String() + ": no request finds it once the cell is NATIVE"
 			switch {
 			case in.GetAgentVersion() > 0:
 				what = fmt.Sprintf("compute node %s was taken back from its agent, version %d", h.UUID, in.GetAgentVersion())

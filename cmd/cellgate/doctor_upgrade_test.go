@@ -168,6 +168,40 @@ func TestDoctorUpgrade(t *testing.T) {
 	})
 }
 
+// Of hosts whose services are old, those that are still their agents' are told apart, and
+// those that were taken back, by the dry run too.
+func TestDoctorUpgradeSaysWhoSpeaksForAHost(t *testing.T) {
+	cell := (&listingCell{}).registered(1, 2, 3)
+	cell.hosts[0].Up, cell.hosts[2].Imported = true, true
+	c := newNovaCell(t, legacytest.MariaDB, 4, cell.serve(t))
+	c.cell.Exec(t, "UPDATE services SET version = 55 WHERE id < 3")
+	rows := diagnoses(t, exitRefused, "upgrade", "--config", c.config)
+	must(t, rows, "cell1 host host1", unhealthy, "the host is still its agent's, which is alive")
+	must(t, rows, "cell1 host host2", unhealthy, "the host is still its agent's, which is silent")
+	must(t, rows, "cell1 host host3", unhealthy, "was taken back from its agent, version 1")
+	must(t, rows, "cell1 host host4", unhealthy, "no request finds it once the cell is NATIVE")
+	for _, host := range []string{"host1", "host2"} {
+		if r := rows["cell1 host "+host]; !strings.Contains(r.Do, "stop its agent") {
+			t.Errorf("%s: what to do is %q", host, r.Do)
+		}
+	}
+	text, _, status := typed(t.Context(), "", "import", "--config", c.config, "--cell", "cell1", "--dry-run")
+	if status != exitDone {
+		t.Fatalf("%d: %s", status, text)
+	}
+	for _, want := range []string{"hosts: old, left to agents", "agent version 1 speaks for it: stop that", "agent version 1 is silent: a gateway takes the host back soon"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("nothing of %q in %s", want, text)
+		}
+	}
+	if got := strings.Count(text, "host_old_left_to_agent"); got != 2 {
+		t.Errorf("%d hosts are old and their agents', want 2: %s", got, text)
+	}
+	if !strings.Contains(text, "host_changed") { // host3
+		t.Errorf("what was taken back is not compared: %s", text)
+	}
+}
+
 // Nothing stands in the way; and the services of a database that does not answer do.
 func TestDoctorUpgradeIsContent(t *testing.T) {
 	k := legacytest.MariaDB
