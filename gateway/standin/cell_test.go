@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/cell"
@@ -65,45 +67,94 @@ func newCell(t testing.TB) *realCell {
 	return &realCell{TB: t, CellSchedulerClient: cellv1.NewCellSchedulerClient(conn), reports: agentv1.NewHostReportsClient(conn)}
 }
 
-// ImportHosts reports the hosts as their agents would.
-func (c *realCell) ImportHosts(ctx context.Context, in *cellv1.ImportHostsRequest, _ ...grpc.CallOption) (*cellv1.ImportHostsResponse, error) {
-	out := &cellv1.ImportHostsResponse{}
-	for _, h := range in.GetHosts() {
-		h.GetState().AgentVersion, h.GetState().Cell = 1, cellName
-		ctx, cancel := context.WithCancel(ctx)
+// agents has the agents of imported hosts say what was imported, since an imported host
+// is down.
+func (c *realCell) agents(states []*agentv1.FullState) {
+	c.Helper()
+	for _, s := range states {
+		s = proto.CloneOf(s)
+		s.AgentVersion = 1
+		ctx, cancel := context.WithCancel(c.Context())
 		defer cancel()
 		stream, err := c.reports.Report(ctx)
 		if err == nil {
-			err = stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: h.GetState()}})
+			err = stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: s}})
 		}
 		if err != nil {
-			return nil, err
+			c.Fatal(err)
 		}
 		answer, err := stream.Recv()
-		if err != nil {
-			return nil, err
+		if err != nil || answer.GetAccepted() == nil {
+			c.Fatalf("host %s: %v, %v", s.GetServiceHost(), answer, err)
 		}
-		if answer.GetAccepted() == nil {
-			return nil, fmt.Errorf("host %s: %v", h.GetState().GetServiceHost(), answer)
-		}
-		out.Outcomes = append(out.Outcomes, &cellv1.ImportOutcome{})
 	}
-	return out, nil
 }
 
-// fill imports the world's rows.
+// recorder is the cell; it keeps the newest state that was imported of each host.
+type recorder struct {
+	*realCell
+	states map[string]*agentv1.FullState
+}
+
+func (r *recorder) ImportHosts(ctx context.Context, in *cellv1.ImportHostsRequest, opts ...grpc.CallOption) (*cellv1.ImportHostsResponse, error) {
+	for _, h := range in.GetHosts() {
+		r.states[h.GetState().GetHostUuid()] = h.GetState()
+	}
+	return r.CellSchedulerClient.ImportHosts(ctx, in, opts...)
+}
+
+// listed is what the shard has of hosts and claims, but for who says it and when.
+func (c *realCell) listed() (all []proto.Message) {
+	c.Helper()
+	hosts, err := c.ListHosts(c.Context(), &cellv1.ListHostsRequest{PageSize: 1000})
+	if err != nil {
+		c.Fatal(err)
+	}
+	claims, err := c.ListClaims(c.Context(), &cellv1.ListClaimsRequest{PageSize: 1000})
+	if err != nil || hosts.GetMore() || claims.GetMore() {
+		c.Fatal(err, "or not all are listed")
+	}
+	for _, h := range hosts.GetHosts() {
+		h.Imported, h.AgentVersion, h.Up, h.LastSeenAt, h.Generation = false, 0, false, nil, 0
+		all = append(all, h)
+	}
+	for _, k := range claims.GetClaims() {
+		all = append(all, k)
+	}
+	return all
+}
+
+// fill imports the world's rows. Its agents say the same then: nothing of what was
+// imported is another for that.
 func (c *realCell) fill(w *world) {
 	c.Helper()
 	m, err := importer.New(importer.Config{Cell: cellName, Rows: &instances{rows: w.instances(), at: w.at}, Pause: -1})
 	if err != nil {
 		c.Fatal(err)
 	}
+	to := &recorder{c, map[string]*agentv1.FullState{}}
+	adopted := 0
 	for waiting := true; waiting; {
-		r, err := m.Step(c.Context(), w.snapshot(), c)
-		if err != nil || len(r.LeftOut)+r.Refused > 0 {
+		r, err := m.Step(c.Context(), w.snapshot(), to)
+		if err != nil || len(r.LeftOut)+r.Refused+r.LeftToAgents+r.Conflicts > 0 {
 			c.Fatalf("%+v, %v", r, err)
 		}
+		adopted += r.Adopted
 		waiting = r.Waiting > 0
+	}
+	if want := len(w.instances()); adopted != want {
+		c.Fatalf("%d of %d instances were adopted", adopted, want)
+	}
+	before := c.listed()
+	c.agents(slices.Collect(maps.Values(to.states)))
+	after := c.listed()
+	if len(before) != len(after) {
+		c.Fatalf("%d hosts and claims were imported, %d are there when agents say the same", len(before), len(after))
+	}
+	for n := range before {
+		if !proto.Equal(before[n], after[n]) {
+			c.Fatalf("imported: %v\nby its agent: %v", before[n], after[n])
+		}
 	}
 }
 
