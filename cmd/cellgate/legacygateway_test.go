@@ -39,11 +39,23 @@ func novaRows(t *testing.T, d *legacytest.Database, hosts, version int) {
 	}
 }
 
-// A cell without a scheduler, over a real MariaDB with Nova's schema: its rows answer,
-// claims are held and found again, and hosts are filled to the last VCPU and no further.
-func TestLegacyOnlyOverMariaDB(t *testing.T) {
-	d := legacytest.NewCell(t, legacytest.MariaDB.Shared(t))
+// numaRow is the numa_topology of a row with two cells of four CPUs and 32 GiB each.
+const numaRow = `{"nova_object.name": "NUMATopology", "nova_object.namespace": "nova", "nova_object.version": "1.2", "nova_object.data": {"cells": [
+ {"nova_object.name": "NUMACell", "nova_object.namespace": "nova", "nova_object.version": "1.5", "nova_object.data": {"id": 0, "cpuset": [0, 1, 2, 3], "pcpuset": [0, 1, 2, 3], "memory": 32768, "cpu_usage": 0, "memory_usage": 0, "pinned_cpus": [], "siblings": [], "mempages": [], "network_metadata": null, "socket": 0}},
+ {"nova_object.name": "NUMACell", "nova_object.namespace": "nova", "nova_object.version": "1.5", "nova_object.data": {"id": 1, "cpuset": [4, 5, 6, 7], "pcpuset": [4, 5, 6, 7], "memory": 32768, "cpu_usage": 0, "memory_usage": 0, "pinned_cpus": [], "siblings": [], "mempages": [], "network_metadata": null, "socket": 0}}]}}`
+
+// A cell without a scheduler, over a real database with Nova's schema: its rows answer,
+// claims are held and found again, a server group's rule holds for members that nobody
+// names, a request for a NUMA cell goes where the row has one, and hosts are filled to
+// the last VCPU and no further.
+func TestLegacyOnlyOverRealDatabases(t *testing.T) { legacytest.Servers(t, legacyOnly) }
+
+func legacyOnly(t *testing.T, k legacytest.Kind) {
+	d := legacytest.NewCell(t, k.Shared(t))
 	novaRows(t, d, 3, 60)
+	if _, err := d.DB.ExecContext(t.Context(), "UPDATE compute_nodes SET numa_topology = "+d.Mark(1)+" WHERE id = 2", numaRow); err != nil {
+		t.Fatal(err)
+	}
 	file := filepath.Join(t.TempDir(), "gateway.yaml")
 	text := `gateway:
   http: 127.0.0.1:0
@@ -52,6 +64,7 @@ func TestLegacyOnlyOverMariaDB(t *testing.T) {
   propose_budget: 20s
   claim_budget: 20s
   breaker: {window: 60s}
+  filters: [ComputeFilter, ResourceFilter, ServerGroupAntiAffinityFilter, NUMATopologyFilter]
   cells: [{name: cell1, uuid: c0000000-0000-4000-8000-000000000001}]
   legacy: [{cell: cell1, database: '` + d.URL + `', legacy_only: true, required_version: 68, refresh: 200ms, service_down_time: 1h}]
 `
@@ -69,40 +82,78 @@ func TestLegacyOnlyOverMariaDB(t *testing.T) {
 	scheduler, claims := cellgatev1.NewSchedulerClient(conn), cellgatev1.NewClaimsClient(conn)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	request := func(n int) *cellgatev1.SelectDestinationsRequest {
-		return &cellgatev1.SelectDestinationsRequest{
-			RequestId: fmt.Sprint("r", n), InstanceUuids: []string{fmt.Sprintf("10000000-0000-4000-8000-%012d", n)},
+	group := &cellgatev1.InstanceGroup{Uuid: "20000000-0000-4000-8000-000000000001", Policy: "anti-affinity"}
+	sent := 0
+	// place asks for an instance of 2 VCPUs, again with the same request_id, and gives its
+	// host; with an error of a selection that found none.
+	place := func(g *cellgatev1.InstanceGroup, specs map[string]string) (string, error) {
+		t.Helper()
+		sent++
+		req := &cellgatev1.SelectDestinationsRequest{
+			RequestId: fmt.Sprint("r", sent), InstanceUuids: []string{fmt.Sprintf("10000000-0000-4000-8000-%012d", sent)},
 			Spec: &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: &cellgatev1.RequestSpec{
-				Flavor: &cellgatev1.Flavor{Name: "f", Vcpus: 4, MemoryMb: 1024, RootGb: 1}, ProjectId: "p", UserId: "u",
+				Flavor:    &cellgatev1.Flavor{Name: "f", Vcpus: 2, MemoryMb: 1024, RootGb: 1, ExtraSpecs: specs},
+				ProjectId: "p", UserId: "u", InstanceGroup: g,
 			}},
 		}
-	}
-	on := map[string]int{}
-	for n := 1; n <= 6; {
-		resp, err := scheduler.SelectDestinations(ctx, request(n))
-		if err != nil {
+		var resp *cellgatev1.SelectDestinationsResponse
+		for {
+			var err error
+			if resp, err = scheduler.SelectDestinations(ctx, req); err == nil {
+				break
+			}
 			if ctx.Err() == nil && strings.Contains(err.Error(), "has not been read yet") {
 				continue // the first rows are on their way
 			}
-			t.Fatalf("request %d: %v", n, err)
+			return "", err
 		}
 		if r := resp.GetCells()[0]; r.GetSource() != cellgatev1.CellSource_LEGACY || !strings.Contains(r.GetReason(), "legacy_only") {
 			t.Errorf("the report is %v", r)
 		}
-		on[resp.GetDestinations()[0].GetSelected().GetServiceHost()]++
-		again, err := scheduler.SelectDestinations(ctx, request(n))
-		if err != nil || again.GetDestinations()[0].GetSelected().GetClaimId() != resp.GetDestinations()[0].GetSelected().GetClaimId() {
-			t.Errorf("request %d again: %v, %v", n, again, err)
+		got := resp.GetDestinations()[0].GetSelected()
+		again, err := scheduler.SelectDestinations(ctx, req)
+		if err != nil || again.GetDestinations()[0].GetSelected().GetClaimId() != got.GetClaimId() {
+			t.Errorf("request %d again: %v, %v", sent, again, err)
 		}
-		if _, err := claims.GetClaim(ctx, &cellgatev1.GetClaimRequest{ConsumerUuid: request(n).GetInstanceUuids()[0]}); err != nil {
-			t.Errorf("claim %d: %v", n, err)
+		if _, err := claims.GetClaim(ctx, &cellgatev1.GetClaimRequest{ConsumerUuid: req.GetInstanceUuids()[0]}); err != nil {
+			t.Errorf("claim %d: %v", sent, err)
 		}
-		n++
+		return got.GetServiceHost(), nil
 	}
-	if on["host1"] != 2 || on["host2"] != 2 || on["host3"] != 2 {
-		t.Errorf("placed %v, want two on each host", on)
+	refused := func(what string, g *cellgatev1.InstanceGroup, specs map[string]string) {
+		t.Helper()
+		if host, err := place(g, specs); err == nil || !strings.Contains(err.Error(), "No valid host") {
+			t.Errorf("%s: on %q, %v", what, host, err)
+		}
 	}
-	if resp, err := scheduler.SelectDestinations(ctx, request(7)); err == nil || !strings.Contains(err.Error(), "No valid host") {
-		t.Errorf("a seventh: %v, %v", resp, err)
+	must := func(what string, g *cellgatev1.InstanceGroup, specs map[string]string) string {
+		t.Helper()
+		host, err := place(g, specs)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		return host
 	}
+	on := map[string]int{}
+	for range 3 {
+		on[must("a member of the group", group, nil)]++
+	}
+	if len(on) != 3 {
+		t.Errorf("members of a group of anti-affinity are on %v", on)
+	}
+	refused("a fourth member", group, nil)
+	numa := map[string]string{"hw:numa_nodes": "1"}
+	for range 2 {
+		if host := must("a NUMA cell", nil, numa); host != "host2" {
+			t.Errorf("an instance of a NUMA cell is on %s", host)
+		}
+		on["host2"]++
+	}
+	for range 7 {
+		on[must("what is left", nil, nil)]++
+	}
+	if on["host1"] != 4 || on["host2"] != 4 || on["host3"] != 4 {
+		t.Errorf("placed %v, want four on each host", on)
+	}
+	refused("one too many", nil, nil)
 }
