@@ -138,7 +138,7 @@ bench-system: build ## Measure selections with durable claims a second on 3 and 
 	$(BIN)/cellgate bench --self --cells 10 --hosts 1000 --callers 1,8,64 --release end --cpu-profile .cellgate/bench
 
 .PHONY: demo-upgrade
-demo-upgrade: ## Upgrade three cells of 200 hosts from Nova's own tables (MariaDB) to their agents, compute by compute, under load; then roll one back (three minutes).
+demo-upgrade: ## Upgrade three cells of 200 hosts from Nova's own tables (MariaDB) to their agents, compute by compute, under load, nine tenths full; stop a gateway, kill a cell and roll computes back (five minutes).
 	@mkdir -p .cellgate
 	CELLGATE_DEMO_UPGRADE=1 CELLGATE_DEMO_TABLE=$(CURDIR)/.cellgate/upgrade.txt go test ./cmd/cellgate -run TestI10_RollingUpgradeOfACloud -count=1 -v -timeout 20m
 

@@ -13,12 +13,16 @@ import (
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
 // upgradeLoad is users who start instances at a steady rate, through every gateway by
-// turns, and delete them later. There is always room: each refusal is a failure.
+// turns, and delete them later. There is always room: each refusal is a failure. While
+// something is broken on purpose a call that found nobody is sent again, through the next
+// gateway and with its request_id, as a conductor does.
 type upgradeLoad struct {
 	t     testing.TB
 	cells []*demoCell
@@ -33,8 +37,52 @@ type upgradeLoad struct {
 	// placed counts instances by cell and where the candidates of the cell came from.
 	placed   map[string]map[cellgatev1.CellSource]int
 	failures map[string]int
-	// half counts answers of which a part came from a table that was not whole.
-	half map[string]int
+	// half counts answers of which a part came from a table that was not whole; without
+	// those that went without a cell which was broken on purpose.
+	half    map[string]int
+	without int
+	// broken counts what is broken now, mended is when something last was; again counts
+	// the calls that were sent again because of it.
+	broken, again int
+	mended        time.Time
+}
+
+// breaks says that something is broken on purpose, until the function is called.
+func (l *upgradeLoad) breaks() (mended func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.broken++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.broken--
+		l.mended = time.Now()
+	}
+}
+
+// excused reports whether something was broken since a call began. The caller holds mu.
+func (l *upgradeLoad) excused(began time.Time) bool { return l.broken > 0 || began.Before(l.mended) }
+
+// send makes a call through a gateway, and again while that is excused.
+func (l *upgradeLoad) send(ctx context.Context, n int, do func(context.Context, *grpc.ClientConn) error) error {
+	for {
+		began := time.Now()
+		err := do(ctx, l.conns[n%len(l.conns)])
+		if err == nil || fault.KindOf(err) == fault.NoValidHost || ctx.Err() != nil {
+			return err
+		}
+		l.mu.Lock()
+		excused := l.excused(began)
+		if excused {
+			l.again++
+		}
+		l.mu.Unlock()
+		if !excused {
+			return err
+		}
+		hold(ctx, 100*time.Millisecond)
+		n++
+	}
 }
 
 func newUpgradeLoad(t testing.TB, cells []*demoCell, conns []*grpc.ClientConn, life time.Duration) *upgradeLoad {
@@ -52,7 +100,7 @@ func (l *upgradeLoad) run(ctx context.Context, rate int) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			all.Go(func() { l.instance(ctx, l.conns[n%len(l.conns)]) })
+			all.Go(func() { l.instance(ctx, n) })
 		}
 	}
 }
@@ -61,18 +109,24 @@ var upgradeFlavors = [][3]int32{{1, 2048, 10}, {2, 4096, 20}, {2, 2048, 40}}
 
 // instance is the life of one: chosen, built, confirmed, deleted. Once ctx has ended it
 // is deleted at once.
-func (l *upgradeLoad) instance(ctx context.Context, conn *grpc.ClientConn) {
+func (l *upgradeLoad) instance(ctx context.Context, n int) {
 	bounded, cancel := context.WithTimeout(context.Background(), tooLong)
 	defer cancel()
 	id, f := uuid.NewString(), upgradeFlavors[rand.IntN(len(upgradeFlavors))]
-	began := time.Now()
-	resp, err := cellgatev1.NewSchedulerClient(conn).SelectDestinations(bounded, &cellgatev1.SelectDestinationsRequest{
-		RequestId: uuid.NewString(), InstanceUuids: []string{id},
+	req := &cellgatev1.SelectDestinationsRequest{
+		// What a call that found nobody may have claimed ends with its lease.
+		RequestId: uuid.NewString(), InstanceUuids: []string{id}, ClaimTtl: durationpb.New(time.Minute),
 		Spec: &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: &cellgatev1.RequestSpec{
 			Flavor: &cellgatev1.Flavor{Vcpus: f[0], MemoryMb: f[1], RootGb: f[2]}, ProjectId: "demo",
 		}},
+	}
+	began := time.Now()
+	var resp *cellgatev1.SelectDestinationsResponse
+	err := l.send(bounded, n, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+		resp, err = cellgatev1.NewSchedulerClient(conn).SelectDestinations(ctx, req)
+		return err
 	})
-	l.answered(resp, err, time.Since(began))
+	l.answered(resp, err, began)
 	if err != nil {
 		return
 	}
@@ -84,14 +138,21 @@ func (l *upgradeLoad) instance(ctx context.Context, conn *grpc.ClientConn) {
 	}
 	pause(bounded, 50*time.Millisecond, 300*time.Millisecond)
 	k.build(id, f[0], f[1], f[2])
-	claims := cellgatev1.NewClaimsClient(conn)
 	claim := got.GetClaimId()
-	if _, err := claims.ConfirmClaim(bounded, &cellgatev1.ConfirmClaimRequest{ConsumerUuid: id, ClaimId: claim}); err != nil {
+	if err := l.send(bounded, n, func(ctx context.Context, conn *grpc.ClientConn) error {
+		_, err := cellgatev1.NewClaimsClient(conn).ConfirmClaim(ctx, &cellgatev1.ConfirmClaimRequest{ConsumerUuid: id, ClaimId: claim})
+		return err
+	}); err != nil {
 		l.failed("confirm: " + err.Error())
 	}
 	pause(ctx, l.life/2, l.life*3/2)
 	k.destroy(id)
-	if _, err := claims.ReleaseClaim(bounded, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: id, ClaimId: claim}); err != nil {
+	ending, done := context.WithTimeout(context.Background(), tooLong)
+	defer done()
+	if err := l.send(ending, n, func(ctx context.Context, conn *grpc.ClientConn) error {
+		_, err := cellgatev1.NewClaimsClient(conn).ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: id, ClaimId: claim})
+		return err
+	}); err != nil {
 		l.failed("release: " + err.Error())
 	}
 }
@@ -108,8 +169,8 @@ func (l *upgradeLoad) failed(why string) {
 }
 
 // answered looks at an answer: every host of every cell was looked at, in a table that
-// was whole.
-func (l *upgradeLoad) answered(resp *cellgatev1.SelectDestinationsResponse, err error, took time.Duration) {
+// was whole. A cell that is broken on purpose may be left out as a whole.
+func (l *upgradeLoad) answered(resp *cellgatev1.SelectDestinationsResponse, err error, began time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sent++
@@ -117,8 +178,9 @@ func (l *upgradeLoad) answered(resp *cellgatev1.SelectDestinationsResponse, err 
 		l.failures[err.Error()]++
 		return
 	}
-	l.took = append(l.took, took)
-	if resp.GetPartial() {
+	l.took = append(l.took, time.Since(began))
+	excused := l.excused(began)
+	if resp.GetPartial() && !excused {
 		l.failures["partial: "+fmt.Sprint(resp.GetCells())]++
 	}
 	for _, c := range resp.GetCells() {
@@ -130,6 +192,10 @@ func (l *upgradeLoad) answered(resp *cellgatev1.SelectDestinationsResponse, err 
 			l.placed[c.GetCell()][c.GetSource()]++
 		}
 		i := slices.IndexFunc(l.cells, func(n *demoCell) bool { return n.name == c.GetCell() })
+		if excused && c.GetOutcome() == cellgatev1.CellOutcome_UNAVAILABLE {
+			l.without++
+			continue
+		}
 		if i < 0 || c.GetOutcome() != cellgatev1.CellOutcome_SEARCHED || int(c.GetHosts()) != len(l.cells[i].computes) {
 			l.half[fmt.Sprintf("%s %s %s: %d hosts %s", c.GetCell(), c.GetSource(), c.GetOutcome(), c.GetHosts(), c.GetReason())]++
 		}

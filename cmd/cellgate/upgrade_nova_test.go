@@ -26,10 +26,31 @@ const (
 // computes that write to it as nova-compute does.
 type demoCell struct {
 	t        testing.TB
+	number   int
 	name     string
 	uuid     string
 	db       *legacytest.Database
 	computes map[string]*compute // by host
+
+	// used counts VCPUs in use, peak is the most there were.
+	mu         sync.Mutex
+	used, peak int
+}
+
+// use counts VCPUs that are in use now, or are not any more.
+func (c *demoCell) use(vcpus int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.used += int(vcpus)
+	c.peak = max(c.peak, c.used)
+}
+
+// full is the part of the cell's VCPUs that is in use, and the most that was.
+func (c *demoCell) full() (now, peak float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := float64(len(c.computes) * computeVCPUs)
+	return float64(c.used) / all, float64(c.peak) / all
 }
 
 // compute is one host: nova-compute and, once upgraded, an agent.
@@ -58,7 +79,7 @@ func (c *compute) has() (vcpus, memoryMB, diskGB int32) {
 func newDemoCell(t testing.TB, s legacytest.Server, api *legacytest.Database, number, hosts int) *demoCell {
 	t.Helper()
 	c := &demoCell{
-		t: t, name: fmt.Sprintf("cell%d", number), uuid: fmt.Sprintf("c0000000-0000-4000-8000-%012d", number),
+		t: t, number: number, name: fmt.Sprintf("cell%d", number), uuid: fmt.Sprintf("c0000000-0000-4000-8000-%012d", number),
 		db: legacytest.NewCell(t, s), computes: map[string]*compute{},
 	}
 	c.db.DB.SetMaxOpenConns(8) // the server's are for the gateways too
@@ -122,6 +143,7 @@ func (k *compute) build(instance string, vcpus, memoryMB, diskGB int32) {
 		{ProviderUuid: k.uuid, ResourceClass: "MEMORY_MB", Amount: memoryMB},
 		{ProviderUuid: k.uuid, ResourceClass: "DISK_GB", Amount: diskGB},
 	}}
+	k.cell.use(vcpus)
 	if v, m, d := k.has(); v > computeVCPUs || m > computeMemoryMB || d > computeDiskGB {
 		k.over++
 	}
@@ -134,6 +156,9 @@ func (k *compute) build(instance string, vcpus, memoryMB, diskGB int32) {
 func (k *compute) destroy(instance string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if i := k.instances[instance]; i != nil {
+		k.cell.use(-i.Usages[0].Amount)
+	}
 	delete(k.instances, instance)
 	k.cell.write("UPDATE instances SET deleted = id, deleted_at = UTC_TIMESTAMP(), vm_state = 'deleted' WHERE uuid = ?", instance)
 	k.save()

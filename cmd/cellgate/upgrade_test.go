@@ -22,6 +22,11 @@ import (
 type upgradePlan struct {
 	hosts, rate int
 	life        time.Duration
+	// filled are the instances of 2 VCPUs that each compute has before all else; 0: some
+	// computes have some of one VCPU.
+	filled int
+	// faults: gateways and cells are stopped and killed on the way; see upgradeFaults.
+	faults bool
 	// every is how long after one compute the next is upgraded; rest how long what was
 	// reached is looked at.
 	every, rest time.Duration
@@ -33,7 +38,7 @@ type upgradePlan struct {
 // test is a small one.
 func upgradePlanOf() upgradePlan {
 	if os.Getenv("CELLGATE_DEMO_UPGRADE") != "" {
-		return upgradePlan{hosts: 200, rate: 20, life: 20 * time.Second, every: 50 * time.Millisecond, rest: 8 * time.Second, settle: 5 * time.Second, compared: 100}
+		return upgradePlan{hosts: 200, rate: 20, life: 20 * time.Second, filled: 3, faults: true, every: 50 * time.Millisecond, rest: 8 * time.Second, settle: 5 * time.Second, compared: 100}
 	}
 	return upgradePlan{hosts: 8, rate: 5, life: 3 * time.Second, every: 50 * time.Millisecond, rest: time.Second, settle: time.Second, compared: 5}
 }
@@ -41,11 +46,16 @@ func upgradePlanOf() upgradePlan {
 // TestI10_RollingUpgradeOfACloud upgrades three cells of a simulated Nova, compute by
 // compute, under a steady load through two gateways. Real processes, a real MariaDB with
 // Nova's schema. Nothing is refused, nothing is over-allocated, every answer is of whole
-// tables; then one compute is rolled back, and its cell alone falls back.
+// tables; then one compute is rolled back, and its cell alone falls back. The
+// demonstration fills the cells to some 90 %, restarts a gateway and kills a cell on the
+// way, and rolls a second compute back while no gateway runs: whoever imports then takes
+// it back from its agent.
 func TestI10_RollingUpgradeOfACloud(t *testing.T) {
 	plan := upgradePlanOf()
 	u := startUpgrade(t, plan)
+	faults := &upgradeFaults{u: u}
 	l := newUpgradeLoad(t, u.cells, u.conns, plan.life)
+	faults.load = l
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	all.Go(func() { u.beat(ctx) })
@@ -65,7 +75,15 @@ func TestI10_RollingUpgradeOfACloud(t *testing.T) {
 	hold(ctx, plan.rest)
 	for i, c := range u.cells {
 		u.say("%s: computes are upgraded", c.name)
-		for _, k := range c.order() {
+		for n, k := range c.order() {
+			if plan.faults && i == 1 {
+				switch n {
+				case plan.hosts / 4:
+					faults.restartGateway(1)
+				case plan.hosts / 2:
+					faults.killCell(i)
+				}
+			}
 			k.upgrade(u.agents[i])
 			hold(ctx, plan.every)
 		}
@@ -89,6 +107,10 @@ func TestI10_RollingUpgradeOfACloud(t *testing.T) {
 	if n := count(u.gates(), cellgatev1.Gate_NATIVE); n != len(u.cells)-1 {
 		t.Errorf("%d cells are NATIVE after one compute was rolled back", n)
 	}
+	if plan.faults {
+		faults.rollBackUnseen(u.cells[2])
+		hold(ctx, plan.rest)
+	}
 	cancel()
 	all.Wait()
 	u.awaitClaims()
@@ -108,6 +130,7 @@ type upgradeSystem struct {
 
 	mu    sync.Mutex
 	lines []upgradeLine
+	shown bool
 }
 
 // upgradeLine is a line of the table.
@@ -117,6 +140,7 @@ type upgradeLine struct {
 	gates     []string
 	sent, bad int
 	p99       string
+	full      float64
 }
 
 func startUpgrade(t testing.TB, plan upgradePlan) *upgradeSystem {
@@ -144,11 +168,20 @@ func startUpgrade(t testing.TB, plan upgradePlan) *upgradeSystem {
 			for _, m := range u.members {
 				t.Log(m.tail())
 			}
+			if !u.shown {
+				t.Log("\n" + u.table())
+			}
 		}
 	})
 	for i := range 3 {
 		c := newDemoCell(t, server, api, i+1, plan.hosts)
 		for n, k := range c.order() {
+			for j := range plan.filled {
+				k.build(fmt.Sprintf("d%07d-0000-4000-8000-%06d%06d", i+1, n, j), 2, 4096, 20)
+			}
+			if plan.filled > 0 {
+				continue
+			}
 			for j := range n % 3 {
 				k.build(fmt.Sprintf("d%07d-0000-4000-8000-%06d%06d", i+1, n, j), 1, 2048, 10)
 			}
@@ -166,7 +199,7 @@ func startUpgrade(t testing.TB, plan upgradePlan) *upgradeSystem {
 	}
 	for i := range 2 {
 		grpcAt, file := freePort(t), filepath.Join(dir, fmt.Sprintf("gateway%d.yaml", i+1))
-		text := fmt.Sprintf("gateway:\n  grpc: %q\n  http: %q\n  propose_budget: 2s\n  cells:\n%s  legacy:\n%s", grpcAt, freePort(t), cells.String(), tables.String())
+		text := fmt.Sprintf("gateway:\n  grpc: %q\n  http: %q\n  propose_budget: 5s\n  claim_budget: 8s\n  cells:\n%s  legacy:\n%s", grpcAt, freePort(t), cells.String(), tables.String())
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -301,6 +334,16 @@ func (u *upgradeSystem) say(format string, args ...any) {
 	u.lines = append(u.lines, upgradeLine{at: time.Since(u.began), what: fmt.Sprintf(format, args...)})
 }
 
+// full is the part of all VCPUs that is in use, and the sum of the most that was in each
+// cell.
+func (u *upgradeSystem) full() (now, peak float64) {
+	for _, c := range u.cells {
+		n, p := c.full()
+		now, peak = now+n/float64(len(u.cells)), peak+p/float64(len(u.cells))
+	}
+	return now, peak
+}
+
 // watch adds a line whenever a gate is another one.
 func (u *upgradeSystem) watch(ctx context.Context, l *upgradeLoad) {
 	last := ""
@@ -328,39 +371,54 @@ func (u *upgradeSystem) watch(ctx context.Context, l *upgradeLoad) {
 		u.mu.Lock()
 		line.at = time.Since(u.began)
 		line.sent, line.bad, line.p99 = l.sums()
+		line.full, _ = u.full()
 		u.lines = append(u.lines, line)
 		u.mu.Unlock()
 		u.t.Log(line.at.Round(time.Second), strings.Join(reasons, "; "))
 	}
 }
 
+// table is what happened so far.
+func (u *upgradeSystem) table() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.shown = true
+	var text strings.Builder
+	rows := newTable(&text, "TIME", "CELL1, NEW COMPUTES", "CELL2", "CELL3", "VCPUS USED", "SENT", "FAILED", "P99", "")
+	for _, line := range u.lines {
+		at := line.at.Round(100 * time.Millisecond).String()
+		if line.gates == nil {
+			rows.row(at, "", "", "", "", "", "", "", line.what)
+			continue
+		}
+		rows.row(at, line.gates[0], line.gates[1], line.gates[2], fmt.Sprintf("%.0f %%", 100*line.full), line.sent, line.bad, line.p99, "")
+	}
+	if err := rows.end(); err != nil {
+		u.t.Error(err)
+	}
+	return text.String()
+}
+
 // report prints the table, and demands what was promised.
 func (u *upgradeSystem) report(l *upgradeLoad, back time.Duration) {
 	t := u.t
 	var text strings.Builder
-	rows := newTable(&text, "TIME", "CELL1, NEW COMPUTES", "CELL2", "CELL3", "SENT", "FAILED", "P99", "")
-	for _, line := range u.lines {
-		at := line.at.Round(100 * time.Millisecond).String()
-		if line.gates == nil {
-			rows.row(at, "", "", "", "", "", "", line.what)
-			continue
-		}
-		rows.row(at, line.gates[0], line.gates[1], line.gates[2], line.sent, line.bad, line.p99, "")
-	}
-	if err := rows.end(); err != nil {
-		t.Error(err)
-	}
+	text.WriteString(u.table())
 	var over []string
 	for _, c := range u.cells {
 		over = append(over, c.over()...)
 	}
 	sent, failed, p99 := l.sums()
+	_, peak := u.full()
 	half := 0
 	for _, n := range l.half {
 		half += n
 	}
-	fmt.Fprintf(&text, "\n%d instances asked for, %d failed, p99 %v; %d answers of a cell from LEGACY, %d NATIVE, %d of a table that was not whole; %d hosts over-allocated; fell back after %v\n",
-		sent, failed, p99, l.sources[cellgatev1.CellSource_LEGACY], l.sources[cellgatev1.CellSource_NATIVE], half, len(over), back.Round(10*time.Millisecond))
+	fmt.Fprintf(&text, "\n%d instances asked for, %d failed, p99 %v; %d answers of a cell from LEGACY, %d NATIVE, %d of a table that was not whole; %d hosts over-allocated; fell back after %v; at most %.0f %% of all VCPUs in use\n",
+		sent, failed, p99, l.sources[cellgatev1.CellSource_LEGACY], l.sources[cellgatev1.CellSource_NATIVE], half, len(over), back.Round(10*time.Millisecond), 100*peak)
+	if l.again+l.without > 0 {
+		fmt.Fprintf(&text, "while something was broken on purpose: %d calls were sent again, %d answers were of the other cells\n", l.again, l.without)
+	}
 	t.Logf("\n%s", text.String())
 	if path := os.Getenv("CELLGATE_DEMO_TABLE"); path != "" {
 		if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
@@ -373,6 +431,9 @@ func (u *upgradeSystem) report(l *upgradeLoad, back time.Duration) {
 	}
 	if os.Getenv("CELLGATE_DEMO_UPGRADE") != "" && back > 5*time.Second {
 		t.Errorf("the cell fell back after %v", back)
+	}
+	if os.Getenv("CELLGATE_DEMO_UPGRADE") != "" && peak < 0.87 {
+		t.Errorf("at most %.0f %% of the VCPUs were in use: a cloud with that much room shows little", 100*peak)
 	}
 	if l.sources[cellgatev1.CellSource_LEGACY] == 0 || l.sources[cellgatev1.CellSource_NATIVE] == 0 {
 		t.Errorf("answers by source: %v", l.sources)
