@@ -28,6 +28,12 @@ func putHostOf(in *agentv1.FullState) (*shard.PutHost, error) {
 		StateVersion:      in.GetVersion(),
 	}
 	h.Facts = r.facts(in.GetFacts())
+	if text := r.namespaces(in.GetNamespaces()); text != "" {
+		if h.Facts == nil {
+			h.Facts = &shard.Facts{}
+		}
+		h.Facts.Namespaces = text
+	}
 	h.Providers = r.providers(h.UUID, in.GetProviders())
 	h.Aggregates = r.aggregates(in.GetAggregates())
 	put := &shard.PutHost{Host: h, Instances: r.instances(h.Providers, in.GetInstances())}

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
@@ -10,6 +11,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/proposing"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -128,6 +131,44 @@ func (row *hostRow) factTexts() map[string]string {
 		out[name] = n.Facts
 	}
 	return out
+}
+
+// namespaces reads what a host says of itself, as its row has it; "" for nothing.
+func (r *reader) namespaces(in []*agentv1.Namespace) string {
+	if len(in) == 0 {
+		return ""
+	}
+	all, size := make(map[string]json.RawMessage, len(in)), 0
+	for i, n := range in {
+		path := proposing.ItemPath("namespaces", i, "")
+		if problem := shard.NamespaceProblem(n.GetName()); problem != "" {
+			r.Problem(path+".name", "%s", problem)
+			continue
+		}
+		if _, ok := all[n.GetName()]; ok {
+			r.Problem(path+".name", "%s stands there already", n.GetName())
+		}
+		text, err := shard.CanonicalFacts(n.GetFacts())
+		if err != nil {
+			r.Problem(path+".facts", "%v", err)
+			continue
+		}
+		all[n.GetName()] = json.RawMessage(text)
+		size += len(text)
+	}
+	if size > shard.MaxNamespaceBytes {
+		r.Problem("namespaces", "come to %d bytes, must be at most %d", size, shard.MaxNamespaceBytes)
+	}
+	if len(all) > shard.MaxNamespaces {
+		r.Problem("namespaces", "are %d, must be at most %d", len(all), shard.MaxNamespaces)
+	}
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(all); err != nil {
+		r.Problem("namespaces", "%v", err)
+	}
+	return strings.TrimSuffix(out.String(), "\n")
 }
 
 // namespaceMessages are a host's namespaces as people see them, by name.

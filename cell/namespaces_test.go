@@ -2,10 +2,12 @@ package cell
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
 	"cellgate/internal/fault"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
@@ -133,5 +135,56 @@ func TestTheHostsOwnNamespacesStandBehindThosePut(t *testing.T) {
 	got := row.factTexts()
 	if len(got) != 2 || got["cinder"] != `{"by":"service"}` || got["rack"] != `{"power":1}` {
 		t.Errorf("said is %v", got)
+	}
+}
+
+func TestWhatAHostSaysOfItself(t *testing.T) {
+	r := start(t, newStore(t))
+	state := plainState(1, 8)
+	state.Facts = nil
+	state.Namespaces = []*agentv1.Namespace{{Name: "rack", Facts: `{"power": 3, "row": "<b>"}`}, {Name: "cinder", Facts: `{"by": "agent"}`}}
+	r.register(state)
+	host := state.GetHostUuid()
+	got := r.namespaces(host)
+	if rack := got["rack"]; !rack.GetByAgent() || rack.GetGeneration() != 0 || rack.GetFacts().AsMap()["row"] != "<b>" || len(got) != 2 {
+		t.Fatalf("shown is %v", got)
+	}
+	if _, err := r.putFacts(host, "cinder", `{"by": "service"}`, -1); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.namespaces(host)["cinder"]; got.GetByAgent() || got.GetFacts().AsMap()["by"] != "service" {
+		t.Errorf("shown is %v", got)
+	}
+	if _, err := r.putFacts(host, "cinder", "", 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.namespaces(host)["cinder"]; !got.GetByAgent() || got.GetFacts().AsMap()["by"] != "agent" {
+		t.Errorf("shown is %v", got)
+	}
+	state.Version++
+	state.Namespaces = nil
+	r.register(state)
+	if got := r.namespaces(host); len(got) != 0 {
+		t.Errorf("shown is %v", got)
+	}
+}
+
+func TestBadNamespacesOfAHostAreNamed(t *testing.T) {
+	large := `{"a":"` + strings.Repeat("x", 60_000) + `"}`
+	for field, list := range map[string][]*agentv1.Namespace{
+		"namespaces[0].name":  {{Name: "Rack", Facts: "{}"}},
+		"namespaces[1].name":  {{Name: "rack", Facts: "{}"}, {Name: "rack", Facts: "{}"}},
+		"namespaces[0].facts": {{Name: "rack", Facts: "[]"}},
+		"namespaces": {
+			{Name: "a", Facts: large}, {Name: "b", Facts: large}, {Name: "c", Facts: large}, {Name: "d", Facts: large}, {Name: "e", Facts: large},
+		},
+	} {
+		state := plainState(1, 8)
+		state.Namespaces = list
+		_, err := putHostOf(state)
+		var f *fault.Error
+		if !errors.As(err, &f) || f.Kind != fault.InvalidRequest || len(f.Fields) != 1 || f.Fields[0].Path != field {
+			t.Errorf("%s: %v", field, err)
+		}
 	}
 }
