@@ -42,9 +42,9 @@ FUZZ_RUNS ?= 10000
 
 # go test fuzzes one target at a time; the binary is built once a package.
 .PHONY: fuzz
-fuzz: ## Fuzz what reads extra specs, JSON and requests: each target FUZZ_RUNS (10000) times.
+fuzz: ## Fuzz what reads extra specs, JSON and requests, and what keeps facts in one form: each target FUZZ_RUNS (10000) times.
 	@mkdir -p .cellgate/fuzz
-	@for p in schedule schedule/nova; do \
+	@for p in schedule schedule/nova shard; do \
 		go test -c -fuzz . -o $(BIN)/fuzz.test ./$$p; cd $$p; \
 		for t in $$($(BIN)/fuzz.test -test.list '^Fuzz'); do \
 			echo "$$p $$t"; \
