@@ -132,6 +132,10 @@ bench-seed: needs ## Compare three ways to know the hosts, 1,000 of them, with r
 load: build $(TOOLS)/.k6 proto/third_party/buf/validate/validate.proto ## Load a system of its own through REST and gRPC with k6 (40 s); fails when a threshold does. SCENARIO=smoke|steady|all, RATE=, STEADY=.
 	loadtest/run.sh $(BIN)/cellgate $(TOOLS)/k6
 
+.PHONY: bench-agents
+bench-agents: ## Measure how fresh a cell's picture of 10,000 hosts is: changes, bursts of 3,000, and a replica that is killed (4 minutes). AGENTS_HOSTS=1000, AGENTS_SECONDS=20.
+	@CELLGATE_BENCH_AGENTS=1 go test -count=1 -v -run '^TestBenchAgents$$' -timeout 30m ./cmd/cellgate
+
 .PHONY: bench-system
 bench-system: build ## Measure selections with durable claims a second on 3 and 10 cells x 1,000 hosts, with a CPU profile by stage.
 	$(BIN)/cellgate bench --self --cells 3 --hosts 1000 --callers 1,8,64 --release end

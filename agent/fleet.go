@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -33,6 +34,9 @@ type FleetDeps struct {
 	Source Source
 	// Dial opens a connection to a replica.
 	Dial func(target string) (*grpc.ClientConn, error)
+	// Accepted, which may be nil, is called each time a replica accepted a state of a
+	// host; see ReporterDeps.
+	Accepted func(h *Host, waited time.Duration)
 	// Log and Telemetry may be nil.
 	Log       *slog.Logger
 	Telemetry *telemetry.Agent
@@ -64,6 +68,9 @@ func NewFleet(cfg FleetConfig, deps FleetDeps) (*Fleet, error) {
 	}
 	if cfg.HostsPerConn < 1 {
 		cfg.HostsPerConn = 250
+	}
+	if deps.Accepted == nil {
+		deps.Accepted = func(*Host, time.Duration) {}
 	}
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
@@ -103,13 +110,17 @@ func (f *Fleet) Run(ctx context.Context) error {
 		for r := range f.cfg.Replicas {
 			conn := conns[r*perReplica+i/f.cfg.HostsPerConn]
 			rep := NewReporter(f.cfg.Reporter, ReporterDeps{
-				Client:   agentv1.NewHostReportsClient(conn),
-				Replica:  f.cfg.Replicas[r],
-				Log:      f.deps.Log.With("host", state.GetServiceHost(), "replica", f.cfg.Replicas[r]),
-				Accepted: func() { once(); health.up(h, r) },
-				Lost:     func(err error) { health.down(h, r, err) },
-				Tel:      f.deps.Telemetry,
-				Failed:   func(err error) { health.failed(fmt.Errorf("replica %s: %w", f.cfg.Replicas[r], err)) },
+				Client:  agentv1.NewHostReportsClient(conn),
+				Replica: f.cfg.Replicas[r],
+				Log:     f.deps.Log.With("host", state.GetServiceHost(), "replica", f.cfg.Replicas[r]),
+				Accepted: func(waited time.Duration) {
+					once()
+					health.up(h, r)
+					f.deps.Accepted(h, waited)
+				},
+				Lost:   func(err error) { health.down(h, r, err) },
+				Tel:    f.deps.Telemetry,
+				Failed: func(err error) { health.failed(fmt.Errorf("replica %s: %w", f.cfg.Replicas[r], err)) },
 			}, h)
 			g.Go(func() error { return rep.Run(ctx) })
 		}

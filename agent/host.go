@@ -2,9 +2,11 @@ package agent
 
 import (
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
@@ -21,6 +23,8 @@ type Host struct {
 	state   *agentv1.FullState
 	changed chan struct{} // closed and replaced by Put
 	streams streams
+	// puts is when the newest versions were put, by version modulo its length.
+	puts [8]time.Time
 }
 
 // NewHost starts a host's agent life: a random boot id, and state as version 1.
@@ -28,6 +32,7 @@ type Host struct {
 func NewHost(state *agentv1.FullState) *Host {
 	h := &Host{bootID: uuid.NewString(), state: state, changed: make(chan struct{})}
 	state.BootId, state.Version = h.bootID, 1
+	h.puts[1] = time.Now()
 	return h
 }
 
@@ -40,6 +45,7 @@ func (h *Host) Put(state *agentv1.FullState) {
 
 func (h *Host) put(state *agentv1.FullState) {
 	state.BootId, state.Version = h.bootID, h.state.Version+1
+	h.puts[state.Version%uint64(len(h.puts))] = time.Now()
 	h.state = state
 	close(h.changed)
 	h.changed = make(chan struct{})
@@ -66,4 +72,27 @@ func (h *Host) version() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.state.GetVersion()
+}
+
+// putAt gives when a version was put; of one long ago, when the oldest one was that is
+// known.
+func (h *Host) putAt(version uint64) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := uint64(len(h.puts))
+	if newest := h.state.GetVersion(); version+n <= newest {
+		version = newest - n + 1
+	}
+	return h.puts[version%n]
+}
+
+// sharing is a copy of a state that shares what is in it.
+func sharing(s *agentv1.FullState) *agentv1.FullState {
+	out := &agentv1.FullState{}
+	to := out.ProtoReflect()
+	s.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		to.Set(field, v)
+		return true
+	})
+	return out
 }

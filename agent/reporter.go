@@ -49,10 +49,11 @@ type ReporterDeps struct {
 	Replica string
 	// Log may be nil.
 	Log *slog.Logger
-	// Accepted is called each time the replica accepted the host's newest state;
+	// Accepted is called each time the replica accepted the newest state sent, so long
+	// after the first change that it brought the replica; 0 when it brought none;
 	// Lost each time a stream ended that had been accepted, Failed each time one
 	// ended, or could not begin, that had not. All may be nil.
-	Accepted func()
+	Accepted func(waited time.Duration)
 	Lost     func(error)
 	// Tel may be nil.
 	Tel    *telemetry.Agent
@@ -64,8 +65,9 @@ type Reporter struct {
 	cfg  ReporterConfig
 	deps ReporterDeps
 	host *Host
-	// told is the newest version whose refusal was logged.
-	told uint64
+	// told is the newest version whose refusal was logged, proven the newest that was
+	// accepted.
+	told, proven uint64
 }
 
 // NewReporter makes the reporter of host.
@@ -74,7 +76,7 @@ func NewReporter(cfg ReporterConfig, deps ReporterDeps, host *Host) *Reporter {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
 	if deps.Accepted == nil {
-		deps.Accepted = func() {}
+		deps.Accepted = func(time.Duration) {}
 	}
 	if deps.Lost == nil {
 		deps.Lost = func(error) {}

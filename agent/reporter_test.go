@@ -16,7 +16,7 @@ func TestReporterSendsStateThenHeartbeats(t *testing.T) {
 		c := &fakeCell{}
 		c.start()
 		accepted := 0
-		host := reporting(t, c, ReporterConfig{}, ReporterDeps{Accepted: func() { accepted++ }})
+		host := reporting(t, c, ReporterConfig{}, ReporterDeps{Accepted: func(time.Duration) { accepted++ }})
 		time.Sleep(10*heartbeatEvery + time.Second)
 		synctest.Wait()
 		states, beats, _ := c.heard()

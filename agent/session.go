@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
@@ -154,12 +153,7 @@ func (s *session) marked(follow bool) *agentv1.FullState {
 	if s.epoch == 0 && !follow {
 		return s.sending
 	}
-	out := &agentv1.FullState{}
-	to := out.ProtoReflect()
-	s.sending.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		to.Set(field, v)
-		return true
-	})
+	out := sharing(s.sending)
 	out.Epoch, out.Follow = s.epoch, follow
 	return out
 }
@@ -204,7 +198,12 @@ func (s *session) takeAccepted(m *agentv1.Accepted) {
 	s.accepted = true
 	s.host.streamAccepted(s.deps.Replica)
 	s.deps.Tel.Reported("")
-	s.deps.Accepted()
+	waited := time.Duration(0)
+	if s.proven < s.sent {
+		waited = time.Since(s.host.putAt(s.proven + 1))
+		s.proven = s.sent
+	}
+	s.deps.Accepted(waited)
 }
 
 func (s *session) takeRefused(m *agentv1.Refused) error {
