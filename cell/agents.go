@@ -14,6 +14,9 @@ import (
 	"cellgate/schedule"
 )
 
+// maxStates is how many agents' states are in the pipeline at once.
+const maxStates = 1024
+
 type reportStream = grpc.BidiStreamingServer[agentv1.ReportRequest, agentv1.ReportResponse]
 
 // Report hears one host until its agent leaves or the replica stops. A bad

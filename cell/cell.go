@@ -50,8 +50,9 @@ type Cell struct {
 	strangers strangers
 	// sessions are the streams of the agents that this replica hears.
 	sessions sessions
-	// slots bounds the proposals computed at once.
-	slots chan struct{}
+	// slots bounds the proposals computed at once, states the agents' states that are in
+	// the pipeline.
+	slots, states chan struct{}
 
 	// open is closed when the lane is open, ready when the table is loaded too.
 	open     chan struct{}
@@ -84,8 +85,8 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	c := &Cell{
 		cfg: cfg, uuid: id.String(), store: deps.Store, now: now, log: log.With("cell", cfg.Name, "replica", cfg.Replica), tel: deps.Telemetry,
 		rows: newRows(), live: newLiveness(cfg.ServiceDownTime, now), versions: proposing.NewVersions(cfg.PinFor, cfg.MaxPinned, now), shapes: proposing.NewShapes(),
-		slots: make(chan struct{}, runtime.GOMAXPROCS(0)),
-		open:  make(chan struct{}), ready: make(chan struct{}), stopping: make(chan struct{}),
+		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), states: make(chan struct{}, max(min(maxStates, cfg.MaxQueue/2), 1)),
+		open: make(chan struct{}), ready: make(chan struct{}), stopping: make(chan struct{}),
 	}
 	c.cold = newCold(cfg, deps.Store, c.versions, now, c.log)
 	c.stored = &storeWatch{now: now}

@@ -42,11 +42,22 @@ func applyDelta(held *agentv1.FullState, d *agentv1.Delta) (*agentv1.FullState, 
 	out.Providers = edited(&bad, "providers", ".uuid", held.GetProviders(), d.GetProviders(), d.GetRemovedProviders(), (*agentv1.Provider).GetUuid)
 	out.Instances = edited(&bad, "instances", ".instance_uuid", held.GetInstances(), d.GetInstances(), d.GetRemovedInstances(), (*agentv1.Instance).GetInstanceUuid)
 	out.Namespaces = edited(&bad, "namespaces", ".name", held.GetNamespaces(), d.GetNamespaces(), d.GetRemovedNamespaces(), (*agentv1.Namespace).GetName)
+	bad.bound("providers", len(out.GetProviders()), 1, maxProviders)
+	bad.bound("instances", len(out.GetInstances()), 0, maxInstances)
+	bad.bound("namespaces", len(out.GetNamespaces()), 0, maxNamespaces)
 	if err := fault.InvalidFields(bad); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
+
+// How many of each a FullState may have, as its schema says: lists that a delta makes
+// longer are not looked through again for what was right before.
+const (
+	maxProviders  = 256
+	maxInstances  = 10_000
+	maxNamespaces = 64
+)
 
 // shallow is a copy that shares lists and messages.
 func shallow(in *agentv1.FullState) *agentv1.FullState {
@@ -63,6 +74,13 @@ type problems []fault.Field
 
 func (p *problems) add(path, format string, args ...any) {
 	*p = append(*p, fault.Field{Path: path, Problem: fmt.Sprintf(format, args...)})
+}
+
+// bound checks the length of a list.
+func (p *problems) bound(list string, n, least, most int) {
+	if n < least || n > most {
+		p.add(list, "would have %d items, must have %d to %d", n, least, most)
+	}
 }
 
 // edited is a list in which each of put takes the place of the one with its name, or

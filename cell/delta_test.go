@@ -12,6 +12,7 @@ import (
 
 	hostagent "cellgate/agent"
 	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
@@ -148,5 +149,46 @@ func TestWhatIsWrongInADeltaIsNamed(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("named:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// A delta makes no list longer than the schema has it in a state, and as long as that.
+func TestADeltaKeepsTheBoundsOfAState(t *testing.T) {
+	for list, c := range map[string]struct {
+		most int
+		of   func(held *agentv1.FullState, d *agentv1.Delta, most int)
+	}{
+		"providers": {maxProviders, func(held *agentv1.FullState, d *agentv1.Delta, most int) {
+			for n := range most - 1 {
+				held.Providers = append(held.Providers, &agentv1.Provider{Uuid: hostUUID(n + 2), ParentUuid: hostUUID(1)})
+			}
+			d.Providers = []*agentv1.Provider{{Uuid: consumerUUID(1), ParentUuid: hostUUID(1)}}
+		}},
+		"instances": {maxInstances, func(held *agentv1.FullState, d *agentv1.Delta, most int) {
+			for n := range most {
+				held.Instances = append(held.Instances, &agentv1.Instance{InstanceUuid: consumerUUID(n)})
+			}
+			d.Instances = []*agentv1.Instance{{InstanceUuid: consumerUUID(most)}}
+		}},
+		"namespaces": {maxNamespaces, func(held *agentv1.FullState, d *agentv1.Delta, most int) {
+			for n := range most {
+				held.Namespaces = append(held.Namespaces, &agentv1.Namespace{Name: fmt.Sprintf("n%d", n), Facts: "{}"})
+			}
+			d.Namespaces = []*agentv1.Namespace{{Name: "x", Facts: "{}"}}
+		}},
+	} {
+		held, d := plainState(1, 8), &agentv1.Delta{BaseVersion: 1, Version: 2}
+		c.of(held, d, c.most)
+		if err := rpc.Validate(held); err != nil {
+			t.Fatalf("%s: %d are too many for the schema: %v", list, c.most, err)
+		}
+		_, err := applyDelta(held, d)
+		if f := new(fault.Error); !asFault(err, &f) || len(f.Fields) != 1 || f.Fields[0].Path != list {
+			t.Errorf("%s: one more than %d: %v", list, c.most, err)
+		}
+		c.of(held, d, 2)
+		if rpc.Validate(held) == nil {
+			t.Errorf("%s: the schema takes more than %d", list, c.most)
+		}
 	}
 }

@@ -91,7 +91,7 @@ func TestARefusedDeltaLeavesTheHeldState(t *testing.T) {
 	}{
 		{&agentv1.Delta{BaseVersion: 1, Version: 2, IoWorkload: proto.Int32(-1)}, "io_workload: "},
 		{&agentv1.Delta{BaseVersion: 1, Version: 2, RemovedInstances: []string{consumerUUID(1)}}, "removed_instances[0]: "},
-		{&agentv1.Delta{BaseVersion: 1, Version: 2, RemovedProviders: []string{hostUUID(1)}}, "providers: "},
+		{&agentv1.Delta{BaseVersion: 1, Version: 2, RemovedProviders: []string{hostUUID(1)}}, "providers: would have 0 items"},
 		{&agentv1.Delta{BaseVersion: 1, Version: 2, Instances: []*agentv1.Instance{
 			{InstanceUuid: consumerUUID(1), Usages: []*agentv1.Usage{usage(hostUUID(1), "VGPU", 1)}},
 		}}, "instances[0].usages[0]"},
@@ -226,6 +226,36 @@ func TestAStreamGoesOnWhileAStateIsTaken(t *testing.T) {
 		}
 		if got[0] != uint64(7) || got[1] != uint64(2) || got[2] != uint64(3) {
 			t.Errorf("answered %v, want the message, then versions 2 and 3", got)
+		}
+	})
+}
+
+// When more agents come at once than the queue has room for they wait, and none is
+// refused.
+func TestAgentsThatComeAtOnceAreNotRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const hosts = 40
+		store := newStore(t)
+		r := start(t, store, func(c *Config) { c.MaxQueue = 4 })
+		open := make(chan struct{})
+		store.hook(func(_ []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
+			<-open
+			return commit()
+		})
+		answers := make(chan *agentv1.ReportResponse)
+		for n := range hosts {
+			a := r.agent()
+			go func() { answers <- a.report(plainState(n+1, 8)) }()
+		}
+		synctest.Wait()
+		if _, waiting := r.cell.pipeline.queue.waiting(); waiting > 4 {
+			t.Errorf("%d wait in the queue", waiting)
+		}
+		close(open)
+		for range hosts {
+			if m := <-answers; m.GetAccepted() == nil {
+				t.Errorf("answered %v", m)
+			}
 		}
 	})
 }

@@ -122,11 +122,16 @@ func (q *queue) signal() {
 
 // take gives at most limit operations: urgent ones first, the others in what is
 // left, but at most an eighth, so that a transaction of registrations stays
-// short; that eighth is kept free for them while they wait.
+// short; that eighth is kept free for them while they wait. While nothing urgent
+// waits and many others do, as after a replica's start, it is up to a half.
 func (q *queue) take(limit int) []item {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	share := min(q.other.ops, max(limit/8, 1))
+	share := max(limit/8, 1)
+	if q.urgent.ops == 0 {
+		share = max(share, min(q.other.ops/8, limit/2))
+	}
+	share = min(q.other.ops, share)
 	items := q.urgent.take(nil, max(limit-share, 1))
 	items = q.other.take(items, share)
 	if q.urgent.ops+q.other.ops > 0 {

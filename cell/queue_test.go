@@ -43,8 +43,8 @@ func TestQueueTakesClaimsFirstAndNeverStarvesRegistrations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if c, h := count(q.take(64)); c != 0 || h != 8 {
-		t.Errorf("registrations alone: took %d and %d, want 0 and 8", c, h)
+	if c, h := count(q.take(64)); c != 0 || h != 32 {
+		t.Errorf("many registrations alone: took %d and %d, want 0 and 32", c, h)
 	}
 	if err := q.put(claims(100), true); err != nil {
 		t.Fatal(err)
@@ -54,6 +54,13 @@ func TestQueueTakesClaimsFirstAndNeverStarvesRegistrations(t *testing.T) {
 	}
 	if c, h := count(q.take(64)); c != 44 || h != 8 {
 		t.Errorf("the rest of the claims: took %d and %d, want 44 and 8", c, h)
+	}
+	few := newQueue(10000)
+	if err := few.put(registrations(40), false); err != nil {
+		t.Fatal(err)
+	}
+	if c, h := count(few.take(64)); c != 0 || h != 8 {
+		t.Errorf("few registrations alone: took %d and %d, want 0 and 8", c, h)
 	}
 }
 

@@ -39,6 +39,8 @@ func (t *stateTaking) take(ctx context.Context, m *agentv1.ReportRequest) (out t
 		if state, err = applyDelta(t.held, d); err != nil {
 			return t.refuseDelta(d, err)
 		}
+	} else if err := rpc.Validate(state); err != nil {
+		return t.refuse(state, err)
 	}
 	if state.GetEpoch() < t.epoch {
 		return taken{reply: resync(t.epoch, "the cell was told to start over", 0)}
@@ -59,12 +61,10 @@ func (t *stateTaking) gap(d *agentv1.Delta) string {
 	return ""
 }
 
-// takeState registers the host. It is accepted once the shard holds the state,
+// takeState registers the host, of which the schema found each field right: the state's
+// own, or those of a delta and of the state before it. It is accepted once the shard holds the state,
 // or a newer one of the same agent life, and this replica's table shows it.
 func (t *stateTaking) takeState(ctx context.Context, in *agentv1.FullState) taken {
-	if err := rpc.Validate(in); err != nil {
-		return t.refuse(in, err)
-	}
 	if err := t.takesFrom(in.GetCell()); err != nil {
 		t.tel.State(err)
 		t.strangers.tell(t.log, t.now(), in, err)
@@ -115,8 +115,15 @@ func (t *stateTaking) awaitState(ctx context.Context, h *shard.Host) {
 	}
 }
 
-// write puts the state into the shard.
+// write puts the state into the shard. When all agents of a cell come at once they
+// wait here, in the order they came, and none is refused and sends its state again.
 func (t *stateTaking) write(ctx context.Context, put *shard.PutHost) error {
+	select {
+	case t.states <- struct{}{}:
+		defer func() { <-t.states }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	answers, err := t.pipeline.do(ctx, []shard.Op{{PutHost: put}}, false)
 	if err != nil {
 		return err
