@@ -171,7 +171,7 @@ func (b *agentsBench) run() {
 	}{{"a change a host in 10 s", steady}, {"and bursts of " + strconv.Itoa(source.Burst) + " at once", bursts}} {
 		began, before = time.Now(), b.usage()
 		source.pace <- phase.pace
-		time.Sleep(b.steady)
+		<-time.After(b.steady)
 		b.report(phase.name, time.Since(began), before)
 	}
 
@@ -322,7 +322,7 @@ func (b *agentsBench) watch(ctx context.Context) {
 
 func (b *agentsBench) awaitReady() time.Time {
 	b.t.Helper()
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
 		resp, err := http.Get("http://" + b.web + "/readyz")
 		if err != nil {
 			continue
@@ -346,7 +346,7 @@ func (b *agentsBench) exact(ctx context.Context, hosts []*agent.Host) {
 	defer func() { _ = conn.Close() }()
 	client := cellv1.NewCellSchedulerClient(conn)
 	began, differ := time.Now(), 0
-	for end := began.Add(2 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := began.Add(2 * time.Minute); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
 		shown, req := map[string]*cellgatev1.Host{}, &cellv1.ListHostsRequest{PageSize: 1000}
 		for more := true; more; {
 			page, err := client.ListHosts(ctx, req)
