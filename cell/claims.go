@@ -68,7 +68,7 @@ func (c *Cell) outcomeOf(a answer) *cellv1.ClaimOutcome {
 		out.ClaimOrigin = originOf(claim)
 	}
 	if r := a.outcome.Refusal; r != nil {
-		out.Refusal = &cellv1.Refusal{Reason: string(r.Kind), Message: r.Message, Filter: r.Filter, Detail: r.Detail}
+		out.Refusal = &cellv1.Refusal{Reason: string(r.Kind), Message: r.Message, Filter: r.Filter, Detail: r.Detail, GroupHosts: r.GroupHosts}
 	}
 	return out
 }

@@ -14,8 +14,12 @@ import (
 	"cellgate/shard"
 )
 
-// maxAwaited is how many awaited claims an answer has at most.
-const maxAwaited = 10_000
+const (
+	// maxAwaited is how many awaited claims an answer has at most, maxShort how many
+	// hosts with little room.
+	maxAwaited = 10_000
+	maxShort   = 16_000
+)
 
 // ReportLegacy takes what a gateway sees of Nova's tables, moves the gate by it, unless
 // it only looks, and answers with the gate as it is then. Any replica may be asked.
@@ -44,6 +48,10 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 	out.Gate = s.gateMessage(g, v)
 	if req.GetImporter() && s.gate.imports(req.GetGateway(), g) {
 		out.ImportFor = durationpb.New(importLease)
+	}
+	if asked := req.GetShortOf(); len(asked) > 0 && req.GetLook() {
+		out.Short = s.rows.shortOf(asked, maxShort)
+		return out, nil
 	}
 	awaited, cut := s.rows.awaitedClaims(maxAwaited)
 	out.AwaitedCut = cut

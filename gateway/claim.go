@@ -121,7 +121,7 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 			bad = fault.New(fault.Internal, "cell %s refused claim %s: %s", s.g.cells[o.cell].cfg.Name, o.claim.GetClaimId(), r.refusal.GetMessage())
 		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.NoValidHost:
 			refused++
-			s.avoidFull(o)
+			s.refusedByShard(o, r.refusal)
 		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.StaleGeneration:
 			stale[o.cell] = max(stale[o.cell], o.claim.GetGateEpoch())
 		case r.err != nil:
@@ -138,6 +138,7 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 		unpin = append(unpin, o.claim.GetClaimId())
 	}
 	s.raced(placed, refused)
+	s.askForRoom(ctx, orders)
 	for cell, refs := range doubtful {
 		if d := s.doubt(ctx, cell, refs, over); !over && s.chance(ctx, d) {
 			delete(unheard, cell)

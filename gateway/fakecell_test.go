@@ -42,6 +42,8 @@ type fakeCell struct {
 
 	gate    fakeGate
 	resyncs []*cellv1.ResyncHostsRequest
+	// members are service hosts of members that no table knows, by group.
+	members map[string][]string
 
 	vague fault.Kind // when set, claims are made and answered with it
 	// facts are what it was told of hosts.
@@ -292,8 +294,13 @@ func (f *fakeCell) claim(n *cellv1.NewClaim) *cellv1.ClaimOutcome {
 			return c.GetGroupUuid() == g.GetUuid() && c.GetHostUuid() == n.GetHostUuid() && c.GetConsumerUuid() != n.GetConsumerUuid()
 		})
 		if len(there) >= int(g.GetMaxServerPerHost()) {
-			return refuse(fault.NoValidHost, "the group has enough members there")
+			out := refuse(fault.NoValidHost, "the group has enough members there")
+			out.Refusal.Filter = schedule.AntiAffinityFilter
+			return out
 		}
+	}
+	if out := f.unnamed(n); out != nil {
+		return out
 	}
 	now := time.Now()
 	c := &cellgatev1.Claim{
@@ -310,6 +317,27 @@ func (f *fakeCell) claim(n *cellv1.NewClaim) *cellv1.ClaimOutcome {
 		MovesCell: n.GetMovesCell(), GroupPolicy: n.GetGroup().GetPolicy(), Attempt: n.GetAttempt(),
 	}}
 	return &cellv1.ClaimOutcome{Claim: proto.CloneOf(c)}
+}
+
+// unnamed refuses a claim for the members that no table knows.
+func (f *fakeCell) unnamed(n *cellv1.NewClaim) *cellv1.ClaimOutcome {
+	on := f.members[n.GetGroup().GetUuid()]
+	host, _ := f.table.Host(mustID(n.GetHostUuid()))
+	there := slices.Contains(on, host.ServiceHost)
+	filter := ""
+	switch policy := n.GetGroup().GetPolicy(); {
+	case len(on) == 0:
+	case policy == string(schedule.Affinity) && (!there || len(on) > 1):
+		filter = schedule.AffinityFilter
+	case policy == string(schedule.AntiAffinity) && there:
+		filter = schedule.AntiAffinityFilter
+	}
+	if filter == "" {
+		return nil
+	}
+	out := refuse(fault.NoValidHost, "the group has others")
+	out.Refusal.Filter, out.Refusal.GroupHosts = filter, on
+	return out
 }
 
 func consumed(amounts []schedule.Amount) schedule.Consumption {

@@ -24,6 +24,10 @@ type fakeGate struct {
 	awaited   []*cellv1.AwaitedClaim
 	cut       bool
 	importFor time.Duration
+	// shortAsks counts how often it was asked for hosts without room; mute: it does not
+	// know the question.
+	shortAsks int
+	mute      bool
 	// forgetful: it asks for services that were sent before.
 	forgetful bool
 	reports   []*cellv1.ReportLegacyRequest
@@ -52,6 +56,10 @@ func (f *fakeCell) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyReq
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.gate.reports = append(f.gate.reports, req)
+	if len(req.GetShortOf()) > 0 {
+		f.gate.shortAsks++
+		return &cellv1.ReportLegacyResponse{Short: f.shortOf(req.GetShortOf())}, nil
+	}
 	resp := &cellv1.ReportLegacyResponse{Awaited: f.gate.awaited, AwaitedCut: f.gate.cut}
 	if f.gate.Gate != nil {
 		resp.Gate = proto.CloneOf(f.gate.Gate)
@@ -63,6 +71,27 @@ func (f *fakeCell) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyReq
 		resp.ImportFor = durationpb.New(f.gate.importFor)
 	}
 	return resp, nil
+}
+
+// shortOf gives the hosts that lack some of the amounts.
+func (f *fakeCell) shortOf(asked []*cellv1.Amount) (short []*cellv1.HostRoom) {
+	if f.gate.mute {
+		return nil
+	}
+	for h := range f.table.All() {
+		var rooms []*cellv1.Room
+		for _, r := range h.Resources {
+			for _, a := range asked {
+				if left := r.Capacity - r.Used; r.Class == a.GetResourceClass() && left < int64(a.GetAmount()) {
+					rooms = append(rooms, &cellv1.Room{ResourceClass: r.Class, Amount: left})
+				}
+			}
+		}
+		if len(rooms) > 0 {
+			short = append(short, &cellv1.HostRoom{HostUuid: h.UUID.String(), Rooms: rooms})
+		}
+	}
+	return short
 }
 
 func (f *fakeCell) PinGate(ctx context.Context, req *cellv1.PinGateRequest) (*cellv1.PinGateResponse, error) {
@@ -167,6 +196,31 @@ func (s *fakeStandIn) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatch
 		p.Claims, p.ClaimOrigins = nil, nil
 	}
 	return resp, err
+}
+
+func (s *fakeStandIn) Refused(host, class string, amount int64) {
+	s.Rooms([]*cellv1.HostRoom{{HostUuid: host, Rooms: []*cellv1.Room{{ResourceClass: class, Amount: amount - 1}}}})
+}
+
+// Rooms has the table keep what it was told for good.
+func (s *fakeStandIn) Rooms(told []*cellv1.HostRoom) {
+	s.table.edit(func(e *schedule.Edit) {
+		for _, t := range told {
+			h, ok := s.table.table.Host(mustID(t.GetHostUuid()))
+			if !ok {
+				continue
+			}
+			h.Resources = slices.Clone(h.Resources)
+			for _, room := range t.GetRooms() {
+				for i := range h.Resources {
+					if r := &h.Resources[i]; r.Class == room.GetResourceClass() {
+						r.Used = max(r.Used, r.Capacity-room.GetAmount())
+					}
+				}
+			}
+			e.PutHost(h)
+		}
+	})
 }
 
 func (s *fakeStandIn) Counted() []string { return nil }

@@ -40,8 +40,10 @@ type gate struct {
 	unread atomic.Pointer[string]
 	// asking is held while the cell is asked.
 	asking chan struct{}
-	// report is what is told to the cell. It belongs to who holds asking.
+	// report is what is told to the cell, and room what it was asked last of hosts that
+	// have none. They belong to who holds asking.
 	report gateReport
+	room   askedRoom
 	// hurry asks for rows and a report at once.
 	hurry chan struct{}
 	// first is closed once the gate was asked for and the rows were, or soon.
@@ -289,7 +291,8 @@ func (w *gate) saw(ops []*cellv1.ClaimOp, outcomes []*cellv1.ClaimOutcome) {
 	}
 	until := w.g.now().Add((settle + 1) * w.cfg.Refresh)
 	for i, o := range outcomes {
-		if o.GetRefusal() != nil {
+		if r := o.GetRefusal(); r != nil {
+			w.refused(ops[i], r)
 			continue
 		}
 		switch op := ops[i].GetOp().(type) {

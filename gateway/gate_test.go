@@ -15,7 +15,6 @@ import (
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
-	"cellgate/schedule"
 )
 
 // oneUpgrading is a world of one cell under upgrade: the shard has host 1, the rows
@@ -223,30 +222,6 @@ func TestAlternateThatTheShardDoesNotHaveIsImported(t *testing.T) {
 	}
 	if c := f.live(); len(c) != 1 || c[0].GetHostUuid() != next {
 		t.Errorf("claims are %v", c)
-	}
-}
-
-// The rows show room that the shard does not: the request goes to the next host, and
-// finds that there is none in the end.
-func TestRowsThatShowMoreRoomThanTheShard(t *testing.T) {
-	full := func(n int) schedule.Host {
-		h := testHost(n, 1)
-		h.Resources[0].Used = 16
-		return h
-	}
-	f := newFakeCell(1, full(1), full(2), full(3), testHost(4, 1))
-	u := newUpgrading(1, testHost(1, 4), testHost(2, 3), testHost(3, 2), testHost(4, 1))
-	f.moveGate(cellgatev1.Gate_LEGACY)
-	w := startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
-	if got := w.choose(ask(1, 1)).GetDestinations()[0].GetSelected().GetServiceHost(); got != "host004" {
-		t.Errorf("it is on %s", got)
-	}
-	f.edit(func(e *schedule.Edit) { e.PutHost(full(4)) })
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	resp, err := w.scheduler.SelectDestinations(ctx, ask(2, 1))
-	if kind := fault.KindOf(err); kind != fault.Contended && kind != fault.CellUnavailable {
-		t.Errorf("got %v, %v", resp, err)
 	}
 }
 

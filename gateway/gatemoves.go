@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"cellgate/internal/fault"
@@ -97,7 +96,7 @@ func (s *selecting) importMissing(ctx context.Context, orders []order, results [
 		if err := v.gate.importHost(ctx, o.claim.GetHostUuid()); err != nil {
 			s.g.log.WarnContext(ctx, "a legacy host that was chosen is not in the shard, and could not be imported",
 				"cell", s.g.cells[o.cell].cfg.Name, "host", o.host, "error", err)
-			s.avoidHost(o.host)
+			s.avoidHost(o.host, "not imported")
 			continue
 		}
 		again, at = append(again, o), append(at, i)
@@ -123,41 +122,4 @@ func (w *gate) importHost(ctx context.Context, host string) error {
 	bounded, cancel := context.WithTimeout(ctx, w.cell.claimBudget)
 	defer cancel()
 	return w.importer.ImportHost(bounded, rows.Snapshot, id)
-}
-
-// avoidFull keeps the request from a host that the shard says is full while the legacy
-// rows show room: they say so again until they are read again.
-func (s *selecting) avoidFull(o order) {
-	if s.views[o.cell].standIn {
-		s.avoidHost(o.host)
-	}
-}
-
-func (s *selecting) avoidHost(name string) {
-	if slices.Contains(s.avoid, name) {
-		return
-	}
-	s.avoid = append(s.avoid, name)
-}
-
-// toPlan is the request as it is planned: without the hosts that it keeps from.
-func (s *selecting) toPlan() *schedule.Request {
-	if len(s.avoid) == 0 {
-		return s.request
-	}
-	r := *s.request
-	r.IgnoreHosts = slices.Concat(r.IgnoreHosts, s.avoid)
-	return &r
-}
-
-// tryFull lets the request try the hosts again that it kept from: their rows may be
-// newer now. It fails when there is no time for that.
-func (s *selecting) tryFull(ctx context.Context, last time.Duration) error {
-	s.avoid = nil
-	s.losses++
-	s.g.tel.RaceLost()
-	if s.outOfTime(ctx, last) {
-		return s.contended()
-	}
-	return s.rest(ctx)
 }

@@ -52,6 +52,10 @@ type StandIn interface {
 	// has ended.
 	Chose(claim *cellv1.NewClaim, until time.Time)
 	Ended(claimID string)
+	// Refused is told that the shard has no room on a host for an amount of a class,
+	// Rooms what it has left on hosts: for a while no more is proposed.
+	Refused(host, class string, amount int64)
+	Rooms([]*cellv1.HostRoom)
 	ProposeBatch(context.Context, *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error)
 	Summary() *cellv1.GetSummaryResponse
 	// Counted gives the uuids of the hosts on which claims count beside the rows.

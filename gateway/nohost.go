@@ -43,6 +43,7 @@ func (s *selecting) noHost(m *merged, pending []int) error {
 			addReject(detail, r)
 		}
 	}
+	s.blameShards(detail)
 	slices.SortStableFunc(detail.Rejects, func(a, b *cellgatev1.RejectCount) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
 	detail.Cells, _ = s.cellReports()
 	e := fault.New(fault.NoValidHost, "%s", noHostMessage(detail, which))

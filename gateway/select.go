@@ -54,8 +54,11 @@ type selecting struct {
 	// request met.
 	views     []gateView
 	gateMoves int
-	// avoid are hosts that legacy rows show room on and the shard does not.
-	avoid []string
+	// fuller says of cells that the stand-in answers for what their shards refused.
+	fuller map[int]*fuller
+	// avoid are service hosts that legacy rows have pass and the shard does not, and why:
+	// the filter.
+	avoid map[string]string
 	// answered: the cell has answered something.
 	answered []bool
 	// via is the replica to ask next: which answered last, and has the version of the
@@ -219,12 +222,6 @@ func (s *selecting) place(ctx context.Context) error {
 		}
 		s.report(m)
 		if m.result.Failed >= 0 {
-			if len(s.avoid) > 0 {
-				if err := s.tryFull(ctx, time.Since(began)); err != nil {
-					return err
-				}
-				continue
-			}
 			again, err := s.startOver(ctx)
 			if err != nil {
 				return err

@@ -52,7 +52,7 @@ func (t *transaction) groupRefusal(h *Host, c *Claim) *Refusal {
 				return &Refusal{
 					Kind:    fault.NoValidHost,
 					Message: fmt.Sprintf("group %s has consumer %s on host %s", c.Group.UUID, m.ConsumerUUID, m.ServiceHost),
-					Filter:  "ServerGroupAffinityFilter",
+					Filter:  "ServerGroupAffinityFilter", GroupHosts: t.hostsOf(members),
 				}
 			}
 		}
@@ -73,10 +73,20 @@ func (t *transaction) groupRefusal(h *Host, c *Claim) *Refusal {
 		return &Refusal{
 			Kind:    fault.NoValidHost,
 			Message: fmt.Sprintf("group %s has %d of at most %d members on host %s", c.Group.UUID, here, limit, h.ServiceHost),
-			Filter:  "ServerGroupAntiAffinityFilter",
+			Filter:  "ServerGroupAntiAffinityFilter", GroupHosts: []string{h.ServiceHost},
 		}
 	}
 	return nil
+}
+
+// hostsOf gives the service hosts of claims, each once, by name.
+func (t *transaction) hostsOf(claims []string) []string {
+	hosts := make([]string, len(claims))
+	for i, id := range claims {
+		hosts[i] = t.view.Claims[id].ServiceHost
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
 }
 
 // claimsOfInstance gives the live claims that hold an instance's resources: its

@@ -200,4 +200,7 @@ type Refusal struct {
 	// ("ResourceFilter", "VCPU"), ("ServerGroupAntiAffinityFilter", "").
 	Filter string
 	Detail string
+	// GroupHosts are the service hosts of the members, of a refusal for the group: each
+	// once, by name.
+	GroupHosts []string
 }

@@ -9,7 +9,8 @@
 //
 //	legacy.Snapshot ──┐             known.go   what is on hosts and not in the rows yet
 //	awaited claims ───┼─ Update ──► host.go    a row, and what is on it, as a host
-//	own choices ──────┘             edit.go    only what changed, as the next table
+//	own choices ──────┘             room.go    and not more than the shard has left
+//	                                edit.go    only what changed, as the next table
 //	query ──────────── ProposeBatch ► named.go instances that it names ► proposing
 //
 // # What a host has
@@ -25,6 +26,14 @@
 // instance is not there yet. A PENDING claim's NUMA cells and devices are taken when it
 // is a choice of this gateway: the cell's list does not say what others take of them,
 // and the cell refuses a claim for what is taken.
+//
+// # What the shard has left
+//
+// The shard may have less room than that: it has claims which no row ever shows. What it
+// said of a host (Refused, Rooms) counts for Config.RoomFor, less what was claimed there
+// since and more what was given back: in use is then capacity - left, where that is
+// more. Among the reject counts of a proposal that nothing passed such hosts are
+// ShardFilter's. What weighers see is the rows' all the same.
 //
 // # When a claim shows
 //
@@ -55,6 +64,6 @@
 // TypeAffinityFilter and ImagePropertiesWeigher see only own choices: the flavors and
 // images of all instances are not read.
 //
-// Tests that hold this: TestI6_…, TestConsumption…, TestIncremental…, and
+// Tests that hold this: TestI6_…, TestConsumption…, TestIncremental…, TestRoom…, and
 // TestGoldenFromDatabases of schedule/nova.
 package standin

@@ -79,6 +79,7 @@ func (s *Standin) read(x *legacy.Snapshot, now time.Time, d *dirty) {
 	for id, h := range s.hosts {
 		if h.update != s.updates {
 			delete(s.hosts, id)
+			delete(s.rooms, id)
 			s.move(id, h.row.ServiceHost, "")
 			d.hosts[id] = true
 		}
@@ -111,14 +112,14 @@ func (s *Standin) publish(d *dirty) {
 		case h == nil:
 			e.RemoveHost(id)
 		case whole || len(taken) > 0:
-			row := h.whole(on)
+			row := h.whole(on, s.rooms[id])
 			if row.Cell == "" { // there is no API database
 				row.Cell = s.cfg.CellUUID
 			}
 			e.PutHost(row)
 			e.SetGuests(id, taken)
 		default:
-			e.SetUsage(id, h.used(on), h.view(on))
+			e.SetUsage(id, h.used(on, s.rooms[id]), h.view(on))
 		}
 	}
 	for instance := range d.instances {

@@ -22,25 +22,26 @@ type host struct {
 	update uint64
 }
 
-// whole is a host with the claims on it that its row does not show.
-func (h *host) whole(on []*claim) schedule.Host {
+// whole is a host with the claims on it that its row does not show, and with no more
+// room than the shard said; nil when it said nothing.
+func (h *host) whole(on []*claim, left *room) schedule.Host {
 	out := h.row.Host
 	out.Down = h.down
 	out.View = h.view(on)
-	for _, i := range inventories(&h.row.View) {
-		capacity := i.capacity()
+	for at, i := range inventories(&h.row.View) {
 		out.Resources = append(out.Resources, schedule.Resource{
-			Class: i.class, Capacity: capacity, Used: i.used + i.of(on), MinUnit: 1, MaxUnit: max(i.total, 1), StepSize: 1,
+			Class: i.class, Capacity: i.capacity(), Used: i.taken(on, left, at), MinUnit: 1, MaxUnit: max(i.total, 1), StepSize: 1,
 		})
 	}
 	return out
 }
 
-// used is what its row and the claims take, by class.
-func (h *host) used(on []*claim) []schedule.Amount {
+// used is what its row and the claims take, by class, and what the shard has given
+// beyond.
+func (h *host) used(on []*claim, left *room) []schedule.Amount {
 	var out []schedule.Amount
-	for _, i := range inventories(&h.row.View) {
-		out = append(out, schedule.Amount{Class: i.class, N: i.used + i.of(on)})
+	for at, i := range inventories(&h.row.View) {
+		out = append(out, schedule.Amount{Class: i.class, N: i.taken(on, left, at)})
 	}
 	return out
 }
@@ -101,6 +102,15 @@ func (i *inventory) capacity() int64 {
 		return math.MaxInt64
 	}
 	return int64(math.Floor(c))
+}
+
+// taken is what is in use by the row and the claims, or by the shard when that is more.
+func (i *inventory) taken(on []*claim, left *room, at int) int64 {
+	used := i.used + i.of(on)
+	if limit := left.limit(at); limit < math.MaxInt64 {
+		used = max(used, i.capacity()-limit)
+	}
+	return used
 }
 
 // guests are what claims take of NUMA cells and devices, the longest known first.

@@ -83,6 +83,10 @@ func (s *Standin) Chose(in *cellv1.NewClaim, until time.Time) {
 	c.since = s.cfg.Now()
 	delete(s.known.ended, c.id)
 	d := newDirty()
+	if old := s.known.claims[c.id]; old != nil {
+		s.took(old, -1)
+	}
+	s.took(c, 1)
 	s.put(c, d)
 	s.publish(d)
 }
@@ -105,6 +109,9 @@ func (s *Standin) Ended(claimID string) {
 	defer s.mu.Unlock()
 	s.known.ended[claimID] = s.cfg.Now()
 	d := newDirty()
+	if c := s.known.claims[claimID]; c != nil {
+		s.took(c, -1)
+	}
 	s.drop(claimID, d)
 	s.publish(d)
 }

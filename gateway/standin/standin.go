@@ -25,6 +25,8 @@ type Config struct {
 	Find func(ctx context.Context, uuids []schedule.ID) ([]legacy.Instance, error)
 	// FindFor is how long what Find gave is gone by: 2 s.
 	FindFor time.Duration
+	// RoomFor is how long what the shard has left of a host is gone by: 2 s.
+	RoomFor time.Duration
 	// Lag is how far a replica of the cell may be behind what others did: 3 s.
 	Lag time.Duration
 	// PinFor is how long a version is kept after it was last asked for: 2 s. MaxPinned
@@ -42,6 +44,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	set(&c.FindFor, 2*time.Second)
+	set(&c.RoomFor, 2*time.Second)
 	set(&c.Lag, 3*time.Second)
 	set(&c.PinFor, 2*time.Second)
 	if c.MaxPinned == 0 {
@@ -75,6 +78,10 @@ type Standin struct {
 	known      known
 	named      named
 	summary    summary
+	// rooms are the hosts of which the shard said that it has less left than their rows
+	// show, at most one a row; lapseAt is when the first of them is too old, zero for none.
+	rooms   map[schedule.ID]*room
+	lapseAt time.Time
 }
 
 // New makes one that knows no hosts yet: it answers CELL_UNAVAILABLE until the first
@@ -84,7 +91,7 @@ func New(cfg Config) *Standin {
 	s := &Standin{
 		cfg: cfg, versions: proposing.NewVersions(cfg.PinFor, cfg.MaxPinned, cfg.Now), shapes: proposing.NewShapes(),
 		slots: make(chan struct{}, runtime.GOMAXPROCS(0)),
-		hosts: map[schedule.ID]*host{}, nodes: map[string][]schedule.ID{}, known: newKnown(), named: newNamed(),
+		hosts: map[schedule.ID]*host{}, nodes: map[string][]schedule.ID{}, known: newKnown(), named: newNamed(), rooms: map[schedule.ID]*room{},
 	}
 	s.versions.Born("rows-" + rand.Text()[:12])
 	return s
@@ -114,7 +121,9 @@ func (s *Standin) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRequ
 		}
 		failed := unknown[i]
 		if failed == nil {
-			out[i], _, failed = s.shapes.Propose(s.versions, newest, name, queries[i])
+			if out[i], _, failed = s.shapes.Propose(s.versions, newest, name, queries[i]); failed == nil && out[i].GetPassed() == 0 {
+				s.blame(out[i], s.shapes.Request(queries[i]))
+			}
 		}
 		if failed != nil {
 			out[i] = &cellv1.Proposal{Failure: proposing.FailureOf(failed)}
@@ -130,6 +139,7 @@ func (s *Standin) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRequ
 func (s *Standin) loaded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.lapse()
 	return s.rows != nil
 }
 

@@ -1,6 +1,7 @@
 package shardtest
 
 import (
+	"slices"
 	"sync"
 
 	"cellgate/internal/fault"
@@ -14,8 +15,8 @@ func groupClauses() []clause {
 			s.do(NewHost(2, 8))
 			s.do(grouped(1, 1, "anti-affinity", 2))
 			s.do(grouped(2, 1, "anti-affinity", 2))
-			if r := s.refused(grouped(3, 1, "anti-affinity", 2), fault.NoValidHost).Refusal; r.Filter != "ServerGroupAntiAffinityFilter" {
-				s.Errorf("refused by %q", r.Filter)
+			if r := s.refused(grouped(3, 1, "anti-affinity", 2), fault.NoValidHost).Refusal; r.Filter != "ServerGroupAntiAffinityFilter" || !slices.Equal(r.GroupHosts, []string{NewHost(1, 8).Host.ServiceHost}) {
+				s.Errorf("refused by %q, with members on %v", r.Filter, r.GroupHosts)
 			}
 			s.do(grouped(3, 2, "anti-affinity", 2))
 			s.do(release(*Ref(1)))
@@ -86,8 +87,8 @@ func groupClauses() []clause {
 			s.do(NewHost(2, 8))
 			s.do(grouped(1, 1, "affinity", 0))
 			s.do(grouped(2, 1, "affinity", 0))
-			if r := s.refused(grouped(3, 2, "affinity", 0), fault.NoValidHost).Refusal; r.Filter != "ServerGroupAffinityFilter" {
-				s.Errorf("refused by %q", r.Filter)
+			if r := s.refused(grouped(3, 2, "affinity", 0), fault.NoValidHost).Refusal; r.Filter != "ServerGroupAffinityFilter" || !slices.Equal(r.GroupHosts, []string{NewHost(1, 8).Host.ServiceHost}) {
+				s.Errorf("refused by %q, with members on %v", r.Filter, r.GroupHosts)
 			}
 			s.do(release(*Ref(1)))
 			s.do(release(*Ref(2)))
