@@ -120,20 +120,40 @@ func TestDecisionWithNowhereToWriteIsCounted(t *testing.T) {
 		var logged bytes.Buffer
 		var mu sync.Mutex
 		w := startLogged(t, twoCells(), nil, slog.New(slog.NewTextHandler(&lockedBuf{b: &logged, mu: &mu}, nil)))
+		var back []func()
 		for _, c := range w.cells {
-			defer c.hang()()
+			back = append(back, c.hang())
 		}
 		for range 3 {
 			if e := w.refused(ask(1, 1), fault.CellUnavailable); e.Metadata["decision_id"] != "" {
 				t.Errorf("%v", e.Metadata)
 			}
+			time.Sleep(2 * lossEvery) // however seldom they come
 		}
 		if n := w.g.DecisionCounts(); n.Nowhere != 3 || n.Written != 0 {
 			t.Errorf("%+v", n)
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		if n := strings.Count(logged.String(), "decisions lost"); n != 1 {
+		lines := func(text string) int {
+			mu.Lock()
+			defer mu.Unlock()
+			return strings.Count(logged.String(), text)
+		}
+		if n := lines("decisions lost"); n != 1 {
+			t.Errorf("%d log lines of lost decisions:\n%s", n, &logged)
+		}
+		for _, back := range back {
+			back()
+		}
+		time.Sleep(time.Minute)
+		w.choose(ask(1, 1))
+		if n := lines("not lost any more"); n != 1 {
+			t.Errorf("%d lines that it is over:\n%s", n, &logged)
+		}
+		for _, c := range w.cells {
+			defer c.hang()()
+		}
+		w.refused(ask(2, 1), fault.CellUnavailable)
+		if n := lines("decisions lost"); n != 2 {
 			t.Errorf("%d log lines of lost decisions:\n%s", n, &logged)
 		}
 	})

@@ -29,7 +29,7 @@ const (
 	decisionRetry = time.Second
 	// decisionDrain is how long what waits is written at the end.
 	decisionDrain = 2 * time.Second
-	// lossEvery is how often lost decisions are logged, at most.
+	// lossEvery is how often it is logged, at most, that a cell begins to lose decisions.
 	lossEvery = 30 * time.Second
 )
 
@@ -62,14 +62,24 @@ type recorder struct {
 	waiting int
 	bytes   int
 	counts  DecisionCounts
-	// logged are the counts at the time of the last log line.
-	logged   DecisionCounts
-	loggedAt time.Time
+	// nowhere has what no cell answered.
+	nowhere losing
+}
+
+// losing is a row of decisions lost, of one cell or of none, until one is written.
+type losing struct {
+	// lost counts them, of which said are logged; begun is when that was said last.
+	lost, said int64
+	begun      time.Time
+	// told: that it began was logged, and its end is to be.
+	told bool
 }
 
 // decisionLane is what waits for one cell, the oldest first.
 type decisionLane struct {
+	cell  string
 	queue []*cellgatev1.Decision
+	losing
 	// stuck: the cell could not take what it was sent last.
 	stuck bool
 	// wake has an entry when something waits.
@@ -83,7 +93,7 @@ func newRecorder(g *Gateway, most int) *recorder {
 		closing: make(chan struct{}), lanes: make(map[*cell]*decisionLane, len(g.cells)),
 	}
 	for _, c := range g.cells {
-		r.lanes[c] = &decisionLane{wake: make(chan struct{}, 1)}
+		r.lanes[c] = &decisionLane{cell: c.cfg.Name, wake: make(chan struct{}, 1)}
 	}
 	return r
 }
@@ -93,9 +103,10 @@ func newRecorder(g *Gateway, most int) *recorder {
 func (r *recorder) put(c *cell, d *cellgatev1.Decision) {
 	lane := r.lanes[c]
 	if lane == nil {
-		r.count(1, false, func(n *DecisionCounts) *int64 { return &n.Nowhere })
+		r.lost(&r.nowhere, "", 1, &r.counts.Nowhere, "no cell answered")
 		return
 	}
+	r.found(&r.nowhere, "")
 	size := cutDown(d, maxDecisionBytes)
 	r.mu.Lock()
 	lost := r.makeRoom(1, size)
@@ -105,9 +116,11 @@ func (r *recorder) put(c *cell, d *cellgatev1.Decision) {
 		lane.queue = append(lane.queue, d)
 	}
 	r.mu.Unlock()
-	r.failed(lost)
+	for stuck, n := range lost {
+		r.failed(stuck, n)
+	}
 	if full {
-		r.count(1, false, func(n *DecisionCounts) *int64 { return &n.Dropped })
+		r.lost(&lane.losing, lane.cell, 1, &r.counts.Dropped, "too many wait")
 		return
 	}
 	select {
@@ -130,7 +143,7 @@ func (r *recorder) start() (stop func()) {
 		all.Wait()
 		late.Stop()
 		cancel()
-		r.tell(true)
+		r.tellRest()
 	}
 }
 
@@ -163,7 +176,7 @@ func (r *recorder) send(ctx context.Context, c *cell, lane *decisionLane, batch 
 	n := len(batch)
 	if err == nil {
 		r.setStuck(lane, false)
-		r.count(int64(n), true, func(t *DecisionCounts) *int64 { return &t.Written })
+		r.written(lane, int64(n))
 		return open
 	}
 	r.log.Debug("decisions not written", "cell", c.cfg.Name, "decisions", n, "error", err)
@@ -172,10 +185,10 @@ func (r *recorder) send(ctx context.Context, c *cell, lane *decisionLane, batch 
 		open = r.send(ctx, c, lane, batch[:n/2], open)
 		return r.send(ctx, c, lane, batch[n/2:], open)
 	case open && mayTakeLater(err):
-		r.failed(r.putBack(lane, batch))
+		r.failed(lane, r.putBack(lane, batch))
 		return r.wait(decisionRetry)
 	}
-	r.failed(int64(n))
+	r.failed(lane, int64(n))
 	return open
 }
 
@@ -202,9 +215,9 @@ func (r *recorder) full(n, size int) bool {
 }
 
 // makeRoom drops what waits for stuck cells, of the longest such queue and the oldest
-// first, until n decisions of size bytes fit, and says how many it dropped. The
+// first, until n decisions of size bytes fit, and says how many it dropped of which. The
 // caller holds r.mu.
-func (r *recorder) makeRoom(n, size int) (lost int64) {
+func (r *recorder) makeRoom(n, size int) (lost map[*decisionLane]int64) {
 	for r.full(n, size) {
 		var longest *decisionLane
 		for _, lane := range r.lanes {
@@ -217,7 +230,10 @@ func (r *recorder) makeRoom(n, size int) (lost int64) {
 		}
 		r.waiting, r.bytes = r.waiting-1, r.bytes-proto.Size(longest.queue[0])
 		longest.queue = longest.queue[1:]
-		lost++
+		if lost == nil {
+			lost = map[*decisionLane]int64{}
+		}
+		lost[longest]++
 	}
 	return lost
 }
@@ -243,10 +259,10 @@ func (r *recorder) setStuck(lane *decisionLane, stuck bool) {
 	r.mu.Unlock()
 }
 
-// failed counts n decisions that a cell did not take.
-func (r *recorder) failed(n int64) {
+// failed counts n decisions that their cell did not take.
+func (r *recorder) failed(lane *decisionLane, n int64) {
 	if n > 0 {
-		r.count(n, false, func(t *DecisionCounts) *int64 { return &t.Failed })
+		r.lost(&lane.losing, lane.cell, n, &r.counts.Failed, "the cell did not take them")
 	}
 }
 
@@ -270,31 +286,60 @@ func (r *recorder) take(lane *decisionLane) []*cellgatev1.Decision {
 	return batch
 }
 
-// count adds n decisions to one of the counts.
-func (r *recorder) count(n int64, written bool, of func(*DecisionCounts) *int64) {
+// written counts n decisions that their cell took.
+func (r *recorder) written(lane *decisionLane, n int64) {
 	r.mu.Lock()
-	*of(&r.counts) += n
+	r.counts.Written += n
 	r.mu.Unlock()
 	for range n {
-		r.tel.Decided(written)
+		r.tel.Decided(true)
 	}
-	r.tell(false)
+	r.found(&lane.losing, lane.cell)
 }
 
-// tell logs what was lost since it last did: once in lossEvery at most, or at the
-// end.
-func (r *recorder) tell(end bool) {
-	r.mu.Lock()
+// lost counts n decisions, in one of r.counts, and logs the first of a row.
+func (r *recorder) lost(l *losing, cell string, n int64, of *int64, why string) {
 	now := r.now()
-	n, was := r.counts, r.logged
-	lost := n.Dropped+n.Failed+n.Nowhere > was.Dropped+was.Failed+was.Nowhere
-	due := lost && (end || r.loggedAt.IsZero() || now.Sub(r.loggedAt) >= lossEvery)
-	if due {
-		r.logged, r.loggedAt = n, now
+	r.mu.Lock()
+	*of += n
+	l.lost += n
+	first := !l.told && (l.begun.IsZero() || now.Sub(l.begun) >= lossEvery)
+	total := l.lost - l.said
+	if first {
+		l.told, l.begun, l.said = true, now, l.lost
 	}
 	r.mu.Unlock()
-	if due {
-		r.log.Warn("decisions lost", "queue_full", n.Dropped-was.Dropped, "not_taken", n.Failed-was.Failed, "no_cell_answered", n.Nowhere-was.Nowhere)
+	for range n {
+		r.tel.Decided(false)
+	}
+	if first {
+		r.log.Warn("decisions lost, and from here on until one is written", "cell", cell, "decisions", total, "reason", why)
+	}
+}
+
+// found ends a row of lost decisions.
+func (r *recorder) found(l *losing, cell string) {
+	r.mu.Lock()
+	told, lost := l.told, l.lost
+	if told {
+		*l = losing{begun: l.begun}
+	}
+	r.mu.Unlock()
+	if told {
+		r.log.Info("decisions are not lost any more", "cell", cell, "lost", lost)
+	}
+}
+
+// tellRest logs at the end what was lost and not logged.
+func (r *recorder) tellRest() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rest := r.nowhere.lost - r.nowhere.said
+	for _, lane := range r.lanes {
+		rest += lane.lost - lane.said
+	}
+	if rest > 0 {
+		r.log.Warn("decisions lost before the end", "decisions", rest)
 	}
 }
 
