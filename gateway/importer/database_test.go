@@ -30,22 +30,28 @@ func readerOf(t *testing.T, d *legacytest.Database) *legacy.Reader {
 
 // rowOn makes a row of instances that was written long ago.
 func rowOn(i int, host, node any, now time.Time) legacytest.Row {
+	image := "" // boots from a volume
+	if i%5 > 0 {
+		image = "e0000000-0000-4000-8000-000000000001"
+	}
 	return legacytest.Row{
-		"id": i, "uuid": instanceID(int64(i)), "host": host, "node": node, "deleted": 0, "vcpus": 1 + i%3, "memory_mb": 512 * (1 + i%5), "root_gb": 5 * (i % 4),
+		"image_ref": image,
+		"id":        i, "uuid": instanceID(int64(i)), "host": host, "node": node, "deleted": 0, "vcpus": 1 + i%3, "memory_mb": 512 * (1 + i%5), "root_gb": 5 * (i % 4),
 		"ephemeral_gb": i % 2, "instance_type_id": 1, "project_id": "p", "user_id": "u", "vm_state": "active", "created_at": now.Add(-time.Hour), "updated_at": now.Add(-time.Hour),
 	}
 }
 
-// heldOn asks the database itself what the instances of a node hold.
-func heldOn(t *testing.T, d *legacytest.Database, host, node string) map[string]int64 {
+// heldOn asks the database itself what the instances of a host hold: of its disk no more
+// than is in use.
+func heldOn(t *testing.T, d *legacytest.Database, h *legacy.Host) map[string]int64 {
 	t.Helper()
 	var cpu, memory, disk sql.NullInt64
-	q := "SELECT sum(vcpus), sum(memory_mb), sum(root_gb + ephemeral_gb) FROM instances WHERE deleted = 0 AND host = " + d.Mark(1) + " AND node = " + d.Mark(2) +
+	q := "SELECT sum(vcpus), sum(memory_mb), sum(ephemeral_gb + CASE WHEN image_ref = '' THEN 0 ELSE root_gb END) FROM instances WHERE deleted = 0 AND host = " + d.Mark(1) + " AND node = " + d.Mark(2) +
 		" AND vm_state NOT IN ('deleted', 'shelved_offloaded') AND vcpus IS NOT NULL"
-	if err := d.DB.QueryRowContext(context.Background(), q, host, node).Scan(&cpu, &memory, &disk); err != nil {
+	if err := d.DB.QueryRowContext(context.Background(), q, h.ServiceHost, h.NodeName).Scan(&cpu, &memory, &disk); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]int64{"VCPU": cpu.Int64, "MEMORY_MB": memory.Int64, "DISK_GB": disk.Int64}
+	return map[string]int64{"VCPU": cpu.Int64, "MEMORY_MB": memory.Int64, "DISK_GB": min(disk.Int64, h.View.TotalDiskGB-floorGB(h.View.FreeDiskMB))}
 }
 
 // The hosts of Nova's own sample, with instances on them, on real servers: the shard has
@@ -93,7 +99,7 @@ func TestSampleOfNova(t *testing.T) {
 			for i := range x.Hosts {
 				h := &x.Hosts[i]
 				n.hosts[h.NodeID] = h
-				if want, got := heldOn(t, d, h.ServiceHost, h.NodeName), cell.used(h.UUID.String()); !same(want, got) {
+				if want, got := heldOn(t, d, h), cell.used(h.UUID.String()); !same(want, got) {
 					t.Errorf("%s: %s holds %v, the database says %v", what, h.ServiceHost, got, want)
 				}
 				n.room(t, cell, h.UUID.String())
@@ -127,8 +133,67 @@ func TestSampleOfNova(t *testing.T) {
 		if o, err := m.Ensure(t.Context(), x, host.UUID.String(), alone); err != nil || int(o.GetAdopted()) != len(alone.claims) {
 			t.Errorf("%v, %v", o, err)
 		}
-		if want, got := heldOn(t, d, host.ServiceHost, host.NodeName), alone.used(host.UUID.String()); !same(want, got) || want["VCPU"] == 0 {
+		if want, got := heldOn(t, d, host), alone.used(host.UUID.String()); !same(want, got) || want["VCPU"] == 0 {
 			t.Errorf("one host alone holds %v, the database says %v", got, want)
 		}
+	})
+}
+
+// Instances whose root disks are volumes, and whose rows name an image all the same: the
+// shard has as much room for disks as their hosts' rows, whatever their flavors say.
+func TestRootDisksThatAreVolumes(t *testing.T) {
+	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+		d := legacytest.NewCell(t, k.Shared(t))
+		d.Sample(t)
+		reader := readerOf(t, d)
+		now := d.Now(t).Truncate(time.Second)
+		x, err := reader.Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := x.Hosts[2].UUID
+		d.Exec(t, "UPDATE compute_nodes SET local_gb = 100, local_gb_used = 50, free_disk_gb = 50, disk_available_least = NULL, disk_allocation_ratio = 1.0, updated_at = '"+
+			now.Format("2006-01-02 15:04:05")+"' WHERE uuid = '"+id.String()+"'")
+		var rows []legacytest.Row
+		for i := 1; i <= 4; i++ {
+			row := rowOn(i, x.Hosts[2].ServiceHost, x.Hosts[2].NodeName, now)
+			row["root_gb"], row["ephemeral_gb"], row["image_ref"] = 30, 2, "e0000000-0000-4000-8000-000000000001"
+			rows = append(rows, row)
+		}
+		rows[3]["image_ref"] = ""
+		d.Insert(t, "instances", rows...)
+		m, err := New(Config{Cell: "cell1", Pause: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cell := newCell()
+		check := func(when string, held int64, each ...int32) {
+			t.Helper()
+			for range 3 {
+				if x, err = reader.Refresh(t.Context(), x); err != nil {
+					t.Fatal(err)
+				}
+				if _, err = m.Step(t.Context(), x, cell); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := cell.used(id.String())["DISK_GB"]; got != held {
+				t.Errorf("%s: instances hold %d GB, want %d", when, got, held)
+			}
+			for i, want := range each {
+				if c := cell.claims[instanceID(int64(i+1))]; c == nil && want >= 0 || c != nil && c.used["DISK_GB"] != want {
+					t.Errorf("%s: instance %d holds %+v, want %d GB", when, i+1, c, want)
+				}
+			}
+			for _, i := range cell.hosts[id.String()].state.GetProviders()[0].GetInventories() {
+				if room := int64(i.GetTotal()-i.GetReserved()) - cell.used(id.String())["DISK_GB"]; i.GetResourceClass() == "DISK_GB" && room != 50 {
+					t.Errorf("%s: the shard has %d GB left, the row 50", when, room)
+				}
+			}
+		}
+		// 3 x 32 and 2 make 98: 48 too many.
+		check("four instances", 50, 2, 14, 32, 2)
+		d.Exec(t, "UPDATE instances SET deleted = id, deleted_at = '"+d.Now(t).Format("2006-01-02 15:04:05")+"' WHERE id = 3")
+		check("one of a disk its host has is gone, and the row is as before", 50, 16, 32, -1, 2)
 	})
 }

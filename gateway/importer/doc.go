@@ -11,9 +11,10 @@
 // # What a host holds
 //
 // An instance is on the host whose compute_nodes row has the host and node of its
-// instances row. It holds VCPU, MEMORY_MB and DISK_GB of the amounts of that row:
-// disk is root and ephemeral, since the row has no swap, and the root disk of an
-// instance that boots from a volume counts too, since the row does not tell. A row
+// instances row. It holds VCPU, MEMORY_MB and DISK_GB of the amounts of that row: disk
+// is root and ephemeral, since the row has no swap. The root disk of an instance that
+// boots from a volume is on no host: an empty image_ref tells it, and where it does not,
+// instances hold no more of a disk together than its compute_nodes row has in use. A row
 // that is deleted, is on no host, or whose vm_state is deleted or shelved_offloaded
 // holds nothing; one in error that has a host does. A row with an amount that is NULL
 // is left out, counted and named.

@@ -467,11 +467,13 @@ func TestCompare(t *testing.T) {
 	}
 	n.on(6, 1)                                                                  // to adopt
 	n.put(2, func(r *legacy.Instance) { r.Deleted, r.DeletedAt = true, n.now }) // to release
-	cell.claims[instanceID(3)].pending = true                                   // to confirm
-	cell.claims[instanceID(4)].host = hostID(6)                                 // elsewhere
-	cell.claims[instanceID(4)].adopted = false                                  //
-	cell.hosts[hostID(5)].agent = true                                          // an agent's
-	n.hosts[1].View.CPURatio = 0.1                                              // over capacity, and changed
+	n.hosts[2].View.FreeDiskMB += 20 * 1024
+	n.touch(2)
+	cell.claims[instanceID(3)].pending = true   // to confirm
+	cell.claims[instanceID(4)].host = hostID(6) // elsewhere
+	cell.claims[instanceID(4)].adopted = false  //
+	cell.hosts[hostID(5)].agent = true          // an agent's
+	n.hosts[1].View.CPURatio = 0.1              // over capacity, and changed
 	n.touch(1)
 	n.addHost(7) // new
 	n.hosts[3].View.DiskRatio = -1

@@ -19,9 +19,11 @@ type instance struct {
 	uuid                schedule.ID
 	at                  place
 	vcpus, memoryMB, gb int32
-	project, user       string
-	pass, first         uint64
-	firstAt             time.Time
+	// rootGB is what of gb is its root disk.
+	rootGB        int32
+	project, user string
+	pass, first   uint64
+	firstAt       time.Time
 }
 
 // known are the instances by what the rows said last.
@@ -70,7 +72,11 @@ func held(row *legacy.Instance) (*instance, *LeftOut) {
 	if row.Incomplete {
 		return leave(NullAmount, "vcpus, memory_mb, root_gb or ephemeral_gb is NULL: what it uses is reserved on its host")
 	}
-	gb := row.RootGB + row.EphemeralGB
+	root := row.RootGB
+	if row.FromVolume {
+		root = 0
+	}
+	gb := root + row.EphemeralGB
 	for _, a := range []struct {
 		column string
 		n      int64
@@ -80,7 +86,7 @@ func held(row *legacy.Instance) (*instance, *LeftOut) {
 		}
 	}
 	return &instance{
-		uuid: id, at: place{row.Host, row.Node}, vcpus: int32(row.VCPUs), memoryMB: int32(row.MemoryMB), gb: int32(gb),
+		uuid: id, at: place{row.Host, row.Node}, vcpus: int32(row.VCPUs), memoryMB: int32(row.MemoryMB), gb: int32(gb), rootGB: int32(root),
 		project: row.Project, user: row.User,
 	}, nil
 }

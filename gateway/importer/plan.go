@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -199,7 +200,7 @@ func (p *planning) gone(h *host) {
 	state := proto.CloneOf(h.shape)
 	state.BootId, state.Disabled = p.boot, true
 	state.DisabledReason = "cellgate import: " + p.whyGone(h)
-	state.Instances = instances(state.GetHostUuid(), on)
+	state.Instances = instances(state.GetHostUuid(), on, fitting(on, math.MaxInt64))
 	p.add(h, state, in)
 }
 

@@ -33,8 +33,11 @@ func (n *nova) expected() map[string]map[string]int64 {
 			}
 			sum["VCPU"] += r.VCPUs
 			sum["MEMORY_MB"] += r.MemoryMB
-			sum["DISK_GB"] += r.RootGB + r.EphemeralGB
+			if sum["DISK_GB"] += r.EphemeralGB; !r.FromVolume {
+				sum["DISK_GB"] += r.RootGB
+			}
 		}
+		sum["DISK_GB"] = min(sum["DISK_GB"], max(0, h.View.TotalDiskGB-h.View.FreeDiskMB/1024))
 		all[h.UUID.String()] = sum
 	}
 	return all
@@ -81,6 +84,7 @@ func TestHeldIsWhatTheRowsSay(t *testing.T) {
 			"state": func(t *rapid.T) {
 				n.put(instance.Draw(t, "i"), func(r *legacy.Instance) {
 					r.VMState = rapid.SampledFrom([]string{"active", "error", "shelved_offloaded", "deleted", "building"}).Draw(t, "state")
+					r.FromVolume = rapid.Bool().Draw(t, "volume")
 					r.Incomplete = rapid.IntRange(0, 5).Draw(t, "null") == 0
 				})
 			},

@@ -36,11 +36,13 @@ func (m *Importer) stateOf(h *legacy.Host, service *legacy.Service, on []*instan
 	leave := func(format string, args ...any) (*agentv1.FullState, *LeftOut) {
 		return nil, &LeftOut{UUID: h.UUID.String(), Host: h.ServiceHost, Reason: BadHost, Detail: fmt.Sprintf(format, args...)}
 	}
-	var cpu, memory, disk int64
-	for _, i := range on {
-		cpu, memory, disk = cpu+int64(i.vcpus), memory+int64(i.memoryMB), disk+int64(i.gb)
-	}
 	id, v := h.UUID.String(), &h.View
+	diskUsed := v.TotalDiskGB - floorGB(v.FreeDiskMB)
+	disks := fitting(on, diskUsed)
+	var cpu, memory, disk int64
+	for k, i := range on {
+		cpu, memory, disk = cpu+int64(i.vcpus), memory+int64(i.memoryMB), disk+int64(disks[k])
+	}
 	root := &agentv1.Provider{Uuid: id, Name: h.NodeName}
 	for _, c := range []struct {
 		class             string
@@ -49,7 +51,7 @@ func (m *Importer) stateOf(h *legacy.Host, service *legacy.Service, on []*instan
 	}{
 		{vcpu, v.VCPUsTotal, v.VCPUsUsed, cpu, v.CPURatio},
 		{memoryMB, v.TotalRAMMB, v.TotalRAMMB - v.FreeRAMMB, memory, v.RAMRatio},
-		{diskGB, v.TotalDiskGB, v.TotalDiskGB - floorGB(v.FreeDiskMB), disk, v.DiskRatio},
+		{diskGB, v.TotalDiskGB, diskUsed, disk, v.DiskRatio},
 	} {
 		if c.total > math.MaxInt32 {
 			return leave("its total of %s is %d", c.class, c.total)
@@ -76,7 +78,7 @@ func (m *Importer) stateOf(h *legacy.Host, service *legacy.Service, on []*instan
 			NumaTopology: f.NUMATopology, PciStats: f.PCIPools,
 		}
 	}
-	s.Instances = instances(id, on)
+	s.Instances = instances(id, on, disks)
 	if err := valid(s); err != nil {
 		return leave("%s", problems(err))
 	}
@@ -120,16 +122,39 @@ func aggregates(in []schedule.Aggregate) []*agentv1.Aggregate {
 	return out
 }
 
-// instances are those of a host, by uuid.
-func instances(provider string, on []*instance) []*agentv1.Instance {
+// fitting orders instances by uuid, and gives what each holds of a disk of which the
+// host's row has so many GB in use: what its own row says, but together no more than
+// used. What is beyond it are root disks that the host does not have, of instances that
+// boot from a volume; which those are nobody says, so the first ones' are left out, and
+// ephemeral disks when that is not enough.
+func fitting(on []*instance, used int64) []int32 {
 	slices.SortFunc(on, func(a, b *instance) int { return slices.Compare(a.uuid[:], b.uuid[:]) })
+	out, beyond := make([]int32, len(on)), -max(used, 0)
+	for k, i := range on {
+		out[k] = i.gb
+		beyond += int64(i.gb)
+	}
+	for _, part := range []func(*instance) int32{
+		func(i *instance) int32 { return i.rootGB },
+		func(i *instance) int32 { return i.gb - i.rootGB },
+	} {
+		for k := 0; k < len(on) && beyond > 0; k++ {
+			less := min(beyond, int64(part(on[k])))
+			out[k], beyond = out[k]-int32(less), beyond-less
+		}
+	}
+	return out
+}
+
+// instances are those of a host, by uuid, with what each holds of its disk.
+func instances(provider string, on []*instance, disks []int32) []*agentv1.Instance {
 	out := make([]*agentv1.Instance, len(on))
 	for k, i := range on {
 		in := &agentv1.Instance{InstanceUuid: i.uuid.String(), ProjectId: i.project, UserId: i.user}
 		for _, u := range []struct {
 			class string
 			n     int32
-		}{{vcpu, i.vcpus}, {memoryMB, i.memoryMB}, {diskGB, i.gb}} {
+		}{{vcpu, i.vcpus}, {memoryMB, i.memoryMB}, {diskGB, disks[k]}} {
 			if u.n > 0 {
 				in.Usages = append(in.Usages, &agentv1.Usage{ProviderUuid: provider, ResourceClass: u.class, Amount: u.n})
 			}

@@ -16,6 +16,9 @@ type Instance struct {
 	// The amounts of its flavor. Incomplete: one of them is NULL, and 0 here.
 	VCPUs, MemoryMB, RootGB, EphemeralGB int64
 	Incomplete                           bool
+	// FromVolume: its root disk is a volume, so that no host has it. Nova writes an empty
+	// image_ref then; one whose root volume was made of an image may name that all the same.
+	FromVolume bool
 	// FlavorID is the id, no uuid, of its flavor in the API database.
 	FlavorID      int64
 	Project, User string
@@ -88,7 +91,7 @@ func (r *Reader) instanceBounds(ctx context.Context) (at time.Time, last int64, 
 }
 
 const instanceColumns = `id, uuid, host, node, vcpus, memory_mb, root_gb, ephemeral_gb, instance_type_id, project_id, user_id,
-	vm_state, task_state, deleted, created_at, updated_at, deleted_at`
+	vm_state, task_state, image_ref, deleted, created_at, updated_at, deleted_at`
 
 func (r *Reader) instancePage(ctx context.Context, since time.Time, after int64, p *InstancePage) error {
 	s, err := r.cell.take(ctx)
@@ -138,14 +141,15 @@ func (r *Reader) InstancesOn(ctx context.Context, host string) (all []Instance, 
 }
 
 func scanInstance(rows *sql.Rows) (i Instance, err error) {
-	var host, node, project, user, vm, task sql.NullString
+	var host, node, project, user, vm, task, image sql.NullString
 	var vcpus, memory, root, ephemeral, flavor, deleted sql.NullInt64
 	var created, updated, gone sql.NullTime
 	err = rows.Scan(&i.ID, &i.UUID, &host, &node, &vcpus, &memory, &root, &ephemeral, &flavor, &project, &user,
-		&vm, &task, &deleted, &created, &updated, &gone)
+		&vm, &task, &image, &deleted, &created, &updated, &gone)
 	i.Host, i.Node, i.Project, i.User, i.VMState, i.TaskState = host.String, node.String, project.String, user.String, vm.String, task.String
 	i.VCPUs, i.MemoryMB, i.RootGB, i.EphemeralGB, i.FlavorID = vcpus.Int64, memory.Int64, root.Int64, ephemeral.Int64, flavor.Int64
 	i.Incomplete = !vcpus.Valid || !memory.Valid || !root.Valid || !ephemeral.Valid
+	i.FromVolume = image.Valid && image.String == ""
 	i.Deleted = !deleted.Valid || deleted.Int64 != 0
 	i.CreatedAt, i.UpdatedAt, i.DeletedAt = utc(created), utc(updated), utc(gone)
 	return i, err

@@ -51,6 +51,7 @@ func TestInstances(t *testing.T) {
 		for i := 1; i <= 30; i++ {
 			rows = append(rows, w.instance(i))
 		}
+		rows[1]["image_ref"], rows[2]["image_ref"] = "", uuid(1)
 		// Beyond a window of ids, and one that is deleted.
 		rows = append(rows, with(w.instance(31), legacytest.Row{"id": 3*instanceWindow + 1}),
 			with(w.instance(32), legacytest.Row{"deleted": 32, "deleted_at": w.now.Add(-time.Hour), "host": nil, "node": nil, "vcpus": nil, "task_state": "deleting"}))
@@ -70,6 +71,9 @@ func TestInstances(t *testing.T) {
 		}
 		if !reflect.DeepEqual(all[0], one) {
 			t.Errorf("%+v, want %+v", all[0], one)
+		}
+		if all[0].FromVolume || !all[1].FromVolume || all[2].FromVolume {
+			t.Errorf("of no image, an empty one and one: %v, %v, %v", all[0].FromVolume, all[1].FromVolume, all[2].FromVolume)
 		}
 		if last.At.Before(w.now) {
 			t.Errorf("the pass was at %v", last.At)
