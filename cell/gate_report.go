@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -18,6 +19,10 @@ const (
 	// maxAwaited is how many awaited claims an answer has at most, maxShort how many
 	// hosts with little room.
 	maxAwaited = 10_000
+	// awaitedFor is how long a claim is awaited after it was confirmed: a compute writes
+	// its row once a minute, so by then the instance shows, or it is not on its host. The
+	// shard keeps what it holds either way.
+	awaitedFor = 5 * time.Minute
 	maxShort   = 16_000
 )
 
@@ -53,7 +58,11 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 		out.Short = s.rows.shortOf(asked, maxShort)
 		return out, nil
 	}
-	awaited, cut := s.rows.awaitedClaims(maxAwaited)
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return nil, storeFault(err)
+	}
+	awaited, cut := s.rows.awaitedClaims(maxAwaited, now.Add(-awaitedFor))
 	out.AwaitedCut = cut
 	for _, c := range awaited {
 		out.Awaited = append(out.Awaited, &cellv1.AwaitedClaim{

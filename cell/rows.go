@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"cellgate/schedule"
 	"cellgate/shard"
@@ -32,7 +33,7 @@ type rows struct {
 	// gate is the cell's; nil for none.
 	gate *shard.Gate
 	// awaited are the live claims whose instance no report of their host has had, but for
-	// adopted ones.
+	// adopted ones, and those that awaitedClaims dropped.
 	awaited map[string]*shard.Claim
 	// hostSet grows when a host is added or changes its service host.
 	hostSet uint64
@@ -252,11 +253,16 @@ func (r *rows) gateRow() *shard.Gate {
 
 // awaitedClaims gives at most limit of the live claims that were not adopted and whose
 // instance no report of their host has had since they are there, and whether there are
+// more. One that was confirmed before a time, and has not changed since, is awaited no
 // more.
-func (r *rows) awaitedClaims(limit int) (list []*shard.Claim, more bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, c := range r.awaited {
+func (r *rows) awaitedClaims(limit int, confirmed time.Time) (list []*shard.Claim, more bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, c := range r.awaited {
+		if c.State == shard.Confirmed && c.UpdatedAt.Before(confirmed) {
+			delete(r.awaited, id)
+			continue
+		}
 		if len(list) == limit {
 			return list, true
 		}

@@ -427,8 +427,14 @@ func TestAwaitedClaimsThatAreCut(t *testing.T) {
 		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading(1, testHost(1, 4))
 		f.moveGate(cellgatev1.Gate_LEGACY)
 		f.gate.awaited, f.gate.cut = []*cellv1.AwaitedClaim{{ClaimId: "c1", HostUuid: testUUID(0xa, 1)}}, true
-		startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+		var out bytes.Buffer
+		startWith(t, []*fakeCell{f}, func(c *Config) { c.Cells[0].Legacy = &LegacyConfig{Refresh: time.Second} },
+			Deps{Log: slog.New(slog.NewTextHandler(&out, nil)), Legacy: map[string]Legacy{"cell1": u.parts()}})
 		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if n := strings.Count(out.String(), "awaits more claims"); n != 1 {
+			t.Errorf("%d lines that the list is cut:\n%s", n, out.String())
+		}
 		f.mu.Lock()
 		f.gate.cut = false
 		f.mu.Unlock()

@@ -164,8 +164,12 @@ func (k *watching) tell(ctx context.Context) bool {
 	k.silent = false
 	k.awaited = resp.GetAwaited()
 	k.shadow.await(k.awaited)
-	if k.cut = resp.GetAwaitedCut(); k.cut {
-		k.g.log.WarnContext(ctx, "a cell awaits more claims than it names: legacy hosts may look freer than they are", "cell", k.cell.cfg.Name, "named", len(k.awaited))
+	if cut := resp.GetAwaitedCut(); cut != k.cut {
+		if k.cut = cut; cut {
+			k.g.log.WarnContext(ctx, "a cell awaits more claims than it names: legacy hosts may look freer than they are", "cell", k.cell.cfg.Name, "named", len(k.awaited))
+		} else {
+			k.g.log.InfoContext(ctx, "a cell names all claims again that it awaits", "cell", k.cell.cfg.Name)
+		}
 	}
 	k.importUntil = time.Time{}
 	if d := resp.GetImportFor().AsDuration(); d > 0 && k.importer != nil {
