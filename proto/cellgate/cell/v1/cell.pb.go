@@ -6726,9 +6726,9 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06values\x18\x02 \x03(\tR\x06values\"3\n" +
 	"\tRetryHost\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\"G\n" +
-	"\x06Amount\x12%\n" +
-	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x16\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"Q\n" +
+	"\x06Amount\x12/\n" +
+	"\x0eresource_class\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\rresourceClass\x12\x16\n" +
 	"\x06amount\x18\x02 \x01(\x05R\x06amount\"\x1f\n" +
 	"\aNameSet\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\"\xb7\x01\n" +
