@@ -15,6 +15,7 @@ import (
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
 )
 
 // oneUpgrading is a world of one cell under upgrade: the shard has host 1, the rows
