@@ -40,7 +40,7 @@ var rules = []rule{
 	{folder: "gateway/standin", may: []string{"gateway/legacy", "internal/fault", "internal/proposing", "proto", "schedule"}, why: "who stands in for a cell knows its rows, not the gateway"},
 	{folder: "gateway/legacy/legacytest", may: []string{"internal/mariatest", "internal/pgtest"}, why: "Nova's tables for tests know no reader"},
 	{folder: "gateway/importer", may: []string{"gateway/legacy", "internal/fault", "internal/rpc", "proto", "schedule"}, why: "an importer turns Nova's rows into an agent's reports; a cell is whoever takes them"},
-	{folder: "agent", may: []string{"internal", "proto"}, why: "an agent reaches its cell through the stream, never a store"},
+	{folder: "agent", may: []string{"internal", "proto", "schedule"}, why: "an agent reaches its cell through the stream, never a store; it judges NUMA cells and devices by the filters of the core"},
 	{folder: "systemtest", why: "it has tests only, of all parts together"},
 	{folder: "samples", may: []string{"proto"}, why: "samples are data"},
 	{folder: "proto", why: "generated code knows nothing of the product"},

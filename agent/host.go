@@ -19,6 +19,9 @@ const Version = 1
 type Host struct {
 	bootID string
 
+	// claims are what the host holds besides its instances.
+	claims *claims
+
 	mu      sync.Mutex
 	state   *agentv1.FullState
 	changed chan struct{} // closed and replaced by Put
@@ -30,7 +33,8 @@ type Host struct {
 // NewHost starts a host's agent life: a random boot id, and state as version 1.
 // The Host owns state from here.
 func NewHost(state *agentv1.FullState) *Host {
-	h := &Host{bootID: uuid.NewString(), state: state, changed: make(chan struct{})}
+	state.Verifies = true
+	h := &Host{bootID: uuid.NewString(), state: state, claims: newClaims(state), changed: make(chan struct{})}
 	state.BootId, state.Version = h.bootID, 1
 	h.puts[1] = time.Now()
 	return h
@@ -44,11 +48,20 @@ func (h *Host) Put(state *agentv1.FullState) {
 }
 
 func (h *Host) put(state *agentv1.FullState) {
+	state.Verifies = h.state.GetVerifies()
 	state.BootId, state.Version = h.bootID, h.state.Version+1
 	h.puts[state.Version%uint64(len(h.puts))] = time.Now()
 	h.state = state
+	h.claims.observe(state)
 	close(h.changed)
 	h.changed = make(chan struct{})
+}
+
+// trustCell has the host not verify the claims of its cell, before it is reported.
+func (h *Host) trustCell() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state.Verifies = false
 }
 
 // State gives the newest state and a channel that is closed when there is a

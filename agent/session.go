@@ -95,7 +95,7 @@ func (s *session) run(ctx context.Context) (err error) {
 			ended <- e
 			return e
 		case m := <-answers:
-			err = s.take(m)
+			err = s.hear(m)
 		case <-changed:
 			err = s.sendState()
 		case <-s.retry.C:
@@ -163,6 +163,24 @@ func (s *session) sendHeartbeat() error {
 	return s.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_Heartbeat{
 		Heartbeat: &agentv1.Heartbeat{BootId: s.host.bootID, Version: s.sent},
 	}})
+}
+
+// hear acts on a message of the cell.
+func (s *session) hear(m *agentv1.ReportResponse) error {
+	switch {
+	case m.GetClaimOffer() != nil:
+		if v := s.host.claims.offered(s.Reporter, m.GetClaimOffer()); v != nil {
+			s.deps.Tel.Verdict(v.GetOutcome() == agentv1.Verdict_REJECTED)
+			return s.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_Verdict{Verdict: v}})
+		}
+	case m.GetClaimEnded() != nil:
+		s.host.claims.ended(m.GetClaimEnded().GetClaimId())
+	case m.GetClaimSet() != nil:
+		s.host.claims.set(s.Reporter, m.GetClaimSet())
+	default:
+		return s.take(m)
+	}
+	return nil
 }
 
 // take acts on an answer; one about an older version is not the answer waited

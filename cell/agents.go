@@ -130,6 +130,10 @@ func (a *agentSession) hear(ctx context.Context, m *agentv1.ReportRequest) (*age
 		if err := rpc.Validate(m); err != nil {
 			return nil, err
 		}
+		if v := m.GetVerdict(); v != nil {
+			a.verify.take(a, v)
+			return nil, nil
+		}
 	}
 	return a.takeHeartbeat(m.GetHeartbeat()), nil
 }
@@ -154,6 +158,9 @@ func (a *agentSession) settle(ctx context.Context, t taken) (*agentv1.ReportResp
 			a.sessions.add(t.host, a)
 		}
 		a.live.heard(t.host)
+		if t.state.GetVerifies() {
+			a.verify.begin(a)
+		}
 	}
 	if m := a.next; m != nil {
 		a.next = nil
@@ -170,6 +177,7 @@ func (a *agentSession) leave(cancel context.CancelFunc) {
 	}
 	if a.host != "" {
 		a.sessions.remove(a.host, a)
+		a.verify.end(a)
 	}
 }
 

@@ -48,6 +48,7 @@ type Cell struct {
 	summary   summaryCache
 	order     hostOrder
 	strangers strangers
+	verify    *verifier
 	// sessions are the streams of the agents that this replica hears.
 	sessions sessions
 	// slots bounds the proposals computed at once, states the agents' states that are in
@@ -95,16 +96,18 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	c.outages = newOutages(c.live, c.rows.serviceHost, c.rows.imported, c.log)
 	c.writer = newWriter(c.uuid, c.rows, c.live, c.versions, c.log)
 	show := func(f feed) { c.writer.in <- f }
+	c.verify = newVerifier(cfg, c.rows, &c.sessions, now, c.log, c.tel)
 	from := deps.Synchronizer
 	if from == nil {
 		from = deps.Store
 	}
 	c.follower = newFollower(from, deps.Store, cfg.TailEvery, c.rows, show, c.log)
-	c.follower.stored = c.stored
+	c.follower.stored, c.follower.learned = c.stored, c.verify.learned
 	c.pipeline = &pipeline{
 		queue: newQueue(cfg.MaxQueue), batch: cfg.MaxBatch, show: show,
-		screen: c.screenHardware, committed: c.follower.committed, unknown: c.follower.now, stored: c.stored, log: c.log, tel: c.tel,
+		screen: c.screenHardware, committed: c.follower.committed, unknown: c.follower.now, offer: c.verify.committed, stored: c.stored, log: c.log, tel: c.tel,
 	}
+	c.verify.do = c.pipeline.do
 	c.tel.Watch(c.reading)
 	c.keeper = &keeper{
 		store: deps.Store, every: cfg.LeaseScan, keep: cfg.JournalKeep, decisionsKeep: cfg.DecisionsKeep, maxDecisions: cfg.MaxDecisions,
@@ -166,6 +169,8 @@ func (c *Cell) serve(ctx context.Context) error {
 			return c.unloaded(ctx, fmt.Errorf("load the shard: %w", err))
 		}
 		g.Go(func() error { return c.follower.run(ctx) })
+		g.Go(func() error { return c.verify.run(ctx) })
+		g.Go(func() error { return c.verify.write(ctx) })
 		g.Go(func() error { return c.live.run(ctx, c.outages.tell) })
 		// What others wrote since the moment that was read is in what was answered so far.
 		for c.follower.caughtUp(ctx) != nil {

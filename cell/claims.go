@@ -31,13 +31,16 @@ func (s *scheduler) ClaimBatch(ctx context.Context, req *cellv1.ClaimBatchReques
 		ops = append(ops, op)
 		places = append(places, i)
 	}
+	waits := s.verify.expect(ops)
 	answers, err := s.pipeline.do(ctx, ops, true)
+	if err == nil {
+		err = nothingDone(answers)
+	}
 	if err != nil {
+		s.verify.forgetWaits(waits)
 		return nil, err
 	}
-	if err := nothingDone(answers); err != nil {
-		return nil, err
-	}
+	s.verify.await(ctx, waits, ops, answers)
 	for n, a := range answers {
 		out[places[n]] = s.outcomeOf(a)
 	}

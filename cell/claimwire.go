@@ -169,6 +169,9 @@ func claimOf(cell string, c *shard.Claim) *cellgatev1.Claim {
 		Adopted:      c.Adopted,
 		MovesClaimId: c.Moves, TransferredFrom: c.TransferredFrom,
 	}
+	if v := c.Verdict; v != nil {
+		out.Verdict = &cellgatev1.ClaimVerdict{Outcome: string(v.Outcome), Reason: v.Reason, Detail: v.Detail, At: timeOf(v.At)}
+	}
 	if c.Group != nil {
 		out.GroupUuid = c.Group.UUID
 	}
@@ -199,6 +202,8 @@ func claimState(s shard.ClaimState) cellgatev1.ClaimState {
 		return cellgatev1.ClaimState_EXPIRED
 	case shard.Released:
 		return cellgatev1.ClaimState_RELEASED
+	case shard.Rejected:
+		return cellgatev1.ClaimState_REJECTED
 	}
 	return cellgatev1.ClaimState_CLAIM_STATE_UNSPECIFIED
 }

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -55,6 +56,10 @@ type Config struct {
 	GateMaxDifference float64
 	GateClasses       []string
 	GateAgentVersion  int
+	// VerifyMode says what hosts' verdicts on claims do (async), VerifyWait how long sync
+	// waits for them (200 ms, which is the most).
+	VerifyMode VerifyMode
+	VerifyWait time.Duration
 	// Version of the binary, for those who compare; may be empty.
 	Version string
 }
@@ -97,6 +102,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"journal_keep", &c.JournalKeep, time.Hour},
 		{"decisions_keep", &c.DecisionsKeep, 24 * time.Hour},
 		{"gate_settle", &c.GateSettle, 60 * time.Second},
+		{"verify_wait", &c.VerifyWait, MaxVerifyWait},
 	}
 	for _, d := range durations {
 		if *d.value < 0 {
@@ -135,6 +141,16 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if len(c.GateClasses) == 0 {
 		c.GateClasses = []string{"VCPU", "MEMORY_MB", "DISK_GB"}
+	}
+	switch c.VerifyMode {
+	case "":
+		c.VerifyMode = VerifyAsync
+	case VerifyAsync, VerifySync, VerifyShadow:
+	default:
+		bad = append(bad, fault.Field{Path: "verify_mode", Problem: fmt.Sprintf("is %q, must be %s, %s or %s", c.VerifyMode, VerifyAsync, VerifySync, VerifyShadow)})
+	}
+	if c.VerifyWait > MaxVerifyWait {
+		bad = append(bad, fault.Field{Path: "verify_wait", Problem: fmt.Sprintf("must be at most %v", MaxVerifyWait)})
 	}
 	if c.MaxBatch == 1 {
 		bad = append(bad, fault.Field{Path: "max_batch", Problem: "must be at least 2: registrations go beside claims"})

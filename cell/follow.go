@@ -32,6 +32,8 @@ type follower struct {
 	// gateKnown is closed once the rows have the gate, or there is none.
 	gateKnown chan struct{}
 	gateOnce  sync.Once
+	// learned hears of what was read, once the table shows it. It must not block.
+	learned func(changes []shard.Change)
 	// hurry has one element when the journal should be read now.
 	hurry chan struct{}
 	// stored hears how each reading went.
@@ -179,7 +181,7 @@ func (f *follower) read(ctx context.Context) error {
 			for _, e := range entries {
 				changes = append(changes, e.Changes...)
 			}
-			f.show(feed{changes: changes})
+			f.show(feed{changes: changes, shown: func() { f.learned(changes) }})
 		}
 		f.moved(to)
 		if len(entries) < tailLimit {

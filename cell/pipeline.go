@@ -26,6 +26,9 @@ type pipeline struct {
 	screen func(ctx context.Context, ops []shard.Op) []*shard.Refusal
 	// show takes a transaction's changes to the table; see feed.
 	show func(feed)
+	// offer hears of the changes of every transaction once the table shows them, after
+	// its callers are answered. It must not block.
+	offer func(changes []shard.Change)
 	// committed hears of every journal entry of the lane, unknown of a
 	// transaction whose fate is not known.
 	committed func(shard.Entry)
@@ -199,6 +202,9 @@ func (p *pipeline) settle(batch []item, of func(n int) answer, changes []shard.C
 		end(spans, nil)
 		for n, i := range batch {
 			i.settle(of(n))
+		}
+		if len(changes) > 0 {
+			p.offer(changes)
 		}
 	}})
 }

@@ -26,6 +26,8 @@ type rows struct {
 	// taking are the claims that take of a host's hardware (needsHardware), by host,
 	// then claim_id.
 	taking map[string]map[string]*shard.Claim
+	// onHost are the live claims, by host, then claim_id.
+	onHost map[string]map[string]*shard.Claim
 	// ended remembers claims that ended, so that an older row of another lane
 	// does not bring them back; endedBefore are those of before the last time
 	// the journal was read to its end.
@@ -79,8 +81,8 @@ func newRows() *rows {
 		hosts:      map[string]*hostRow{},
 		claims:     map[string]*shard.Claim{},
 		byConsumer: map[string][]*shard.Claim{}, transferred: map[string][]*shard.Claim{},
-		taking: map[string]map[string]*shard.Claim{},
-		ended:  map[string]*shard.Claim{}, awaited: map[string]*shard.Claim{},
+		taking: map[string]map[string]*shard.Claim{}, onHost: map[string]map[string]*shard.Claim{},
+		ended: map[string]*shard.Claim{}, awaited: map[string]*shard.Claim{},
 		waits: map[string]chan struct{}{},
 	}
 }
@@ -191,9 +193,19 @@ func (r *rows) applyClaim(c *shard.Claim, d *dirty) {
 	if old != nil {
 		drop(r.byConsumer, old.ConsumerUUID, old.ClaimID)
 		drop(r.transferred, old.TransferredFrom, old.ClaimID)
+		if !c.State.Live() || c.HostUUID != old.HostUUID {
+			delete(r.onHost[old.HostUUID], old.ClaimID)
+			if len(r.onHost[old.HostUUID]) == 0 {
+				delete(r.onHost, old.HostUUID)
+			}
+		}
 	}
 	if c.State.Live() {
 		r.claims[c.ClaimID] = c
+		if r.onHost[c.HostUUID] == nil {
+			r.onHost[c.HostUUID] = map[string]*shard.Claim{}
+		}
+		r.onHost[c.HostUUID][c.ClaimID] = c
 		r.byConsumer[c.ConsumerUUID] = append(r.byConsumer[c.ConsumerUUID], c)
 		if c.TransferredFrom != "" {
 			r.transferred[c.TransferredFrom] = append(r.transferred[c.TransferredFrom], c)
@@ -291,7 +303,7 @@ func older(c, known *shard.Claim) bool {
 }
 
 func age(s shard.ClaimState) int {
-	return slices.Index([]shard.ClaimState{shard.Pending, shard.Expired, shard.Confirmed, shard.Released}, s)
+	return slices.Index([]shard.ClaimState{shard.Pending, shard.Expired, shard.Confirmed, shard.Released, shard.Rejected}, s)
 }
 
 func drop(index map[string][]*shard.Claim, key, id string) {
@@ -376,6 +388,25 @@ func (r *rows) claimsOf(consumers []string) []*shard.Claim {
 		found = append(found, r.byConsumer[consumer]...)
 	}
 	return found
+}
+
+// claimsOn gives the live claims on a host, by claim_id.
+func (r *rows) claimsOn(host string) []*shard.Claim {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	list := slices.Collect(maps.Values(r.onHost[host]))
+	slices.SortFunc(list, func(a, b *shard.Claim) int { return cmp.Compare(a.ClaimID, b.ClaimID) })
+	return list
+}
+
+// endedState is the state of a claim that ended lately; empty when it is not known.
+func (r *rows) endedState(id string) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if c := cmp.Or(r.ended[id], r.endedBefore[id]); c != nil {
+		return string(c.State)
+	}
+	return ""
 }
 
 // liveIDs gives the claim_ids of all live claims.

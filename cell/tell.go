@@ -32,6 +32,10 @@ func opKind(op shard.Op) telemetry.Op {
 		return telemetry.OpTransfer
 	case op.Keep != nil:
 		return telemetry.OpKeep
+	case op.PutFacts != nil:
+		return telemetry.OpPutFacts
+	case op.Judge != nil:
+		return telemetry.OpJudge
 	case op.MoveGate != nil:
 		return telemetry.OpMoveGate
 	}

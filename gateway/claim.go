@@ -117,6 +117,8 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 			placed++
 			s.places[o.index] = &place{cell: o.cell, answer: o.answer, claim: r.claim, attempt: o.claim.GetAttempt()}
 			continue
+		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.ClaimRejected:
+			s.rejectedBy(o, r.refusal)
 		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.InvalidRequest:
 			bad = fault.New(fault.Internal, "cell %s refused claim %s: %s", s.g.cells[o.cell].cfg.Name, o.claim.GetClaimId(), r.refusal.GetMessage())
 		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.NoValidHost:

@@ -67,7 +67,7 @@ func (s *selecting) decisionOf(id string) *cellgatev1.Decision {
 	return &cellgatev1.Decision{
 		DecisionId: id, DecidedAt: timestamppb.New(s.g.now()), RequestId: s.req.GetRequestId(), Operation: s.operation,
 		InstanceUuids: idTexts(s.instances), ProjectId: s.project, UserId: s.user, DryRun: s.req.GetDryRun(),
-		Took: durationpb.New(time.Since(s.began)), Rounds: int32(s.rounds), LostRaces: int32(s.losses), IgnoredFields: s.ignored,
+		Took: durationpb.New(time.Since(s.began)), Rounds: int32(s.rounds), LostRaces: int32(s.losses), IgnoredFields: s.ignored, RejectedClaims: s.rejections,
 	}
 }
 
@@ -113,7 +113,7 @@ func cutDown(d *cellgatev1.Decision, most int) int {
 			})
 		}},
 		{"destinations, counts of rejects and ignored fields", func() {
-			d.Destinations, d.NoValidHost, d.IgnoredFields, d.Cells = nil, nil, nil, nil
+			d.Destinations, d.NoValidHost, d.IgnoredFields, d.Cells, d.RejectedClaims = nil, nil, nil, nil, nil
 		}},
 	}
 	note := d.GetMessage()

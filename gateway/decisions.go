@@ -25,6 +25,7 @@ func (g *Gateway) getDecision(ctx context.Context, id string) (*cellgatev1.Decis
 	got, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.GetDecisionRequest{DecisionId: id}, cellv1.CellSchedulerClient.GetDecision)
 	switch {
 	case err == nil:
+		g.join(ctx, got.GetDecision())
 		return got.GetDecision(), nil
 	case fault.KindOf(err) == fault.NotFound:
 		return nil, fault.New(fault.NotFound, "there is no decision %s: it was not written, or is no longer kept", id)

@@ -37,6 +37,9 @@ type fakeCell struct {
 	decisions        map[string]*cellgatev1.Decision
 	puts, shortPages int
 
+	// rejects are the hosts that reject each claim, by uuid, with the reason.
+	rejects map[string]string
+
 	// loading: it says that it loads its table; cut: that it looked at some hosts alone.
 	loading, cut bool
 
@@ -278,6 +281,11 @@ func (f *fakeCell) claim(n *cellv1.NewClaim) *cellv1.ClaimOutcome {
 			return refuse(fault.ClaimExpired, "the claim has ended")
 		}
 		return &cellv1.ClaimOutcome{Claim: proto.CloneOf(c.claim)}
+	}
+	if why := f.rejects[n.GetHostUuid()]; why != "" {
+		out := refuse(fault.ClaimRejected, "the host rejected the claim: "+why)
+		out.Refusal.Filter, out.Refusal.Detail = "HostVerdict", why
+		return out
 	}
 	if n.GetGateEpoch() != f.gate.GetEpoch() {
 		return refuse(fault.StaleGeneration, fmt.Sprintf("the gate is at epoch %d", f.gate.GetEpoch()))

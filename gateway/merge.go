@@ -79,7 +79,7 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 	for _, i := range pending {
 		instances = append(instances, s.instances[i])
 	}
-	request := s.toPlan()
+	request := s.planned()
 	placement := placementBytes(request, s.rules, s.moving())
 	key := shapeOf(placement)
 	s.widen(key)

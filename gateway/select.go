@@ -44,6 +44,8 @@ type selecting struct {
 	decision string
 	// inexact is why the answer says exact=false; empty when it is exact.
 	inexact telemetry.Inexact
+	// rejections are claims that their hosts rejected.
+	rejections []*cellgatev1.RejectedClaim
 
 	// By cell, in the order of configuration: why it was left out and whether
 	// that is final; why it did not answer; what is reported of it.
@@ -244,7 +246,7 @@ func (s *selecting) place(ctx context.Context) error {
 		if s.decision == "" {
 			s.decision = s.g.cells[m.cells[m.result.Picks[0].Cell]].cfg.Name + "." + s.g.newID()
 		}
-		lost, moves := len(s.lostReasons()), s.gateMoves
+		lost, moves, rejections := len(s.lostReasons()), s.gateMoves, len(s.rejections)
 		chances := slices.Clone(s.chances)
 		if err := s.claim(ctx, s.orders(m, pending)); err != nil {
 			return err
@@ -255,9 +257,10 @@ func (s *selecting) place(ctx context.Context) error {
 		if len(s.pending()) == len(s.places) {
 			s.decision = "" // nothing has it, and the next pick may be in a cell that answers
 		}
-		if len(s.lostReasons()) > lost || !slices.Equal(s.chances, chances) || s.gateMoves > moves {
+		if len(s.lostReasons()) > lost || !slices.Equal(s.chances, chances) || s.gateMoves > moves || len(s.rejections) > rejections {
 			// Each cell is lost once, and has a chance for each of its other replicas; a gate
-			// that moves is followed so many times.
+			// that moves is followed so many times, and a host that rejects a claim is not
+			// chosen again.
 			continue
 		}
 		s.losses++

@@ -100,6 +100,8 @@ func again(c *Claim, n *NewClaim) Outcome {
 	switch {
 	case c.ConsumerUUID != n.ConsumerUUID:
 		return refused(fault.InvalidRequest, "consumer_uuid: claim %s is of another consumer", c.ClaimID)
+	case c.State == Rejected:
+		return rejection(c)
 	case !c.State.Live():
 		o := refused(fault.ClaimExpired, "claim %s has ended: %s", c.ClaimID, c.State)
 		o.Claim = c

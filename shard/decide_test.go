@@ -91,6 +91,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 		"transfer  ", "transfer ALREADY_EXISTS ", "transfer CLAIM_EXPIRED ", "transfer NOT_FOUND ",
 		"release ALREADY_EXISTS ", "keep  ", "keep CLAIM_EXPIRED ", "keep NOT_FOUND ",
 		"a claim that moves", "confirmed a move", "gate  ", "gate STALE_GENERATION ", "claim STALE_GENERATION ",
+		"judge  ", "confirm CLAIM_REJECTED HostVerdict", "claim CLAIM_REJECTED HostVerdict",
 		"left to the agent", "taken back", "imported already", "an import that moves claims",
 	} {
 		if seen[must] == 0 {
@@ -192,10 +193,11 @@ func TestFootprintNamesEachRowOnce(t *testing.T) {
 		{Swap: &Swap{ClaimID: "c5", ConsumerUUID: "i6", HostUUID: "h3"}},
 		{Transfer: &Transfer{ClaimID: "c6", ConsumerUUID: "i7", ToConsumer: "i8"}},
 		{PutFacts: &PutFacts{HostUUID: "h4", Namespace: "n"}},
+		{Judge: &Judge{ClaimID: "c7", HostUUID: "h5"}},
 		{},
 	})
 	want := Footprint{
-		Hosts: []string{"h1", "h2", "h3", "h4"}, Namespaces: []string{"h4"}, HostClaims: []string{"h1"}, Claims: []string{"c1", "c2", "c3", "c4", "c5", "c6"}, Confirms: []string{"c1", "c5"},
+		Hosts: []string{"h1", "h2", "h3", "h4"}, Namespaces: []string{"h4"}, HostClaims: []string{"h1"}, Claims: []string{"c1", "c2", "c3", "c4", "c5", "c6", "c7"}, Confirms: []string{"c1", "c5"},
 		Consumers: []string{"i1", "i2", "i3", "i6", "i7", "i8"}, Groups: []string{"g1"}, Pins: []string{"g1", "g3"}, Gate: true,
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -37,6 +37,8 @@ func FootprintOf(ops []Op) Footprint {
 			claims.add(&f.Claims, op.Keep.ClaimID)
 		case op.Expire != nil:
 			claims.add(&f.Claims, op.Expire.ClaimID)
+		case op.Judge != nil:
+			claims.add(&f.Claims, op.Judge.ClaimID)
 		case op.Swap != nil:
 			claims.add(&f.Claims, op.Swap.ClaimID)
 			confirms.add(&f.Confirms, op.Swap.ClaimID)

@@ -37,8 +37,16 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 		ref := &ClaimRef{ClaimID: id, ConsumerUUID: of}
 		switch rapid.SampledFrom([]string{
 			"claim", "claim", "claim", "claim", "claim", "claim", "expire", "expire", "confirm", "confirm", "release", "put", "pin", "unpin",
-			"swap", "swap", "transfer", "keep", "keep", "import", "import", "gate",
+			"swap", "swap", "transfer", "keep", "keep", "import", "import", "gate", "judge", "judge",
 		}).Draw(t, "op") {
+		case "judge":
+			v := Verdict{Outcome: VerdictOK, BootID: rapid.SampledFrom(small[:2]).Draw(t, "boot"), Version: rapid.Uint64Range(1, 9).Draw(t, "version")}
+			end := false
+			if rapid.SampledFrom(small).Draw(t, "rejects") > "1" {
+				v.Outcome, v.Reason = VerdictRejected, rapid.SampledFrom([]string{"NO_ROOM", "NO_ROOM", "NO_NUMA"}).Draw(t, "reason")
+				end = rapid.SampledFrom(small).Draw(t, "end") > "5"
+			}
+			return Op{Judge: &Judge{ClaimID: id, HostUUID: host.Draw(t, "host"), Verdict: v, End: end}}
 		case "gate":
 			// asItIs says of which revision.
 			return Op{MoveGate: &MoveGate{State: rapid.SampledFrom([]GateState{GateLegacy, GateShadow, GateNative}).Draw(t, "gate"), Reason: rapid.StringMatching("[a-z]{4}").Draw(t, "reason")}}
@@ -189,6 +197,8 @@ func kindOf(op Op) string {
 		return "keep"
 	case op.Pin != nil:
 		return "pin"
+	case op.Judge != nil:
+		return "judge"
 	case op.MoveGate != nil:
 		return "gate"
 	}

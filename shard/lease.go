@@ -16,6 +16,8 @@ func (t *transaction) over(c *Claim) bool { return !t.now.Before(c.ExpiresAt) }
 // hard-affinity group: the group may have gone to another cell, which no shard sees
 // but its own.
 //
+// A claim that its host rejected (Judge) is refused, CLAIM_REJECTED.
+//
 // The claim that it moves, while that is live and of the same consumer, is
 // released with it. Once one of the two was transferred, each is its own
 // consumer's to release.
@@ -31,8 +33,16 @@ func (t *transaction) confirm(ref *ClaimRef) Outcome {
 	case Confirmed:
 		return Outcome{Claim: c}
 	case Pending:
+		if c.rejected() {
+			return rejection(c)
+		}
 		return Outcome{Claim: t.confirmed(c.awaiting(true))}
+	case Rejected:
+		return rejection(c)
 	case Expired:
+		if c.rejected() {
+			return rejection(c)
+		}
 		if why := t.lost(c); why != "" {
 			o := refused(fault.ClaimExpired, "claim %s expired, and cannot be taken again: %s", c.ClaimID, why)
 			o.Claim = c
@@ -126,7 +136,7 @@ func (t *transaction) release(ref *ClaimRef) Outcome {
 		return Outcome{Claim: c}
 	case c.ConsumerUUID != ref.ConsumerUUID:
 		return refused(fault.InvalidRequest, "consumer_uuid: claim %s is of another consumer", c.ClaimID)
-	case c.State == Released:
+	case c.State == Released, c.State == Rejected:
 		return Outcome{Claim: c}
 	case c.State == Confirmed && (ref.PendingOnly || ref.Attempt != ""):
 		o := refused(fault.AlreadyExists, "claim %s is confirmed", c.ClaimID)

@@ -25,11 +25,13 @@ type Op struct {
 	Transfer *Transfer
 	MoveGate *MoveGate
 	PutFacts *PutFacts
+	Judge    *Judge
 }
 
 // PutHost registers a host, or replaces its state. Instances are those that
 // exist on it; their claims are found by Claim.Instance. A PENDING claim on this
-// host that is the instance's only one here is CONFIRMED, with what Confirm does;
+// host that is the instance's only one here is CONFIRMED, with what Confirm does,
+// whatever the host's Verdict on it was;
 // an instance without a live claim is adopted, an adopted claim takes the
 // allocations reported, and one whose instance is gone is RELEASED, unless it was
 // transferred: then it is its new consumer's to release. An instance whose live
@@ -105,7 +107,7 @@ type NewClaim struct {
 // already is answered as it is.
 //
 // A CONFIRMED claim elsewhere is refused, ALREADY_EXISTS: its instance is there,
-// and moving it is NewClaim's Moves. A RELEASED claim is CLAIM_EXPIRED; so is an
+// and moving it is NewClaim's Moves. A RELEASED or REJECTED claim is CLAIM_EXPIRED; so is an
 // EXPIRED one of an affinity group, as for a late Confirm. An EXPIRED claim comes
 // back beside the claim it moves or is moved by, and beside no other.
 type Swap struct {
@@ -164,7 +166,7 @@ type Unpin struct {
 // Outcome answers one operation. Refusal nil means done (or already done).
 type Outcome struct {
 	Refusal *Refusal
-	// Claim is the claim after Claim, Confirm, Release, Keep, Expire, Swap and Transfer; after an
+	// Claim is the claim after Claim, Confirm, Release, Keep, Expire, Swap, Transfer and Judge; after an
 	// ALREADY_EXISTS refusal the claim that is in the way.
 	Claim *Claim
 	// PinnedTo is the service host of the group's live pin, after Pin. When it

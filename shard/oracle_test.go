@@ -41,6 +41,8 @@ type answer struct {
 	epoch, revision int64
 	// Of the claim.
 	consumer, host, moves, from, attempt string
+	// What its host said last.
+	word, why string
 }
 
 func answerOf(o Outcome) answer {
@@ -53,7 +55,7 @@ func answerOf(o Outcome) answer {
 	}
 	if o.Claim != nil {
 		claim := of(o.Claim)
-		a.claim, a.state, a.consumer, a.host, a.moves, a.from, a.attempt = claim.claim, claim.state, claim.consumer, claim.host, claim.moves, claim.from, claim.attempt
+		a.claim, a.state, a.consumer, a.host, a.moves, a.from, a.attempt, a.word, a.why = claim.claim, claim.state, claim.consumer, claim.host, claim.moves, claim.from, claim.attempt, claim.word, claim.why
 	}
 	return a
 }
@@ -149,7 +151,38 @@ func (o *oracle) inUse(host, provider, class string) int64 {
 }
 
 func of(c *Claim) answer {
-	return answer{claim: c.ClaimID, state: c.State, consumer: c.ConsumerUUID, host: c.HostUUID, moves: c.Moves, from: c.TransferredFrom, attempt: c.Attempt}
+	a := answer{claim: c.ClaimID, state: c.State, consumer: c.ConsumerUUID, host: c.HostUUID, moves: c.Moves, from: c.TransferredFrom, attempt: c.Attempt}
+	if c.Verdict != nil {
+		a.word, a.why = string(c.Verdict.Outcome), c.Verdict.Reason
+	}
+	return a
+}
+
+// refusedByHost answers with a claim that its host rejected; nil for any other.
+func refusedByHost(c *Claim) *answer {
+	if c.State != Rejected && (c.Verdict == nil || c.Verdict.Outcome == "OK" || c.State != Pending && c.State != Expired) {
+		return nil
+	}
+	a := no(fault.ClaimRejected, c)
+	a.filter, a.detail = "HostVerdict", c.Verdict.Reason
+	return &a
+}
+
+func (o *oracle) judge(j *Judge) answer {
+	c := o.find(j.ClaimID)
+	if c == nil {
+		return answer{}
+	}
+	if c.State == Pending && c.HostUUID == j.HostUUID && (c.Verdict == nil || c.Verdict.BootID != j.Verdict.BootID || c.Verdict.Version <= j.Verdict.Version) {
+		if v := c.Verdict; v == nil || j.End || v.BootID != j.Verdict.BootID || v.Outcome != j.Verdict.Outcome || v.Reason != j.Verdict.Reason {
+			word := j.Verdict
+			c.Verdict = &word
+		}
+		if j.End {
+			c.State = Rejected
+		}
+	}
+	return of(c)
 }
 
 func no(kind fault.Kind, c *Claim) answer {
@@ -166,6 +199,9 @@ func (o *oracle) step(now time.Time, op Op) answer {
 		c := o.find(op.Confirm.ClaimID)
 		if c == nil || c.ConsumerUUID != op.Confirm.ConsumerUUID {
 			return answer{kind: fault.NotFound}
+		}
+		if a := refusedByHost(c); a != nil {
+			return *a
 		}
 		if c.State == Released || c.State == Expired && (o.beside(c.ConsumerUUID, c.Moves) != nil || o.refuses(c) != nil || c.Group != nil && c.Group.Policy == "affinity") {
 			a := of(c)
@@ -191,6 +227,8 @@ func (o *oracle) step(now time.Time, op Op) answer {
 			return answer{gate: o.gate, epoch: o.epoch, revision: o.revision}
 		}
 		return answer{kind: fault.StaleGeneration, gate: o.gate, epoch: o.epoch, revision: o.revision}
+	case op.Judge != nil:
+		return o.judge(op.Judge)
 	case op.Swap != nil:
 		return o.swap(now, op.Swap)
 	case op.Transfer != nil:
@@ -203,6 +241,9 @@ func (o *oracle) step(now time.Time, op Op) answer {
 		}
 		if c.ConsumerUUID != op.Release.ConsumerUUID {
 			return answer{kind: fault.InvalidRequest}
+		}
+		if c.State == Rejected {
+			return of(c)
 		}
 		guarded := op.Release.PendingOnly || op.Release.Attempt != ""
 		if guarded && c.State == Confirmed || c.State != Released && c.State != "" && op.Release.Attempt != "" && op.Release.Attempt != c.Attempt {
@@ -264,6 +305,8 @@ func (o *oracle) claim(now time.Time, n *NewClaim) answer {
 		case c.ConsumerUUID != n.ConsumerUUID,
 			c.State.Live() && (c.HostUUID != n.HostUUID || c.Moves != n.Moves || !reflect.DeepEqual(c.Group, n.Group) || !reflect.DeepEqual(c.Allocations, n.Allocations)):
 			return answer{kind: fault.InvalidRequest}
+		case c.State == Rejected:
+			return *refusedByHost(c)
 		case !c.State.Live():
 			a := of(c)
 			a.kind = fault.ClaimExpired
@@ -300,7 +343,7 @@ func (o *oracle) swap(now time.Time, s *Swap) answer {
 	switch {
 	case c == nil || c.ConsumerUUID != s.ConsumerUUID:
 		return answer{kind: fault.NotFound}
-	case c.State == Released:
+	case c.State == Released, c.State == Rejected:
 		return no(fault.ClaimExpired, c)
 	case c.State.Live() && c.HostUUID == s.HostUUID:
 		return of(c)
@@ -328,6 +371,7 @@ func (o *oracle) swap(now time.Time, s *Swap) answer {
 	if r := o.refuses(&n); r != nil {
 		return *r
 	}
+	c.Verdict = nil
 	c.HostUUID, c.Allocations, c.State, c.TTL, c.ExpiresAt = s.HostUUID, s.Allocations, Pending, s.TTL, now.Add(s.TTL)
 	return of(c)
 }
@@ -459,6 +503,7 @@ func (o *oracle) instances(p *PutHost, a *answer) {
 				here[0].Allocations = i.Allocations
 			case here[0].State == Pending:
 				a.confirmed++
+				here[0].Verdict = nil
 				o.confirm(here[0])
 			}
 		}

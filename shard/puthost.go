@@ -134,7 +134,7 @@ func (t *transaction) instance(h *Host, i *Instance, o *Outcome) {
 	switch c := here[0]; {
 	case c.State == Pending:
 		seen := *c
-		seen.Seen = true
+		seen.Seen, seen.Verdict = true, nil
 		t.confirmed(&seen)
 		o.Confirmed++
 	case !c.Adopted && !c.Seen || c.Guest != nil && c.Guest.Awaited:

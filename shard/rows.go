@@ -133,19 +133,22 @@ type Used struct {
 //	  |   \--------> RELEASED <--/           |
 //	  | lease over      ^ Release            | Confirm, if it still fits
 //	  +-------------> EXPIRED ---------------/
+//	  | Judge, End
+//	  +-------------> REJECTED
 //
 // Confirm with Retake makes an EXPIRED claim PENDING first. Swap makes a PENDING or
 // EXPIRED claim PENDING on another host. Transfer changes the consumer of a live claim
-// and nothing else, Keep its attempt.
+// and nothing else, Keep its attempt. Judge without End changes no state.
 type ClaimState string
 
-// The states. EXPIRED and RELEASED rows are tombstones: they hold nothing and
+// The states. EXPIRED, RELEASED and REJECTED rows are tombstones: they hold nothing and
 // are kept for TombstoneTTL so that a late message with the claim_id is refused.
 const (
 	Pending   ClaimState = "PENDING"
 	Confirmed ClaimState = "CONFIRMED"
 	Expired   ClaimState = "EXPIRED"
 	Released  ClaimState = "RELEASED"
+	Rejected  ClaimState = "REJECTED"
 )
 
 // Live reports whether the claim holds resources.
@@ -202,6 +205,9 @@ type Claim struct {
 	// Seen: a report of its host has had the instance since the claim is on the host.
 	// Rows from before it was kept are not Seen until the next report.
 	Seen bool
+	// Verdict is the last word of its host on it that was noted (Judge); nil for none.
+	// A claim that a report confirmed has none.
+	Verdict *Verdict
 	// TTL is how long a lease was asked for, by the claim or its last Swap; 0 for an
 	// adopted claim, and for one from before it was kept.
 	TTL time.Duration

@@ -190,8 +190,9 @@ func dump(w *world) string {
 	for _, id := range slices.Sorted(maps.Keys(w.claims)) {
 		c := *w.claims[id]
 		g := c.Group
-		c.Group = nil
-		s += fmt.Sprintf("%+v %+v\n", c, g)
+		v := c.Verdict
+		c.Group, c.Verdict = nil, nil
+		s += fmt.Sprintf("%+v %+v %+v\n", c, g, v)
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.pins)) {
 		s += fmt.Sprintf("%+v\n", *w.pins[id])

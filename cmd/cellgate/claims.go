@@ -142,6 +142,9 @@ func showClaims(w io.Writer, m *cellgatev1.ListClaimsResponse) error {
 		case c.GetMovesClaimId() != "" && c.GetState() == cellgatev1.ClaimState_PENDING:
 			state += " (a move)"
 		}
+		if v := c.GetVerdict(); v.GetOutcome() == "REJECTED" {
+			state += " (host: " + v.GetReason() + ")"
+		}
 		expires := ""
 		if c.GetExpiresAt() != nil {
 			expires = c.GetExpiresAt().AsTime().Format(time.RFC3339)

@@ -132,15 +132,45 @@ func showDecision(w io.Writer, d *cellgatev1.Decision) error {
 		return err
 	}
 	if d.GetRefusal() == "" {
+		if err := showVerdicts(w, d); err != nil {
+			return err
+		}
 		return showDestinations(w, &cellgatev1.SelectDestinationsResponse{
 			DecisionId: d.GetDecisionId(), Destinations: d.GetDestinations(), Cells: d.GetCells(), Exact: d.GetExact(), Partial: d.GetPartial(),
 		})
 	}
-	if _, err := fmt.Fprintf(w, "%s: %s\n", d.GetRefusal(), d.GetMessage()); err != nil || len(d.GetCells()) == 0 {
+	if _, err := fmt.Fprintf(w, "%s: %s\n", d.GetRefusal(), d.GetMessage()); err != nil {
+		return err
+	}
+	if err := showVerdicts(w, d); err != nil || len(d.GetCells()) == 0 {
 		return err
 	}
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
 	return showCellReports(w, d.GetCells())
+}
+
+// showVerdicts lists the hosts that rejected claims of a decision: those before the
+// answer, and those that did so since.
+func showVerdicts(w io.Writer, d *cellgatev1.Decision) error {
+	t := newTable(w, "INSTANCE", "CELL", "HOST", "REJECTED", "WHY")
+	n := len(d.GetRejectedClaims())
+	for _, r := range d.GetRejectedClaims() {
+		t.row(r.GetInstanceUuid(), r.GetCell(), r.GetServiceHost(), "before the answer", r.GetReason()+": "+r.GetMessage())
+	}
+	for _, c := range d.GetClaims() {
+		if v := c.GetVerdict(); v.GetOutcome() == "REJECTED" {
+			n++
+			t.row(c.GetInstanceUuid(), c.GetCell(), c.GetServiceHost(), v.GetAt().AsTime().Format(time.RFC3339), v.GetReason()+": "+v.GetDetail())
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	if err := t.end(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w)
+	return err
 }

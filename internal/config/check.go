@@ -123,6 +123,10 @@ func (l *loader) checkCell(c Cell) {
 	l.positive("cell.pin_for", c.PinFor)
 	l.between("cell.lease_scan", c.LeaseScan, minLeaseScan, maxLeaseScan)
 	l.atLeast("cell.max_batch", c.MaxBatch, minBatch)
+	if !slices.Contains([]string{"async", "sync", "shadow"}, c.VerifyMode) {
+		l.bad("cell.verify_mode", "%q is not async, sync or shadow", c.VerifyMode)
+	}
+	l.between("cell.verify_wait", c.VerifyWait, minVerifyWait, maxVerifyWait)
 	l.atLeast("cell.max_queue", c.MaxQueue, 1)
 	l.positive("cell.decisions_keep", c.DecisionsKeep)
 	l.atLeast("cell.max_decisions", c.MaxDecisions, 1)
@@ -229,6 +233,8 @@ const (
 	// What a lease holds is held a scan longer.
 	minLeaseScan, maxLeaseScan   = 10 * time.Millisecond, time.Minute
 	minGateSettle, maxGateSettle = 100 * time.Millisecond, 24 * time.Hour
+	// A caller of a selection waits for it.
+	minVerifyWait, maxVerifyWait = time.Millisecond, 200 * time.Millisecond
 	// minBatch has room for a registration beside claims.
 	minBatch = 2
 )

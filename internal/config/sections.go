@@ -202,6 +202,8 @@ type Cell struct {
 	GateMaxDifference float64       `yaml:"gate_max_difference" help:"part of the newest so many comparisons that may differ, above 0 to 1"`
 	GateClasses       []string      `yaml:"gate_classes" help:"resource classes that each host's inventory must have before the gate moves on"`
 	GateAgentVersion  int           `yaml:"gate_agent_version" help:"least version of the hosts' agents"`
+	VerifyMode        string        `yaml:"verify_mode" help:"what hosts' verdicts on claims do: async, a rejected claim cannot be confirmed; sync, the next candidate is taken; shadow, nothing"`
+	VerifyWait        time.Duration `yaml:"verify_wait" help:"how long sync waits for a verdict, 200ms at most"`
 	DrainDelay        time.Duration `yaml:"drain_delay" help:"how long to go on serving, not ready, after being asked to stop"`
 	Metrics           string        `yaml:"metrics" help:"address of /metrics and /healthz over HTTP; empty for none"`
 }
@@ -214,6 +216,7 @@ type Agent struct {
 	Print        bool      `yaml:"print" help:"print what would be reported of this machine, and end"`
 	Hosts        int       `yaml:"hosts" help:"hosts to simulate; 0 reports this machine"`
 	Seed         uint64    `yaml:"seed" help:"decides what simulated hosts look like"`
+	Verify       bool      `yaml:"verify" help:"judge the claims that the cell makes on the host"`
 	HostsPerConn int       `yaml:"hosts_per_conn" help:"streams of simulated hosts that share a connection"`
 	TLS          ClientTLS `yaml:"tls"`
 	Metrics      string    `yaml:"metrics" help:"address of /metrics and /healthz over HTTP; empty for none"`
@@ -264,9 +267,10 @@ func Default() Config {
 			DecisionsKeep: 24 * time.Hour, MaxDecisions: 100_000, DecisionMiB: 1024,
 			GateSettle: 60 * time.Second, GateCompared: 100, GateMaxDifference: 0.01,
 			GateClasses: []string{"VCPU", "MEMORY_MB", "DISK_GB"}, GateAgentVersion: 1,
+			VerifyMode: "async", VerifyWait: 200 * time.Millisecond,
 		},
 		Agent: Agent{
-			Seed: 1, HostsPerConn: 250,
+			Seed: 1, HostsPerConn: 250, Verify: true,
 			Host: Host{
 				StateDir: "/var/lib/cellgate-agent", DiskPath: "/var/lib/nova/instances", PollEvery: 10 * time.Second,
 				ReservedMemoryMB: 512, CPURatio: 4, MemoryRatio: 1, DiskRatio: 1, HypervisorType: "QEMU",

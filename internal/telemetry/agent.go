@@ -15,6 +15,7 @@ type Agent struct {
 	reports    lazily
 	reconnects prometheus.Counter
 	unread     prometheus.Counter
+	verdicts   map[bool]prometheus.Counter
 }
 
 // Agent makes the handle of a fleet of a cell.
@@ -23,6 +24,7 @@ func (p *Process) Agent(cell string) *Agent {
 		return nil
 	}
 	a := &Agent{p: p, cell: cell, reconnects: p.counter(agentReconnects, cell), unread: p.counter(agentReadFailures, cell)}
+	a.verdicts = map[bool]prometheus.Counter{false: p.counter(agentVerdicts, cell, "ok"), true: p.counter(agentVerdicts, cell, "rejected")}
 	a.reports.of = func(outcome string) prometheus.Counter { return p.counter(agentReports, cell, outcome) }
 	return a
 }
@@ -37,6 +39,13 @@ func (a *Agent) Reported(refused fault.Kind) {
 		outcome = inList(labelOutcome, string(refused))
 	}
 	a.reports.at(outcome).Inc()
+}
+
+// Verdict counts a verdict on a claim that the cell offered.
+func (a *Agent) Verdict(rejected bool) {
+	if a != nil {
+		a.verdicts[rejected].Inc()
+	}
 }
 
 // Reconnected counts a stream that ended and is opened again.

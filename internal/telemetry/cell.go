@@ -19,6 +19,9 @@ type Cell struct {
 	door          door
 	transactions  lazily
 	states        lazily
+	verdicts      lazily
+	verdictWaits  map[bool]prometheus.Observer
+	unanswered    prometheus.Counter
 	cold          lazily
 	gateMoves     lazily
 	ops           map[Op]*lazily
@@ -47,6 +50,14 @@ func (p *Process) Cell(cell, replica string) *Cell {
 		},
 	}
 	c.transactions.of = func(o string) prometheus.Counter { return p.counter(cellTransactions, cell, replica, o) }
+	c.verdicts.of = func(what string) prometheus.Counter {
+		mode, verdict, _ := strings.Cut(what, " ")
+		return p.counter(cellVerdicts, cell, replica, mode, verdict)
+	}
+	c.verdictWaits = map[bool]prometheus.Observer{
+		true: p.histogram(cellVerdictWait, cell, replica, "heard"), false: p.histogram(cellVerdictWait, cell, replica, "late"),
+	}
+	c.unanswered = p.counter(cellOffersUnanswered, cell, replica)
 	c.cold.of = func(answer string) prometheus.Counter { return p.counter(cellCold, cell, replica, answer) }
 	c.gateMoves.of = func(to string) prometheus.Counter { return p.counter(cellGateMoves, cell, replica, to) }
 	c.same, c.different = p.counter(cellGateCompared, cell, replica, "same"), p.counter(cellGateCompared, cell, replica, "different")
@@ -196,6 +207,32 @@ func (c *Cell) Stream() (ended func()) {
 func (c *Cell) State(err error) {
 	if c != nil {
 		c.states.at(outcomeOf(err)).Inc()
+	}
+}
+
+// Verdict counts a host's verdict on a claim in a verify mode; reason is of a rejection.
+func (c *Cell) Verdict(mode string, rejected bool, reason string) {
+	if c == nil {
+		return
+	}
+	what := inList(labelVerify, mode) + " ok"
+	if rejected {
+		what = inList(labelVerify, mode) + " " + inList(labelVerdict, reason)
+	}
+	c.verdicts.at(what).Inc()
+}
+
+// VerdictWaited times the wait of a claim for its host's verdict.
+func (c *Cell) VerdictWaited(d time.Duration, heard bool) {
+	if c != nil {
+		c.verdictWaits[heard].Observe(d.Seconds())
+	}
+}
+
+// OfferUnanswered counts an offer that had no verdict in time.
+func (c *Cell) OfferUnanswered() {
+	if c != nil {
+		c.unanswered.Inc()
 	}
 }
 

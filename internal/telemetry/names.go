@@ -112,12 +112,14 @@ const (
 	OpTransfer Op = "transfer"
 	OpKeep     Op = "keep"
 	OpMoveGate Op = "move_gate"
+	OpPutFacts Op = "put_facts"
+	OpJudge    Op = "judge"
 	OpOther    Op = "other"
 )
 
 // Ops lists them.
 func Ops() []Op {
-	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpKeep, OpMoveGate, OpOther}
+	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpKeep, OpMoveGate, OpPutFacts, OpJudge, OpOther}
 }
 
 // BreakerState is a breaker's state, in gobreaker's numbers.
@@ -200,6 +202,10 @@ var (
 	labelRead       = Label{Name: "end", Values: []string{"read", "failed"}}
 	labelShadow     = Label{Name: "end", Values: []string{"same", "different"}}
 	labelOp         = Label{Name: "op", Values: texts(Ops())}
+	labelVerify     = Label{Name: "mode", Values: []string{"async", "sync", "shadow", other}}
+	labelVerdict    = Label{Name: "verdict", Values: []string{"ok", "NO_ROOM", "NO_NUMA", "NO_PCI", "DISABLED", "UNKNOWN_PROVIDER", "INSTANCE_EXISTS", "UNSPECIFIED", other}}
+	labelWord       = Label{Name: "verdict", Values: []string{"ok", "rejected"}}
+	labelHeard      = Label{Name: "end", Values: []string{"heard", "late"}}
 	labelQueue      = Label{Name: "queue", Values: []string{"urgent", "other"}}
 	labelEvent      = Label{Name: "event", Values: []string{"rerun", "relocked", "connection_lost", "commit_unknown", "commit_resolved", "statement_timeout", "pool_empty"}}
 	labelConnection = Label{Name: "state", Values: []string{"in_use", "idle", "opening"}}
@@ -465,6 +471,18 @@ var (
 		Name: "cellgate_cell_leases_expired_total", Kind: Counter, Of: inCell, Labels: cellLabels(),
 		Help: "Claims ended because nobody confirmed them in time.",
 	}
+	cellVerdicts = Metric{
+		Name: "cellgate_cell_verdicts_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelVerify, labelVerdict),
+		Help: "Verdicts of hosts on claims that were offered to them; ok, or why they were rejected.",
+	}
+	cellVerdictWait = Metric{
+		Name: "cellgate_cell_verdict_wait_seconds", Kind: Histogram, Unit: "seconds", Of: inCell, Labels: cellLabels(labelHeard), Buckets: seconds,
+		Help: "How long claims waited for their host's verdict (verify_mode sync): it was heard, or not in time.",
+	}
+	cellOffersUnanswered = Metric{
+		Name: "cellgate_cell_offers_unanswered_total", Kind: Counter, Of: inCell, Labels: cellLabels(),
+		Help: "Claims offered to a host's agent that it gave no verdict on within 5 s.",
+	}
 	cellAdopted = Metric{
 		Name: "cellgate_cell_instances_adopted_total", Kind: Counter, Of: inCell, Labels: cellLabels(),
 		Help: "Instances that hosts reported without a claim and that were given one.",
@@ -530,6 +548,10 @@ var (
 		Name: "cellgate_agent_reports_total", Kind: Counter, Of: inAgent, Labels: []Label{labelCell, labelOutcome},
 		Help: "Full states answered by the cell, accepted (OK) or refused.",
 	}
+	agentVerdicts = Metric{
+		Name: "cellgate_agent_verdicts_total", Kind: Counter, Of: inAgent, Labels: []Label{labelCell, labelWord},
+		Help: "Verdicts of hosts on claims that their cell offered.",
+	}
 	agentReconnects = Metric{
 		Name: "cellgate_agent_reconnects_total", Kind: Counter, Of: inAgent, Labels: []Label{labelCell},
 		Help: "Streams that ended and were opened again.",
@@ -554,9 +576,9 @@ func Metrics() []Metric {
 		gatewayLegacyReads, gatewayLegacySeconds, gatewayLegacyAge, gatewayLegacyHosts, gatewayLegacyHostsUp, gatewayShadow, gatewayDecisions,
 		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellCold, cellTransactions, cellTransactionSeconds,
 		cellTransactionOps, cellStoreEvents, cellStoreConnections, cellStoreConnectionsMax, cellStoreWait, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellHostsImported, cellClaims,
-		cellLeasesExpired, cellAdopted, cellElsewhere, cellOvercommitted, cellJournalAge, cellPinned, cellStreams, cellStates,
+		cellLeasesExpired, cellVerdicts, cellVerdictWait, cellOffersUnanswered, cellAdopted, cellElsewhere, cellOvercommitted, cellJournalAge, cellPinned, cellStreams, cellStates,
 		cellGate, cellGateEpoch, cellGateLagging, cellGateAwaited, cellGateMoves, cellGateCompared,
-		agentHosts, agentConnected, agentReports, agentReconnects, agentReadFailures, agentReadAge,
+		agentHosts, agentConnected, agentReports, agentReconnects, agentVerdicts, agentReadFailures, agentReadAge,
 		buildInfo, traceSpans, callersRefused, certificateEnd,
 	}
 }

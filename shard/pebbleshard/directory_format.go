@@ -15,7 +15,8 @@ import (
 //	2  a claim that moves another is beside it; transferred claims; decisions
 //	3  the gate; hosts that are imported
 //	4  namespaces
-const FormatVersion = 4
+//	5  verdicts of hosts on claims, and rejected claims
+const FormatVersion = 5
 
 // formatTitle is the first line of FORMAT.
 const formatTitle = "cellgate shard"

@@ -176,7 +176,7 @@ func TestADamagedFormatIsToldByItsLine(t *testing.T) {
 		"version abc":     {"cellgate shard\nformat abc\ncell cell1\nuuid u\n", `line 2 is "format abc", must be a format version`},
 		"version +1":      {"cellgate shard\nformat +1\ncell cell1\nuuid u\n", `line 2 is "format +1"`},
 		"no version":      {"cellgate shard\nversion 1\ncell cell1\nuuid u\n", `line 2 is "version 1", must be "format "`},
-		"later version":   {"cellgate shard\nformat 5\nanything\n", "has format version 5, this program reads versions 1 to 4"},
+		"later version":   {fmt.Sprintf("cellgate shard\nformat %d\nanything\n", FormatVersion+1), fmt.Sprintf("has format version %d, this program reads versions 1 to %d", FormatVersion+1, FormatVersion)},
 		"no cell":         {"cellgate shard\nformat 1\n", "line 3 is missing"},
 		"no uuid":         {"cellgate shard\nformat 1\ncell cell1\nu\n", `line 4 is "u", must be "uuid "`},
 		"a fifth line":    {"cellgate shard\nformat 1\ncell cell1\nuuid u\nmore\n", `line 5 is "more"`},

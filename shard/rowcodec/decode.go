@@ -115,6 +115,12 @@ func rowClaim(m *storagev1.Claim) (*shard.Claim, error) {
 	if g := m.Guest; g != nil {
 		c.Guest = rowGuest(g)
 	}
+	if v := m.Verdict; v != nil {
+		c.Verdict = &shard.Verdict{
+			Outcome: shard.VerdictOutcome(v.Outcome), Reason: v.Reason, Detail: v.Detail,
+			BootID: v.BootId, Version: v.Version, At: Instant(v.At),
+		}
+	}
 	return c, nil
 }
 

@@ -110,7 +110,7 @@ func hostRow(h *shard.Host) *storagev1.Host {
 }
 
 // states are in the order of storagev1.ClaimState.
-var states = [...]shard.ClaimState{"", shard.Pending, shard.Confirmed, shard.Expired, shard.Released}
+var states = [...]shard.ClaimState{"", shard.Pending, shard.Confirmed, shard.Expired, shard.Released, shard.Rejected}
 
 func stateRow(s shard.ClaimState) storagev1.ClaimState {
 	return storagev1.ClaimState(max(0, slices.Index(states[:], s)))

@@ -121,6 +121,16 @@ func (w *wire) claim(c *shard.Claim) {
 	}
 	w.number(24, int64(c.TTL))
 	w.flag(25, c.Seen)
+	if v := c.Verdict; v != nil {
+		w.message(26, func() {
+			w.text(1, string(v.Outcome))
+			w.text(2, v.Reason)
+			w.text(3, v.Detail)
+			w.text(4, v.BootID)
+			w.number(5, int64(v.Version))
+			w.number(6, Nanos(v.At))
+		})
+	}
 }
 
 // member writes an element of a list of texts, which may be empty.

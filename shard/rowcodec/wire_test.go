@@ -100,6 +100,12 @@ func genClaim(t *rapid.T) *shard.Claim {
 	if rapid.Bool().Draw(t, "guest?") {
 		c.Guest = &shard.Guest{FlavorID: genText(t), Image: genBytes(t), Hardware: genBytes(t), Awaited: rapid.Bool().Draw(t, "awaited")}
 	}
+	if rapid.Bool().Draw(t, "verdict?") {
+		c.Verdict = &shard.Verdict{
+			Outcome: shard.VerdictOutcome(genText(t)), Reason: genText(t), Detail: genText(t), BootID: genText(t),
+			Version: rapid.Uint64().Draw(t, "version"), At: genTime(t),
+		}
+	}
 	return c
 }
 
@@ -130,6 +136,9 @@ func claimMessage(c *shard.Claim) *storagev1.Claim {
 	}
 	if g := c.Guest; g != nil {
 		m.Guest = &storagev1.Guest{FlavorId: g.FlavorID, Image: g.Image, Hardware: g.Hardware, Awaited: g.Awaited}
+	}
+	if v := c.Verdict; v != nil {
+		m.Verdict = &storagev1.Verdict{Outcome: string(v.Outcome), Reason: v.Reason, Detail: v.Detail, BootId: v.BootID, Version: v.Version, At: Nanos(v.At)}
 	}
 	return m
 }

@@ -23,6 +23,7 @@
 //	               Release               release.go, attempts.go
 //	               Keep                  attempts.go
 //	               Expire                expire.go
+//	               Judge                 judge.go
 //	               Pin, Unpin            pins.go
 //	               PutHost               puthost.go, imports.go
 //	               MoveGate              gate.go

@@ -71,7 +71,9 @@ type storyteller struct {
 	gate *shard.Gate
 	// registered is what agents said last.
 	registered map[int]shard.Registration
-	lines      []string
+	// last is the host of each claim that was answered with.
+	last  map[string]string
+	lines []string
 }
 
 func tell(t *testing.T, seed uint64, b Backend, operations *int) []string {
@@ -83,7 +85,7 @@ func tell(t *testing.T, seed uint64, b Backend, operations *int) []string {
 			t.Errorf("closing: %v", err)
 		}
 	}()
-	s := &storyteller{T: t, Instance: i, ctx: t.Context(), rng: rand.New(rand.NewPCG(seed, 11)), at: shard.Cursor{}, registered: map[int]shard.Registration{}}
+	s := &storyteller{T: t, Instance: i, ctx: t.Context(), rng: rand.New(rand.NewPCG(seed, 11)), at: shard.Cursor{}, registered: map[int]shard.Registration{}, last: map[string]string{}}
 	var err error
 	if s.start, err = i.Now(s.ctx); err != nil {
 		t.Fatal(err)
@@ -115,6 +117,9 @@ func tell(t *testing.T, seed uint64, b Backend, operations *int) []string {
 		for _, o := range a.Outcomes {
 			if o.Gate != nil {
 				s.gate = o.Gate
+			}
+			if o.Claim != nil {
+				s.last[o.Claim.ClaimID] = o.Claim.HostUUID
 			}
 		}
 		s.look(n)
@@ -190,7 +195,7 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 	ref := Ref(n)
 	ttl := time.Duration(2*(1+rng.IntN(5))) * grain
 	group := GroupID(rng.IntN(3))
-	switch rng.IntN(24) {
+	switch rng.IntN(26) {
 	case 0, 1:
 		return []shard.Op{{Confirm: ref}}
 	case 22, 23:
@@ -260,6 +265,17 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 			Allocations: []shard.Used{{ProviderUUID: HostID(h), ResourceClass: Class, Amount: 1}},
 		}}
 		return []shard.Op{{PutHost: p}}
+	case 24, 25:
+		j := rejects(n, rng.IntN(hosts), uint64(step+1))
+		if held := s.last[ref.ClaimID]; held != "" && rng.IntN(4) > 0 {
+			j.HostUUID = held
+		}
+		if rng.IntN(3) == 0 {
+			j.Verdict = accepts(n, 0, uint64(step+1)).Verdict
+		} else {
+			j.End = rng.IntN(3) == 0
+		}
+		return []shard.Op{{Judge: j}}
 	case 13, 14:
 		s.made++
 		c := NewClaim(s.made, rng.IntN(hosts), 1)

@@ -61,6 +61,7 @@ func topics() []topic {
 		{"release", releaseClauses()},
 		{"attempts", attemptClauses()},
 		{"expire", expireClauses()},
+		{"judge", judgeClauses()},
 		{"groups", groupClauses()},
 		{"pins", pinClauses()},
 		{"puthost", putHostClauses()},
@@ -246,6 +247,8 @@ func opOf(v any) shard.Op {
 		return shard.Op{Swap: v}
 	case *shard.Transfer:
 		return shard.Op{Transfer: v}
+	case *shard.Judge:
+		return shard.Op{Judge: v}
 	case *shard.MoveGate:
 		return shard.Op{MoveGate: v}
 	case *shard.PutFacts:

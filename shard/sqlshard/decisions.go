@@ -133,7 +133,9 @@ func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision, keep int)
 	for _, b := range bodies {
 		added.bytes += int64(len(b))
 	}
+	runs := 0
 	err := s.once(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		runs++
 		old, err := decisionsOf(ctx, c, lockDecisions, keys)
 		if err != nil {
 			return err
@@ -158,7 +160,11 @@ func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision, keep int)
 		s.decisions.forget() // it may have been done
 		return err
 	}
-	s.decisions.add(added)
+	if runs > 1 {
+		s.decisions.forget() // what an earlier run wrote, this one found there
+	} else {
+		s.decisions.add(added)
+	}
 	return s.makeRoom(ctx, keep)
 }
 

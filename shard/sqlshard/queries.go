@@ -44,7 +44,7 @@ const (
 	claimColumns = `c.claim_key, c.consumer_uuid, c.state, c.host_uuid, c.service_host, c.allocations, c.project_id, c.user_id,
 c.request_id, c.fingerprint, c.decision_id, c.instance_index, c.answer,
 c.group_uuid, c.group_policy, c.group_max_per_host, c.group_members,
-c.moves, c.moves_cell, c.transferred_from, c.attempt, c.adopted, c.expires_at, c.created_at, c.updated_at, c.guest, c.ttl, c.seen`
+c.moves, c.moves_cell, c.transferred_from, c.attempt, c.adopted, c.expires_at, c.created_at, c.updated_at, c.guest, c.ttl, c.seen, c.verdict`
 
 	// readClaims reads both tables as of one moment: a claim that ends goes from one to
 	// the other.
@@ -181,14 +181,14 @@ SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::te
 const (
 	claimFields = `claim_key, consumer_uuid, state, host_uuid, service_host, allocations, project_id, user_id,
 request_id, fingerprint, decision_id, instance_index, answer, group_uuid, group_policy, group_max_per_host, group_members,
-moves, moves_cell, transferred_from, attempt, adopted, expires_at, created_at, updated_at, guest, ttl, seen`
+moves, moves_cell, transferred_from, attempt, adopted, expires_at, created_at, updated_at, guest, ttl, seen, verdict`
 
 	claimRows = `(` + claimFields + `)
 SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[]),
 unnest($7::text[]), unnest($8::text[]), unnest($9::text[]), unnest($10::bytea[]), unnest($11::text[]), unnest($12::int8[]), unnest($13::bytea[]),
 unnest($14::text[]), unnest($15::text[]), unnest($16::int8[]), unnest($17::text[]), unnest($18::text[]),
 unnest($19::text[]), unnest($20::text[]), unnest($21::text[]), unnest($22::bool[]), unnest($23::int8[]), unnest($24::int8[]), unnest($25::int8[]),
-unnest($26::bytea[]), unnest($27::int8[]), unnest($28::bool[])`
+unnest($26::bytea[]), unnest($27::int8[]), unnest($28::bool[]), unnest($29::text[])`
 
 	// What else a claim has never changes.
 	overClaims = `
@@ -196,7 +196,7 @@ ON CONFLICT (claim_key) DO UPDATE SET consumer_uuid = excluded.consumer_uuid, st
 host_uuid = excluded.host_uuid, service_host = excluded.service_host, allocations = excluded.allocations,
 answer = excluded.answer,
 transferred_from = excluded.transferred_from, attempt = excluded.attempt, expires_at = excluded.expires_at, updated_at = excluded.updated_at, guest = excluded.guest,
-ttl = excluded.ttl, seen = excluded.seen`
+ttl = excluded.ttl, seen = excluded.seen, verdict = excluded.verdict`
 
 	insertClaims = `INSERT INTO claims ` + claimRows
 	putClaims    = insertClaims + overClaims

@@ -36,6 +36,8 @@ const (
 	ClaimState_EXPIRED ClaimState = 3
 	// Ended: given back.
 	ClaimState_RELEASED ClaimState = 4
+	// Ended: its host rejected it before anybody was answered with it.
+	ClaimState_REJECTED ClaimState = 5
 )
 
 // Enum value maps for ClaimState.
@@ -46,6 +48,7 @@ var (
 		2: "CONFIRMED",
 		3: "EXPIRED",
 		4: "RELEASED",
+		5: "REJECTED",
 	}
 	ClaimState_value = map[string]int32{
 		"CLAIM_STATE_UNSPECIFIED": 0,
@@ -53,6 +56,7 @@ var (
 		"CONFIRMED":               2,
 		"EXPIRED":                 3,
 		"RELEASED":                4,
+		"REJECTED":                5,
 	}
 )
 
@@ -108,8 +112,12 @@ type Claim struct {
 	MovesClaimId string `protobuf:"bytes,17,opt,name=moves_claim_id,json=movesClaimId,proto3" json:"moves_claim_id,omitempty"`
 	// The instance, when the claim was transferred to another consumer.
 	TransferredFrom string `protobuf:"bytes,18,opt,name=transferred_from,json=transferredFrom,proto3" json:"transferred_from,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// What the claim's host said of it, when that was noted: a REJECTED claim always,
+	// an OK one where it takes the place of a rejection. A rejected claim cannot be
+	// confirmed (CLAIM_REJECTED); take an alternate.
+	Verdict       *ClaimVerdict `protobuf:"bytes,30,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Claim) Reset() {
@@ -268,6 +276,86 @@ func (x *Claim) GetTransferredFrom() string {
 	return ""
 }
 
+func (x *Claim) GetVerdict() *ClaimVerdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return nil
+}
+
+// ClaimVerdict is a host's word on a claim.
+type ClaimVerdict struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OK or REJECTED.
+	Outcome string `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// Why it was rejected: NO_ROOM, NO_NUMA, NO_PCI, DISABLED, UNKNOWN_PROVIDER or
+	// INSTANCE_EXISTS; empty for OK.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// For people.
+	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	At            *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimVerdict) Reset() {
+	*x = ClaimVerdict{}
+	mi := &file_cellgate_v1_claims_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimVerdict) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimVerdict) ProtoMessage() {}
+
+func (x *ClaimVerdict) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_claims_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimVerdict.ProtoReflect.Descriptor instead.
+func (*ClaimVerdict) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ClaimVerdict) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *ClaimVerdict) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ClaimVerdict) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *ClaimVerdict) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
 type Allocation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ProviderUuid  string                 `protobuf:"bytes,1,opt,name=provider_uuid,json=providerUuid,proto3" json:"provider_uuid,omitempty"`
@@ -279,7 +367,7 @@ type Allocation struct {
 
 func (x *Allocation) Reset() {
 	*x = Allocation{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[1]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -291,7 +379,7 @@ func (x *Allocation) String() string {
 func (*Allocation) ProtoMessage() {}
 
 func (x *Allocation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[1]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -304,7 +392,7 @@ func (x *Allocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allocation.ProtoReflect.Descriptor instead.
 func (*Allocation) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{1}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Allocation) GetProviderUuid() string {
@@ -339,7 +427,7 @@ type GetClaimRequest struct {
 
 func (x *GetClaimRequest) Reset() {
 	*x = GetClaimRequest{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[2]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -351,7 +439,7 @@ func (x *GetClaimRequest) String() string {
 func (*GetClaimRequest) ProtoMessage() {}
 
 func (x *GetClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[2]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -364,7 +452,7 @@ func (x *GetClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClaimRequest.ProtoReflect.Descriptor instead.
 func (*GetClaimRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{2}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GetClaimRequest) GetConsumerUuid() string {
@@ -390,7 +478,7 @@ type GetClaimResponse struct {
 
 func (x *GetClaimResponse) Reset() {
 	*x = GetClaimResponse{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[3]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -402,7 +490,7 @@ func (x *GetClaimResponse) String() string {
 func (*GetClaimResponse) ProtoMessage() {}
 
 func (x *GetClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[3]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -415,7 +503,7 @@ func (x *GetClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClaimResponse.ProtoReflect.Descriptor instead.
 func (*GetClaimResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{3}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetClaimResponse) GetClaim() *Claim {
@@ -440,7 +528,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[4]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -452,7 +540,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[4]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -465,7 +553,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{4}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListClaimsRequest) GetCell() string {
@@ -517,7 +605,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[5]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -529,7 +617,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[5]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -542,7 +630,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{5}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*Claim {
@@ -577,7 +665,7 @@ type ConfirmClaimRequest struct {
 
 func (x *ConfirmClaimRequest) Reset() {
 	*x = ConfirmClaimRequest{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[6]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -589,7 +677,7 @@ func (x *ConfirmClaimRequest) String() string {
 func (*ConfirmClaimRequest) ProtoMessage() {}
 
 func (x *ConfirmClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[6]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -602,7 +690,7 @@ func (x *ConfirmClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmClaimRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmClaimRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ConfirmClaimRequest) GetConsumerUuid() string {
@@ -635,7 +723,7 @@ type ConfirmClaimResponse struct {
 
 func (x *ConfirmClaimResponse) Reset() {
 	*x = ConfirmClaimResponse{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[7]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -647,7 +735,7 @@ func (x *ConfirmClaimResponse) String() string {
 func (*ConfirmClaimResponse) ProtoMessage() {}
 
 func (x *ConfirmClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[7]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -660,7 +748,7 @@ func (x *ConfirmClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmClaimResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmClaimResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ConfirmClaimResponse) GetClaim() *Claim {
@@ -686,7 +774,7 @@ type ClaimAlternateRequest struct {
 
 func (x *ClaimAlternateRequest) Reset() {
 	*x = ClaimAlternateRequest{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[8]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -698,7 +786,7 @@ func (x *ClaimAlternateRequest) String() string {
 func (*ClaimAlternateRequest) ProtoMessage() {}
 
 func (x *ClaimAlternateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[8]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -711,7 +799,7 @@ func (x *ClaimAlternateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimAlternateRequest.ProtoReflect.Descriptor instead.
 func (*ClaimAlternateRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ClaimAlternateRequest) GetConsumerUuid() string {
@@ -758,7 +846,7 @@ type ClaimAlternateResponse struct {
 
 func (x *ClaimAlternateResponse) Reset() {
 	*x = ClaimAlternateResponse{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[9]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -770,7 +858,7 @@ func (x *ClaimAlternateResponse) String() string {
 func (*ClaimAlternateResponse) ProtoMessage() {}
 
 func (x *ClaimAlternateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[9]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -783,7 +871,7 @@ func (x *ClaimAlternateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimAlternateResponse.ProtoReflect.Descriptor instead.
 func (*ClaimAlternateResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ClaimAlternateResponse) GetClaim() *Claim {
@@ -805,7 +893,7 @@ type TransferClaimRequest struct {
 
 func (x *TransferClaimRequest) Reset() {
 	*x = TransferClaimRequest{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[10]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +905,7 @@ func (x *TransferClaimRequest) String() string {
 func (*TransferClaimRequest) ProtoMessage() {}
 
 func (x *TransferClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[10]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +918,7 @@ func (x *TransferClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaimRequest.ProtoReflect.Descriptor instead.
 func (*TransferClaimRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TransferClaimRequest) GetConsumerUuid() string {
@@ -870,7 +958,7 @@ type TransferClaimResponse struct {
 
 func (x *TransferClaimResponse) Reset() {
 	*x = TransferClaimResponse{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[11]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -882,7 +970,7 @@ func (x *TransferClaimResponse) String() string {
 func (*TransferClaimResponse) ProtoMessage() {}
 
 func (x *TransferClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[11]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -895,7 +983,7 @@ func (x *TransferClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaimResponse.ProtoReflect.Descriptor instead.
 func (*TransferClaimResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TransferClaimResponse) GetClaim() *Claim {
@@ -916,7 +1004,7 @@ type ReleaseClaimRequest struct {
 
 func (x *ReleaseClaimRequest) Reset() {
 	*x = ReleaseClaimRequest{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[12]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +1016,7 @@ func (x *ReleaseClaimRequest) String() string {
 func (*ReleaseClaimRequest) ProtoMessage() {}
 
 func (x *ReleaseClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[12]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,7 +1029,7 @@ func (x *ReleaseClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseClaimRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseClaimRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReleaseClaimRequest) GetConsumerUuid() string {
@@ -973,7 +1061,7 @@ type ReleaseClaimResponse struct {
 
 func (x *ReleaseClaimResponse) Reset() {
 	*x = ReleaseClaimResponse{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[13]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1073,7 @@ func (x *ReleaseClaimResponse) String() string {
 func (*ReleaseClaimResponse) ProtoMessage() {}
 
 func (x *ReleaseClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[13]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,14 +1086,14 @@ func (x *ReleaseClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseClaimResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseClaimResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{14}
 }
 
 var File_cellgate_v1_claims_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_claims_proto_rawDesc = "" +
 	"\n" +
-	"\x18cellgate/v1/claims.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb8\x05\n" +
+	"\x18cellgate/v1/claims.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xed\x05\n" +
 	"\x05Claim\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tR\fconsumerUuid\x12-\n" +
@@ -1032,7 +1120,13 @@ const file_cellgate_v1_claims_proto_rawDesc = "" +
 	"updated_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x18\n" +
 	"\aadopted\x18\x10 \x01(\bR\aadopted\x12$\n" +
 	"\x0emoves_claim_id\x18\x11 \x01(\tR\fmovesClaimId\x12)\n" +
-	"\x10transferred_from\x18\x12 \x01(\tR\x0ftransferredFrom\"\x83\x01\n" +
+	"\x10transferred_from\x18\x12 \x01(\tR\x0ftransferredFrom\x123\n" +
+	"\averdict\x18\x1e \x01(\v2\x19.cellgate.v1.ClaimVerdictR\averdict\"\x84\x01\n" +
+	"\fClaimVerdict\x12\x18\n" +
+	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\x12*\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x83\x01\n" +
 	"\n" +
 	"Allocation\x12,\n" +
 	"\rprovider_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\fproviderUuid\x12/\n" +
@@ -1082,14 +1176,15 @@ const file_cellgate_v1_claims_proto_rawDesc = "" +
 	"\rconsumer_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12$\n" +
 	"\bclaim_id\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12\x1c\n" +
 	"\x04cell\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\"\x16\n" +
-	"\x14ReleaseClaimResponse*`\n" +
+	"\x14ReleaseClaimResponse*n\n" +
 	"\n" +
 	"ClaimState\x12\x1b\n" +
 	"\x17CLAIM_STATE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aPENDING\x10\x01\x12\r\n" +
 	"\tCONFIRMED\x10\x02\x12\v\n" +
 	"\aEXPIRED\x10\x03\x12\f\n" +
-	"\bRELEASED\x10\x042\xf2\x05\n" +
+	"\bRELEASED\x10\x04\x12\f\n" +
+	"\bREJECTED\x10\x052\xf2\x05\n" +
 	"\x06Claims\x12k\n" +
 	"\bGetClaim\x12\x1c.cellgate.v1.GetClaimRequest\x1a\x1d.cellgate.v1.GetClaimResponse\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/v1/claims/{consumer_uuid}\x12a\n" +
 	"\n" +
@@ -1113,55 +1208,58 @@ func file_cellgate_v1_claims_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_v1_claims_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cellgate_v1_claims_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_cellgate_v1_claims_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_cellgate_v1_claims_proto_goTypes = []any{
 	(ClaimState)(0),                // 0: cellgate.v1.ClaimState
 	(*Claim)(nil),                  // 1: cellgate.v1.Claim
-	(*Allocation)(nil),             // 2: cellgate.v1.Allocation
-	(*GetClaimRequest)(nil),        // 3: cellgate.v1.GetClaimRequest
-	(*GetClaimResponse)(nil),       // 4: cellgate.v1.GetClaimResponse
-	(*ListClaimsRequest)(nil),      // 5: cellgate.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),     // 6: cellgate.v1.ListClaimsResponse
-	(*ConfirmClaimRequest)(nil),    // 7: cellgate.v1.ConfirmClaimRequest
-	(*ConfirmClaimResponse)(nil),   // 8: cellgate.v1.ConfirmClaimResponse
-	(*ClaimAlternateRequest)(nil),  // 9: cellgate.v1.ClaimAlternateRequest
-	(*ClaimAlternateResponse)(nil), // 10: cellgate.v1.ClaimAlternateResponse
-	(*TransferClaimRequest)(nil),   // 11: cellgate.v1.TransferClaimRequest
-	(*TransferClaimResponse)(nil),  // 12: cellgate.v1.TransferClaimResponse
-	(*ReleaseClaimRequest)(nil),    // 13: cellgate.v1.ReleaseClaimRequest
-	(*ReleaseClaimResponse)(nil),   // 14: cellgate.v1.ReleaseClaimResponse
-	(*timestamppb.Timestamp)(nil),  // 15: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 16: google.protobuf.Duration
+	(*ClaimVerdict)(nil),           // 2: cellgate.v1.ClaimVerdict
+	(*Allocation)(nil),             // 3: cellgate.v1.Allocation
+	(*GetClaimRequest)(nil),        // 4: cellgate.v1.GetClaimRequest
+	(*GetClaimResponse)(nil),       // 5: cellgate.v1.GetClaimResponse
+	(*ListClaimsRequest)(nil),      // 6: cellgate.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),     // 7: cellgate.v1.ListClaimsResponse
+	(*ConfirmClaimRequest)(nil),    // 8: cellgate.v1.ConfirmClaimRequest
+	(*ConfirmClaimResponse)(nil),   // 9: cellgate.v1.ConfirmClaimResponse
+	(*ClaimAlternateRequest)(nil),  // 10: cellgate.v1.ClaimAlternateRequest
+	(*ClaimAlternateResponse)(nil), // 11: cellgate.v1.ClaimAlternateResponse
+	(*TransferClaimRequest)(nil),   // 12: cellgate.v1.TransferClaimRequest
+	(*TransferClaimResponse)(nil),  // 13: cellgate.v1.TransferClaimResponse
+	(*ReleaseClaimRequest)(nil),    // 14: cellgate.v1.ReleaseClaimRequest
+	(*ReleaseClaimResponse)(nil),   // 15: cellgate.v1.ReleaseClaimResponse
+	(*timestamppb.Timestamp)(nil),  // 16: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 17: google.protobuf.Duration
 }
 var file_cellgate_v1_claims_proto_depIdxs = []int32{
 	0,  // 0: cellgate.v1.Claim.state:type_name -> cellgate.v1.ClaimState
-	2,  // 1: cellgate.v1.Claim.allocations:type_name -> cellgate.v1.Allocation
-	15, // 2: cellgate.v1.Claim.expires_at:type_name -> google.protobuf.Timestamp
-	15, // 3: cellgate.v1.Claim.created_at:type_name -> google.protobuf.Timestamp
-	15, // 4: cellgate.v1.Claim.updated_at:type_name -> google.protobuf.Timestamp
-	1,  // 5: cellgate.v1.GetClaimResponse.claim:type_name -> cellgate.v1.Claim
-	1,  // 6: cellgate.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	1,  // 7: cellgate.v1.ConfirmClaimResponse.claim:type_name -> cellgate.v1.Claim
-	16, // 8: cellgate.v1.ClaimAlternateRequest.claim_ttl:type_name -> google.protobuf.Duration
-	1,  // 9: cellgate.v1.ClaimAlternateResponse.claim:type_name -> cellgate.v1.Claim
-	1,  // 10: cellgate.v1.TransferClaimResponse.claim:type_name -> cellgate.v1.Claim
-	3,  // 11: cellgate.v1.Claims.GetClaim:input_type -> cellgate.v1.GetClaimRequest
-	5,  // 12: cellgate.v1.Claims.ListClaims:input_type -> cellgate.v1.ListClaimsRequest
-	7,  // 13: cellgate.v1.Claims.ConfirmClaim:input_type -> cellgate.v1.ConfirmClaimRequest
-	9,  // 14: cellgate.v1.Claims.ClaimAlternate:input_type -> cellgate.v1.ClaimAlternateRequest
-	11, // 15: cellgate.v1.Claims.TransferClaim:input_type -> cellgate.v1.TransferClaimRequest
-	13, // 16: cellgate.v1.Claims.ReleaseClaim:input_type -> cellgate.v1.ReleaseClaimRequest
-	4,  // 17: cellgate.v1.Claims.GetClaim:output_type -> cellgate.v1.GetClaimResponse
-	6,  // 18: cellgate.v1.Claims.ListClaims:output_type -> cellgate.v1.ListClaimsResponse
-	8,  // 19: cellgate.v1.Claims.ConfirmClaim:output_type -> cellgate.v1.ConfirmClaimResponse
-	10, // 20: cellgate.v1.Claims.ClaimAlternate:output_type -> cellgate.v1.ClaimAlternateResponse
-	12, // 21: cellgate.v1.Claims.TransferClaim:output_type -> cellgate.v1.TransferClaimResponse
-	14, // 22: cellgate.v1.Claims.ReleaseClaim:output_type -> cellgate.v1.ReleaseClaimResponse
-	17, // [17:23] is the sub-list for method output_type
-	11, // [11:17] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	3,  // 1: cellgate.v1.Claim.allocations:type_name -> cellgate.v1.Allocation
+	16, // 2: cellgate.v1.Claim.expires_at:type_name -> google.protobuf.Timestamp
+	16, // 3: cellgate.v1.Claim.created_at:type_name -> google.protobuf.Timestamp
+	16, // 4: cellgate.v1.Claim.updated_at:type_name -> google.protobuf.Timestamp
+	2,  // 5: cellgate.v1.Claim.verdict:type_name -> cellgate.v1.ClaimVerdict
+	16, // 6: cellgate.v1.ClaimVerdict.at:type_name -> google.protobuf.Timestamp
+	1,  // 7: cellgate.v1.GetClaimResponse.claim:type_name -> cellgate.v1.Claim
+	1,  // 8: cellgate.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	1,  // 9: cellgate.v1.ConfirmClaimResponse.claim:type_name -> cellgate.v1.Claim
+	17, // 10: cellgate.v1.ClaimAlternateRequest.claim_ttl:type_name -> google.protobuf.Duration
+	1,  // 11: cellgate.v1.ClaimAlternateResponse.claim:type_name -> cellgate.v1.Claim
+	1,  // 12: cellgate.v1.TransferClaimResponse.claim:type_name -> cellgate.v1.Claim
+	4,  // 13: cellgate.v1.Claims.GetClaim:input_type -> cellgate.v1.GetClaimRequest
+	6,  // 14: cellgate.v1.Claims.ListClaims:input_type -> cellgate.v1.ListClaimsRequest
+	8,  // 15: cellgate.v1.Claims.ConfirmClaim:input_type -> cellgate.v1.ConfirmClaimRequest
+	10, // 16: cellgate.v1.Claims.ClaimAlternate:input_type -> cellgate.v1.ClaimAlternateRequest
+	12, // 17: cellgate.v1.Claims.TransferClaim:input_type -> cellgate.v1.TransferClaimRequest
+	14, // 18: cellgate.v1.Claims.ReleaseClaim:input_type -> cellgate.v1.ReleaseClaimRequest
+	5,  // 19: cellgate.v1.Claims.GetClaim:output_type -> cellgate.v1.GetClaimResponse
+	7,  // 20: cellgate.v1.Claims.ListClaims:output_type -> cellgate.v1.ListClaimsResponse
+	9,  // 21: cellgate.v1.Claims.ConfirmClaim:output_type -> cellgate.v1.ConfirmClaimResponse
+	11, // 22: cellgate.v1.Claims.ClaimAlternate:output_type -> cellgate.v1.ClaimAlternateResponse
+	13, // 23: cellgate.v1.Claims.TransferClaim:output_type -> cellgate.v1.TransferClaimResponse
+	15, // 24: cellgate.v1.Claims.ReleaseClaim:output_type -> cellgate.v1.ReleaseClaimResponse
+	19, // [19:25] is the sub-list for method output_type
+	13, // [13:19] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_claims_proto_init() }
@@ -1175,7 +1273,7 @@ func file_cellgate_v1_claims_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_claims_proto_rawDesc), len(file_cellgate_v1_claims_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

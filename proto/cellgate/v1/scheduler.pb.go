@@ -916,6 +916,12 @@ type Decision struct {
 	Rounds        int32    `protobuf:"varint,17,opt,name=rounds,proto3" json:"rounds,omitempty"`
 	LostRaces     int32    `protobuf:"varint,18,opt,name=lost_races,json=lostRaces,proto3" json:"lost_races,omitempty"`
 	IgnoredFields []string `protobuf:"bytes,19,rep,name=ignored_fields,json=ignoredFields,proto3" json:"ignored_fields,omitempty"`
+	// Hosts that were chosen and rejected the claim (verify_mode sync of their cell);
+	// the next candidate was taken then.
+	RejectedClaims []*RejectedClaim `protobuf:"bytes,30,rep,name=rejected_claims,json=rejectedClaims,proto3" json:"rejected_claims,omitempty"`
+	// GetDecision only: the claims of the destinations as they are now, with their
+	// hosts' verdicts; those of cells that do not answer in time are missing.
+	Claims        []*DecisionClaim `protobuf:"bytes,31,rep,name=claims,proto3" json:"claims,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1083,6 +1089,208 @@ func (x *Decision) GetIgnoredFields() []string {
 	return nil
 }
 
+func (x *Decision) GetRejectedClaims() []*RejectedClaim {
+	if x != nil {
+		return x.RejectedClaims
+	}
+	return nil
+}
+
+func (x *Decision) GetClaims() []*DecisionClaim {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
+// DecisionClaim is a claim of a decision, as it is when the decision is read.
+type DecisionClaim struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	InstanceUuid  string                 `protobuf:"bytes,1,opt,name=instance_uuid,json=instanceUuid,proto3" json:"instance_uuid,omitempty"`
+	ClaimId       string                 `protobuf:"bytes,2,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	Cell          string                 `protobuf:"bytes,3,opt,name=cell,proto3" json:"cell,omitempty"`
+	HostUuid      string                 `protobuf:"bytes,4,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	ServiceHost   string                 `protobuf:"bytes,5,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
+	State         ClaimState             `protobuf:"varint,6,opt,name=state,proto3,enum=cellgate.v1.ClaimState" json:"state,omitempty"`
+	Verdict       *ClaimVerdict          `protobuf:"bytes,7,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecisionClaim) Reset() {
+	*x = DecisionClaim{}
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecisionClaim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecisionClaim) ProtoMessage() {}
+
+func (x *DecisionClaim) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecisionClaim.ProtoReflect.Descriptor instead.
+func (*DecisionClaim) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *DecisionClaim) GetInstanceUuid() string {
+	if x != nil {
+		return x.InstanceUuid
+	}
+	return ""
+}
+
+func (x *DecisionClaim) GetClaimId() string {
+	if x != nil {
+		return x.ClaimId
+	}
+	return ""
+}
+
+func (x *DecisionClaim) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+func (x *DecisionClaim) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *DecisionClaim) GetServiceHost() string {
+	if x != nil {
+		return x.ServiceHost
+	}
+	return ""
+}
+
+func (x *DecisionClaim) GetState() ClaimState {
+	if x != nil {
+		return x.State
+	}
+	return ClaimState_CLAIM_STATE_UNSPECIFIED
+}
+
+func (x *DecisionClaim) GetVerdict() *ClaimVerdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return nil
+}
+
+// RejectedClaim is a claim that its host rejected before it was answered with.
+type RejectedClaim struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	InstanceUuid string                 `protobuf:"bytes,1,opt,name=instance_uuid,json=instanceUuid,proto3" json:"instance_uuid,omitempty"`
+	Cell         string                 `protobuf:"bytes,2,opt,name=cell,proto3" json:"cell,omitempty"`
+	HostUuid     string                 `protobuf:"bytes,3,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	ServiceHost  string                 `protobuf:"bytes,4,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
+	ClaimId      string                 `protobuf:"bytes,5,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	// As in ClaimVerdict.
+	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	// For people.
+	Message       string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RejectedClaim) Reset() {
+	*x = RejectedClaim{}
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RejectedClaim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RejectedClaim) ProtoMessage() {}
+
+func (x *RejectedClaim) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RejectedClaim.ProtoReflect.Descriptor instead.
+func (*RejectedClaim) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *RejectedClaim) GetInstanceUuid() string {
+	if x != nil {
+		return x.InstanceUuid
+	}
+	return ""
+}
+
+func (x *RejectedClaim) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+func (x *RejectedClaim) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *RejectedClaim) GetServiceHost() string {
+	if x != nil {
+		return x.ServiceHost
+	}
+	return ""
+}
+
+func (x *RejectedClaim) GetClaimId() string {
+	if x != nil {
+		return x.ClaimId
+	}
+	return ""
+}
+
+func (x *RejectedClaim) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RejectedClaim) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 type GetDecisionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	DecisionId    string                 `protobuf:"bytes,1,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
@@ -1092,7 +1300,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[8]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1312,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[8]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1325,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -1136,7 +1344,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[9]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1148,7 +1356,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[9]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1161,7 +1369,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetDecisionResponse) GetDecision() *Decision {
@@ -1191,7 +1399,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[10]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +1411,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[10]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +1424,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListDecisionsRequest) GetCell() string {
@@ -1282,7 +1490,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[11]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1294,7 +1502,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[11]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1307,7 +1515,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*Decision {
@@ -1347,7 +1555,7 @@ type NoValidHost struct {
 
 func (x *NoValidHost) Reset() {
 	*x = NoValidHost{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[12]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1359,7 +1567,7 @@ func (x *NoValidHost) String() string {
 func (*NoValidHost) ProtoMessage() {}
 
 func (x *NoValidHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[12]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1372,7 +1580,7 @@ func (x *NoValidHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoValidHost.ProtoReflect.Descriptor instead.
 func (*NoValidHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *NoValidHost) GetHosts() int32 {
@@ -1467,7 +1675,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\vRejectCount\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
-	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\"\xd0\x05\n" +
+	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\"\xc9\x06\n" +
 	"\bDecision\x12\x1f\n" +
 	"\vdecision_id\x18\x01 \x01(\tR\n" +
 	"decisionId\x129\n" +
@@ -1493,7 +1701,25 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x06rounds\x18\x11 \x01(\x05R\x06rounds\x12\x1d\n" +
 	"\n" +
 	"lost_races\x18\x12 \x01(\x05R\tlostRaces\x12%\n" +
-	"\x0eignored_fields\x18\x13 \x03(\tR\rignoredFields\"A\n" +
+	"\x0eignored_fields\x18\x13 \x03(\tR\rignoredFields\x12C\n" +
+	"\x0frejected_claims\x18\x1e \x03(\v2\x1a.cellgate.v1.RejectedClaimR\x0erejectedClaims\x122\n" +
+	"\x06claims\x18\x1f \x03(\v2\x1a.cellgate.v1.DecisionClaimR\x06claims\"\x87\x02\n" +
+	"\rDecisionClaim\x12#\n" +
+	"\rinstance_uuid\x18\x01 \x01(\tR\finstanceUuid\x12\x19\n" +
+	"\bclaim_id\x18\x02 \x01(\tR\aclaimId\x12\x12\n" +
+	"\x04cell\x18\x03 \x01(\tR\x04cell\x12\x1b\n" +
+	"\thost_uuid\x18\x04 \x01(\tR\bhostUuid\x12!\n" +
+	"\fservice_host\x18\x05 \x01(\tR\vserviceHost\x12-\n" +
+	"\x05state\x18\x06 \x01(\x0e2\x17.cellgate.v1.ClaimStateR\x05state\x123\n" +
+	"\averdict\x18\a \x01(\v2\x19.cellgate.v1.ClaimVerdictR\averdict\"\xd5\x01\n" +
+	"\rRejectedClaim\x12#\n" +
+	"\rinstance_uuid\x18\x01 \x01(\tR\finstanceUuid\x12\x12\n" +
+	"\x04cell\x18\x02 \x01(\tR\x04cell\x12\x1b\n" +
+	"\thost_uuid\x18\x03 \x01(\tR\bhostUuid\x12!\n" +
+	"\fservice_host\x18\x04 \x01(\tR\vserviceHost\x12\x19\n" +
+	"\bclaim_id\x18\x05 \x01(\tR\aclaimId\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\a \x01(\tR\amessage\"A\n" +
 	"\x12GetDecisionRequest\x12+\n" +
 	"\vdecision_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x04R\n" +
@@ -1559,7 +1785,7 @@ func file_cellgate_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_cellgate_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_cellgate_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_cellgate_v1_scheduler_proto_goTypes = []any{
 	(Operation)(0),                     // 0: cellgate.v1.Operation
 	(CellSource)(0),                    // 1: cellgate.v1.CellSource
@@ -1572,54 +1798,61 @@ var file_cellgate_v1_scheduler_proto_goTypes = []any{
 	(*WarningCount)(nil),               // 8: cellgate.v1.WarningCount
 	(*RejectCount)(nil),                // 9: cellgate.v1.RejectCount
 	(*Decision)(nil),                   // 10: cellgate.v1.Decision
-	(*GetDecisionRequest)(nil),         // 11: cellgate.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),        // 12: cellgate.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),       // 13: cellgate.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil),      // 14: cellgate.v1.ListDecisionsResponse
-	(*NoValidHost)(nil),                // 15: cellgate.v1.NoValidHost
-	(*RequestSpec)(nil),                // 16: cellgate.v1.RequestSpec
-	(*structpb.Struct)(nil),            // 17: google.protobuf.Struct
-	(*durationpb.Duration)(nil),        // 18: google.protobuf.Duration
-	(ClaimState)(0),                    // 19: cellgate.v1.ClaimState
-	(*timestamppb.Timestamp)(nil),      // 20: google.protobuf.Timestamp
+	(*DecisionClaim)(nil),              // 11: cellgate.v1.DecisionClaim
+	(*RejectedClaim)(nil),              // 12: cellgate.v1.RejectedClaim
+	(*GetDecisionRequest)(nil),         // 13: cellgate.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),        // 14: cellgate.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),       // 15: cellgate.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),      // 16: cellgate.v1.ListDecisionsResponse
+	(*NoValidHost)(nil),                // 17: cellgate.v1.NoValidHost
+	(*RequestSpec)(nil),                // 18: cellgate.v1.RequestSpec
+	(*structpb.Struct)(nil),            // 19: google.protobuf.Struct
+	(*durationpb.Duration)(nil),        // 20: google.protobuf.Duration
+	(ClaimState)(0),                    // 21: cellgate.v1.ClaimState
+	(*timestamppb.Timestamp)(nil),      // 22: google.protobuf.Timestamp
+	(*ClaimVerdict)(nil),               // 23: cellgate.v1.ClaimVerdict
 }
 var file_cellgate_v1_scheduler_proto_depIdxs = []int32{
 	0,  // 0: cellgate.v1.SelectDestinationsRequest.operation:type_name -> cellgate.v1.Operation
-	16, // 1: cellgate.v1.SelectDestinationsRequest.request_spec:type_name -> cellgate.v1.RequestSpec
-	17, // 2: cellgate.v1.SelectDestinationsRequest.nova_request_spec:type_name -> google.protobuf.Struct
-	18, // 3: cellgate.v1.SelectDestinationsRequest.claim_ttl:type_name -> google.protobuf.Duration
+	18, // 1: cellgate.v1.SelectDestinationsRequest.request_spec:type_name -> cellgate.v1.RequestSpec
+	19, // 2: cellgate.v1.SelectDestinationsRequest.nova_request_spec:type_name -> google.protobuf.Struct
+	20, // 3: cellgate.v1.SelectDestinationsRequest.claim_ttl:type_name -> google.protobuf.Duration
 	5,  // 4: cellgate.v1.SelectDestinationsResponse.destinations:type_name -> cellgate.v1.Destinations
 	7,  // 5: cellgate.v1.SelectDestinationsResponse.cells:type_name -> cellgate.v1.CellReport
 	6,  // 6: cellgate.v1.Destinations.selected:type_name -> cellgate.v1.Selection
 	6,  // 7: cellgate.v1.Destinations.alternates:type_name -> cellgate.v1.Selection
-	17, // 8: cellgate.v1.Selection.limits:type_name -> google.protobuf.Struct
-	19, // 9: cellgate.v1.Selection.claim_state:type_name -> cellgate.v1.ClaimState
-	20, // 10: cellgate.v1.Selection.claim_expires_at:type_name -> google.protobuf.Timestamp
+	19, // 8: cellgate.v1.Selection.limits:type_name -> google.protobuf.Struct
+	21, // 9: cellgate.v1.Selection.claim_state:type_name -> cellgate.v1.ClaimState
+	22, // 10: cellgate.v1.Selection.claim_expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 11: cellgate.v1.CellReport.source:type_name -> cellgate.v1.CellSource
 	2,  // 12: cellgate.v1.CellReport.outcome:type_name -> cellgate.v1.CellOutcome
 	9,  // 13: cellgate.v1.CellReport.rejects:type_name -> cellgate.v1.RejectCount
 	8,  // 14: cellgate.v1.CellReport.warnings:type_name -> cellgate.v1.WarningCount
-	20, // 15: cellgate.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
+	22, // 15: cellgate.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
 	0,  // 16: cellgate.v1.Decision.operation:type_name -> cellgate.v1.Operation
 	5,  // 17: cellgate.v1.Decision.destinations:type_name -> cellgate.v1.Destinations
 	7,  // 18: cellgate.v1.Decision.cells:type_name -> cellgate.v1.CellReport
-	15, // 19: cellgate.v1.Decision.no_valid_host:type_name -> cellgate.v1.NoValidHost
-	18, // 20: cellgate.v1.Decision.took:type_name -> google.protobuf.Duration
-	10, // 21: cellgate.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	10, // 22: cellgate.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	9,  // 23: cellgate.v1.NoValidHost.rejects:type_name -> cellgate.v1.RejectCount
-	7,  // 24: cellgate.v1.NoValidHost.cells:type_name -> cellgate.v1.CellReport
-	3,  // 25: cellgate.v1.Scheduler.SelectDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
-	11, // 26: cellgate.v1.Scheduler.GetDecision:input_type -> cellgate.v1.GetDecisionRequest
-	13, // 27: cellgate.v1.Scheduler.ListDecisions:input_type -> cellgate.v1.ListDecisionsRequest
-	4,  // 28: cellgate.v1.Scheduler.SelectDestinations:output_type -> cellgate.v1.SelectDestinationsResponse
-	12, // 29: cellgate.v1.Scheduler.GetDecision:output_type -> cellgate.v1.GetDecisionResponse
-	14, // 30: cellgate.v1.Scheduler.ListDecisions:output_type -> cellgate.v1.ListDecisionsResponse
-	28, // [28:31] is the sub-list for method output_type
-	25, // [25:28] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	17, // 19: cellgate.v1.Decision.no_valid_host:type_name -> cellgate.v1.NoValidHost
+	20, // 20: cellgate.v1.Decision.took:type_name -> google.protobuf.Duration
+	12, // 21: cellgate.v1.Decision.rejected_claims:type_name -> cellgate.v1.RejectedClaim
+	11, // 22: cellgate.v1.Decision.claims:type_name -> cellgate.v1.DecisionClaim
+	21, // 23: cellgate.v1.DecisionClaim.state:type_name -> cellgate.v1.ClaimState
+	23, // 24: cellgate.v1.DecisionClaim.verdict:type_name -> cellgate.v1.ClaimVerdict
+	10, // 25: cellgate.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	10, // 26: cellgate.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	9,  // 27: cellgate.v1.NoValidHost.rejects:type_name -> cellgate.v1.RejectCount
+	7,  // 28: cellgate.v1.NoValidHost.cells:type_name -> cellgate.v1.CellReport
+	3,  // 29: cellgate.v1.Scheduler.SelectDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
+	13, // 30: cellgate.v1.Scheduler.GetDecision:input_type -> cellgate.v1.GetDecisionRequest
+	15, // 31: cellgate.v1.Scheduler.ListDecisions:input_type -> cellgate.v1.ListDecisionsRequest
+	4,  // 32: cellgate.v1.Scheduler.SelectDestinations:output_type -> cellgate.v1.SelectDestinationsResponse
+	14, // 33: cellgate.v1.Scheduler.GetDecision:output_type -> cellgate.v1.GetDecisionResponse
+	16, // 34: cellgate.v1.Scheduler.ListDecisions:output_type -> cellgate.v1.ListDecisionsResponse
+	32, // [32:35] is the sub-list for method output_type
+	29, // [29:32] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_scheduler_proto_init() }
@@ -1639,7 +1872,7 @@ func file_cellgate_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_scheduler_proto_rawDesc), len(file_cellgate_v1_scheduler_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -72,7 +72,7 @@ func (x Verdict_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verdict_Outcome.Descriptor instead.
 func (Verdict_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{12, 0}
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{13, 0}
 }
 
 // Why a claim is REJECTED.
@@ -139,7 +139,7 @@ func (x Verdict_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verdict_Reason.Descriptor instead.
 func (Verdict_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{12, 1}
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{13, 1}
 }
 
 type ReportRequest struct {
@@ -265,6 +265,7 @@ type ReportResponse struct {
 	//	*ReportResponse_Resync
 	//	*ReportResponse_ClaimOffer
 	//	*ReportResponse_ClaimEnded
+	//	*ReportResponse_ClaimSet
 	Message       isReportResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -352,6 +353,15 @@ func (x *ReportResponse) GetClaimEnded() *ClaimEnded {
 	return nil
 }
 
+func (x *ReportResponse) GetClaimSet() *ClaimSet {
+	if x != nil {
+		if x, ok := x.Message.(*ReportResponse_ClaimSet); ok {
+			return x.ClaimSet
+		}
+	}
+	return nil
+}
+
 type isReportResponse_Message interface {
 	isReportResponse_Message()
 }
@@ -376,6 +386,10 @@ type ReportResponse_ClaimEnded struct {
 	ClaimEnded *ClaimEnded `protobuf:"bytes,5,opt,name=claim_ended,json=claimEnded,proto3,oneof"`
 }
 
+type ReportResponse_ClaimSet struct {
+	ClaimSet *ClaimSet `protobuf:"bytes,6,opt,name=claim_set,json=claimSet,proto3,oneof"`
+}
+
 func (*ReportResponse_Accepted) isReportResponse_Message() {}
 
 func (*ReportResponse_Refused) isReportResponse_Message() {}
@@ -385,6 +399,8 @@ func (*ReportResponse_Resync) isReportResponse_Message() {}
 func (*ReportResponse_ClaimOffer) isReportResponse_Message() {}
 
 func (*ReportResponse_ClaimEnded) isReportResponse_Message() {}
+
+func (*ReportResponse_ClaimSet) isReportResponse_Message() {}
 
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1291,7 +1307,7 @@ func (x *ClaimOffer) GetWantsVerdict() bool {
 type ClaimEnded struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	ClaimId string                 `protobuf:"bytes,1,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
-	// EXPIRED, RELEASED, REJECTED or MOVED.
+	// EXPIRED, RELEASED, REJECTED or MOVED; empty when that is not known.
 	State         string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1341,6 +1357,62 @@ func (x *ClaimEnded) GetState() string {
 	return ""
 }
 
+// ClaimSet names the live claims on the host as the replica knows them, after it has
+// offered them: what it offered before and does not name has ended. What another
+// replica offered within the last moments it may not know yet.
+type ClaimSet struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	ClaimIds []string               `protobuf:"bytes,1,rep,name=claim_ids,json=claimIds,proto3" json:"claim_ids,omitempty"`
+	// Those of them that are confirmed.
+	ConfirmedClaimIds []string `protobuf:"bytes,2,rep,name=confirmed_claim_ids,json=confirmedClaimIds,proto3" json:"confirmed_claim_ids,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *ClaimSet) Reset() {
+	*x = ClaimSet{}
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimSet) ProtoMessage() {}
+
+func (x *ClaimSet) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimSet.ProtoReflect.Descriptor instead.
+func (*ClaimSet) Descriptor() ([]byte, []int) {
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ClaimSet) GetClaimIds() []string {
+	if x != nil {
+		return x.ClaimIds
+	}
+	return nil
+}
+
+func (x *ClaimSet) GetConfirmedClaimIds() []string {
+	if x != nil {
+		return x.ConfirmedClaimIds
+	}
+	return nil
+}
+
 // Verdict is the agent's word on a claim, by its own truth at one version.
 type Verdict struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -1357,7 +1429,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[12]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1441,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[12]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1454,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Verdict) GetClaimId() string {
@@ -1449,7 +1521,7 @@ type Facts struct {
 
 func (x *Facts) Reset() {
 	*x = Facts{}
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[13]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1461,7 +1533,7 @@ func (x *Facts) String() string {
 func (*Facts) ProtoMessage() {}
 
 func (x *Facts) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[13]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1474,7 +1546,7 @@ func (x *Facts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Facts.ProtoReflect.Descriptor instead.
 func (*Facts) Descriptor() ([]byte, []int) {
-	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Facts) GetCpuInfo() string {
@@ -1533,7 +1605,7 @@ type Provider struct {
 
 func (x *Provider) Reset() {
 	*x = Provider{}
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1545,7 +1617,7 @@ func (x *Provider) String() string {
 func (*Provider) ProtoMessage() {}
 
 func (x *Provider) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1558,7 +1630,7 @@ func (x *Provider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Provider.ProtoReflect.Descriptor instead.
 func (*Provider) Descriptor() ([]byte, []int) {
-	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Provider) GetUuid() string {
@@ -1615,7 +1687,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1627,7 +1699,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1640,7 +1712,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Inventory) GetResourceClass() string {
@@ -1705,7 +1777,7 @@ type Aggregate struct {
 
 func (x *Aggregate) Reset() {
 	*x = Aggregate{}
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1717,7 +1789,7 @@ func (x *Aggregate) String() string {
 func (*Aggregate) ProtoMessage() {}
 
 func (x *Aggregate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1730,7 +1802,7 @@ func (x *Aggregate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aggregate.ProtoReflect.Descriptor instead.
 func (*Aggregate) Descriptor() ([]byte, []int) {
-	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Aggregate) GetUuid() string {
@@ -1766,7 +1838,7 @@ type Instance struct {
 
 func (x *Instance) Reset() {
 	*x = Instance{}
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1778,7 +1850,7 @@ func (x *Instance) String() string {
 func (*Instance) ProtoMessage() {}
 
 func (x *Instance) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1791,7 +1863,7 @@ func (x *Instance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instance.ProtoReflect.Descriptor instead.
 func (*Instance) Descriptor() ([]byte, []int) {
-	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Instance) GetInstanceUuid() string {
@@ -1833,7 +1905,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1845,7 +1917,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_cellgate_agent_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1858,7 +1930,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_cellgate_agent_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Usage) GetProviderUuid() string {
@@ -1893,7 +1965,7 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\theartbeat\x18\x02 \x01(\v2\x1c.cellgate.agent.v1.HeartbeatH\x00R\theartbeat\x120\n" +
 	"\x05delta\x18\x03 \x01(\v2\x18.cellgate.agent.v1.DeltaH\x00R\x05delta\x126\n" +
 	"\averdict\x18\x04 \x01(\v2\x1a.cellgate.agent.v1.VerdictH\x00R\averdictB\x10\n" +
-	"\amessage\x12\x05\xbaH\x02\b\x01\"\xc7\x02\n" +
+	"\amessage\x12\x05\xbaH\x02\b\x01\"\x83\x03\n" +
 	"\x0eReportResponse\x129\n" +
 	"\baccepted\x18\x01 \x01(\v2\x1b.cellgate.agent.v1.AcceptedH\x00R\baccepted\x126\n" +
 	"\arefused\x18\x02 \x01(\v2\x1a.cellgate.agent.v1.RefusedH\x00R\arefused\x123\n" +
@@ -1901,7 +1973,8 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\vclaim_offer\x18\x04 \x01(\v2\x1d.cellgate.agent.v1.ClaimOfferH\x00R\n" +
 	"claimOffer\x12@\n" +
 	"\vclaim_ended\x18\x05 \x01(\v2\x1d.cellgate.agent.v1.ClaimEndedH\x00R\n" +
-	"claimEndedB\t\n" +
+	"claimEnded\x12:\n" +
+	"\tclaim_set\x18\x06 \x01(\v2\x1b.cellgate.agent.v1.ClaimSetH\x00R\bclaimSetB\t\n" +
 	"\amessage\"H\n" +
 	"\tHeartbeat\x12!\n" +
 	"\aboot_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06bootId\x12\x18\n" +
@@ -2006,7 +2079,10 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"ClaimEnded\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\tR\x05state\"\xd8\x03\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\"W\n" +
+	"\bClaimSet\x12\x1b\n" +
+	"\tclaim_ids\x18\x01 \x03(\tR\bclaimIds\x12.\n" +
+	"\x13confirmed_claim_ids\x18\x02 \x03(\tR\x11confirmedClaimIds\"\xd8\x03\n" +
 	"\aVerdict\x12$\n" +
 	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12H\n" +
 	"\aoutcome\x18\x02 \x01(\x0e2\".cellgate.agent.v1.Verdict.OutcomeB\n" +
@@ -2084,7 +2160,7 @@ func file_cellgate_agent_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_cellgate_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_cellgate_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_cellgate_agent_v1_agent_proto_goTypes = []any{
 	(Verdict_Outcome)(0),          // 0: cellgate.agent.v1.Verdict.Outcome
 	(Verdict_Reason)(0),           // 1: cellgate.agent.v1.Verdict.Reason
@@ -2100,54 +2176,56 @@ var file_cellgate_agent_v1_agent_proto_goTypes = []any{
 	(*Resync)(nil),                // 11: cellgate.agent.v1.Resync
 	(*ClaimOffer)(nil),            // 12: cellgate.agent.v1.ClaimOffer
 	(*ClaimEnded)(nil),            // 13: cellgate.agent.v1.ClaimEnded
-	(*Verdict)(nil),               // 14: cellgate.agent.v1.Verdict
-	(*Facts)(nil),                 // 15: cellgate.agent.v1.Facts
-	(*Provider)(nil),              // 16: cellgate.agent.v1.Provider
-	(*Inventory)(nil),             // 17: cellgate.agent.v1.Inventory
-	(*Aggregate)(nil),             // 18: cellgate.agent.v1.Aggregate
-	(*Instance)(nil),              // 19: cellgate.agent.v1.Instance
-	(*Usage)(nil),                 // 20: cellgate.agent.v1.Usage
-	nil,                           // 21: cellgate.agent.v1.Aggregate.MetadataEntry
-	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*ClaimSet)(nil),              // 14: cellgate.agent.v1.ClaimSet
+	(*Verdict)(nil),               // 15: cellgate.agent.v1.Verdict
+	(*Facts)(nil),                 // 16: cellgate.agent.v1.Facts
+	(*Provider)(nil),              // 17: cellgate.agent.v1.Provider
+	(*Inventory)(nil),             // 18: cellgate.agent.v1.Inventory
+	(*Aggregate)(nil),             // 19: cellgate.agent.v1.Aggregate
+	(*Instance)(nil),              // 20: cellgate.agent.v1.Instance
+	(*Usage)(nil),                 // 21: cellgate.agent.v1.Usage
+	nil,                           // 22: cellgate.agent.v1.Aggregate.MetadataEntry
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
 }
 var file_cellgate_agent_v1_agent_proto_depIdxs = []int32{
 	7,  // 0: cellgate.agent.v1.ReportRequest.full_state:type_name -> cellgate.agent.v1.FullState
 	4,  // 1: cellgate.agent.v1.ReportRequest.heartbeat:type_name -> cellgate.agent.v1.Heartbeat
 	8,  // 2: cellgate.agent.v1.ReportRequest.delta:type_name -> cellgate.agent.v1.Delta
-	14, // 3: cellgate.agent.v1.ReportRequest.verdict:type_name -> cellgate.agent.v1.Verdict
+	15, // 3: cellgate.agent.v1.ReportRequest.verdict:type_name -> cellgate.agent.v1.Verdict
 	5,  // 4: cellgate.agent.v1.ReportResponse.accepted:type_name -> cellgate.agent.v1.Accepted
 	6,  // 5: cellgate.agent.v1.ReportResponse.refused:type_name -> cellgate.agent.v1.Refused
 	11, // 6: cellgate.agent.v1.ReportResponse.resync:type_name -> cellgate.agent.v1.Resync
 	12, // 7: cellgate.agent.v1.ReportResponse.claim_offer:type_name -> cellgate.agent.v1.ClaimOffer
 	13, // 8: cellgate.agent.v1.ReportResponse.claim_ended:type_name -> cellgate.agent.v1.ClaimEnded
-	22, // 9: cellgate.agent.v1.Accepted.heartbeat_every:type_name -> google.protobuf.Duration
-	16, // 10: cellgate.agent.v1.FullState.providers:type_name -> cellgate.agent.v1.Provider
-	18, // 11: cellgate.agent.v1.FullState.aggregates:type_name -> cellgate.agent.v1.Aggregate
-	19, // 12: cellgate.agent.v1.FullState.instances:type_name -> cellgate.agent.v1.Instance
-	15, // 13: cellgate.agent.v1.FullState.facts:type_name -> cellgate.agent.v1.Facts
-	10, // 14: cellgate.agent.v1.FullState.namespaces:type_name -> cellgate.agent.v1.Namespace
-	16, // 15: cellgate.agent.v1.Delta.providers:type_name -> cellgate.agent.v1.Provider
-	19, // 16: cellgate.agent.v1.Delta.instances:type_name -> cellgate.agent.v1.Instance
-	15, // 17: cellgate.agent.v1.Delta.facts:type_name -> cellgate.agent.v1.Facts
-	9,  // 18: cellgate.agent.v1.Delta.aggregates:type_name -> cellgate.agent.v1.Aggregates
-	10, // 19: cellgate.agent.v1.Delta.namespaces:type_name -> cellgate.agent.v1.Namespace
-	18, // 20: cellgate.agent.v1.Aggregates.aggregates:type_name -> cellgate.agent.v1.Aggregate
-	22, // 21: cellgate.agent.v1.Resync.within:type_name -> google.protobuf.Duration
-	20, // 22: cellgate.agent.v1.ClaimOffer.usages:type_name -> cellgate.agent.v1.Usage
-	23, // 23: cellgate.agent.v1.ClaimOffer.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 24: cellgate.agent.v1.Verdict.outcome:type_name -> cellgate.agent.v1.Verdict.Outcome
-	1,  // 25: cellgate.agent.v1.Verdict.reason:type_name -> cellgate.agent.v1.Verdict.Reason
-	17, // 26: cellgate.agent.v1.Provider.inventories:type_name -> cellgate.agent.v1.Inventory
-	21, // 27: cellgate.agent.v1.Aggregate.metadata:type_name -> cellgate.agent.v1.Aggregate.MetadataEntry
-	20, // 28: cellgate.agent.v1.Instance.usages:type_name -> cellgate.agent.v1.Usage
-	2,  // 29: cellgate.agent.v1.HostReports.Report:input_type -> cellgate.agent.v1.ReportRequest
-	3,  // 30: cellgate.agent.v1.HostReports.Report:output_type -> cellgate.agent.v1.ReportResponse
-	30, // [30:31] is the sub-list for method output_type
-	29, // [29:30] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	14, // 9: cellgate.agent.v1.ReportResponse.claim_set:type_name -> cellgate.agent.v1.ClaimSet
+	23, // 10: cellgate.agent.v1.Accepted.heartbeat_every:type_name -> google.protobuf.Duration
+	17, // 11: cellgate.agent.v1.FullState.providers:type_name -> cellgate.agent.v1.Provider
+	19, // 12: cellgate.agent.v1.FullState.aggregates:type_name -> cellgate.agent.v1.Aggregate
+	20, // 13: cellgate.agent.v1.FullState.instances:type_name -> cellgate.agent.v1.Instance
+	16, // 14: cellgate.agent.v1.FullState.facts:type_name -> cellgate.agent.v1.Facts
+	10, // 15: cellgate.agent.v1.FullState.namespaces:type_name -> cellgate.agent.v1.Namespace
+	17, // 16: cellgate.agent.v1.Delta.providers:type_name -> cellgate.agent.v1.Provider
+	20, // 17: cellgate.agent.v1.Delta.instances:type_name -> cellgate.agent.v1.Instance
+	16, // 18: cellgate.agent.v1.Delta.facts:type_name -> cellgate.agent.v1.Facts
+	9,  // 19: cellgate.agent.v1.Delta.aggregates:type_name -> cellgate.agent.v1.Aggregates
+	10, // 20: cellgate.agent.v1.Delta.namespaces:type_name -> cellgate.agent.v1.Namespace
+	19, // 21: cellgate.agent.v1.Aggregates.aggregates:type_name -> cellgate.agent.v1.Aggregate
+	23, // 22: cellgate.agent.v1.Resync.within:type_name -> google.protobuf.Duration
+	21, // 23: cellgate.agent.v1.ClaimOffer.usages:type_name -> cellgate.agent.v1.Usage
+	24, // 24: cellgate.agent.v1.ClaimOffer.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 25: cellgate.agent.v1.Verdict.outcome:type_name -> cellgate.agent.v1.Verdict.Outcome
+	1,  // 26: cellgate.agent.v1.Verdict.reason:type_name -> cellgate.agent.v1.Verdict.Reason
+	18, // 27: cellgate.agent.v1.Provider.inventories:type_name -> cellgate.agent.v1.Inventory
+	22, // 28: cellgate.agent.v1.Aggregate.metadata:type_name -> cellgate.agent.v1.Aggregate.MetadataEntry
+	21, // 29: cellgate.agent.v1.Instance.usages:type_name -> cellgate.agent.v1.Usage
+	2,  // 30: cellgate.agent.v1.HostReports.Report:input_type -> cellgate.agent.v1.ReportRequest
+	3,  // 31: cellgate.agent.v1.HostReports.Report:output_type -> cellgate.agent.v1.ReportResponse
+	31, // [31:32] is the sub-list for method output_type
+	30, // [30:31] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_agent_v1_agent_proto_init() }
@@ -2167,6 +2245,7 @@ func file_cellgate_agent_v1_agent_proto_init() {
 		(*ReportResponse_Resync)(nil),
 		(*ReportResponse_ClaimOffer)(nil),
 		(*ReportResponse_ClaimEnded)(nil),
+		(*ReportResponse_ClaimSet)(nil),
 	}
 	file_cellgate_agent_v1_agent_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
@@ -2175,7 +2254,7 @@ func file_cellgate_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_agent_v1_agent_proto_rawDesc), len(file_cellgate_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

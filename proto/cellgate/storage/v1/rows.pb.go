@@ -33,6 +33,7 @@ const (
 	ClaimState_CLAIM_STATE_CONFIRMED   ClaimState = 2
 	ClaimState_CLAIM_STATE_EXPIRED     ClaimState = 3
 	ClaimState_CLAIM_STATE_RELEASED    ClaimState = 4
+	ClaimState_CLAIM_STATE_REJECTED    ClaimState = 5
 )
 
 // Enum value maps for ClaimState.
@@ -43,6 +44,7 @@ var (
 		2: "CLAIM_STATE_CONFIRMED",
 		3: "CLAIM_STATE_EXPIRED",
 		4: "CLAIM_STATE_RELEASED",
+		5: "CLAIM_STATE_REJECTED",
 	}
 	ClaimState_value = map[string]int32{
 		"CLAIM_STATE_UNSPECIFIED": 0,
@@ -50,6 +52,7 @@ var (
 		"CLAIM_STATE_CONFIRMED":   2,
 		"CLAIM_STATE_EXPIRED":     3,
 		"CLAIM_STATE_RELEASED":    4,
+		"CLAIM_STATE_REJECTED":    5,
 	}
 )
 
@@ -744,6 +747,7 @@ type Claim struct {
 	Guest           *Guest                 `protobuf:"bytes,23,opt,name=guest,proto3" json:"guest,omitempty"`
 	Ttl             int64                  `protobuf:"varint,24,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	Seen            bool                   `protobuf:"varint,25,opt,name=seen,proto3" json:"seen,omitempty"`
+	Verdict         *Verdict               `protobuf:"bytes,26,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -953,6 +957,97 @@ func (x *Claim) GetSeen() bool {
 	return false
 }
 
+func (x *Claim) GetVerdict() *Verdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return nil
+}
+
+type Verdict struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Outcome       string                 `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	BootId        string                 `protobuf:"bytes,4,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	Version       uint64                 `protobuf:"varint,5,opt,name=version,proto3" json:"version,omitempty"`
+	At            int64                  `protobuf:"varint,6,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Verdict) Reset() {
+	*x = Verdict{}
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Verdict) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Verdict) ProtoMessage() {}
+
+func (x *Verdict) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
+func (*Verdict) Descriptor() ([]byte, []int) {
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Verdict) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *Verdict) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Verdict) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *Verdict) GetBootId() string {
+	if x != nil {
+		return x.BootId
+	}
+	return ""
+}
+
+func (x *Verdict) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Verdict) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
 type Guest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FlavorId      string                 `protobuf:"bytes,1,opt,name=flavor_id,json=flavorId,proto3" json:"flavor_id,omitempty"`
@@ -965,7 +1060,7 @@ type Guest struct {
 
 func (x *Guest) Reset() {
 	*x = Guest{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[8]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -977,7 +1072,7 @@ func (x *Guest) String() string {
 func (*Guest) ProtoMessage() {}
 
 func (x *Guest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[8]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -990,7 +1085,7 @@ func (x *Guest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guest.ProtoReflect.Descriptor instead.
 func (*Guest) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Guest) GetFlavorId() string {
@@ -1033,7 +1128,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[9]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1045,7 +1140,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[9]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1058,7 +1153,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Group) GetUuid() string {
@@ -1100,7 +1195,7 @@ type Pin struct {
 
 func (x *Pin) Reset() {
 	*x = Pin{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1112,7 +1207,7 @@ func (x *Pin) String() string {
 func (*Pin) ProtoMessage() {}
 
 func (x *Pin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1125,7 +1220,7 @@ func (x *Pin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pin.ProtoReflect.Descriptor instead.
 func (*Pin) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Pin) GetGroupUuid() string {
@@ -1159,7 +1254,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1266,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1279,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Holder) GetClaimId() string {
@@ -1219,7 +1314,7 @@ type Gate struct {
 
 func (x *Gate) Reset() {
 	*x = Gate{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1231,7 +1326,7 @@ func (x *Gate) String() string {
 func (*Gate) ProtoMessage() {}
 
 func (x *Gate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1244,7 +1339,7 @@ func (x *Gate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gate.ProtoReflect.Descriptor instead.
 func (*Gate) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Gate) GetState() string {
@@ -1330,7 +1425,7 @@ type Namespace struct {
 
 func (x *Namespace) Reset() {
 	*x = Namespace{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1342,7 +1437,7 @@ func (x *Namespace) String() string {
 func (*Namespace) ProtoMessage() {}
 
 func (x *Namespace) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1355,7 +1450,7 @@ func (x *Namespace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Namespace.ProtoReflect.Descriptor instead.
 func (*Namespace) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Namespace) GetHostUuid() string {
@@ -1402,7 +1497,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1414,7 +1509,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1427,7 +1522,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Decision) GetAt() int64 {
@@ -1486,7 +1581,7 @@ type Lane struct {
 
 func (x *Lane) Reset() {
 	*x = Lane{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1498,7 +1593,7 @@ func (x *Lane) String() string {
 func (*Lane) ProtoMessage() {}
 
 func (x *Lane) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1511,7 +1606,7 @@ func (x *Lane) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lane.ProtoReflect.Descriptor instead.
 func (*Lane) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Lane) GetReplica() string {
@@ -1553,7 +1648,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1565,7 +1660,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1578,7 +1673,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Entry) GetAt() int64 {
@@ -1612,7 +1707,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[17]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +1719,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[17]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +1732,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{17}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Change) GetRow() isChange_Row {
@@ -1814,7 +1909,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x04Used\x12#\n" +
 	"\rprovider_uuid\x18\x01 \x01(\tR\fproviderUuid\x12%\n" +
 	"\x0eresource_class\x18\x02 \x01(\tR\rresourceClass\x12\x16\n" +
-	"\x06amount\x18\x03 \x01(\x03R\x06amount\"\xcf\x06\n" +
+	"\x06amount\x18\x03 \x01(\x03R\x06amount\"\x87\a\n" +
 	"\x05Claim\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tR\fconsumerUuid\x125\n" +
@@ -1848,7 +1943,15 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\aattempt\x18\x16 \x01(\tR\aattempt\x120\n" +
 	"\x05guest\x18\x17 \x01(\v2\x1a.cellgate.storage.v1.GuestR\x05guest\x12\x10\n" +
 	"\x03ttl\x18\x18 \x01(\x03R\x03ttl\x12\x12\n" +
-	"\x04seen\x18\x19 \x01(\bR\x04seen\"p\n" +
+	"\x04seen\x18\x19 \x01(\bR\x04seen\x126\n" +
+	"\averdict\x18\x1a \x01(\v2\x1c.cellgate.storage.v1.VerdictR\averdict\"\x96\x01\n" +
+	"\aVerdict\x12\x18\n" +
+	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x17\n" +
+	"\aboot_id\x18\x04 \x01(\tR\x06bootId\x12\x18\n" +
+	"\aversion\x18\x05 \x01(\x04R\aversion\x12\x0e\n" +
+	"\x02at\x18\x06 \x01(\x03R\x02at\"p\n" +
 	"\x05Guest\x12\x1b\n" +
 	"\tflavor_id\x18\x01 \x01(\tR\bflavorId\x12\x14\n" +
 	"\x05image\x18\x02 \x01(\fR\x05image\x12\x1a\n" +
@@ -1916,14 +2019,15 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x03pin\x18\x04 \x01(\v2\x18.cellgate.storage.v1.PinH\x00R\x03pin\x12/\n" +
 	"\x04gate\x18\x05 \x01(\v2\x19.cellgate.storage.v1.GateH\x00R\x04gate\x12>\n" +
 	"\tnamespace\x18\x06 \x01(\v2\x1e.cellgate.storage.v1.NamespaceH\x00R\tnamespaceB\x05\n" +
-	"\x03row*\x90\x01\n" +
+	"\x03row*\xaa\x01\n" +
 	"\n" +
 	"ClaimState\x12\x1b\n" +
 	"\x17CLAIM_STATE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13CLAIM_STATE_PENDING\x10\x01\x12\x19\n" +
 	"\x15CLAIM_STATE_CONFIRMED\x10\x02\x12\x17\n" +
 	"\x13CLAIM_STATE_EXPIRED\x10\x03\x12\x18\n" +
-	"\x14CLAIM_STATE_RELEASED\x10\x04B.Z,cellgate/proto/cellgate/storage/v1;storagev1b\x06proto3"
+	"\x14CLAIM_STATE_RELEASED\x10\x04\x12\x18\n" +
+	"\x14CLAIM_STATE_REJECTED\x10\x05B.Z,cellgate/proto/cellgate/storage/v1;storagev1b\x06proto3"
 
 var (
 	file_cellgate_storage_v1_rows_proto_rawDescOnce sync.Once
@@ -1938,7 +2042,7 @@ func file_cellgate_storage_v1_rows_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_storage_v1_rows_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cellgate_storage_v1_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_cellgate_storage_v1_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_cellgate_storage_v1_rows_proto_goTypes = []any{
 	(ClaimState)(0),   // 0: cellgate.storage.v1.ClaimState
 	(*Host)(nil),      // 1: cellgate.storage.v1.Host
@@ -1949,42 +2053,44 @@ var file_cellgate_storage_v1_rows_proto_goTypes = []any{
 	(*Usage)(nil),     // 6: cellgate.storage.v1.Usage
 	(*Used)(nil),      // 7: cellgate.storage.v1.Used
 	(*Claim)(nil),     // 8: cellgate.storage.v1.Claim
-	(*Guest)(nil),     // 9: cellgate.storage.v1.Guest
-	(*Group)(nil),     // 10: cellgate.storage.v1.Group
-	(*Pin)(nil),       // 11: cellgate.storage.v1.Pin
-	(*Holder)(nil),    // 12: cellgate.storage.v1.Holder
-	(*Gate)(nil),      // 13: cellgate.storage.v1.Gate
-	(*Namespace)(nil), // 14: cellgate.storage.v1.Namespace
-	(*Decision)(nil),  // 15: cellgate.storage.v1.Decision
-	(*Lane)(nil),      // 16: cellgate.storage.v1.Lane
-	(*Entry)(nil),     // 17: cellgate.storage.v1.Entry
-	(*Change)(nil),    // 18: cellgate.storage.v1.Change
-	nil,               // 19: cellgate.storage.v1.Aggregate.MetadataEntry
+	(*Verdict)(nil),   // 9: cellgate.storage.v1.Verdict
+	(*Guest)(nil),     // 10: cellgate.storage.v1.Guest
+	(*Group)(nil),     // 11: cellgate.storage.v1.Group
+	(*Pin)(nil),       // 12: cellgate.storage.v1.Pin
+	(*Holder)(nil),    // 13: cellgate.storage.v1.Holder
+	(*Gate)(nil),      // 14: cellgate.storage.v1.Gate
+	(*Namespace)(nil), // 15: cellgate.storage.v1.Namespace
+	(*Decision)(nil),  // 16: cellgate.storage.v1.Decision
+	(*Lane)(nil),      // 17: cellgate.storage.v1.Lane
+	(*Entry)(nil),     // 18: cellgate.storage.v1.Entry
+	(*Change)(nil),    // 19: cellgate.storage.v1.Change
+	nil,               // 20: cellgate.storage.v1.Aggregate.MetadataEntry
 }
 var file_cellgate_storage_v1_rows_proto_depIdxs = []int32{
 	3,  // 0: cellgate.storage.v1.Host.providers:type_name -> cellgate.storage.v1.Provider
 	5,  // 1: cellgate.storage.v1.Host.aggregates:type_name -> cellgate.storage.v1.Aggregate
 	2,  // 2: cellgate.storage.v1.Host.facts:type_name -> cellgate.storage.v1.Facts
 	4,  // 3: cellgate.storage.v1.Provider.inventories:type_name -> cellgate.storage.v1.Inventory
-	19, // 4: cellgate.storage.v1.Aggregate.metadata:type_name -> cellgate.storage.v1.Aggregate.MetadataEntry
+	20, // 4: cellgate.storage.v1.Aggregate.metadata:type_name -> cellgate.storage.v1.Aggregate.MetadataEntry
 	7,  // 5: cellgate.storage.v1.Usage.used:type_name -> cellgate.storage.v1.Used
 	0,  // 6: cellgate.storage.v1.Claim.state:type_name -> cellgate.storage.v1.ClaimState
 	7,  // 7: cellgate.storage.v1.Claim.allocations:type_name -> cellgate.storage.v1.Used
-	10, // 8: cellgate.storage.v1.Claim.group:type_name -> cellgate.storage.v1.Group
-	9,  // 9: cellgate.storage.v1.Claim.guest:type_name -> cellgate.storage.v1.Guest
-	12, // 10: cellgate.storage.v1.Pin.holders:type_name -> cellgate.storage.v1.Holder
-	18, // 11: cellgate.storage.v1.Entry.changes:type_name -> cellgate.storage.v1.Change
-	1,  // 12: cellgate.storage.v1.Change.host:type_name -> cellgate.storage.v1.Host
-	6,  // 13: cellgate.storage.v1.Change.usage:type_name -> cellgate.storage.v1.Usage
-	8,  // 14: cellgate.storage.v1.Change.claim:type_name -> cellgate.storage.v1.Claim
-	11, // 15: cellgate.storage.v1.Change.pin:type_name -> cellgate.storage.v1.Pin
-	13, // 16: cellgate.storage.v1.Change.gate:type_name -> cellgate.storage.v1.Gate
-	14, // 17: cellgate.storage.v1.Change.namespace:type_name -> cellgate.storage.v1.Namespace
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	11, // 8: cellgate.storage.v1.Claim.group:type_name -> cellgate.storage.v1.Group
+	10, // 9: cellgate.storage.v1.Claim.guest:type_name -> cellgate.storage.v1.Guest
+	9,  // 10: cellgate.storage.v1.Claim.verdict:type_name -> cellgate.storage.v1.Verdict
+	13, // 11: cellgate.storage.v1.Pin.holders:type_name -> cellgate.storage.v1.Holder
+	19, // 12: cellgate.storage.v1.Entry.changes:type_name -> cellgate.storage.v1.Change
+	1,  // 13: cellgate.storage.v1.Change.host:type_name -> cellgate.storage.v1.Host
+	6,  // 14: cellgate.storage.v1.Change.usage:type_name -> cellgate.storage.v1.Usage
+	8,  // 15: cellgate.storage.v1.Change.claim:type_name -> cellgate.storage.v1.Claim
+	12, // 16: cellgate.storage.v1.Change.pin:type_name -> cellgate.storage.v1.Pin
+	14, // 17: cellgate.storage.v1.Change.gate:type_name -> cellgate.storage.v1.Gate
+	15, // 18: cellgate.storage.v1.Change.namespace:type_name -> cellgate.storage.v1.Namespace
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_storage_v1_rows_proto_init() }
@@ -1992,7 +2098,7 @@ func file_cellgate_storage_v1_rows_proto_init() {
 	if File_cellgate_storage_v1_rows_proto != nil {
 		return
 	}
-	file_cellgate_storage_v1_rows_proto_msgTypes[17].OneofWrappers = []any{
+	file_cellgate_storage_v1_rows_proto_msgTypes[18].OneofWrappers = []any{
 		(*Change_Host)(nil),
 		(*Change_Usage)(nil),
 		(*Change_Claim)(nil),
@@ -2006,7 +2112,7 @@ func file_cellgate_storage_v1_rows_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_storage_v1_rows_proto_rawDesc), len(file_cellgate_storage_v1_rows_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

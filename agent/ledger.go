@@ -1,0 +1,228 @@
+package agent
+
+import (
+	"fmt"
+	"time"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	"cellgate/schedule"
+)
+
+// setGrace is how long a claim that one replica offered stays, though another replica's
+// set of claims does not name it: that one may not know it yet.
+const setGrace = 10 * time.Second
+
+// ledger is a host's own book of what is taken of it: its inventories, the instances
+// that it has, and the claims of its cell that are held on it. It is pure: who uses it
+// holds the lock, and says what time it is.
+//
+// Free of a provider's class is (total - reserved) * ratio, less what the instances
+// use, less what is held by claims whose instance is not there yet.
+type ledger struct {
+	state *agentv1.FullState
+	// stock is what there is to take, used what the instances take of it.
+	stock map[stock]float64
+	used  map[stock]int64
+	// exist are the instances on the host, with what they use.
+	exist map[string][]*agentv1.Usage
+	// hardware is the host as the filters see it, made when it is first asked for.
+	hardware *hardware
+	held     map[string]*heldClaim
+}
+
+// stock names a provider's resource class.
+type stock struct{ provider, class string }
+
+// heldClaim is a claim on the host.
+type heldClaim struct {
+	id, instance, moves string
+	usages              []*agentv1.Usage
+	guest               schedule.GuestCheck
+	confirmed           bool
+	// offers are who offered it, at is when it was offered last.
+	offers map[any]struct{}
+	at     time.Time
+}
+
+func newLedger(state *agentv1.FullState) *ledger {
+	l := &ledger{held: map[string]*heldClaim{}}
+	l.observe(state)
+	return l
+}
+
+// observe takes the host's newest state.
+func (l *ledger) observe(state *agentv1.FullState) {
+	l.state, l.hardware = state, nil
+	l.stock, l.used, l.exist = map[stock]float64{}, map[stock]int64{}, make(map[string][]*agentv1.Usage, len(state.GetInstances()))
+	for _, p := range state.GetProviders() {
+		for _, i := range p.GetInventories() {
+			l.stock[stock{p.GetUuid(), i.GetResourceClass()}] = float64(i.GetTotal()-i.GetReserved()) * i.GetAllocationRatio()
+		}
+	}
+	for _, i := range state.GetInstances() {
+		l.exist[i.GetInstanceUuid()] = i.GetUsages()
+		for _, u := range i.GetUsages() {
+			l.used[stock{u.GetProviderUuid(), u.GetResourceClass()}] += int64(u.GetAmount())
+		}
+	}
+}
+
+// covered reports whether the claim's instance is on the host and takes what the claim
+// holds: of two claims of an instance that is resized, the one that the other moves,
+// until the instance has the new size.
+func (l *ledger) covered(c *heldClaim) bool {
+	usages, there := l.exist[c.instance]
+	switch {
+	case !there:
+		return false
+	case c.moves == "", sameUsages(c.usages, usages):
+		return true
+	}
+	from := l.held[c.moves]
+	return from == nil || from.instance != c.instance
+}
+
+// judge says why the host cannot hold a claim besides what it holds; ok, "" when it can.
+func (l *ledger) judge(c *heldClaim) (reason agentv1.Verdict_Reason, detail string) {
+	if l.state.GetDisabled() {
+		if _, there := l.exist[c.instance]; !there {
+			return agentv1.Verdict_DISABLED, "the host takes no instances: " + l.state.GetDisabledReason()
+		}
+	}
+	for _, o := range l.held {
+		if o.id != c.id && o.instance == c.instance && o.id != c.moves && o.moves != c.id {
+			return agentv1.Verdict_INSTANCE_EXISTS, fmt.Sprintf("instance %s has claim %s here", c.instance, o.id)
+		}
+	}
+	if l.covered(c) {
+		return ok, ""
+	}
+	asked := map[stock]int64{}
+	for _, u := range c.usages {
+		s := stock{u.GetProviderUuid(), u.GetResourceClass()}
+		if _, there := l.stock[s]; !there {
+			return agentv1.Verdict_UNKNOWN_PROVIDER, fmt.Sprintf("provider %s has no %s here", s.provider, s.class)
+		}
+		asked[s] += int64(u.GetAmount())
+	}
+	taken := map[stock]int64{}
+	var guests []schedule.GuestCheck
+	for _, o := range l.held {
+		if o.id == c.id || l.covered(o) {
+			continue
+		}
+		for _, u := range o.usages {
+			taken[stock{u.GetProviderUuid(), u.GetResourceClass()}] += int64(u.GetAmount())
+		}
+		if o.guest.Nova != nil {
+			guests = append(guests, o.guest)
+		}
+	}
+	for _, u := range c.usages {
+		s := stock{u.GetProviderUuid(), u.GetResourceClass()}
+		if before := l.used[s] + taken[s]; float64(before+asked[s]) > l.stock[s] {
+			return agentv1.Verdict_NO_ROOM, fmt.Sprintf("%d %s asked for, %d of %d free: instances use %d, other claims hold %d",
+				asked[s], s.class, int64(l.stock[s])-before, int64(l.stock[s]), l.used[s], taken[s])
+		}
+	}
+	if c.guest.Nova == nil {
+		return ok, ""
+	}
+	if l.hardware == nil {
+		l.hardware = newHardware(l.state)
+	}
+	return l.hardware.judge(c.guest, guests)
+}
+
+// ok is the reason of a claim that is fine.
+const ok = agentv1.Verdict_REASON_UNSPECIFIED
+
+// hold notes a claim.
+func (l *ledger) hold(c *heldClaim) { l.held[c.id] = c }
+
+// verdict is the host's word, by its newest state.
+func (l *ledger) verdict(id string, reason agentv1.Verdict_Reason, detail string) *agentv1.Verdict {
+	v := &agentv1.Verdict{
+		ClaimId: id, Outcome: agentv1.Verdict_OK, Reason: reason, Detail: detail,
+		BootId: l.state.GetBootId(), Version: l.state.GetVersion(),
+	}
+	if reason != ok {
+		v.Outcome = agentv1.Verdict_REJECTED
+	}
+	return v
+}
+
+// offered takes a claim of the cell's and gives the verdict, nil when none is asked
+// for. A claim that is held already is fine again; one that was rejected is judged anew.
+func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.Verdict {
+	id := o.GetClaimId()
+	if c := l.held[id]; c != nil && c.instance == o.GetInstanceUuid() && sameUsages(c.usages, o.GetUsages()) {
+		c.offers[by], c.at, c.confirmed = struct{}{}, now, o.GetConfirmed()
+		if !o.GetWantsVerdict() {
+			return nil
+		}
+		return l.verdict(id, ok, "")
+	}
+	c := &heldClaim{
+		id: id, instance: o.GetInstanceUuid(), moves: o.GetMovesClaimId(), usages: o.GetUsages(), confirmed: o.GetConfirmed(),
+		offers: map[any]struct{}{by: {}}, at: now,
+	}
+	var reason agentv1.Verdict_Reason
+	var detail string
+	var err error
+	if c.guest, err = guestOf(o.GetGuest()); err != nil {
+		reason, detail = agentv1.Verdict_NO_NUMA, "what the claim asks of NUMA cells and devices cannot be read: "+err.Error()
+	} else if o.GetWantsVerdict() {
+		reason, detail = l.judge(c)
+	}
+	if reason != ok {
+		delete(l.held, id)
+		return l.verdict(id, reason, detail)
+	}
+	l.hold(c)
+	if !o.GetWantsVerdict() {
+		return nil
+	}
+	return l.verdict(id, ok, "")
+}
+
+// ended drops a claim that the cell ended or put elsewhere.
+func (l *ledger) ended(id string) { delete(l.held, id) }
+
+// set drops what a replica's set of claims does not name: what that replica offered
+// before, and what others did some time ago.
+func (l *ledger) set(now time.Time, by any, s *agentv1.ClaimSet) {
+	named := make(map[string]struct{}, len(s.GetClaimIds()))
+	for _, id := range s.GetClaimIds() {
+		named[id] = struct{}{}
+	}
+	for id, c := range l.held {
+		_, is := named[id]
+		_, own := c.offers[by]
+		if !is && (own || now.Sub(c.at) > setGrace) {
+			delete(l.held, id)
+		}
+	}
+	for _, id := range s.GetConfirmedClaimIds() {
+		if c := l.held[id]; c != nil {
+			c.confirmed = true
+		}
+	}
+}
+
+func sameUsages(a, b []*agentv1.Usage) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	amounts := map[stock]int64{}
+	for i := range a {
+		amounts[stock{a[i].GetProviderUuid(), a[i].GetResourceClass()}] += int64(a[i].GetAmount())
+		amounts[stock{b[i].GetProviderUuid(), b[i].GetResourceClass()}] -= int64(b[i].GetAmount())
+	}
+	for _, n := range amounts {
+		if n != 0 {
+			return false
+		}
+	}
+	return true
+}

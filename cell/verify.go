@@ -1,0 +1,308 @@
+package cell
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"cellgate/internal/telemetry"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	"cellgate/shard"
+)
+
+// VerifyMode says what a host's verdict on a claim does.
+type VerifyMode string
+
+// The modes. In VerifyAsync a claim is answered before its verdict, and one that is
+// rejected cannot be confirmed. In VerifySync the answer waits for the verdict, and a
+// rejected claim is ended and refused. In VerifyShadow verdicts are counted and logged.
+const (
+	VerifyAsync  VerifyMode = "async"
+	VerifySync   VerifyMode = "sync"
+	VerifyShadow VerifyMode = "shadow"
+)
+
+// MaxVerifyWait is how long VerifySync waits for verdicts at most.
+const MaxVerifyWait = 200 * time.Millisecond
+
+const (
+	// verifyTick is how often hosts that need a look are looked at, verifySweep how often
+	// each host is told all its claims again.
+	verifyTick  = 200 * time.Millisecond
+	verifySweep = time.Minute
+	// offerGrace is how long after it was read in the journal a claim is offered by a
+	// replica that did not commit it.
+	offerGrace = 2 * time.Second
+	// unansweredAfter is when an offer without a verdict is counted.
+	unansweredAfter = 5 * time.Second
+	// maxVerdicts is how many rejections wait to be written; more are asked for again.
+	maxVerdicts = 1024
+)
+
+// verifier offers the claims on hosts to their agents, as far as those verify and have
+// a stream to this replica, and takes their verdicts.
+//
+// A claim that this replica commits is offered once the table shows it. All else is by
+// comparison of what the host was offered on its stream with the claims that the table
+// has on it: when the stream begins, some time after another replica's entry was read,
+// when a message could not be sent, and every verifySweep. So nothing that is missed
+// stays so.
+type verifier struct {
+	mode     VerifyMode
+	wait     time.Duration
+	rows     *rows
+	sessions *sessions
+	// do commits operations; see pipeline.
+	do  func(ctx context.Context, ops []shard.Op, urgent bool) ([]answer, error)
+	now func() time.Time
+	log *slog.Logger
+	tel *telemetry.Cell
+
+	mu sync.Mutex
+	// hosts are those whose agents verify on a stream to this replica.
+	hosts map[string]*verified
+	// at is the host that each claim was offered to.
+	at map[string]string
+	// due are the hosts that need a look, and from when on.
+	due map[string]time.Time
+	// awaited are the claims whose callers wait for a verdict.
+	awaited map[string]chan *agentv1.Verdict
+	// rejected are to be written; wake has an element while there are some.
+	rejected []shard.Op
+	wake     chan struct{}
+}
+
+// verified is a host whose agent verifies.
+type verified struct {
+	session *agentSession
+	offers  map[string]*offer
+	// swept is when it was told all its claims.
+	swept time.Time
+}
+
+// offer is a claim that the host's agent was sent.
+type offer struct {
+	sent time.Time
+	// verdict is nil until it comes; counted: it was missed for too long.
+	verdict *agentv1.Verdict
+	counted bool
+}
+
+func newVerifier(cfg Config, rows *rows, sessions *sessions, now func() time.Time, log *slog.Logger, tel *telemetry.Cell) *verifier {
+	return &verifier{
+		mode: cfg.VerifyMode, wait: cfg.VerifyWait, rows: rows, sessions: sessions, now: now, log: log, tel: tel,
+		hosts: map[string]*verified{}, at: map[string]string{}, due: map[string]time.Time{},
+		awaited: map[string]chan *agentv1.Verdict{}, wake: make(chan struct{}, 1),
+	}
+}
+
+// begin notes that a host's agent verifies on a stream; its claims are offered.
+func (v *verifier) begin(a *agentSession) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if h := v.hosts[a.host]; h != nil {
+		if h.session == a {
+			return
+		}
+		v.forget(a.host, h)
+	}
+	v.hosts[a.host] = &verified{session: a, offers: map[string]*offer{}}
+	v.due[a.host] = v.now()
+}
+
+// end forgets a stream.
+func (v *verifier) end(a *agentSession) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if h := v.hosts[a.host]; h != nil && h.session == a {
+		v.forget(a.host, h)
+	}
+}
+
+func (v *verifier) forget(host string, h *verified) {
+	for id := range h.offers {
+		delete(v.at, id)
+	}
+	delete(v.hosts, host)
+	delete(v.due, host)
+}
+
+// committed offers what this replica committed, once the table shows it. It never waits.
+func (v *verifier) committed(changes []shard.Change) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.hosts) == 0 {
+		return
+	}
+	for i := range changes {
+		if c := changes[i].Claim; c != nil {
+			v.follow(c.ClaimID, c.HostUUID)
+		}
+	}
+}
+
+// follow brings what agents know of one claim in line with the table; host is where it
+// was last.
+func (v *verifier) follow(id, host string) {
+	c := v.rows.claim(id)
+	if was, ok := v.at[id]; ok && (c == nil || c.HostUUID != was) {
+		v.tellEnded(was, id)
+	}
+	if c == nil {
+		return
+	}
+	if h := v.hosts[c.HostUUID]; h != nil && h.offers[id] == nil && c.State == shard.Pending {
+		v.offer(h, c)
+	}
+}
+
+// learned notes what other replicas wrote: they offer it, and this one what they did not.
+func (v *verifier) learned(changes []shard.Change) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.hosts) == 0 {
+		return
+	}
+	late := v.now().Add(offerGrace)
+	for i := range changes {
+		c := changes[i].Claim
+		if c == nil {
+			continue
+		}
+		if was, ok := v.at[c.ClaimID]; ok && was != c.HostUUID {
+			v.look(was, v.now())
+		}
+		if _, ok := v.at[c.ClaimID]; ok && !c.State.Live() {
+			v.look(c.HostUUID, v.now())
+		} else if !ok && c.State == shard.Pending {
+			v.look(c.HostUUID, late)
+		}
+	}
+}
+
+// look has a host looked at from a time on.
+func (v *verifier) look(host string, at time.Time) {
+	if v.hosts[host] == nil {
+		return
+	}
+	if before, ok := v.due[host]; !ok || at.Before(before) {
+		v.due[host] = at
+	}
+}
+
+// offer sends a claim to its host's agent; again at the next look when it cannot be sent.
+// One that it moves on the same host goes first: the agent must know whose instance it
+// sees.
+func (v *verifier) offer(h *verified, c *shard.Claim) {
+	if from := v.rows.claim(c.Moves); from != nil && from.HostUUID == c.HostUUID && h.offers[from.ClaimID] == nil {
+		v.send(h, from)
+	}
+	v.send(h, c)
+}
+
+func (v *verifier) send(h *verified, c *shard.Claim) {
+	if !v.sessions.tell(c.HostUUID, offerOf(c)) {
+		v.look(c.HostUUID, v.now())
+		return
+	}
+	h.offers[c.ClaimID] = &offer{sent: v.now(), counted: c.State != shard.Pending}
+	v.at[c.ClaimID] = c.HostUUID
+}
+
+// tellEnded tells a host's agent that a claim is not there any more.
+func (v *verifier) tellEnded(host, id string) {
+	h := v.hosts[host]
+	if h == nil {
+		delete(v.at, id)
+		return
+	}
+	state := "MOVED"
+	if v.rows.claim(id) == nil {
+		state = v.rows.endedState(id)
+	}
+	if !v.sessions.tell(host, &agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimEnded{
+		ClaimEnded: &agentv1.ClaimEnded{ClaimId: id, State: state},
+	}}) {
+		v.look(host, v.now())
+		return
+	}
+	delete(h.offers, id)
+	delete(v.at, id)
+}
+
+// run looks at hosts until ctx ends.
+func (v *verifier) run(ctx context.Context) error {
+	tick := time.NewTicker(verifyTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			for _, host := range v.looked() {
+				v.sweep(host)
+			}
+		}
+	}
+}
+
+// looked gives the hosts whose time has come.
+func (v *verifier) looked() (list []string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	now := v.now()
+	for host, h := range v.hosts {
+		at, ok := v.due[host]
+		if ok && !at.After(now) || now.Sub(h.swept) > verifySweep {
+			delete(v.due, host)
+			list = append(list, host)
+		}
+	}
+	return list
+}
+
+// sweep brings what a host's agent knows in line with the table, and tells it which
+// claims there are.
+func (v *verifier) sweep(host string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	h := v.hosts[host]
+	if h == nil {
+		return
+	}
+	// What comes later into the table is offered later too, behind the set.
+	claims, now := v.rows.claimsOn(host), v.now()
+	set := &agentv1.ClaimSet{ClaimIds: make([]string, 0, len(claims))}
+	for _, c := range claims {
+		set.ClaimIds = append(set.ClaimIds, c.ClaimID)
+		if c.State == shard.Confirmed {
+			set.ConfirmedClaimIds = append(set.ConfirmedClaimIds, c.ClaimID)
+		}
+		o := h.offers[c.ClaimID]
+		switch {
+		case o == nil && !c.Seen:
+			v.offer(h, c)
+		case o == nil:
+			// The host has its instance, and knows.
+		case o.verdict == nil && !o.counted && now.Sub(o.sent) > unansweredAfter:
+			o.counted = true
+			v.tel.OfferUnanswered()
+		}
+	}
+	for id := range h.offers {
+		if c := v.rows.claim(id); c == nil || c.HostUUID != host {
+			v.tellEnded(host, id)
+		}
+	}
+	if _, again := v.due[host]; again {
+		return // a message could not be sent: all at the next look
+	}
+	if !v.sessions.tell(host, &agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimSet{ClaimSet: set}}) {
+		v.look(host, now)
+		return
+	}
+	// Not all hosts at one moment.
+	h.swept = now.Add(-rand.N(verifySweep / 4))
+}

@@ -1,0 +1,251 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"cellgate/internal/fault"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	"cellgate/shard"
+)
+
+// take hears a verdict on a stream. What it is not about, or not any more, is left.
+func (v *verifier) take(a *agentSession, in *agentv1.Verdict) {
+	c := v.rows.claim(in.GetClaimId())
+	if c == nil || c.HostUUID != a.host {
+		return
+	}
+	rejected := in.GetOutcome() == agentv1.Verdict_REJECTED
+	reason := ""
+	if rejected {
+		reason = reasonOf(in)
+		v.log.Warn("a host rejected a claim", "host", c.ServiceHost, "claim_id", c.ClaimID, "state", c.State,
+			"reason", reason, "detail", in.GetDetail(), "mode", v.mode)
+	}
+	v.tel.Verdict(string(v.mode), rejected, reason)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if h := v.hosts[a.host]; h != nil && h.offers[c.ClaimID] != nil {
+		h.offers[c.ClaimID].verdict = in
+	}
+	if v.mode == VerifyShadow {
+		return
+	}
+	if w := v.awaited[c.ClaimID]; w != nil {
+		select {
+		case w <- in:
+			return
+		default: // it has one already
+		}
+	}
+	if rejected || c.Verdict != nil {
+		v.note(judgeOf(a.host, in, false))
+	}
+}
+
+// note has a verdict written; one that finds too many waiting is asked for again.
+func (v *verifier) note(op shard.Op) {
+	if len(v.rejected) >= maxVerdicts {
+		v.askAgain(op.Judge)
+		return
+	}
+	v.rejected = append(v.rejected, op)
+	select {
+	case v.wake <- struct{}{}:
+	default:
+	}
+}
+
+// askAgain has a claim offered anew, some time later.
+func (v *verifier) askAgain(j *shard.Judge) {
+	if h := v.hosts[j.HostUUID]; h != nil {
+		delete(h.offers, j.ClaimID)
+		delete(v.at, j.ClaimID)
+		v.look(j.HostUUID, v.now().Add(time.Second))
+	}
+}
+
+// write notes verdicts in the shard until ctx ends, those that wait together.
+func (v *verifier) write(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-v.wake:
+		}
+		v.mu.Lock()
+		ops := v.rejected
+		v.rejected = nil
+		v.mu.Unlock()
+		answers, err := v.do(ctx, ops, false)
+		if ctx.Err() != nil {
+			return nil
+		}
+		v.mu.Lock()
+		for i, op := range ops {
+			failed := err
+			if failed == nil {
+				failed = answers[i].err
+			}
+			if failed == nil && answers[i].outcome.Refusal != nil {
+				failed = errors.New(answers[i].outcome.Refusal.Message)
+			}
+			if failed != nil {
+				v.log.Warn("a host's verdict could not be written; it is asked for again", "claim_id", op.Judge.ClaimID, "err", failed)
+				v.askAgain(op.Judge)
+			}
+		}
+		v.mu.Unlock()
+	}
+}
+
+// waiting are the operations of a call that wait for verdicts; nil for none.
+type waiting struct {
+	claims []string
+	heard  []chan *agentv1.Verdict
+}
+
+// expect begins to wait for verdicts on what operations claim, before they are done.
+func (v *verifier) expect(ops []shard.Op) *waiting {
+	if v.mode != VerifySync {
+		return nil
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.hosts) == 0 {
+		return nil
+	}
+	w := &waiting{claims: make([]string, len(ops)), heard: make([]chan *agentv1.Verdict, len(ops))}
+	for i, op := range ops {
+		id, host := claimedBy(op)
+		if v.hosts[host] == nil {
+			continue
+		}
+		w.claims[i] = id
+		if v.awaited[id] == nil {
+			// Of two calls about one claim the first waits for its verdict.
+			w.heard[i] = make(chan *agentv1.Verdict, 1)
+			v.awaited[id] = w.heard[i]
+		}
+		if h := v.hosts[host]; h.offers[id] != nil && h.offers[id].verdict != nil && w.heard[i] != nil {
+			w.heard[i] <- h.offers[id].verdict // sent again
+		}
+	}
+	return w
+}
+
+// claimedBy is the claim that an operation puts on a host.
+func claimedBy(op shard.Op) (id, host string) {
+	switch {
+	case op.Claim != nil:
+		return op.Claim.ClaimID, op.Claim.HostUUID
+	case op.Swap != nil:
+		return op.Swap.ClaimID, op.Swap.HostUUID
+	}
+	return "", ""
+}
+
+// forgetWaits ends the waits of a call. What came too late is taken as in VerifyAsync.
+func (v *verifier) forgetWaits(w *waiting) {
+	if w == nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i, id := range w.claims {
+		if w.heard[i] == nil {
+			continue
+		}
+		delete(v.awaited, id)
+		select {
+		case in := <-w.heard[i]:
+			if c := v.rows.claim(id); c != nil && in.GetOutcome() == agentv1.Verdict_REJECTED {
+				v.note(judgeOf(c.HostUUID, in, false))
+			}
+		default:
+		}
+	}
+}
+
+// await waits for the verdicts on what was claimed, and refuses what was rejected: a new
+// claim is ended, one that was swapped stays as it is, with the verdict.
+func (v *verifier) await(ctx context.Context, w *waiting, ops []shard.Op, answers []answer) {
+	if w == nil {
+		return
+	}
+	defer v.forgetWaits(w)
+	limit := v.wait
+	if end, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(end)/2) // the rest is for the answer
+	}
+	began := time.Now()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	var judges []shard.Op
+	var of []int
+	over := false
+	for i := range ops {
+		if w.heard[i] == nil || !pending(answers[i]) {
+			continue
+		}
+		var in *agentv1.Verdict
+		if over {
+			select {
+			case in = <-w.heard[i]:
+			default:
+			}
+		} else {
+			select {
+			case in = <-w.heard[i]:
+			case <-timer.C:
+				over = true
+			case <-ctx.Done():
+				over = true
+			}
+		}
+		v.tel.VerdictWaited(time.Since(began), in != nil)
+		if in.GetOutcome() == agentv1.Verdict_REJECTED {
+			judges, of = append(judges, judgeOf(answers[i].outcome.Claim.HostUUID, in, ops[i].Claim != nil)), append(of, i)
+		}
+	}
+	if len(judges) == 0 {
+		return
+	}
+	done, err := v.do(ctx, judges, true)
+	for n, i := range of {
+		failed := err
+		if failed == nil {
+			failed = done[n].err
+		}
+		if failed != nil {
+			// The caller's answer is the claim, and the verdict is noted as in VerifyAsync.
+			v.log.Warn("a rejected claim could not be ended", "claim_id", judges[n].Judge.ClaimID, "err", failed)
+			v.mu.Lock()
+			judges[n].Judge.End = false
+			v.note(judges[n])
+			v.mu.Unlock()
+			continue
+		}
+		if r := rejectedBy(done[n].outcome.Claim); r != nil {
+			answers[i].outcome = shard.Outcome{Refusal: r}
+		}
+	}
+}
+
+// pending reports whether a claim was made that no caller relies on yet.
+func pending(a answer) bool {
+	return a.err == nil && a.outcome.Refusal == nil && a.outcome.Claim != nil && a.outcome.Claim.State == shard.Pending
+}
+
+// rejectedBy refuses a claim that its host rejected; nil for another, as one that the
+// host confirmed meanwhile.
+func rejectedBy(c *shard.Claim) *shard.Refusal {
+	if c == nil || c.Verdict == nil || c.Verdict.Outcome != shard.VerdictRejected || c.State != shard.Pending && c.State != shard.Rejected {
+		return nil
+	}
+	return &shard.Refusal{
+		Kind: fault.ClaimRejected, Message: "host " + c.ServiceHost + " rejected the claim: " + c.Verdict.Reason + ": " + c.Verdict.Detail,
+		Filter: "HostVerdict", Detail: c.Verdict.Reason,
+	}
+}

@@ -1,0 +1,305 @@
+package cell
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cellgate/internal/fault"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
+)
+
+// verifying registers a host whose agent verifies; what it is told comes on a channel.
+func (r *replica) verifying(n int) (*agent, <-chan *agentv1.ReportResponse) {
+	r.t.Helper()
+	s := plainState(n, 8)
+	s.Verifies = true
+	a := r.register(s)
+	told := make(chan *agentv1.ReportResponse, 1024)
+	go func() {
+		defer close(told)
+		for {
+			m, err := a.stream.Recv()
+			if err != nil {
+				return
+			}
+			told <- m
+		}
+	}()
+	return a, told
+}
+
+// offerIn gives the next offer that an agent was told of.
+func offerIn(t *testing.T, told <-chan *agentv1.ReportResponse) *agentv1.ClaimOffer {
+	t.Helper()
+	for {
+		select {
+		case m, open := <-told:
+			if !open {
+				t.Fatal("the stream ended")
+			}
+			if o := m.GetClaimOffer(); o != nil {
+				return o
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("no claim was offered")
+		}
+	}
+}
+
+// rest gives what an agent was told so far.
+func rest(told <-chan *agentv1.ReportResponse) (list []*agentv1.ReportResponse) {
+	synctest.Wait()
+	for {
+		select {
+		case m := <-told:
+			list = append(list, m)
+		default:
+			return list
+		}
+	}
+}
+
+// says sends a verdict; why of a rejection.
+func (a *agent) says(id string, why agentv1.Verdict_Reason) {
+	a.t.Helper()
+	v := &agentv1.Verdict{ClaimId: id, Outcome: agentv1.Verdict_OK, BootId: bootA, Version: 1}
+	if why != 0 {
+		v.Outcome, v.Reason, v.Detail = agentv1.Verdict_REJECTED, why, "8 VCPU asked for, 2 free"
+	}
+	if err := a.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_Verdict{Verdict: v}}); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// claimNow gives a claim as the shard has it.
+func (r *replica) claimNow(id string) *cellgatev1.Claim {
+	r.t.Helper()
+	out, err := r.cells.ListClaims(context.Background(), &cellv1.ListClaimsRequest{ClaimId: id})
+	if err != nil || len(out.GetClaims()) != 1 {
+		r.t.Fatalf("claim %s: %v, %v", id, out, err)
+	}
+	return out.GetClaims()[0]
+}
+
+func mode(m VerifyMode) func(*Config) { return func(c *Config) { c.VerifyMode = m } }
+
+func TestAClaimIsOfferedAndARejectedOneIsNotConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		a, told := r.verifying(1)
+		r.must(newClaim("c1", 1, 1, 8))
+		o := offerIn(t, told)
+		if o.GetClaimId() != "c1" || o.GetInstanceUuid() != consumerUUID(1) || o.GetConsumerUuid() != consumerUUID(1) || !o.GetWantsVerdict() || o.GetConfirmed() ||
+			len(o.GetUsages()) != 1 || o.GetUsages()[0].GetProviderUuid() != hostUUID(1) || o.GetUsages()[0].GetAmount() != 8 || o.GetExpiresAt() == nil {
+			t.Errorf("offered %v", o)
+		}
+		a.says("c1", agentv1.Verdict_NO_ROOM)
+		synctest.Wait()
+		if v := r.claimNow("c1").GetVerdict(); v.GetOutcome() != "REJECTED" || v.GetReason() != "NO_ROOM" || v.GetDetail() == "" || v.GetAt() == nil {
+			t.Errorf("the claim's verdict is %v", v)
+		}
+		if f := r.do(confirm("c1", 1))[0].GetRefusal(); f.GetReason() != string(fault.ClaimRejected) || f.GetFilter() != "HostVerdict" || f.GetDetail() != "NO_ROOM" {
+			t.Errorf("confirmed: %v", f)
+		}
+		if s := r.claimNow("c1").GetState(); s != cellgatev1.ClaimState_PENDING {
+			t.Errorf("the claim is %v", s)
+		}
+		// A later word takes the place of a rejection.
+		a.says("c1", 0)
+		synctest.Wait()
+		r.must(confirm("c1", 1))
+	})
+}
+
+func TestAnAcceptedClaimIsNotWrittenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		r := start(t, store)
+		a, told := r.verifying(1)
+		r.must(newClaim("c1", 1, 1, 1))
+		offerIn(t, told)
+		store.hook(func(ops []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
+			t.Errorf("%d operations were written", len(ops))
+			return commit()
+		})
+		a.says("c1", 0)
+		synctest.Wait()
+		if v := r.claimNow("c1").GetVerdict(); v != nil {
+			t.Errorf("the claim's verdict is %v", v)
+		}
+	})
+}
+
+func TestSyncRefusesWhatItsHostRejects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t), mode(VerifySync))
+		a, told := r.verifying(1)
+		go func() { a.says(offerIn(t, told).GetClaimId(), agentv1.Verdict_NO_ROOM) }()
+		out := r.do(newClaim("c1", 1, 1, 8))[0]
+		if f := out.GetRefusal(); f.GetReason() != string(fault.ClaimRejected) || f.GetFilter() != "HostVerdict" || f.GetDetail() != "NO_ROOM" || out.GetClaim() != nil {
+			t.Fatalf("the claim is answered with %v", out)
+		}
+		if c := r.claimNow("c1"); c.GetState() != cellgatev1.ClaimState_REJECTED || c.GetVerdict().GetReason() != "NO_ROOM" {
+			t.Errorf("the claim is %v", c)
+		}
+		// It holds nothing, and its instance may be claimed again.
+		began := time.Now()
+		go func() { a.says(offerIn(t, told).GetClaimId(), 0) }()
+		r.must(newClaim("c2", 1, 1, 8))
+		if took := time.Since(began); took >= MaxVerifyWait {
+			t.Errorf("a claim that its host takes waited %v", took)
+		}
+		r.must(confirm("c2", 1))
+	})
+}
+
+func TestSyncGoesOnWithoutAVerdictInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t), mode(VerifySync))
+		a, told := r.verifying(1)
+		began := time.Now()
+		r.must(newClaim("c1", 1, 1, 8))
+		if took := time.Since(began); took != MaxVerifyWait {
+			t.Errorf("it waited %v", took)
+		}
+		// The rest of a hurried caller's time is for the answer.
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if _, err := r.cells.ClaimBatch(ctx, &cellv1.ClaimBatchRequest{Ops: []*cellv1.ClaimOp{newClaim("c0", 2, 9, 1), newClaim("c1", 1, 1, 8)}}); err != nil {
+			t.Errorf("in a hurry: %v", err)
+		}
+		// What comes late counts as in async.
+		offerIn(t, told)
+		a.says("c1", agentv1.Verdict_NO_ROOM)
+		synctest.Wait()
+		if f := r.do(confirm("c1", 1))[0].GetRefusal(); f.GetReason() != string(fault.ClaimRejected) {
+			t.Errorf("confirmed: %v", f)
+		}
+		// A host whose agent does not verify is not waited for.
+		r.register(plainState(2, 8))
+		began = time.Now()
+		r.must(newClaim("c3", 3, 2, 1))
+		if took := time.Since(began); took != 0 {
+			t.Errorf("a host that does not verify was waited for, %v", took)
+		}
+	})
+}
+
+// TestSyncLeavesASwappedClaim: the caller was answered with it, and may take another
+// alternate.
+func TestSyncLeavesASwappedClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t), mode(VerifySync))
+		r.register(plainState(1, 8))
+		r.register(plainState(3, 8))
+		a, told := r.verifying(2)
+		r.must(newClaim("c1", 1, 1, 2))
+		go func() { a.says(offerIn(t, told).GetClaimId(), agentv1.Verdict_NO_ROOM) }()
+		if f := r.do(swap("c1", 1, 2, 2))[0].GetRefusal(); f.GetReason() != string(fault.ClaimRejected) {
+			t.Fatalf("the swap is answered with %v", f)
+		}
+		if c := r.claimNow("c1"); c.GetState() != cellgatev1.ClaimState_PENDING || c.GetVerdict().GetReason() != "NO_ROOM" {
+			t.Errorf("the claim is %v", c)
+		}
+		r.must(swap("c1", 1, 3, 2), confirm("c1", 1))
+	})
+}
+
+func TestShadowChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t), mode(VerifyShadow))
+		a, told := r.verifying(1)
+		r.must(newClaim("c1", 1, 1, 8))
+		offerIn(t, told)
+		a.says("c1", agentv1.Verdict_NO_ROOM)
+		synctest.Wait()
+		if v := r.claimNow("c1").GetVerdict(); v != nil {
+			t.Errorf("the claim's verdict is %v", v)
+		}
+		r.must(confirm("c1", 1))
+	})
+}
+
+// TestAnAgentHearsWhatThereIsWhenItsStreamBegins, and what ends or goes away.
+func TestAnAgentHearsWhatThereIsWhenItsStreamBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		r.register(plainState(1, 8))
+		r.register(plainState(2, 8))
+		r.must(newClaim("c1", 1, 1, 1), newClaim("c2", 2, 1, 1), newClaim("c3", 3, 1, 1), newClaim("c4", 4, 2, 1), confirm("c2", 2))
+		a, told := r.verifying(1)
+		time.Sleep(2 * verifyTick)
+		offers := map[string]*agentv1.ClaimOffer{}
+		var set *agentv1.ClaimSet
+		for _, m := range rest(told) {
+			if o := m.GetClaimOffer(); o != nil {
+				offers[o.GetClaimId()] = o
+			}
+			if m.GetClaimSet() != nil {
+				set = m.GetClaimSet()
+			}
+		}
+		if len(offers) != 3 || !offers["c2"].GetConfirmed() || offers["c2"].GetWantsVerdict() || !offers["c1"].GetWantsVerdict() {
+			t.Errorf("offered %v", offers)
+		}
+		if len(set.GetClaimIds()) != 3 || len(set.GetConfirmedClaimIds()) != 1 {
+			t.Errorf("the set is %v", set)
+		}
+		r.must(release("c1", 1), swap("c3", 3, 2, 1))
+		ended := map[string]string{}
+		for _, m := range rest(told) {
+			if e := m.GetClaimEnded(); e != nil {
+				ended[e.GetClaimId()] = e.GetState()
+			}
+		}
+		if len(ended) != 2 || ended["c1"] != "RELEASED" || ended["c3"] != "MOVED" {
+			t.Errorf("ended are %v", ended)
+		}
+		// A word about a claim that is on another host, or of another's, is not heard.
+		a.says("c3", agentv1.Verdict_NO_ROOM)
+		a.says("c4", agentv1.Verdict_NO_ROOM)
+		synctest.Wait()
+		r.must(confirm("c3", 3), confirm("c4", 4))
+	})
+}
+
+// TestWhatAnotherReplicaClaimedIsOfferedLater, once, when nobody has done it.
+func TestWhatAnotherReplicaClaimedIsOfferedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		r := start(t, store)
+		_, told := r.verifying(1)
+		time.Sleep(2 * verifyTick)
+		rest(told)
+		lane, err := store.OpenLane(t.Context(), "r2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		op, err := opOf(newClaim("c1", 1, 1, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := lane.Apply(t.Context(), []shard.Op{op}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(offerGrace / 2)
+		if early := rest(told); len(early) != 0 {
+			t.Errorf("at once it was told %v", early)
+		}
+		time.Sleep(offerGrace)
+		n := 0
+		for _, m := range rest(told) {
+			if m.GetClaimOffer().GetClaimId() == "c1" {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("offered %d times", n)
+		}
+	})
+}

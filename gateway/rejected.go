@@ -1,0 +1,91 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+const (
+	// maxJoined is how many claims a decision that is read is joined with, and joinBudget
+	// how long their cells have for it.
+	maxJoined  = 64
+	joinBudget = 250 * time.Millisecond
+)
+
+// rejectedBy notes that an order's host rejected it. The request keeps from that host
+// from then on: the host has less than its cell knew of, whatever the next plan shows.
+func (s *selecting) rejectedBy(o order, r *cellv1.Refusal) {
+	s.rejections = append(s.rejections, &cellgatev1.RejectedClaim{
+		InstanceUuid: s.instances[o.index].String(), Cell: s.g.cells[o.cell].cfg.Name,
+		HostUuid: o.claim.GetHostUuid(), ServiceHost: o.host, ClaimId: o.claim.GetClaimId(),
+		Reason: r.GetDetail(), Message: r.GetMessage(),
+	})
+}
+
+// planned is the request as it is planned: without the hosts that it keeps from, and
+// those that rejected a claim of it.
+func (s *selecting) planned() *schedule.Request {
+	if len(s.rejections) == 0 {
+		return s.toPlan()
+	}
+	r := *s.toPlan()
+	r.IgnoreHosts = slices.Clone(r.IgnoreHosts)
+	for _, x := range s.rejections {
+		r.IgnoreHosts = append(r.IgnoreHosts, x.GetServiceHost())
+	}
+	return &r
+}
+
+// join adds the claims of a decision's destinations as they are now. A cell that does
+// not answer leaves its claims out: the decision is the answer.
+func (g *Gateway) join(ctx context.Context, d *cellgatev1.Decision) {
+	byCell := map[*cell][]string{}
+	n := 0
+	for _, x := range d.GetDestinations() {
+		sel := x.GetSelected()
+		if sel.GetClaimId() == "" || n == maxJoined {
+			continue
+		}
+		for _, c := range g.cells {
+			if c.cfg.Name == sel.GetCell() {
+				byCell[c] = append(byCell[c], sel.GetClaimId())
+				n++
+			}
+		}
+	}
+	var cells []*cell
+	for c := range byCell {
+		cells = append(cells, c)
+	}
+	found := map[string]*cellgatev1.Claim{}
+	for _, r := range askAll(ctx, cells, func(ctx context.Context, c *cell) ([]*cellgatev1.Claim, error) {
+		ctx, cancel := context.WithTimeout(ctx, joinBudget)
+		defer cancel()
+		var list []*cellgatev1.Claim
+		for _, id := range byCell[c] {
+			got, err := call(ctx, c, joinBudget, &cellv1.ListClaimsRequest{ClaimId: id}, cellv1.CellSchedulerClient.ListClaims)
+			if err != nil {
+				return list, err
+			}
+			list = append(list, got.GetClaims()...)
+		}
+		return list, nil
+	}) {
+		for _, claim := range r.got {
+			found[claim.GetClaimId()] = claim
+		}
+	}
+	for _, x := range d.GetDestinations() {
+		if claim := found[x.GetSelected().GetClaimId()]; claim != nil {
+			d.Claims = append(d.Claims, &cellgatev1.DecisionClaim{
+				InstanceUuid: x.GetInstanceUuid(), ClaimId: claim.GetClaimId(), Cell: claim.GetCell(),
+				HostUuid: claim.GetHostUuid(), ServiceHost: claim.GetServiceHost(), State: claim.GetState(), Verdict: claim.GetVerdict(),
+			})
+		}
+	}
+}

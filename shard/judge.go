@@ -1,0 +1,132 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"cellgate/internal/fault"
+)
+
+// Judge notes what a host says of a claim that it was offered. A word that comes late
+// changes nothing: about a claim that is not PENDING or is not there, on another host,
+// or of a lower version of the agent life whose word is noted. Neither does the same
+// word again.
+//
+// A REJECTED claim keeps its resources and its lease; it cannot be confirmed
+// (CLAIM_REJECTED), unless a report of its host has its instance, and Swap puts it on
+// another host without its verdict. With End it is REJECTED, which ends it.
+type Judge struct {
+	ClaimID  string
+	HostUUID string
+	// Verdict is noted with the store's time; its At is Decide's to set.
+	Verdict Verdict
+	// End, of a REJECTED claim that nobody was answered with.
+	End bool
+}
+
+// Verdict is a host's word on a claim.
+type Verdict struct {
+	Outcome VerdictOutcome
+	// Reason is a word of the agent's protocol; empty for an OK.
+	Reason string
+	// Detail is for people.
+	Detail string
+	// BootID and Version say which state of which agent life judged.
+	BootID  string
+	Version uint64
+	// At is store time.
+	At time.Time
+}
+
+// VerdictOutcome is OK or REJECTED.
+type VerdictOutcome string
+
+// The outcomes.
+const (
+	VerdictOK       VerdictOutcome = "OK"
+	VerdictRejected VerdictOutcome = "REJECTED"
+)
+
+// MaxVerdictDetail bounds the bytes of a verdict's Detail.
+const MaxVerdictDetail = 1024
+
+// rejected reports whether the claim's host refuses it.
+func (c *Claim) rejected() bool {
+	return c.State == Rejected || c.Verdict != nil && c.Verdict.Outcome == VerdictRejected
+}
+
+// rejection refuses because of the host's verdict.
+func rejection(c *Claim) Outcome {
+	return Outcome{Claim: c, Refusal: &Refusal{
+		Kind:    fault.ClaimRejected,
+		Message: fmt.Sprintf("host %s rejected claim %s: %s", c.ServiceHost, c.ClaimID, c.Verdict.text()),
+		Filter:  "HostVerdict", Detail: c.Verdict.Reason,
+	}}
+}
+
+func (v *Verdict) text() string {
+	if v.Detail == "" {
+		return v.Reason
+	}
+	return v.Reason + ": " + v.Detail
+}
+
+// judge notes a verdict; see Judge.
+func (t *transaction) judge(j *Judge) Outcome {
+	if r := j.problem(); r != "" {
+		return refused(fault.InvalidRequest, "%s", r)
+	}
+	c := t.view.Claims[j.ClaimID]
+	switch {
+	case c == nil:
+		return Outcome{}
+	case c.State != Pending, c.HostUUID != j.HostUUID:
+		return Outcome{Claim: c}
+	}
+	v := j.Verdict
+	v.At = t.now
+	if old := c.Verdict; old != nil && old.BootID == v.BootID {
+		same := old.Outcome == v.Outcome && old.Reason == v.Reason && old.Detail == v.Detail
+		switch {
+		case v.Version < old.Version:
+			return Outcome{Claim: c}
+		case same && !j.End:
+			return Outcome{Claim: c}
+		}
+	}
+	n := *c
+	n.Verdict = &v
+	if j.End {
+		return Outcome{Claim: t.become(&n, Rejected)}
+	}
+	n.UpdatedAt = t.after(c)
+	t.putClaim(&n)
+	return Outcome{Claim: &n}
+}
+
+// problem says what is wrong with the operation; "" when nothing is.
+func (j *Judge) problem() string {
+	v := &j.Verdict
+	switch {
+	case !isID(j.ClaimID):
+		return "claim_id: " + idRule
+	case !isID(j.HostUUID):
+		return "host_uuid: " + idRule
+	case !slices.Contains([]VerdictOutcome{VerdictOK, VerdictRejected}, v.Outcome):
+		return fmt.Sprintf("verdict.outcome: is %q, must be %s or %s", v.Outcome, VerdictOK, VerdictRejected)
+	case v.Outcome == VerdictOK && v.Reason != "":
+		return "verdict.reason: must be empty for an OK"
+	case v.Outcome == VerdictRejected && !isID(v.Reason):
+		return "verdict.reason: " + idRule
+	case len(v.Detail) > MaxVerdictDetail:
+		return fmt.Sprintf("verdict.detail: has %d bytes, may have %d", len(v.Detail), MaxVerdictDetail)
+	case !isID(v.BootID):
+		return "verdict.boot_id: " + idRule
+	case v.Version > 1<<63-1:
+		return "verdict.version: is too great"
+	case j.End && v.Outcome != VerdictRejected:
+		return "end: only a REJECTED claim is ended"
+	}
+	return textProblem("verdict.detail", v.Detail)
+}

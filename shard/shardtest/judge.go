@@ -1,0 +1,183 @@
+package shardtest
+
+import (
+	"strings"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// rejects is the word of a host, at a version of its agent, that claim n does not fit.
+func rejects(n, host int, version uint64) *shard.Judge {
+	return &shard.Judge{ClaimID: ClaimID(n), HostUUID: HostID(host), Verdict: shard.Verdict{
+		Outcome: shard.VerdictRejected, Reason: "NO_ROOM", Detail: "2 VCPU asked for, 1 free", BootID: "boot-1", Version: version,
+	}}
+}
+
+// accepts is the word of a host that claim n is fine.
+func accepts(n, host int, version uint64) *shard.Judge {
+	return &shard.Judge{ClaimID: ClaimID(n), HostUUID: HostID(host), Verdict: shard.Verdict{Outcome: shard.VerdictOK, BootID: "boot-1", Version: version}}
+}
+
+// ends makes a rejection one that ends its claim.
+func ends(j *shard.Judge) *shard.Judge {
+	j.End = true
+	return j
+}
+
+func judgeClauses() []clause {
+	advance := []string{"advance"}
+	two := func(s *suite) *shard.Claim {
+		s.do(NewHost(1, 8))
+		s.do(NewHost(2, 8))
+		return s.do(NewClaim(1, 1, 3)).Claim
+	}
+	return []clause{
+		{name: "ARejectionIsNotedAndEndsNothing", test: func(s *suite) {
+			made := two(s)
+			c := s.do(rejects(1, 1, 7)).Claim
+			want := *made
+			v := rejects(1, 1, 7).Verdict
+			v.At = c.Verdict.At
+			want.Verdict, want.UpdatedAt = &v, c.UpdatedAt
+			if !equalRows(c, &want) || !equalRows(c, s.find(1)) || !c.UpdatedAt.After(made.UpdatedAt) || v.At.Before(made.CreatedAt) {
+				s.Errorf("claim is %+v, found %+v, want %+v", c, s.find(1), want)
+			}
+			s.used(1, 3)
+		}},
+		{name: "TheSameWordAgainWritesNothing", test: func(s *suite) {
+			two(s)
+			first := s.do(rejects(1, 1, 7)).Claim
+			if c := s.nothing(rejects(1, 1, 9)).Claim; !equalRows(c, first) {
+				s.Errorf("first %+v, again %+v", first, c)
+			}
+		}},
+		{name: "ARejectedClaimIsNotConfirmed", test: func(s *suite) {
+			two(s)
+			s.do(rejects(1, 1, 7))
+			o := s.refused(confirm(*Ref(1)), fault.ClaimRejected)
+			if o.Claim == nil || o.Claim.Verdict == nil || o.Refusal.Filter != "HostVerdict" || o.Refusal.Detail != "NO_ROOM" || !strings.Contains(o.Refusal.Message, "1 free") {
+				s.Errorf("refused by %+v with %+v", o.Refusal, o.Claim)
+			}
+			s.state(1, shard.Pending)
+		}},
+		{name: "NorIsOneThatExpired", needs: advance, test: func(s *suite) {
+			two(s)
+			s.do(rejects(1, 1, 7))
+			s.Advance(2 * time.Minute)
+			s.do(expire(*Ref(1)))
+			s.refused(confirm(*Ref(1)), fault.ClaimRejected)
+			again := *Ref(1)
+			again.Retake = true
+			s.refused(confirm(again), fault.ClaimRejected)
+			s.state(1, shard.Expired)
+		}},
+		{name: "ALaterWordTakesItsPlace", test: func(s *suite) {
+			two(s)
+			s.do(rejects(1, 1, 7))
+			s.do(accepts(1, 1, 8))
+			s.nothing(rejects(1, 1, 7)) // came late
+			next := rejects(1, 1, 1)
+			next.Verdict.BootID = "boot-2"
+			s.do(next)
+			s.refused(confirm(*Ref(1)), fault.ClaimRejected)
+			last := accepts(1, 1, 2)
+			last.Verdict.BootID = "boot-2"
+			s.do(last)
+			s.do(confirm(*Ref(1)))
+		}},
+		{name: "OnAnotherHostItHasNoVerdict", test: func(s *suite) {
+			two(s)
+			s.do(rejects(1, 1, 7))
+			if c := s.do(swapTo(1, 2)).Claim; c.Verdict != nil {
+				s.Errorf("claim is %+v", c)
+			}
+			s.nothing(rejects(1, 1, 8)) // came late
+			s.nothing(ends(rejects(1, 1, 8)))
+			s.do(confirm(*Ref(1)))
+		}},
+		{name: "AReportedInstanceIsMoreThanAnyWord", test: func(s *suite) {
+			two(s)
+			s.do(rejects(1, 1, 7))
+			up := NewHost(1, 8)
+			up.Host.StateVersion = 2
+			up.Instances = []shard.Instance{{UUID: ConsumerID(1), Allocations: []shard.Used{{ProviderUUID: HostID(1), ResourceClass: Class, Amount: 3}}}}
+			if o := s.do(up); o.Confirmed != 1 {
+				s.Errorf("the report confirmed %d claims", o.Confirmed)
+			}
+			if c := s.find(1); c.State != shard.Confirmed || c.Verdict != nil {
+				s.Errorf("claim is %+v", c)
+			}
+		}},
+		{name: "AConfirmedOrEndedClaimIsNotJudged", needs: advance, test: func(s *suite) {
+			two(s)
+			s.do(confirm(*Ref(1)))
+			s.nothing(rejects(1, 1, 7))
+			s.nothing(ends(rejects(1, 1, 7)))
+			s.do(release(*Ref(1)))
+			s.nothing(rejects(1, 1, 7))
+			s.expired(2, 1, 2)
+			s.nothing(ends(rejects(2, 1, 7)))
+			s.state(2, shard.Expired)
+			if o := s.nothing(rejects(9, 1, 7)); o.Claim != nil {
+				s.Errorf("an unknown claim is %+v", o.Claim)
+			}
+			s.used(1, 0)
+		}},
+		{name: "EndedItIsRejectedForGood", test: func(s *suite) {
+			two(s)
+			c := s.do(ends(rejects(1, 1, 7))).Claim
+			if c.State != shard.Rejected || !c.ExpiresAt.IsZero() || c.Verdict == nil || !equalRows(c, s.find(1)) {
+				s.Errorf("claim is %+v, found %+v", c, s.find(1))
+			}
+			s.used(1, 0)
+			s.refused(confirm(*Ref(1)), fault.ClaimRejected)
+			s.refused(swapTo(1, 2), fault.ClaimExpired)
+			if r := s.refused(NewClaim(1, 1, 3), fault.ClaimRejected).Refusal; r.Filter != "HostVerdict" || r.Detail != "NO_ROOM" {
+				s.Errorf("made again, it is refused by %+v", r)
+			}
+			s.nothing(release(*Ref(1)))
+			s.nothing(ends(rejects(1, 1, 8)))
+			// Its consumer may have another.
+			next := NewClaim(2, 2, 2)
+			next.ConsumerUUID = ConsumerID(1)
+			s.do(next)
+		}},
+		{name: "ANotedRejectionCanBeEndedLater", test: func(s *suite) {
+			two(s)
+			s.do(rejects(1, 1, 7))
+			s.do(ends(rejects(1, 1, 7)))
+			s.state(1, shard.Rejected)
+		}},
+		{name: "ItIsKeptOverARestart", needs: []string{"reopen"}, test: func(s *suite) {
+			two(s)
+			s.do(rejects(1, 1, 7))
+			s.do(NewClaim(2, 1, 1))
+			s.do(ends(rejects(2, 1, 7)))
+			noted, ended := s.find(1), s.find(2)
+			s.reopen()
+			if a, b := s.find(1), s.find(2); !equalRows(a, noted) || !equalRows(b, ended) {
+				s.Errorf("claims are %+v and %+v", a, b)
+			}
+			s.refused(confirm(*Ref(1)), fault.ClaimRejected)
+		}},
+		{name: "ABadVerdictIsRefusedByField", test: func(s *suite) {
+			two(s)
+			for field, spoil := range map[string]func(*shard.Judge){
+				"claim_id":        func(j *shard.Judge) { j.ClaimID = "" },
+				"host_uuid":       func(j *shard.Judge) { j.HostUUID = "a b" },
+				"verdict.outcome": func(j *shard.Judge) { j.Verdict.Outcome = "MAYBE" },
+				"verdict.reason":  func(j *shard.Judge) { j.Verdict.Reason = "" },
+				"verdict.detail":  func(j *shard.Judge) { j.Verdict.Detail = strings.Repeat("x", shard.MaxVerdictDetail+1) },
+				"verdict.boot_id": func(j *shard.Judge) { j.Verdict.BootID = "" },
+				"verdict.version": func(j *shard.Judge) { j.Verdict.Version = 1 << 63 },
+				"end":             func(j *shard.Judge) { *j = *ends(accepts(1, 1, 1)) },
+			} {
+				j := rejects(1, 1, 7)
+				spoil(j)
+				s.namesField(j, field)
+			}
+		}},
+	}
+}
