@@ -38,6 +38,8 @@ func opKind(op shard.Op) telemetry.Op {
 		return telemetry.OpJudge
 	case op.MoveGate != nil:
 		return telemetry.OpMoveGate
+	case op.PutFacts != nil:
+		return telemetry.OpPutFacts
 	}
 	return telemetry.OpOther
 }
