@@ -29,8 +29,8 @@ build: ## Build bin/cellgate.
 .PHONY: test
 test: needs $(TOOLS)/.stamp ## Run all tests with the race detector; what did not run is counted and listed at the end. AGAIN=1 runs a few that failed once more, and lists them.
 	@mkdir -p .cellgate && rm -f .cellgate/again*
-	$(TOOLS)/gotestsum --format pkgname $(call again,.cellgate/again-race) --packages ./... -- -race -count=1 -timeout 20m
-	$(TOOLS)/gotestsum --format pkgname $(call again,.cellgate/again) --packages ./systemtest -- -count=1 -timeout 20m
+	$(TOOLS)/gotestsum --format pkgname $(call again,.cellgate/again-race) --packages ./... -- -race -count=1 -timeout 40m
+	$(TOOLS)/gotestsum --format pkgname $(call again,.cellgate/again) --packages ./systemtest -- -count=1 -timeout 40m
 	@if [ -s .cellgate/again-race ] || [ -s .cellgate/again ]; then echo "failed, then passed when run again; each is a defect of the test or of what it tests:"; cat .cellgate/again*; fi
 
 # More than six failures (a subtest counts its parent too), or a data race, are never run again.
@@ -75,7 +75,7 @@ needs-nova:
 .PHONY: test-store
 test-store: needs $(TOOLS)/.stamp ## Run the conformance suite and the fault tests of the shard on every backend there is, and print what each came to. CockroachDB: CELLGATE_TEST_COCKROACH_URL.
 	@mkdir -p .cellgate && rm -f .cellgate/stores
-	@status=0; CELLGATE_STORE_SUMMARY=$(CURDIR)/.cellgate/stores $(TOOLS)/gotestsum --format pkgname -- -race -count=1 -timeout 20m ./shard/... || status=$$?; \
+	@status=0; CELLGATE_STORE_SUMMARY=$(CURDIR)/.cellgate/stores $(TOOLS)/gotestsum --format pkgname -- -race -count=1 -timeout 40m ./shard/... || status=$$?; \
 	awk -f shard/shardtest/summary.awk .cellgate/stores; \
 	exit $$status
 
@@ -144,7 +144,7 @@ bench-system: build ## Measure selections with durable claims a second on 3 and 
 .PHONY: demo-upgrade
 demo-upgrade: ## Upgrade three cells of 200 hosts from Nova's own tables (MariaDB) to their agents, compute by compute, under load, nine tenths full; stop a gateway, kill a cell and roll computes back (five minutes).
 	@mkdir -p .cellgate
-	CELLGATE_DEMO_UPGRADE=1 CELLGATE_DEMO_TABLE=$(CURDIR)/.cellgate/upgrade.txt go test ./cmd/cellgate -run TestI10_RollingUpgradeOfACloud -count=1 -v -timeout 20m
+	CELLGATE_DEMO_UPGRADE=1 CELLGATE_DEMO_TABLE=$(CURDIR)/.cellgate/upgrade.txt go test ./cmd/cellgate -run TestI10_RollingUpgradeOfACloud -count=1 -v -timeout 40m
 
 .PHONY: sick
 sick: ## Measure selections while one of three cell processes is stopped, killed and frozen, and after (two minutes).
