@@ -73,6 +73,9 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 			p, failed = s.propose(ctx, at, name, queries[i])
 			s.tel.Proposed(time.Since(began))
 		}
+		if failed != nil && ctx.Err() != nil {
+			return ctx.Err() // Nobody waits: the batch is given up.
+		}
 		if loading {
 			s.tel.Cold(p.GetCut(), failed)
 		}
@@ -104,7 +107,7 @@ func (c *Cell) search(ctx context.Context, in *cellv1.Query) (proposing.Version,
 // propose answers one query. The claims are the newest, whatever the version:
 // they say what a request has already.
 func (c *Cell) propose(ctx context.Context, at proposing.Version, name string, in *cellv1.Query) (*cellv1.Proposal, error) {
-	out, consumers, err := c.shapes.Propose(c.versions, at, name, in)
+	out, consumers, err := c.shapes.Propose(ctx, c.versions, at, name, in)
 	if err != nil {
 		return nil, err
 	}

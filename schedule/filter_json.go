@@ -46,6 +46,29 @@ func (s *scan) jsonFilter() {
 	s.perHost(JSONFilter, ask)
 }
 
+// JSONTerms counts the values in a hint for JsonFilter, lists and what is in them
+// included; 0 for what is no JSON. What a host costs is in proportion to it.
+func JSONTerms(query string) int {
+	v, err := parseJSON(query)
+	if err != nil {
+		return 0
+	}
+	return v.terms()
+}
+
+func (v *value) terms() int {
+	n := 1
+	for i := range v.list {
+		n += v.list[i].terms()
+	}
+	if v.dict != nil {
+		for _, e := range v.dict.v {
+			n += e.terms()
+		}
+	}
+	return n
+}
+
 // jsonTerm is a question or an argument of one, read once a query.
 type jsonTerm struct {
 	// path of an attribute; nil for none.

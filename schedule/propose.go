@@ -7,8 +7,8 @@ import (
 )
 
 // Propose answers a query: which hosts pass, who rejected the others, what the
-// raw weights span, and the best hosts. An error (a *QueryError) means a bad
-// query; that no host passes is an answer. Takes on hosts that are not in the
+// raw weights span, and the best hosts. An error means a bad
+// query (*QueryError) or one that was stopped (ErrStopped); that no host passes is an answer. Takes on hosts that are not in the
 // table are other tables' business.
 //
 // In principle: ask every filter about every host, weigh each host that passed,
@@ -41,6 +41,9 @@ func (t *Table) Propose(q *Query) (*Proposal, error) {
 	w.v = w.v[:0]
 	passed := 0
 	for i, c := range t.chunks {
+		if q.stopped(i) {
+			return nil, ErrStopped
+		}
 		m := s.filter(i, c)
 		passed += bits.OnesCount64(m)
 		if m != 0 {

@@ -1,5 +1,7 @@
 package schedule
 
+import "errors"
+
 // Query asks a table for its best hosts.
 type Query struct {
 	Request *Request
@@ -14,6 +16,19 @@ type Query struct {
 	// order. The answer is as if the hosts were already used so. Those on hosts
 	// the table does not have are not its business.
 	Takes []Take
+	// Stop is asked now and then, and true ends the query with ErrStopped: nobody
+	// waits for the answer any more. Nil: never.
+	Stop func() bool
+}
+
+// ErrStopped is the error of a query that its Stop ended.
+var ErrStopped = errors.New("the query was stopped")
+
+// stopEvery is after how many chunks Stop is asked.
+const stopEvery = 16
+
+func (q *Query) stopped(chunk int) bool {
+	return q.Stop != nil && chunk%stopEvery == 0 && q.Stop()
 }
 
 // Take is a pick: an instance placed on a host.

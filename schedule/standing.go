@@ -119,6 +119,10 @@ func (k *Standing) follow(t *Table, q *Query) (bool, error) {
 	s.t, s.before, s.q = t, t, q
 	stale := uint64(0) // weighers whose bounds may have been those of what changed
 	for i, c := range t.chunks {
+		if q.stopped(i) {
+			k.scan = nil // Half of it is of this table.
+			return false, ErrStopped
+		}
 		if k.chunks[i] == c {
 			continue
 		}

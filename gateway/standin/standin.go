@@ -121,9 +121,12 @@ func (s *Standin) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRequ
 		}
 		failed := unknown[i]
 		if failed == nil {
-			if out[i], _, failed = s.shapes.Propose(s.versions, newest, name, queries[i]); failed == nil && out[i].GetPassed() == 0 {
+			if out[i], _, failed = s.shapes.Propose(ctx, s.versions, newest, name, queries[i]); failed == nil && out[i].GetPassed() == 0 {
 				s.blame(out[i], s.shapes.Request(queries[i]))
 			}
+		}
+		if failed != nil && ctx.Err() != nil {
+			return ctx.Err() // Nobody waits: the batch is given up.
 		}
 		if failed != nil {
 			out[i] = &cellv1.Proposal{Failure: proposing.FailureOf(failed)}

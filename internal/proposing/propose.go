@@ -1,6 +1,9 @@
 package proposing
 
 import (
+	"context"
+	"errors"
+
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
@@ -8,8 +11,9 @@ import (
 
 // Propose answers a query from the version at, called name, or from the one of v that
 // the query names. What the consumers that it asks about have already is left to the
-// caller; they are given as canonical text.
-func (s *Shapes) Propose(v *Versions, at Version, name string, in *cellv1.Query) (out *cellv1.Proposal, consumers []string, err error) {
+// caller; they are given as canonical text. It ends with the context's error once that
+// is done.
+func (s *Shapes) Propose(ctx context.Context, v *Versions, at Version, name string, in *cellv1.Query) (out *cellv1.Proposal, consumers []string, err error) {
 	q, asked, consumers, err := s.QueryOf(in)
 	if err != nil {
 		return nil, nil, err
@@ -20,7 +24,11 @@ func (s *Shapes) Propose(v *Versions, at Version, name string, in *cellv1.Query)
 			return nil, nil, err
 		}
 	}
+	q.Stop = func() bool { return ctx.Err() != nil }
 	found, err := s.rank(asked, at, q)
+	if errors.Is(err, schedule.ErrStopped) {
+		return nil, nil, ctx.Err()
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -34,9 +42,17 @@ func (s *Shapes) rank(asked *Shape, at Version, q *schedule.Query) (*schedule.Pr
 	if at.Part == nil {
 		found, err := s.memories.propose(asked, at.Table, q)
 		if err != nil {
-			return nil, fault.New(fault.InvalidRequest, "%v", err)
+			return nil, failureOf(err)
 		}
 		return found, nil
 	}
 	return at.Rank(q)
+}
+
+// failureOf is the core's error: the query is bad, if it was not stopped.
+func failureOf(err error) error {
+	if errors.Is(err, schedule.ErrStopped) {
+		return err
+	}
+	return fault.New(fault.InvalidRequest, "%v", err)
 }

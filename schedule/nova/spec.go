@@ -1,8 +1,10 @@
 package nova
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"unicode/utf8"
 
 	"cellgate/schedule"
 )
@@ -94,6 +96,11 @@ const (
 	maxMembers    = 4096
 	maxPairs      = 256
 	maxName       = 255
+	// maxValue is in characters: of an extra spec, and of a hint's value.
+	maxValue      = 4096
+	maxHintValues = 1024
+	// maxQueryTerms bounds what JsonFilter asks every host.
+	maxQueryTerms = 1000
 )
 
 // Compile makes the request that the core decides by. ignored has the paths of
@@ -155,6 +162,7 @@ func (f *findings) resourceRequest(s *Spec) *resourceRequest {
 			f.invalid(s.Path+".flavor."+a.field, "%s", p)
 		}
 	}
+	f.values(s.Path+".flavor.extra_specs", s.Flavor.ExtraSpecs)
 	f.triageAll(s.Path+".flavor.extra_specs", "keys", extraSpecs, s.Flavor.ExtraSpecs)
 	f.accelerators(s)
 	props := s.ImageProperties
@@ -168,6 +176,53 @@ func (f *findings) resourceRequest(s *Spec) *resourceRequest {
 		return newResourceRequest(f)
 	}
 	return f.build(s, true)
+}
+
+// values bounds keys and values, of which filters may read every one for every host.
+func (f *findings) values(path string, pairs map[string]string) {
+	if len(pairs) > maxPairs {
+		return // triageAll says so.
+	}
+	for _, key := range sortedKeys(pairs) {
+		f.longest(at(path, key), "the key", key, maxName)
+		f.longest(at(path, key), "the value", pairs[key], maxValue)
+	}
+}
+
+// longest reports whether a text has no more characters than that.
+func (f *findings) longest(path, what, text string, most int) bool {
+	if len(text) <= most {
+		return true
+	}
+	n := utf8.RuneCountInString(text)
+	if n > most {
+		f.invalid(path, "%s has %d characters, the most is %d", what, n, most)
+	}
+	return n <= most
+}
+
+// hintFits reports whether a hint is within the bounds, and notes what is not.
+func (f *findings) hintFits(path, name string, values []string) bool {
+	if !f.longest(path, "the name", name, maxName) {
+		return false
+	}
+	if len(values) > maxHintValues {
+		f.invalid(path, "has %d values, the most is %d", len(values), maxHintValues)
+		return false
+	}
+	for i, v := range values {
+		if !f.longest(fmt.Sprintf("%s[%d]", path, i), "the value", v, maxValue) {
+			return false
+		}
+	}
+	if name != queryHint || len(values) != 1 {
+		return true
+	}
+	if n := schedule.JSONTerms(values[0]); n > maxQueryTerms {
+		f.invalid(path, "asks with %d terms, the most is %d", n, maxQueryTerms)
+		return false
+	}
+	return true
 }
 
 // triageAll gives every key to its row.
@@ -217,7 +272,7 @@ func (f *findings) hints(s *Spec) (checkForced bool) {
 	}
 	for _, name := range sortedKeys(s.Hints) {
 		values := s.Hints[name]
-		if len(values) == 0 || !f.triage(schedulerHints, at(path, name), name, values[0]) {
+		if !f.hintFits(at(path, name), name, values) || len(values) == 0 || !f.triage(schedulerHints, at(path, name), name, values[0]) {
 			continue
 		}
 		switch name {

@@ -158,7 +158,7 @@ var schedulerHints = []rule{
 	{key: "different_host", care: honoured},
 	{key: "build_near_host_ip", care: honoured},
 	{key: "cidr", care: honoured},
-	{key: "query", care: honoured},
+	{key: queryHint, care: honoured},
 	// reservation and other names belong to filters outside Nova.
 	{key: "*", care: ignored},
 }
@@ -166,6 +166,7 @@ var schedulerHints = []rule{
 const (
 	checkTypeHint = "_nova_check_type"
 	groupHint     = "group"
+	queryHint     = "query"
 )
 
 // look finds the row that decides about a key.

@@ -1,0 +1,52 @@
+package nova
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"cellgate/internal/fault"
+)
+
+// Hints and extra specs are asked about for every host, so that Nova's form has the
+// bounds of the typed one, and a question to hosts one of its terms.
+func TestHintsAndExtraSpecsAreBounded(t *testing.T) {
+	long := strings.Repeat("é", maxValue)
+	question := func(terms int) string { return `["and"` + strings.Repeat(",1", terms-2) + "]" }
+	many := make([]any, maxHintValues+1)
+	for i := range many {
+		many[i] = "x"
+	}
+	for _, c := range []struct {
+		at     string
+		value  map[string]any
+		path   string
+		wanted string
+	}{
+		{"/scheduler_hints", map[string]any{"query": question(maxQueryTerms)}, "", ""},
+		{"/scheduler_hints", map[string]any{"query": question(maxQueryTerms + 1)}, `scheduler_hints["query"]`, "asks with 1001 terms, the most is 1000"},
+		{"/scheduler_hints", map[string]any{"query": "[" + long + "]"}, `scheduler_hints["query"][0]`, "has 4098 characters, the most is 4096"},
+		{"/scheduler_hints", map[string]any{"mine": []any{"", long}}, "", ""},
+		{"/scheduler_hints", map[string]any{"mine": []any{"", long + "x"}}, `scheduler_hints["mine"][1]`, "has 4097 characters"},
+		{"/scheduler_hints", map[string]any{"same_host": many}, `scheduler_hints["same_host"]`, "has 1025 values, the most is 1024"},
+		{"/scheduler_hints", map[string]any{strings.Repeat("x", 256): "1"}, "scheduler_hints", "the name has 256 characters, the most is 255"},
+		{"/flavor//extra_specs", map[string]any{"a:b": long}, "", ""},
+		{"/flavor//extra_specs", map[string]any{"a:b": long + "x"}, `flavor.extra_specs["a:b"]`, "the value has 4097 characters, the most is 4096"},
+		{"/flavor//extra_specs", map[string]any{strings.Repeat("k", 256): ""}, "flavor.extra_specs", "the key has 256 characters, the most is 255"},
+	} {
+		m := primitive(t)
+		put(m, c.at, c.value)
+		_, err := FromPrimitive(m)
+		if c.wanted == "" {
+			if err != nil {
+				t.Errorf("%s: %v", c.at, err)
+			}
+			continue
+		}
+		var e *fault.Error
+		if !errors.As(err, &e) || e.Kind != fault.InvalidRequest || len(e.Fields) != 1 ||
+			!strings.HasPrefix(e.Fields[0].Path, root+"."+c.path) || !strings.Contains(e.Fields[0].Problem, c.wanted) {
+			t.Errorf("%s: %v, want %q of %s", c.at, err, c.wanted, c.path)
+		}
+	}
+}
