@@ -1,42 +1,223 @@
 package agent
 
 import (
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// claims are the claims on a host that its cell offers. It is safe for concurrent use.
-type claims struct {
+// Of claims that are made on the host: how many there may be, how long one stays whose
+// instance does not come, and at most.
+const (
+	maxLocalClaims  = 10_000
+	localClaimFor   = 10 * time.Minute
+	localClaimAtAll = time.Hour
+)
+
+// claimKind is the operation that took a claim up on its host.
+type claimKind string
+
+const (
+	instanceClaim claimKind = "INSTANCE"
+	resizeClaim   claimKind = "RESIZE"
+	moveClaim     claimKind = "MOVE"
+)
+
+// Claims are the claims on a host: those that its cell offers, and those of operations
+// on the host itself, as Nova's resource tracker has them (instance_claim, resize_claim,
+// move_claim and abort). It is safe for concurrent use.
+type Claims struct {
 	mu     sync.Mutex
 	ledger *ledger
+	now    func() time.Time
 }
 
-func newClaims(state *agentv1.FullState) *claims {
-	return &claims{ledger: newLedger(state)}
+func newClaims(state *agentv1.FullState) *Claims {
+	return &Claims{ledger: newLedger(state), now: time.Now}
 }
 
-func (c *claims) observe(state *agentv1.FullState) {
+func (c *Claims) observe(state *agentv1.FullState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ledger.observe(state)
 }
 
-func (c *claims) offered(by any, o *agentv1.ClaimOffer) *agentv1.Verdict {
+func (c *Claims) offered(by any, o *agentv1.ClaimOffer) *agentv1.Verdict {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ledger.offered(time.Now(), by, o)
+	return c.ledger.offered(c.now(), by, o)
 }
 
-func (c *claims) ended(id string) {
+func (c *Claims) ended(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ledger.ended(id)
 }
 
-func (c *claims) set(by any, s *agentv1.ClaimSet) {
+func (c *Claims) set(by any, s *agentv1.ClaimSet) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ledger.set(time.Now(), by, s)
+	c.ledger.set(c.now(), by, s)
+}
+
+// InstanceClaim takes up the claim that an instance is built on. A claim_id that the cell
+// offered stands as it was offered, with usages that may be left out; a rejected one is
+// CLAIM_REJECTED. Without an offer, as on a host that does not hear its cell, the host
+// judges by itself. Idempotent by claim_id.
+func (c *Claims) InstanceClaim(in *agentv1.InstanceClaimRequest) (*agentv1.HostClaim, error) {
+	return c.take(instanceClaim, in.GetClaimId(), in.GetInstanceUuid(), "", in.GetUsages(), in.GetTtl().AsDuration())
+}
+
+// ResizeClaim takes up the claim of an instance's new size, beside what it has now.
+func (c *Claims) ResizeClaim(in *agentv1.ResizeClaimRequest) (*agentv1.HostClaim, error) {
+	return c.take(resizeClaim, in.GetClaimId(), in.GetInstanceUuid(), in.GetMovesClaimId(), in.GetUsages(), in.GetTtl().AsDuration())
+}
+
+// MoveClaim takes up the claim of an instance that comes from another host.
+func (c *Claims) MoveClaim(in *agentv1.MoveClaimRequest) (*agentv1.HostClaim, error) {
+	return c.take(moveClaim, in.GetClaimId(), in.GetInstanceUuid(), in.GetMovesClaimId(), in.GetUsages(), in.GetTtl().AsDuration())
+}
+
+// AbortClaim gives back what an operation took up: the claim takes nothing on the host
+// from then on. One of the cell's is listed until the cell ends it, one that was made on
+// the host until its time is over. Idempotent.
+func (c *Claims) AbortClaim(id string) (*agentv1.HostClaim, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ledger.expire(c.now())
+	h := c.ledger.held[id]
+	switch {
+	case h == nil:
+		return nil, fault.New(fault.NotFound, "no claim %s on this host", id)
+	case c.ledger.covered(h):
+		return nil, fault.New(fault.AlreadyExists, "instance %s of claim %s is on the host", h.instance, id)
+	}
+	h.aborted = true
+	return c.ledger.show(h), nil
+}
+
+// List lists the claims on the host, by claim_id.
+func (c *Claims) List() []*agentv1.HostClaim {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ledger.expire(c.now())
+	list := make([]*agentv1.HostClaim, 0, len(c.ledger.held)+len(c.ledger.rejected))
+	for _, h := range c.ledger.held {
+		list = append(list, c.ledger.show(h))
+	}
+	for id, r := range c.ledger.rejected {
+		list = append(list, &agentv1.HostClaim{ClaimId: id, InstanceUuid: r.instance, Offered: true, State: agentv1.HostClaim_REJECTED, Verdict: r.verdict})
+	}
+	slices.SortFunc(list, func(a, b *agentv1.HostClaim) int { return strings.Compare(a.GetClaimId(), b.GetClaimId()) })
+	return list
+}
+
+func (c *Claims) take(kind claimKind, id, instance, moves string, usages []*agentv1.Usage, ttl time.Duration) (*agentv1.HostClaim, error) {
+	if ttl < 0 || ttl > localClaimAtAll {
+		return nil, fault.Invalid("ttl", "must be 0 to %v", localClaimAtAll)
+	}
+	if ttl == 0 {
+		ttl = localClaimFor
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l, now := c.ledger, c.now()
+	l.expire(now)
+	if r, is := l.rejected[id]; is {
+		return nil, rejectedError(r.verdict)
+	}
+	if h := l.held[id]; h != nil {
+		if err := h.takenUpBy(kind, instance, usages); err != nil {
+			return nil, err
+		}
+		h.kind = kind
+		if len(h.offers) == 0 {
+			h.until = now.Add(ttl)
+		}
+		return l.show(h), nil
+	}
+	if there, is := l.exist[instance]; is && len(usages) > 0 && kind != resizeClaim && sameUsages(usages, there) {
+		return &agentv1.HostClaim{ClaimId: id, InstanceUuid: instance, MovesClaimId: moves, Usages: usages, Operation: string(kind), State: agentv1.HostClaim_RUNNING}, nil
+	}
+	if len(usages) == 0 {
+		return nil, fault.Invalid("usages", "must not be empty: the cell has not offered claim %s", id)
+	}
+	if l.local() >= maxLocalClaims {
+		return nil, fault.New(fault.Overloaded, "%d claims were made on this host already", maxLocalClaims)
+	}
+	h := &heldClaim{id: id, instance: instance, moves: moves, usages: usages, kind: kind, at: now, until: now.Add(ttl)}
+	if kind == resizeClaim && h.moves == "" {
+		h.moves = l.claimOf(instance)
+	}
+	if reason, detail := l.judgeLocal(h); reason != ok {
+		return nil, rejectedError(l.verdict(id, reason, detail))
+	}
+	l.hold(h)
+	return l.show(h), nil
+}
+
+// takenUpBy says why an operation does not match the claim that is held.
+func (h *heldClaim) takenUpBy(kind claimKind, instance string, usages []*agentv1.Usage) error {
+	switch {
+	case h.instance != instance:
+		return fault.Invalid("instance_uuid", "claim %s is of instance %s", h.id, h.instance)
+	case h.aborted:
+		return fault.New(fault.ClaimExpired, "claim %s was aborted", h.id)
+	case h.kind != "" && h.kind != kind:
+		return fault.New(fault.AlreadyExists, "claim %s was taken up as %s", h.id, h.kind)
+	case len(usages) > 0 && !sameUsages(usages, h.usages):
+		return fault.Invalid("usages", "claim %s has others", h.id)
+	}
+	return nil
+}
+
+func rejectedError(v *agentv1.Verdict) error {
+	return fault.New(fault.ClaimRejected, "the host rejects claim %s: %s: %s", v.GetClaimId(), v.GetReason(), v.GetDetail())
+}
+
+// judgeLocal is judge for an operation on the host: the new size of an instance that is
+// on it stands beside what the instance takes now, whoever claimed that.
+func (l *ledger) judgeLocal(c *heldClaim) (agentv1.Verdict_Reason, string) {
+	if _, there := l.exist[c.instance]; there && c.kind != resizeClaim {
+		return agentv1.Verdict_INSTANCE_EXISTS, "instance " + c.instance + " is on the host"
+	}
+	return l.judge(c)
+}
+
+// claimOf gives the claim that an instance on the host has; empty for none.
+func (l *ledger) claimOf(instance string) string {
+	for id, c := range l.held {
+		if c.instance == instance {
+			return id
+		}
+	}
+	return ""
+}
+
+// local counts the claims that were made on the host.
+func (l *ledger) local() (n int) {
+	for _, c := range l.held {
+		if len(c.offers) == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *ledger) show(c *heldClaim) *agentv1.HostClaim {
+	out := &agentv1.HostClaim{
+		ClaimId: c.id, InstanceUuid: c.instance, MovesClaimId: c.moves, Usages: c.usages, Confirmed: c.confirmed,
+		Offered: len(c.offers) > 0, Operation: string(c.kind), State: agentv1.HostClaim_HELD,
+	}
+	switch {
+	case c.aborted:
+		out.State = agentv1.HostClaim_ABORTED
+	case l.covered(c):
+		out.State = agentv1.HostClaim_RUNNING
+	}
+	return out
 }

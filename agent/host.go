@@ -20,7 +20,7 @@ type Host struct {
 	bootID string
 
 	// claims are what the host holds besides its instances.
-	claims *claims
+	claims *Claims
 
 	mu      sync.Mutex
 	state   *agentv1.FullState
@@ -56,6 +56,9 @@ func (h *Host) put(state *agentv1.FullState) {
 	close(h.changed)
 	h.changed = make(chan struct{})
 }
+
+// Claims are the claims on the host.
+func (h *Host) Claims() *Claims { return h.claims }
 
 // trustCell has the host not verify the claims of its cell, before it is reported.
 func (h *Host) trustCell() {

@@ -13,8 +13,9 @@ import (
 const setGrace = 10 * time.Second
 
 // ledger is a host's own book of what is taken of it: its inventories, the instances
-// that it has, and the claims of its cell that are held on it. It is pure: who uses it
-// holds the lock, and says what time it is.
+// that it has, and the claims that are held on it, those that its cell offered and those
+// that were made on the host itself. It is pure: who uses it holds the lock, and says
+// what time it is.
 //
 // Free of a provider's class is (total - reserved) * ratio, less what the instances
 // use, less what is held by claims whose instance is not there yet.
@@ -28,6 +29,8 @@ type ledger struct {
 	// hardware is the host as the filters see it, made when it is first asked for.
 	hardware *hardware
 	held     map[string]*heldClaim
+	// rejected are the offers that were rejected, until they end.
+	rejected map[string]rejectedOffer
 }
 
 // stock names a provider's resource class.
@@ -39,13 +42,25 @@ type heldClaim struct {
 	usages              []*agentv1.Usage
 	guest               schedule.GuestCheck
 	confirmed           bool
-	// offers are who offered it, at is when it was offered last.
+	// offers are who offered it; none for a claim that was made on the host.
 	offers map[any]struct{}
-	at     time.Time
+	// at is when it was offered last; until is the end of a claim made on the host.
+	at, until time.Time
+	// kind is the operation that took it up on the host; empty for none yet. An aborted
+	// one takes nothing.
+	kind    claimKind
+	aborted bool
+}
+
+type rejectedOffer struct {
+	instance string
+	verdict  *agentv1.Verdict
+	offers   map[any]struct{}
+	at       time.Time
 }
 
 func newLedger(state *agentv1.FullState) *ledger {
-	l := &ledger{held: map[string]*heldClaim{}}
+	l := &ledger{held: map[string]*heldClaim{}, rejected: map[string]rejectedOffer{}}
 	l.observe(state)
 	return l
 }
@@ -65,6 +80,12 @@ func (l *ledger) observe(state *agentv1.FullState) {
 			l.used[stock{u.GetProviderUuid(), u.GetResourceClass()}] += int64(u.GetAmount())
 		}
 	}
+	for id, c := range l.held {
+		// The instance takes what the claim held.
+		if len(c.offers) == 0 && l.covered(c) {
+			delete(l.held, id)
+		}
+	}
 }
 
 // covered reports whether the claim's instance is on the host and takes what the claim
@@ -75,11 +96,25 @@ func (l *ledger) covered(c *heldClaim) bool {
 	switch {
 	case !there:
 		return false
-	case c.moves == "", sameUsages(c.usages, usages):
+	case c.moves == "" && c.kind != resizeClaim, sameUsages(c.usages, usages):
 		return true
+	case c.kind == resizeClaim:
+		return false
 	}
 	from := l.held[c.moves]
 	return from == nil || from.instance != c.instance
+}
+
+// takes reports whether a held claim takes of the host, besides its instances.
+func (l *ledger) takes(c *heldClaim) bool { return !c.aborted && !l.covered(c) }
+
+// expire drops claims that were made on the host and whose time is over.
+func (l *ledger) expire(now time.Time) {
+	for id, c := range l.held {
+		if len(c.offers) == 0 && !c.until.After(now) {
+			delete(l.held, id)
+		}
+	}
 }
 
 // judge says why the host cannot hold a claim besides what it holds; ok, "" when it can.
@@ -90,7 +125,7 @@ func (l *ledger) judge(c *heldClaim) (reason agentv1.Verdict_Reason, detail stri
 		}
 	}
 	for _, o := range l.held {
-		if o.id != c.id && o.instance == c.instance && o.id != c.moves && o.moves != c.id {
+		if o.id != c.id && o.instance == c.instance && o.id != c.moves && o.moves != c.id && !o.aborted {
 			return agentv1.Verdict_INSTANCE_EXISTS, fmt.Sprintf("instance %s has claim %s here", c.instance, o.id)
 		}
 	}
@@ -108,7 +143,7 @@ func (l *ledger) judge(c *heldClaim) (reason agentv1.Verdict_Reason, detail stri
 	taken := map[stock]int64{}
 	var guests []schedule.GuestCheck
 	for _, o := range l.held {
-		if o.id == c.id || l.covered(o) {
+		if o.id == c.id || !l.takes(o) {
 			continue
 		}
 		for _, u := range o.usages {
@@ -155,8 +190,12 @@ func (l *ledger) verdict(id string, reason agentv1.Verdict_Reason, detail string
 // offered takes a claim of the cell's and gives the verdict, nil when none is asked
 // for. A claim that is held already is fine again; one that was rejected is judged anew.
 func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.Verdict {
+	l.expire(now)
 	id := o.GetClaimId()
 	if c := l.held[id]; c != nil && c.instance == o.GetInstanceUuid() && sameUsages(c.usages, o.GetUsages()) {
+		if c.offers == nil {
+			c.offers = map[any]struct{}{}
+		}
 		c.offers[by], c.at, c.confirmed = struct{}{}, now, o.GetConfirmed()
 		if !o.GetWantsVerdict() {
 			return nil
@@ -167,6 +206,9 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 		id: id, instance: o.GetInstanceUuid(), moves: o.GetMovesClaimId(), usages: o.GetUsages(), confirmed: o.GetConfirmed(),
 		offers: map[any]struct{}{by: {}}, at: now,
 	}
+	if before := l.held[id]; before != nil && before.instance == c.instance {
+		c.kind, c.aborted = before.kind, before.aborted
+	}
 	var reason agentv1.Verdict_Reason
 	var detail string
 	var err error
@@ -176,9 +218,16 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 		reason, detail = l.judge(c)
 	}
 	if reason != ok {
+		v := l.verdict(id, reason, detail)
+		offers := map[any]struct{}{by: {}}
+		for who := range l.rejected[id].offers {
+			offers[who] = struct{}{}
+		}
+		l.rejected[id] = rejectedOffer{c.instance, v, offers, now}
 		delete(l.held, id)
-		return l.verdict(id, reason, detail)
+		return v
 	}
+	delete(l.rejected, id)
 	l.hold(c)
 	if !o.GetWantsVerdict() {
 		return nil
@@ -187,7 +236,10 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 }
 
 // ended drops a claim that the cell ended or put elsewhere.
-func (l *ledger) ended(id string) { delete(l.held, id) }
+func (l *ledger) ended(id string) {
+	delete(l.rejected, id)
+	delete(l.held, id)
+}
 
 // set drops what a replica's set of claims does not name: what that replica offered
 // before, and what others did some time ago.
@@ -196,11 +248,21 @@ func (l *ledger) set(now time.Time, by any, s *agentv1.ClaimSet) {
 	for _, id := range s.GetClaimIds() {
 		named[id] = struct{}{}
 	}
+	gone := func(id string, offers map[any]struct{}, at time.Time) bool {
+		if _, is := named[id]; is || len(offers) == 0 {
+			return false
+		}
+		_, own := offers[by]
+		return own || now.Sub(at) > setGrace
+	}
 	for id, c := range l.held {
-		_, is := named[id]
-		_, own := c.offers[by]
-		if !is && (own || now.Sub(c.at) > setGrace) {
+		if gone(id, c.offers, c.at) {
 			delete(l.held, id)
+		}
+	}
+	for id, r := range l.rejected {
+		if gone(id, r.offers, r.at) {
+			delete(l.rejected, id)
 		}
 	}
 	for _, id := range s.GetConfirmedClaimIds() {

@@ -1,0 +1,178 @@
+package agent
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/internal/fault"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+// claimsOf are a host's claims at a time that the test moves.
+func claimsOf(s *agentv1.FullState) (*Claims, *time.Time) {
+	at := noon
+	c := newClaims(s)
+	c.now = func() time.Time { return at }
+	return c, &at
+}
+
+func instanceClaimOf(id string, n int, v int32) *agentv1.InstanceClaimRequest {
+	in := &agentv1.InstanceClaimRequest{ClaimId: id, InstanceUuid: instanceUUID(n)}
+	if v > 0 {
+		in.Usages = vcpus(v)
+	}
+	return in
+}
+
+func refusedAs(t *testing.T, want fault.Kind, c *agentv1.HostClaim, err error) {
+	t.Helper()
+	var e *fault.Error
+	if !errors.As(err, &e) || e.Kind != want || c != nil {
+		t.Fatalf("%v, %v; want %s", c, err, want)
+	}
+}
+
+func is(t *testing.T, want agentv1.HostClaim_State, c *agentv1.HostClaim, err error) {
+	t.Helper()
+	if err != nil || c.GetState() != want {
+		t.Fatalf("%v, %v; want %v", c, err, want)
+	}
+}
+
+// statesOf are the states of the claims that are listed.
+func statesOf(c *Claims) map[string]agentv1.HostClaim_State {
+	all := map[string]agentv1.HostClaim_State{}
+	for _, x := range c.List() {
+		all[x.GetClaimId()] = x.GetState()
+	}
+	return all
+}
+
+func TestAnOfferedClaimIsTakenUpByItsID(t *testing.T) {
+	c, _ := claimsOf(smallHost(4)) // 14, 10 free
+	c.offered("r", offerTo("a", 10, 8))
+	got, err := c.InstanceClaim(instanceClaimOf("a", 10, 0))
+	is(t, agentv1.HostClaim_HELD, got, err)
+	if got.GetOperation() != "INSTANCE" || !got.GetOffered() || len(got.GetUsages()) != 1 || got.GetUsages()[0].GetAmount() != 8 {
+		t.Errorf("taken up: %v", got)
+	}
+	got, err = c.InstanceClaim(instanceClaimOf("a", 10, 8)) // again
+	is(t, agentv1.HostClaim_HELD, got, err)
+	got, err = c.InstanceClaim(instanceClaimOf("a", 11, 0))
+	refusedAs(t, fault.InvalidRequest, got, err)
+	got, err = c.InstanceClaim(instanceClaimOf("a", 10, 7))
+	refusedAs(t, fault.InvalidRequest, got, err)
+	got, err = c.MoveClaim(&agentv1.MoveClaimRequest{ClaimId: "a", InstanceUuid: instanceUUID(10)})
+	refusedAs(t, fault.AlreadyExists, got, err)
+
+	if v := c.offered("r", offerTo("b", 11, 3)); v.GetOutcome() != agentv1.Verdict_REJECTED {
+		t.Fatalf("verdict %v", v)
+	}
+	got, err = c.InstanceClaim(instanceClaimOf("b", 11, 3))
+	refusedAs(t, fault.ClaimRejected, got, err)
+	if s := statesOf(c); len(s) != 2 || s["b"] != agentv1.HostClaim_REJECTED {
+		t.Errorf("listed: %v", s)
+	}
+	c.ended("b")
+	c.observe(smallHost(4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8)) // instance 10 is there
+	got, err = c.InstanceClaim(instanceClaimOf("a", 10, 0))
+	is(t, agentv1.HostClaim_RUNNING, got, err)
+	if s := statesOf(c); len(s) != 1 {
+		t.Errorf("listed: %v", s)
+	}
+}
+
+// A claim that nobody offered takes of the host at once, so that an offer for the same
+// room is rejected; it ends with its time, or when its instance is there.
+func TestAClaimMadeOnTheHostTakesOfIt(t *testing.T) {
+	c, at := claimsOf(smallHost(4)) // 10 free
+	got, err := c.InstanceClaim(instanceClaimOf("a", 10, 0))
+	refusedAs(t, fault.InvalidRequest, got, err)
+	got, err = c.InstanceClaim(instanceClaimOf("a", 10, 11))
+	refusedAs(t, fault.ClaimRejected, got, err)
+	in := instanceClaimOf("a", 10, 8)
+	in.Ttl = durationpb.New(2 * time.Hour)
+	got, err = c.InstanceClaim(in)
+	refusedAs(t, fault.InvalidRequest, got, err)
+	in.Ttl = durationpb.New(time.Minute)
+	got, err = c.InstanceClaim(in)
+	is(t, agentv1.HostClaim_HELD, got, err)
+	if got.GetOffered() {
+		t.Errorf("made: %v", got)
+	}
+	if v := c.offered("r", offerTo("b", 11, 3)); v.GetReason() != agentv1.Verdict_NO_ROOM {
+		t.Errorf("verdict %v", v)
+	}
+	c.set("r", &agentv1.ClaimSet{}) // the cell's claims are not its own
+	*at = at.Add(time.Minute - 1)
+	if s := statesOf(c); len(s) != 1 || s["a"] != agentv1.HostClaim_HELD {
+		t.Errorf("listed: %v", s)
+	}
+	*at = at.Add(1)
+	if v := c.offered("r", offerTo("b", 11, 3)); v.GetOutcome() != agentv1.Verdict_OK {
+		t.Errorf("verdict %v", v)
+	}
+	got, err = c.InstanceClaim(instanceClaimOf("d", 12, 7))
+	is(t, agentv1.HostClaim_HELD, got, err)
+	grown := smallHost(4)
+	grown.Instances = append(grown.Instances, &agentv1.Instance{InstanceUuid: instanceUUID(12), Usages: vcpus(7)})
+	c.observe(grown)
+	if s := statesOf(c); len(s) != 1 || s["b"] != agentv1.HostClaim_HELD {
+		t.Errorf("listed: %v", s)
+	}
+	got, err = c.InstanceClaim(instanceClaimOf("d", 12, 7)) // repeated later
+	is(t, agentv1.HostClaim_RUNNING, got, err)
+	got, err = c.InstanceClaim(instanceClaimOf("e", 12, 1))
+	refusedAs(t, fault.ClaimRejected, got, err)
+}
+
+// A resize stands beside what the instance takes until it has the new size.
+func TestAResizeOnTheHostStandsBesideTheInstance(t *testing.T) {
+	c, _ := claimsOf(smallHost(4)) // 10 free
+	resize := func(v int32) (*agentv1.HostClaim, error) {
+		return c.ResizeClaim(&agentv1.ResizeClaimRequest{ClaimId: "a", InstanceUuid: instanceUUID(0), Usages: vcpus(v)})
+	}
+	got, err := resize(11)
+	refusedAs(t, fault.ClaimRejected, got, err)
+	got, err = resize(10)
+	is(t, agentv1.HostClaim_HELD, got, err)
+	if v := c.offered("r", offerTo("b", 11, 1)); v.GetReason() != agentv1.Verdict_NO_ROOM {
+		t.Errorf("verdict %v", v)
+	}
+	c.observe(smallHost(10))
+	if v := c.offered("r", offerTo("b", 11, 4)); v.GetOutcome() != agentv1.Verdict_OK {
+		t.Errorf("verdict %v", v)
+	}
+}
+
+func TestAnAbortedClaimTakesNothing(t *testing.T) {
+	c, at := claimsOf(smallHost(4)) // 10 free
+	got, err := c.AbortClaim("a")
+	refusedAs(t, fault.NotFound, got, err)
+	c.offered("r", offerTo("a", 10, 5))
+	got, err = c.MoveClaim(&agentv1.MoveClaimRequest{ClaimId: "m", InstanceUuid: instanceUUID(11), Usages: vcpus(5)})
+	is(t, agentv1.HostClaim_HELD, got, err)
+	for _, id := range []string{"a", "a", "m", "m"} { // each again
+		got, err = c.AbortClaim(id)
+		is(t, agentv1.HostClaim_ABORTED, got, err)
+	}
+	if v := c.offered("r", offerTo("b", 12, 10)); v.GetOutcome() != agentv1.Verdict_OK {
+		t.Errorf("verdict %v", v)
+	}
+	got, err = c.InstanceClaim(instanceClaimOf("a", 10, 0))
+	refusedAs(t, fault.ClaimExpired, got, err)
+	*at = at.Add(localClaimFor)
+	if s := statesOf(c); len(s) != 2 || s["a"] != agentv1.HostClaim_ABORTED {
+		t.Errorf("listed: %v", s)
+	}
+	c.ended("a")
+	if s := statesOf(c); len(s) != 1 {
+		t.Errorf("listed: %v", s)
+	}
+	c.observe(smallHost(4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10)) // instance 12 is there
+	got, err = c.AbortClaim("b")
+	refusedAs(t, fault.AlreadyExists, got, err)
+}
