@@ -1,7 +1,9 @@
 package systemtest
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -39,8 +41,11 @@ func keepOneDecision() error {
 	if err != nil {
 		return err
 	}
-	if err := s.PutDecisions(context.Background(), []shard.Decision{{ID: "cell.01JAB2C3D4E5F6G7H8J9KMNPQR", At: time.Now(), Body: []byte("body")}}, 1_000_000); err != nil {
+	if err := s.PutDecisions(context.Background(), []shard.Decision{{ID: "cell.01JAB2C3D4E5F6G7H8J9KMNPQR", At: time.Now(), Body: bytes.Repeat([]byte("packed "), 100)}}, 1_000_000); err != nil {
 		return err
+	}
+	if page, err := s.FindDecisions(context.Background(), shard.DecisionQuery{}); err != nil || len(page.Decisions) != 1 {
+		return fmt.Errorf("%d decisions are found: %v", len(page.Decisions), err)
 	}
 	return s.Close()
 }

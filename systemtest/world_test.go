@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/test/bufconn"
 
+	"cellgate/agent"
 	"cellgate/cell"
 	"cellgate/gateway"
 	"cellgate/internal/rpc"
@@ -36,12 +37,29 @@ type world struct {
 	agents    []*grpc.ClientConn // by cell
 	scheduler cellgatev1.SchedulerClient
 	claims    cellgatev1.ClaimsClient
+	// hosts are those of agents, when it has such.
+	hosts []*agent.Host
+}
+
+// verifying says how a world's cells verify claims; the zero value is of a world whose
+// hosts have no agent that does.
+type verifying struct {
+	mode cell.VerifyMode
+	log  *slog.Logger
+	// streams stand in the agents' streams.
+	streams []grpc.DialOption
 }
 
 func uuidOf(kind, n int) string { return fmt.Sprintf("%08x-0000-4000-8000-%012x", kind, n) }
 
 // start builds a world with its hosts registered. It ends with the test.
 func start(t *testing.T, n *network) *world {
+	t.Helper()
+	return startWith(t, n, verifying{})
+}
+
+// startWith starts one whose hosts have agents that verify, when a mode says so.
+func startWith(t *testing.T, n *network, verify verifying) *world {
 	t.Helper()
 	w := &world{t: t, net: n}
 	listeners := map[string]*bufconn.Listener{}
@@ -54,6 +72,9 @@ func start(t *testing.T, n *network) *world {
 		}))...)
 	}
 	log := slog.New(slog.DiscardHandler)
+	if verify.log != nil {
+		log = verify.log
+	}
 	serve := func(name string, register func(grpc.ServiceRegistrar), options ...grpc.ServerOption) {
 		server, l, done := rpc.NewServer(log, options...), bufconn.Listen(1<<20), make(chan error, 1)
 		register(server)
@@ -85,7 +106,7 @@ func start(t *testing.T, n *network) *world {
 		must(t, err)
 		t.Cleanup(func() { must(t, store.Close()) })
 		w.stores = append(w.stores, store)
-		c, err := cell.New(cell.Config{Name: name, UUID: uuid, Replica: name, ServiceDownTime: time.Hour}, cell.Deps{Store: n.store(store), Log: log})
+		c, err := cell.New(cell.Config{Name: name, UUID: uuid, Replica: name, ServiceDownTime: time.Hour, VerifyMode: verify.mode}, cell.Deps{Store: n.store(store), Log: log})
 		must(t, err)
 		run(name, c.Run, c.Ready())
 		serve(name, c.Register)
@@ -93,8 +114,21 @@ func start(t *testing.T, n *network) *world {
 		must(t, err)
 		t.Cleanup(func() { must(t, conn.Close()) })
 		w.agents = append(w.agents, conn)
+		var source hostList
 		for h := range hostsEach {
-			report(t, conn, hostState(i*100+h, 1), false)
+			if verify.mode == "" {
+				report(t, conn, hostState(i*100+h, 1), false)
+			} else {
+				source = append(source, agent.NewHost(hostState(i*100+h, 1)))
+			}
+		}
+		if len(source) > 0 {
+			w.hosts = append(w.hosts, source...)
+			f, err := agent.NewFleet(agent.FleetConfig{Cell: name, Replicas: []string{name}}, agent.FleetDeps{
+				Source: source, Dial: func(target string) (*grpc.ClientConn, error) { return dial(target, verify.streams...) }, Log: log,
+			})
+			must(t, err)
+			run("agents of "+name, f.Run, f.Ready())
 		}
 		cfg.Cells = append(cfg.Cells, gateway.CellConfig{Name: name, UUID: uuid, Replicas: []string{name}})
 	}
@@ -109,6 +143,16 @@ func start(t *testing.T, n *network) *world {
 	t.Cleanup(func() { must(t, conn.Close()) })
 	w.scheduler, w.claims = cellgatev1.NewSchedulerClient(conn), cellgatev1.NewClaimsClient(conn)
 	return w
+}
+
+// hostList is a source of hosts that change only when a test says so.
+type hostList []*agent.Host
+
+func (l hostList) Hosts() []*agent.Host { return l }
+
+func (l hostList) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
 }
 
 func must(t *testing.T, err error) {

@@ -1,0 +1,151 @@
+package systemtest
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"cellgate/cell"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+// lostAt is where the connection of an agent's stream breaks, once.
+type lostAt string
+
+const (
+	// noLoss: nowhere.
+	noLoss lostAt = "nothing"
+	// lostOffer: the agent does not hear the claim; lostVerdict: the cell does not hear
+	// the verdict; takenVerdict: it has heard it.
+	lostOffer    lostAt = "offer"
+	lostVerdict  lostAt = "verdict before it is taken"
+	takenVerdict lostAt = "verdict after it is taken"
+)
+
+// breaking breaks one stream, at the first message of its kind.
+type breaking struct {
+	at   lostAt
+	mu   sync.Mutex
+	lost bool
+}
+
+func (b *breaking) option() grpc.DialOption {
+	return grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		s, err := open(ctx, desc, cc, method, opts...)
+		if err != nil {
+			return nil, err
+		}
+		return breakingStream{s, b}, nil
+	})
+}
+
+// breaks reports whether a connection breaks at a message, which it does once.
+func (b *breaking) breaks(at lostAt) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.lost || b.at != at {
+		return false
+	}
+	b.lost = true
+	return true
+}
+
+func (b *breaking) broke() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lost
+}
+
+var errBroke = status.Error(codes.Unavailable, "the connection broke")
+
+type breakingStream struct {
+	grpc.ClientStream
+	b *breaking
+}
+
+func (s breakingStream) RecvMsg(m any) error {
+	if err := s.ClientStream.RecvMsg(m); err != nil {
+		return err
+	}
+	if in, ok := m.(*agentv1.ReportResponse); ok && in.GetClaimOffer() != nil && s.b.breaks(lostOffer) {
+		return errBroke
+	}
+	return nil
+}
+
+func (s breakingStream) SendMsg(m any) error {
+	if out, ok := m.(*agentv1.ReportRequest); !ok || out.GetVerdict() == nil {
+		return s.ClientStream.SendMsg(m)
+	}
+	if s.b.breaks(lostVerdict) {
+		return errBroke
+	}
+	err := s.ClientStream.SendMsg(m)
+	if err == nil && s.b.breaks(takenVerdict) {
+		time.Sleep(time.Millisecond) // of the bubble: the cell has done all it does
+		return errBroke
+	}
+	return err
+}
+
+// What is lost between cell and agent is offered again on the next stream: a claim that
+// its host cannot hold is not confirmed, one that it holds is, and no claim is left over,
+// in the shard or in the host's book.
+func TestLostOffersAndVerdicts(t *testing.T) {
+	for _, mode := range []cell.VerifyMode{cell.VerifyAsync, cell.VerifySync} {
+		for _, at := range []lostAt{noLoss, lostOffer, lostVerdict, takenVerdict} {
+			for what, full := range map[string]bool{"rejected": true, "fine": false} {
+				t.Run(string(mode)+" "+what+" lost "+string(at), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { loseOne(t, mode, at, full) })
+				})
+			}
+		}
+	}
+}
+
+func loseOne(t *testing.T, mode cell.VerifyMode, at lostAt, full bool) {
+	b := &breaking{at: at}
+	d := drift(t, verifying{mode: mode, streams: []grpc.DialOption{b.option()}})
+	if !full {
+		d.giveBack()
+	}
+	got := d.selects(d.build)[0]
+	time.Sleep(30 * time.Second) // the stream is there again
+	if b.broke() != (at != noLoss) {
+		t.Fatalf("a connection broke: %v", b.broke())
+	}
+	// In sync mode a verdict that the cell heard has moved the request on.
+	heard := mode == cell.VerifySync && (at == noLoss || at == takenVerdict)
+	passed := got.GetServiceHost() != d.state.GetServiceHost()
+	if passed != (full && heard) {
+		t.Fatalf("selected %v", got)
+	}
+	want := 1
+	if full && !passed {
+		d.rejects(got)
+		want = 0
+	} else {
+		d.confirms(uuidOf(0x1, 1), got)
+	}
+	held := d.settle().claims
+	if len(held) != want || want == 1 && held[got.GetClaimId()] == nil {
+		t.Errorf("held: %v", held)
+	}
+	booked := 0
+	for _, h := range d.hosts {
+		for _, c := range h.Claims().List() {
+			if booked++; c.GetClaimId() != got.GetClaimId() || !c.GetConfirmed() || c.GetState() != agentv1.HostClaim_HELD {
+				t.Errorf("in the book: %v", c)
+			}
+		}
+	}
+	if booked != want {
+		t.Errorf("%d claims are in the books of hosts, want %d", booked, want)
+	}
+}
