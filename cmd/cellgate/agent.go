@@ -37,6 +37,7 @@ CELLGATE_AGENT_<KEY> and a flag; flags win. SIGHUP reads the configuration again
 	}
 	load := bindKeys(cmd, "agent", t.env)
 	output := outputFlag(cmd)
+	cmd.AddCommand(newAgentClaims(t, output))
 	cmd.RunE = serves(func(cmd *cobra.Command) error {
 		asJSON, err := output(cmd)
 		if err != nil {

@@ -44,6 +44,9 @@ func (a *assembly) addHost(all config.Config, dial dialFunc, again func() (confi
 	if err != nil {
 		return nil, err
 	}
+	if err := a.addHostClaims(c.Socket, probe.Hosts()[0].Claims()); err != nil {
+		return nil, err
+	}
 	a.log.Info("agent starts", "host", cfg.Settings.ServiceHost, "host_uuid", id.UUID, "new", id.New, "cell", c.Cell, "replicas", c.Replicas)
 	a.add(lifecycle.Part{Name: "configuration", Run: func(ctx context.Context) error {
 		for {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -35,8 +36,9 @@ func usage(cmd *cobra.Command, err error) error {
 	return &usageError{command: cmd.CommandPath(), err: err}
 }
 
-// unreachableError: no answer came from a gateway.
+// unreachableError: no answer came from a gateway, or from who is named instead.
 type unreachableError struct {
+	who  string
 	addr string
 	// why no connection could be made and what to do, when that is known.
 	why string
@@ -44,10 +46,11 @@ type unreachableError struct {
 }
 
 func (e *unreachableError) Error() string {
+	who := cmp.Or(e.who, "gateway")
 	if e.why != "" {
-		return fmt.Sprintf("no answer from the gateway at %s: %s", e.addr, e.why)
+		return fmt.Sprintf("no answer from the %s at %s: %s", who, e.addr, e.why)
 	}
-	return fmt.Sprintf("no answer from the gateway at %s: %v", e.addr, e.err)
+	return fmt.Sprintf("no answer from the %s at %s: %v", who, e.addr, e.err)
 }
 
 func (e *unreachableError) Unwrap() error { return e.err }

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -152,6 +153,14 @@ func (l *loader) checkAgent(a Agent) {
 	}
 	l.checkClientTLS("agent.tls", a.TLS)
 	l.metrics("agent.metrics", a.Metrics, a.Insecure, "an agent serves its metrics without TLS to anyone who reaches it")
+	if a.Socket != "" {
+		switch {
+		case a.Hosts > 0:
+			l.bad("agent.socket", "is of one host: simulated ones have none")
+		case !filepath.IsAbs(a.Socket):
+			l.bad("agent.socket", "%q is not an absolute path", a.Socket)
+		}
+	}
 	switch {
 	case a.Print && a.Hosts > 0:
 		l.bad("agent.print", "is of use without hosts only: simulated ones are not printed")

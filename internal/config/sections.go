@@ -219,6 +219,7 @@ type Agent struct {
 	Verify       bool      `yaml:"verify" help:"judge the claims that the cell makes on the host"`
 	HostsPerConn int       `yaml:"hosts_per_conn" help:"streams of simulated hosts that share a connection"`
 	TLS          ClientTLS `yaml:"tls"`
+	Socket       string    `yaml:"socket" help:"path of a unix socket at which operations on this host take up claims; empty for none"`
 	Metrics      string    `yaml:"metrics" help:"address of /metrics and /healthz over HTTP; empty for none"`
 	Insecure     bool      `yaml:"insecure" help:"allow an address of metrics that is not loopback"`
 	Host         Host      `yaml:"host"`
