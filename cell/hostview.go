@@ -19,6 +19,7 @@ func hostOf(cellUUID string, row *hostRow, down bool) schedule.Host {
 		Down:        down,
 		View:        viewOf(row),
 		Facts:       factsOf(h),
+		Namespaces:  row.said,
 	}
 	out.View.PCIFree = out.Facts.FreeDevices()
 	for _, a := range h.Aggregates {

@@ -77,6 +77,9 @@ func (r *rows) applyNamespace(n *shard.Namespace, d *dirty) error {
 		next.namespaces = map[string]*shard.Namespace{}
 	}
 	next.namespaces[n.Name] = n
+	if next.host != nil {
+		next.said = schedule.NewNamespaces(next.factTexts())
+	}
 	r.hosts[n.HostUUID] = &next
 	d.hosts[n.HostUUID] = true
 	if n.Facts == "" {
@@ -107,14 +110,22 @@ func (r *rows) forgetGone() {
 	r.goneBefore, r.goneFacts = r.goneFacts, nil
 }
 
+// ownNamespaces is what a host says of itself, JSON by namespace; "" for nothing.
+func ownNamespaces(h *shard.Host) string {
+	if h.Facts == nil {
+		return ""
+	}
+	return h.Facts.Namespaces
+}
+
 // factTexts gives the JSON texts of all that is said of a host, by namespace: what
 // services put, and what the host reports itself where no service puts the same.
 func (row *hostRow) factTexts() map[string]string {
 	var out map[string]string
-	if f := row.host.Facts; f != nil && f.Namespaces != "" {
+	if said := ownNamespaces(row.host); said != "" {
 		var own map[string]json.RawMessage
 		// It was checked when it came in.
-		if err := json.Unmarshal([]byte(f.Namespaces), &own); err == nil {
+		if err := json.Unmarshal([]byte(said), &own); err == nil {
 			out = make(map[string]string, len(own)+len(row.namespaces))
 			for name, text := range own {
 				out[name] = string(text)

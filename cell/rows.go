@@ -56,6 +56,8 @@ type hostRow struct {
 	// namespaces by name; those that are gone, without Facts, stay for a while, so that
 	// an older row of another lane does not bring one back. The map is never changed.
 	namespaces map[string]*shard.Namespace
+	// said is factTexts for the table; nil for none, and while there is no host.
+	said *schedule.Namespaces
 }
 
 // dirty is what a batch of changes touched.
@@ -127,6 +129,7 @@ func (r *rows) applyHost(h *shard.Host, d *dirty) error {
 			r.hostSet++
 		}
 		next.id, next.usage, next.namespaces = old.id, old.usage, old.namespaces
+		next.said = old.said
 	} else {
 		id, err := schedule.ParseID(h.UUID)
 		if err != nil {
@@ -134,6 +137,10 @@ func (r *rows) applyHost(h *shard.Host, d *dirty) error {
 		}
 		next.id = id
 		r.hostSet++
+	}
+	// What was read of them stays as long as they do.
+	if old := r.hosts[h.UUID]; old == nil || old.host == nil || ownNamespaces(old.host) != ownNamespaces(h) {
+		next.said = schedule.NewNamespaces(next.factTexts())
 	}
 	r.hosts[h.UUID] = &next
 	d.hosts[h.UUID] = true
@@ -170,7 +177,7 @@ func (r *rows) applyUsage(u *shard.Usage, d *dirty) error {
 		if old.usage != nil && u.Generation <= old.usage.Generation {
 			return nil
 		}
-		next.id, next.host, next.namespaces = old.id, old.host, old.namespaces
+		next.id, next.host, next.namespaces, next.said = old.id, old.host, old.namespaces, old.said
 	} else {
 		id, err := schedule.ParseID(u.HostUUID)
 		if err != nil {

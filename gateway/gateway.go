@@ -10,6 +10,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 	"google.golang.org/grpc"
 
+	"cellgate/internal/expression"
 	"cellgate/internal/health"
 	"cellgate/internal/rpc"
 	"cellgate/internal/telemetry"
@@ -105,7 +106,9 @@ type Gateway struct {
 	// onBreaker is Deps.OnBreaker.
 	onBreaker func(cell, replica string, from, to gobreaker.State)
 	hints     *hints
-	flights   *flights
+	// expressions of requests, compiled.
+	expressions expression.Cache
+	flights     *flights
 	// unreleased are claims left to their leases.
 	unreleased unreleased
 	// decisions writes down what was decided.

@@ -115,6 +115,9 @@ func (s *selecting) translate() error {
 	if err := s.g.resolveTenant(&request); err != nil {
 		return err
 	}
+	if err := s.setExpression(&request, s.req.GetRequestSpec().GetFilterExpression(), path); err != nil {
+		return err
+	}
 	s.request, s.asked = &request, &request
 	s.rules = rulesFor(s.g.cfg, s.req.GetRequestSpec().GetStrategy())
 	s.ignored = append(s.ignored, nova.Unread(s.request, s.rules, path)...)

@@ -57,6 +57,10 @@ func placementOf(r *schedule.Request, rules *schedule.Rules) *cellv1.Placement {
 			p.Rules.Filters = append(p.Rules.Filters, schedule.PlacesFilter)
 		}
 	}
+	if r.Expression != nil {
+		p.FilterExpression = r.Expression.Text()
+		p.Rules.Filters = append(slices.Clone(p.Rules.Filters), schedule.ExpressionFilter)
+	}
 	if f := r.Fallback; f != nil {
 		p.Fallback = &cellv1.Fallback{Resources: amountsOf(f.Resources), RequiredTraits: f.Required, ForbiddenTraits: f.Forbidden}
 	}

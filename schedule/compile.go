@@ -22,11 +22,13 @@ type scan struct {
 	exceptions []Raised
 	// nested: TreeFilter is to run. spread are the hosts of the chunk at hand that
 	// passed some check by what their children have.
-	nested   bool
-	spread   uint64
-	trees    treeSearch
-	warned   []warned
-	weighers []weigher
+	nested bool
+	spread uint64
+	trees  treeSearch
+	// expression: ExpressionFilter is to run.
+	expression bool
+	warned     []warned
+	weighers   []weigher
 	// members of the request's group, by slot.
 	members []memberCount
 	// varied: hosts may have multipliers of their own, those of the weighers
@@ -76,6 +78,9 @@ func (t *Table) compile(q *Query, before *Table) (*scan, error) {
 	}
 	if s.nested {
 		s.treeFilter()
+	}
+	if s.expression {
+		s.expressionFilter()
 	}
 	weighers := q.Rules.weighers()
 	s.weighers = make([]weigher, len(weighers))

@@ -51,6 +51,8 @@ var filters = map[string]func(*scan){
 	TreeFilter:   func(s *scan) { s.nested = s.nested || s.q.Request.Tree.groups() },
 	PlacesFilter: func(*scan) {},
 
+	ExpressionFilter: func(s *scan) { s.expression = s.q.Request.Expression != nil },
+
 	NUMAFilter: (*scan).numaFilter,
 	PCIFilter:  (*scan).pciFilter,
 }
@@ -70,7 +72,7 @@ func Filters() []string {
 // ComputeFilter that is the host's disabled state.
 var placements = map[string]bool{
 	HostFilter: true, ComputeFilter: true, ZoneFilter: true, AggregateFilter: true, TraitFilter: true, ResourceFilter: true,
-	TreeFilter: true, PlacesFilter: true,
+	TreeFilter: true, PlacesFilter: true, ExpressionFilter: true,
 }
 
 // onRebuild are the filters that run when an instance is rebuilt where it is

@@ -22,6 +22,8 @@ type Host struct {
 	View View
 	// Facts are what else the host says of itself; nil for nothing.
 	Facts *Facts
+	// Namespaces are what services and the host say of it; nil for nothing.
+	Namespaces *Namespaces
 }
 
 // Aggregate is an aggregate a host is in.

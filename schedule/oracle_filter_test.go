@@ -104,6 +104,10 @@ func (s *naiveState) check(filter string, h *Host, r *Request, rules *Rules, aff
 			return naiveEither(r), false
 		}
 	case TreeFilter, PlacesFilter: // TestTreeSearchIsNaive
+	case ExpressionFilter:
+		if x, ok := r.Expression.(testExpression); ok && !rebuild {
+			return x.naive(h)
+		}
 	case AntiAffinityFilter:
 		if r.Group != nil && r.Group.Policy == AntiAffinity && !r.Forced() {
 			return "", s.hasMoving(h, r) || s.members(h, r) < max(1, r.Group.MaxPerHost)

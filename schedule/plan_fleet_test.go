@@ -91,6 +91,7 @@ func drawScenario(t *rapid.T) *scenario {
 			h.ServiceHost = fmt.Sprintf("Host%03d", i-1)
 		}
 		h.Cell = s.cells[cell]
+		h.Namespaces = randomNamespaces(rand.New(rand.NewPCG(seed, uint64(i)+4<<32)))
 		if own := rand.New(rand.NewPCG(seed, uint64(i)+3<<32)); overrides {
 			h.Aggregates = append(slices.Clone(h.Aggregates), some(own, overriding, 0.3)...)
 		}
@@ -98,6 +99,7 @@ func drawScenario(t *rapid.T) *scenario {
 	}
 	s.drawRequest(t)
 	s.drawRules(t)
+	randomExpression(rand.New(rand.NewPCG(rapid.Uint64Range(0, 1<<20).Draw(t, "expression seed"), 3)), s.request, s.rules)
 	for i := range rapid.OneOf(rapid.Just(1), evenly(1, 8)).Draw(t, "instances") {
 		s.instances = append(s.instances, testID('i', i))
 	}

@@ -80,6 +80,7 @@ func randomHost(rng *rand.Rand, i int) Host {
 		View:        randomView(rng),
 		Facts:       oneOf(rng, kindFacts),
 	}
+	h.Namespaces = randomNamespaces(rng)
 	if rng.IntN(6) == 0 {
 		h.Facts = oneOf(rng, hardwareFacts)
 	}
@@ -124,7 +125,7 @@ func drawFleet(t *rapid.T) *fleet {
 		h := randomHost(rng, i)
 		if twins && i > 0 {
 			was := f.hosts[rng.IntN(i)]
-			h.Resources, h.View, h.Traits, h.Facts = was.Resources, was.View, was.Traits, was.Facts
+			h.Resources, h.View, h.Traits, h.Facts, h.Namespaces = was.Resources, was.View, was.Traits, was.Facts, was.Namespaces
 		}
 		f.hosts = append(f.hosts, h)
 	}
@@ -238,6 +239,7 @@ func drawQuery(t *rapid.T, f *fleet) *Query {
 		Request: r, Rules: randomRules(rng, host), Seed: rng.Uint64N(4),
 		Limit: rapid.SampledFrom([]int{1, 3, 10, 1000}).Draw(t, "limit"),
 	}
+	randomExpression(rng, r, q.Rules)
 	if len(f.hosts) > 0 && maybe() {
 		for i := range 1 + rng.IntN(4) {
 			q.Takes = append(q.Takes, Take{Host: oneOf(rng, f.hosts).UUID, Instance: fleetInstance(90 + i)})

@@ -46,6 +46,9 @@ type Request struct {
 	CheckForced bool
 	// Consume is what a pick takes from the Nova view of its host.
 	Consume Consumption
+	// Expression, when not nil, is asked of the hosts that pass everything else, forced
+	// ones too, but not on a rebuild.
+	Expression Expression
 	// Nova is what only Nova's own filters and weighers read; nil for nothing.
 	Nova *NovaRequest
 }

@@ -70,6 +70,9 @@ func (k *Standing) Bytes(hosts int) int {
 	const compiled, perChunk = 16 << 10, 8 + 8 + 8 + 8
 	chunks := (hosts + chunkSize - 1) / chunkSize
 	checks := len(k.rules.filters()) + len(k.request.Resources) + len(k.request.Required)
+	if k.request.Expression != nil {
+		checks += len(k.request.Expression.Details())
+	}
 	return compiled + chunks*(perChunk+checks+16*len(k.rules.weighers()))
 }
 

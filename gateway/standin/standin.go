@@ -121,6 +121,9 @@ func (s *Standin) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRequ
 		}
 		failed := unknown[i]
 		if failed == nil {
+			failed = s.judgeable(queries[i])
+		}
+		if failed == nil {
 			if out[i], _, failed = s.shapes.Propose(ctx, s.versions, newest, name, queries[i]); failed == nil && out[i].GetPassed() == 0 {
 				s.blame(out[i], s.shapes.Request(queries[i]))
 			}
@@ -155,4 +158,12 @@ func (s *Standin) Age(now time.Time) time.Duration {
 		return math.MaxInt64
 	}
 	return now.Sub(s.readAt)
+}
+
+// judgeable refuses what rows cannot tell: what services say of hosts is in the cell.
+func (s *Standin) judgeable(q *cellv1.Query) error {
+	if r := s.shapes.Request(q); r != nil && r.Expression != nil && r.Expression.ReadsFacts() {
+		return fault.New(fault.CellUnavailable, "cell %s is answered from its legacy database, which has no facts: the request's filter_expression reads them", s.cfg.Cell)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"cellgate/internal/expression"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
@@ -32,6 +33,13 @@ func (r *Fields) request(p *cellv1.Placement) *schedule.Request {
 		Tenant: p.GetTenant(),
 	}
 	req.Tree = r.tree(p.GetTree())
+	if text := p.GetFilterExpression(); text != "" {
+		if asked, err := expression.Compile(text); err != nil {
+			r.Problem("placement.filter_expression", "%v", err)
+		} else {
+			req.Expression = asked
+		}
+	}
 	if f := p.GetFallback(); f != nil {
 		req.Fallback = &schedule.Fallback{
 			Resources: r.amounts("placement.fallback.resources", f.GetResources()),

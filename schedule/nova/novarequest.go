@@ -50,7 +50,10 @@ func comparesHosts(key string) bool {
 }
 
 // placingHints are those that filters read, besides the group.
-var placingHints = []string{"same_host", "different_host", "build_near_host_ip", "cidr", "query"}
+var placingHints = []string{"same_host", "different_host", "build_near_host_ip", "cidr", "query", ExpressionHint}
+
+// ExpressionHint is cellgate's own: its value is the request's Expression, as text.
+const ExpressionHint = "cellgate:filter"
 
 // properties reads the image properties of a form that has them as text, by the
 // types of ImageMetaProps. Names it does not know do not count in Nova.

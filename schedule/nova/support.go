@@ -159,6 +159,7 @@ var schedulerHints = []rule{
 	{key: "build_near_host_ip", care: honoured},
 	{key: "cidr", care: honoured},
 	{key: queryHint, care: honoured},
+	{key: ExpressionHint, care: honoured},
 	// reservation and other names belong to filters outside Nova.
 	{key: "*", care: ignored},
 }

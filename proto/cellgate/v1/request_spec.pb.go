@@ -60,9 +60,12 @@ type RequestSpec struct {
 	// "pack" (fill hosts before opening new ones).
 	Strategy string `protobuf:"bytes,18,opt,name=strategy,proto3" json:"strategy,omitempty"`
 	// Boots from a volume: the flavor's root disk takes no DISK_GB.
-	IsBfv         bool `protobuf:"varint,19,opt,name=is_bfv,json=isBfv,proto3" json:"is_bfv,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	IsBfv bool `protobuf:"varint,19,opt,name=is_bfv,json=isBfv,proto3" json:"is_bfv,omitempty"`
+	// A CEL expression over host, facts and request that must be true of the host
+	// (docs/facts.md); empty for none. The hint cellgate:filter is the same.
+	FilterExpression string `protobuf:"bytes,40,opt,name=filter_expression,json=filterExpression,proto3" json:"filter_expression,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *RequestSpec) Reset() {
@@ -226,6 +229,13 @@ func (x *RequestSpec) GetIsBfv() bool {
 		return x.IsBfv
 	}
 	return false
+}
+
+func (x *RequestSpec) GetFilterExpression() string {
+	if x != nil {
+		return x.FilterExpression
+	}
+	return ""
 }
 
 type Flavor struct {
@@ -679,7 +689,7 @@ var File_cellgate_v1_request_spec_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_request_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x1ecellgate/v1/request_spec.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\"\xbd\n" +
+	"\x1ecellgate/v1/request_spec.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\"\xf4\n" +
 	"\n" +
 	"\vRequestSpec\x12+\n" +
 	"\x06flavor\x18\x01 \x01(\v2\x13.cellgate.v1.FlavorR\x06flavor\x12(\n" +
@@ -706,7 +716,8 @@ const file_cellgate_v1_request_spec_proto_rawDesc = "" +
 	"\x0einstance_group\x18\x10 \x01(\v2\x1a.cellgate.v1.InstanceGroupR\rinstanceGroup\x12f\n" +
 	"\x0fscheduler_hints\x18\x11 \x03(\v2,.cellgate.v1.RequestSpec.SchedulerHintsEntryB\x0f\xbaH\f\x9a\x01\t\x10@\"\x05r\x03\x18\xff\x01R\x0eschedulerHints\x12A\n" +
 	"\bstrategy\x18\x12 \x01(\tB%\xbaH\"r R\x00R\x06spreadR\x04packR\bbalancedR\x04novaR\bstrategy\x12\x15\n" +
-	"\x06is_bfv\x18\x13 \x01(\bR\x05isBfv\x1a<\n" +
+	"\x06is_bfv\x18\x13 \x01(\bR\x05isBfv\x125\n" +
+	"\x11filter_expression\x18( \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x10filterExpression\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\x1aZ\n" +

@@ -1077,9 +1077,13 @@ type Placement struct {
 	Fallback *Fallback `protobuf:"bytes,23,opt,name=fallback,proto3" json:"fallback,omitempty"`
 	// What may be of child providers, or has to be. A gateway names TreeFilter in the
 	// rules when there are groups: a cell that knows of none refuses it.
-	Tree          *Tree `protobuf:"bytes,24,opt,name=tree,proto3" json:"tree,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Tree *Tree `protobuf:"bytes,24,opt,name=tree,proto3" json:"tree,omitempty"`
+	// An expression in CEL that the host is asked, see internal/expression; empty for
+	// none. A gateway names ExpressionFilter in the rules with it: a cell that knows of
+	// none refuses it.
+	FilterExpression string `protobuf:"bytes,25,opt,name=filter_expression,json=filterExpression,proto3" json:"filter_expression,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Placement) Reset() {
@@ -1278,6 +1282,13 @@ func (x *Placement) GetTree() *Tree {
 		return x.Tree
 	}
 	return nil
+}
+
+func (x *Placement) GetFilterExpression() string {
+	if x != nil {
+		return x.FilterExpression
+	}
+	return ""
 }
 
 // Tree mirrors schedule.Tree.
@@ -6601,7 +6612,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x03who\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x03who\"^\n" +
 	"\x13ResyncHostsResponse\x12\x14\n" +
 	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x121\n" +
-	"\x06within\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06within\"\xcd\b\n" +
+	"\x06within\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06within\"\x84\t\n" +
 	"\tPlacement\x126\n" +
 	"\tresources\x18\x01 \x03(\v2\x18.cellgate.cell.v1.AmountR\tresources\x12'\n" +
 	"\x0frequired_traits\x18\x02 \x03(\tR\x0erequiredTraits\x12)\n" +
@@ -6630,7 +6641,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06tenant\x18\x15 \x01(\tR\x06tenant\x127\n" +
 	"\bisolated\x18\x16 \x01(\v2\x1b.cellgate.cell.v1.IsolationR\bisolated\x126\n" +
 	"\bfallback\x18\x17 \x01(\v2\x1a.cellgate.cell.v1.FallbackR\bfallback\x12*\n" +
-	"\x04tree\x18\x18 \x01(\v2\x16.cellgate.cell.v1.TreeR\x04tree\"\xce\x02\n" +
+	"\x04tree\x18\x18 \x01(\v2\x16.cellgate.cell.v1.TreeR\x04tree\x125\n" +
+	"\x11filter_expression\x18\x19 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x10filterExpression\"\xce\x02\n" +
 	"\x04Tree\x12:\n" +
 	"\x0frequired_traits\x18\x01 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x80\x80\x04\"\x05r\x03(\xff\x01R\x0erequiredTraits\x12<\n" +
 	"\x10forbidden_traits\x18\x02 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x80\x80\x04\"\x05r\x03(\xff\x01R\x0fforbiddenTraits\x12B\n" +

@@ -1,0 +1,48 @@
+package expression
+
+import (
+	"cmp"
+	"slices"
+
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+)
+
+// adapter makes CEL's values of Go's. Maps are gone through in the order of their
+// keys, so that an answer does not hang on Go's.
+type adapter struct{}
+
+func (a adapter) NativeToValue(v any) ref.Val {
+	switch v := v.(type) {
+	case map[string]any:
+		return sorted{types.NewStringInterfaceMap(a, v)}
+	case map[string]float64:
+		return sorted{types.NewDynamicMap(a, v)}
+	case []any:
+		return types.NewDynamicList(a, v)
+	}
+	return types.DefaultTypeAdapter.NativeToValue(v)
+}
+
+// sorted is a map whose keys come in order: by type, then by value.
+type sorted struct{ traits.Mapper }
+
+func (m sorted) Iterator() traits.Iterator {
+	var keys []ref.Val
+	for it := m.Mapper.Iterator(); it.HasNext() == types.True; {
+		keys = append(keys, it.Next())
+	}
+	slices.SortFunc(keys, func(a, b ref.Val) int {
+		if c := cmp.Compare(a.Type().TypeName(), b.Type().TypeName()); c != 0 {
+			return c
+		}
+		if x, ok := a.(traits.Comparer); ok {
+			if c, ok := x.Compare(b).(types.Int); ok {
+				return int(c)
+			}
+		}
+		return 0
+	})
+	return types.NewRefValList(adapter{}, keys).Iterator()
+}

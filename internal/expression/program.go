@@ -1,0 +1,91 @@
+package expression
+
+import (
+	"errors"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/interpreter"
+
+	"cellgate/schedule"
+)
+
+// What hosts are rejected under, beside that the expression is false of them (no
+// detail) and the keys that the text names.
+const (
+	unanswerable = "no answer"
+	tooCostly    = "too costly"
+	missing      = "missing"
+)
+
+// Program is a text, compiled. It is a schedule.Expression.
+type Program struct {
+	text    string
+	program cel.Program
+	// details of rejects; byKey finds that of a missing key.
+	details []string
+	byKey   map[string]int
+	facts   bool
+}
+
+func (p *Program) Text() string { return p.text }
+
+func (p *Program) Details() []string { return p.details }
+
+func (p *Program) ReadsFacts() bool { return p.facts }
+
+// Ask is 0, the first detail, for a host that the expression is false of.
+func (p *Program) Ask(r *schedule.Request, h schedule.HostFacts) int {
+	answer, _, err := p.program.Eval(reading{r, h})
+	switch {
+	case err != nil:
+		return p.why(err)
+	case answer == types.True:
+		return -1
+	case answer == types.False:
+		return 0
+	}
+	return p.at(unanswerable)
+}
+
+// why is the detail of an error.
+func (p *Program) why(err error) int {
+	var cut interpreter.EvalCancelledError
+	if errors.As(err, &cut) {
+		return p.at(tooCostly)
+	}
+	_, key, lacks := strings.Cut(err.Error(), "no such key: ")
+	if !lacks {
+		return p.at(unanswerable)
+	}
+	if at, named := p.byKey[key]; named {
+		return at
+	}
+	return p.at(missing)
+}
+
+func (p *Program) at(detail string) int {
+	for i := range p.details {
+		if p.details[i] == detail {
+			return i
+		}
+	}
+	return 0
+}
+
+// reading gives an expression the variables that it reads, and no others are made.
+type reading struct {
+	request *schedule.Request
+	host    schedule.HostFacts
+}
+
+func (v reading) ResolveName(name string) (any, bool) {
+	found := byName[name]
+	if found == nil {
+		return nil, false
+	}
+	return found.of(v.request, v.host), true
+}
+
+func (reading) Parent() cel.Activation { return nil }

@@ -1,0 +1,63 @@
+package schedule
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// testExpression passes hosts whose fact rank.of is at least least, when no more than
+// used are used of their first class.
+type testExpression struct {
+	least float64
+	used  int64
+}
+
+func (x testExpression) Text() string    { return fmt.Sprint(x.least, x.used) }
+func (testExpression) Details() []string { return []string{"low", "no rank", "used"} }
+func (testExpression) ReadsFacts() bool  { return true }
+
+func (x testExpression) Ask(_ *Request, h HostFacts) int {
+	rank, ok := h.Host().Namespaces.Values()["rank"].(map[string]any)
+	switch {
+	case !ok:
+		return 1
+	case rank["of"].(float64) < x.least:
+		return 0
+	case len(h.Used()) > 0 && h.Used()[0] > x.used:
+		return 2
+	}
+	return -1
+}
+
+// naive is Ask, of the host as the oracle has it.
+func (x testExpression) naive(h *Host) (string, bool) {
+	switch {
+	case h.Namespaces == nil:
+		return "no rank", false
+	case h.Namespaces.texts["rank"] < fmt.Sprintf(`{"of": %v}`, x.least): // One digit each.
+		return "low", false
+	case len(h.Resources) > 0 && h.Resources[0].Used > x.used:
+		return "used", false
+	}
+	return "", true
+}
+
+func randomNamespaces(rng *rand.Rand) *Namespaces {
+	if rng.IntN(4) == 0 {
+		return nil
+	}
+	return NewNamespaces(map[string]string{"rank": fmt.Sprintf(`{"of": %d}`, rng.IntN(6)), "other": `[]`})
+}
+
+// randomExpression gives a request an expression, and the rules its filter, last.
+func randomExpression(rng *rand.Rand, r *Request, rules *Rules) {
+	if rng.IntN(2) == 0 {
+		return
+	}
+	r.Expression = testExpression{least: float64(rng.IntN(5)), used: 2 + rng.Int64N(8)}
+	if rules.Filters == nil {
+		rules.Filters = DefaultFilters()
+	}
+	rules.Filters = append(slices.DeleteFunc(slices.Clone(rules.Filters), func(f string) bool { return f == ExpressionFilter }), ExpressionFilter)
+}
