@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"cellgate/internal/expression"
 	"cellgate/internal/pgtest"
 	"cellgate/internal/proposing"
 	"cellgate/schedule"
@@ -131,6 +132,17 @@ func (a *agreement) coldQuery() *schedule.Query {
 		q.Rules.Filters = append(a.some([]string{
 			schedule.ZoneFilter, schedule.AggregateFilter, schedule.TraitFilter, schedule.ResourceFilter, schedule.CapabilitiesFilter,
 		}), schedule.ComputeFilter, schedule.IoOpsFilter)
+	}
+	if a.rng.IntN(4) == 0 {
+		asked, err := expression.Compile(pick(a.rng, []string{`facts.cinder.free_gb > 50`, `!has(facts.cinder)`, `host.free.VCPU > 20`}))
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		r.Expression = asked
+		if q.Rules.Filters == nil {
+			q.Rules.Filters = schedule.DefaultFilters()
+		}
+		q.Rules.Filters = append(q.Rules.Filters, schedule.ExpressionFilter)
 	}
 	if a.rng.IntN(3) == 0 {
 		q.Rules.Weighers = schedule.PackWeighers()

@@ -90,6 +90,7 @@ type naiveFilter struct{ store shard.Store }
 
 func (f naiveFilter) FilterHosts(ctx context.Context, q shard.HostQuery) (shard.HostMatches, error) {
 	hosts, usages, claims := map[string]*shard.Host{}, map[string]*shard.Usage{}, map[string][]*shard.Claim{}
+	namespaces := map[string][]*shard.Namespace{}
 	var uuids []string
 	_, err := f.store.Load(ctx, func(c shard.Change) error {
 		switch {
@@ -99,6 +100,8 @@ func (f naiveFilter) FilterHosts(ctx context.Context, q shard.HostQuery) (shard.
 			usages[c.Usage.HostUUID] = c.Usage
 		case c.Claim != nil:
 			claims[c.Claim.HostUUID] = append(claims[c.Claim.HostUUID], c.Claim)
+		case c.Namespace != nil:
+			namespaces[c.Namespace.HostUUID] = append(namespaces[c.Namespace.HostUUID], c.Namespace)
 		}
 		return nil
 	})
@@ -127,6 +130,9 @@ func (f naiveFilter) FilterHosts(ctx context.Context, q shard.HostQuery) (shard.
 		}
 		for _, c := range claims[uuid] {
 			m.Rows = append(m.Rows, shard.Change{Claim: c})
+		}
+		for _, n := range namespaces[uuid] {
+			m.Rows = append(m.Rows, shard.Change{Namespace: n})
 		}
 	}
 	return m, err

@@ -135,6 +135,10 @@ func (a *agreement) change() int {
 			n = a.rng.IntN(agreementHosts)
 		}
 		ops = append(ops, shard.Op{PutHost: a.host(n)})
+		if a.rng.IntN(2) == 0 {
+			facts := fmt.Sprintf(`{"free_gb":%d}`, a.rng.IntN(100))
+			ops = append(ops, shard.Op{PutFacts: &shard.PutFacts{HostUUID: shardtest.HostID(n), Namespace: "cinder", Facts: facts}})
+		}
 	}
 	for range 40 {
 		a.claims++

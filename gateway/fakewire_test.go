@@ -3,6 +3,7 @@ package gateway
 import (
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/internal/expression"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
@@ -41,6 +42,13 @@ func queryFrom(q *cellv1.Query) *schedule.Query {
 			}
 			r.Tree.Groups = append(r.Tree.Groups, group)
 		}
+	}
+	if text := p.GetFilterExpression(); text != "" {
+		asked, err := expression.Compile(text)
+		if err != nil {
+			panic(err)
+		}
+		r.Expression = asked
 	}
 	if f := p.GetFallback(); f != nil {
 		r.Fallback = &schedule.Fallback{Required: f.GetRequiredTraits(), Forbidden: f.GetForbiddenTraits()}

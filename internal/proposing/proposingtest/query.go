@@ -41,6 +41,9 @@ func Query(q *schedule.Query, version string, consumers []string, flat bool) *ce
 			p.Tree.Groups = append(p.Tree.Groups, group)
 		}
 	}
+	if req.Expression != nil {
+		p.FilterExpression = req.Expression.Text()
+	}
 	if f := req.Fallback; f != nil {
 		p.Fallback = &cellv1.Fallback{RequiredTraits: f.Required, ForbiddenTraits: f.Forbidden}
 		for _, a := range f.Resources {

@@ -1,0 +1,133 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// stored is a host of which Cinder says how much is free.
+func stored(n, size, freeGB int) schedule.Host {
+	h := testHost(n, size)
+	h.Namespaces = schedule.NewNamespaces(map[string]string{"cinder": fmt.Sprintf(`{"free_gb": %d}`, freeGB)})
+	return h
+}
+
+func storedCells() []*fakeCell {
+	return []*fakeCell{
+		newFakeCell(1, testHost(1, 8), stored(2, 4, 100)),
+		newFakeCell(2, stored(3, 1, 800), stored(4, 2, 900)),
+	}
+}
+
+// A request is placed, in whichever cell, where its expression holds: in the typed form,
+// by the hint there, and by that of Nova's form.
+func TestHostsPassTheRequestsExpression(t *testing.T) {
+	const text = `facts.cinder.free_gb > 500 && host.free.VCPU >= request.resources.VCPU`
+	hint := func(spec, _ map[string]any) {
+		spec["scheduler_hints"] = map[string]any{"cellgate:filter": []any{text}}
+	}
+	typed, hinted := ask(1, 2), ask(1, 2)
+	typed.GetRequestSpec().FilterExpression = text
+	hinted.GetRequestSpec().SchedulerHints = map[string]*cellgatev1.StringList{"cellgate:filter": {Values: []string{text}}}
+	for name, r := range map[string]*cellgatev1.SelectDestinationsRequest{"typed": typed, "hint": hinted, "Nova's form": novaAsk(t, 2, hint)} {
+		w := start(t, storedCells(), nil)
+		got := w.choose(r)
+		for i, d := range got.GetDestinations() {
+			if h := d.GetSelected().GetServiceHost(); h != "host003" && h != "host004" {
+				t.Errorf("%s: instance %d is on %s", name, i, h)
+			}
+		}
+		if slices.ContainsFunc(got.GetIgnoredFields(), func(f string) bool { return strings.Contains(f, "cellgate:filter") }) {
+			t.Errorf("%s: ignored are %v", name, got.GetIgnoredFields())
+		}
+	}
+}
+
+// Who is left out, and why, is in the refusal; hosts that the request names pass the
+// expression, too.
+func TestRejectedByTheExpression(t *testing.T) {
+	w := start(t, storedCells(), nil)
+	r := ask(1, 1)
+	r.GetRequestSpec().FilterExpression = `facts.cinder.free_gb > 1000`
+	e := w.refused(r, fault.NoValidHost)
+	for _, want := range []string{"ExpressionFilter", "ExpressionFilter(missing: cinder)"} {
+		if !strings.Contains(e.Message, want) {
+			t.Errorf("%v says nothing of %s", e, want)
+		}
+	}
+	r = ask(2, 1)
+	r.GetRequestSpec().FilterExpression, r.GetRequestSpec().ForceHosts = `facts.cinder.free_gb > 500`, []string{"host002"}
+	w.refused(r, fault.NoValidHost)
+}
+
+// What is wrong with an expression is told with its field and its place, and no cell
+// is asked.
+func TestBadExpressionsAreNamed(t *testing.T) {
+	cells := storedCells()
+	w := start(t, cells, nil)
+	for _, c := range cells {
+		c.hook(func(_ context.Context, method string, _ any) error {
+			if method == "ProposeBatch" {
+				t.Error("a cell was asked")
+			}
+			return nil
+		}, nil)
+	}
+	hint := func(values ...any) *cellgatev1.SelectDestinationsRequest {
+		return novaAsk(t, 1, func(spec, _ map[string]any) {
+			spec["scheduler_hints"] = map[string]any{"cellgate:filter": values}
+		})
+	}
+	typed := func(text string, hints ...string) *cellgatev1.SelectDestinationsRequest {
+		r := ask(1, 1)
+		r.GetRequestSpec().FilterExpression = text
+		if len(hints) > 0 {
+			r.GetRequestSpec().SchedulerHints = map[string]*cellgatev1.StringList{"cellgate:filter": {Values: hints}}
+		}
+		return r
+	}
+	const field, hinted = "request_spec.filter_expression", `request_spec.scheduler_hints["cellgate:filter"]`
+	for _, c := range []struct {
+		request     *cellgatev1.SelectDestinationsRequest
+		path, wants string
+	}{
+		{typed(`host.free.VCPU >`), field, "line 1, column 17: Syntax error"},
+		{typed(`host.rack == "r1"`), field, "undeclared reference"},
+		{typed(strings.Repeat("x", 3000)), field, "2048"},
+		{typed(`true`, `false`), hinted, "is another expression"},
+		{typed(``, `true`, `false`), hinted, "must be one expression, is 2"},
+		{typed(``, ``), hinted, "must not be empty"},
+		{hint(`1 + 1`), "nova_" + hinted, "must be a bool, is int"},
+		{hint(strings.Repeat("x", 3000)), "nova_" + hinted, "at most 2048"},
+	} {
+		e := w.refused(c.request, fault.InvalidRequest)
+		if len(e.Fields) != 1 || e.Fields[0].Path != c.path || !strings.Contains(e.Fields[0].Problem, c.wants) {
+			t.Errorf("%v, want %s: %s", e.Fields, c.path, c.wants)
+		}
+	}
+}
+
+// The expression is part of the shape.
+func TestExpressionsTellShapesApart(t *testing.T) {
+	w := start(t, storedCells(), nil)
+	seen := map[string]bool{}
+	for _, text := range []string{"", `host.io_ops < 5.0`, `host.io_ops < 6.0`} {
+		r := ask(1, 1)
+		r.GetRequestSpec().FilterExpression = text
+		s, err := w.g.newSelecting(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[string(placementBytes(s.request, s.rules, ""))] = true
+	}
+	if len(seen) != 3 {
+		t.Errorf("3 expressions have %d shapes", len(seen))
+	}
+}
