@@ -49,7 +49,7 @@ func aHost() schedule.Host {
 		Facts:      schedule.ParseFacts(schedule.FactTexts{HypervisorType: "QEMU"}),
 		Namespaces: schedule.NewNamespaces(map[string]string{
 			"cinder": `{"free_gb": 800, "ssd": true, "pools": [{"name": "a", "gb": 5}, {"name": "b", "gb": 900}]}`,
-			"keys":   `{"g": 1, "c": 1, "a": 1, "f": 1, "b": 1, "e": 1, "d": 1}`,
+			"keys":   `{"c": 1, "a": 1, "b": 1, "d": 1}`,
 			"power":  `{"watts": 12.5, "feed": "A", "dc": {"row": 3}}`,
 		}),
 	}
@@ -83,7 +83,7 @@ func TestAnswers(t *testing.T) {
 		`facts.cinder.pools.all(p, p.gb > 100)`:                                 "false",
 		`facts.cinder.pools.map(p, p.name) == ["a", "b"]`:                       "",
 		`size(facts.cinder.pools) == 2`:                                         "",
-		`facts.keys.map(k, k) == ["a", "b", "c", "d", "e", "f", "g"]`:           "", // In order.
+		`facts.keys.map(k, k) == ["a", "b", "c", "d"]`:                          "", // In order.
 		`host.free.VCPU == 20.0 && host.used.VCPU == 12.0`:                      "",
 		`host.capacity.VCPU / host.free.VCPU > 1.5`:                             "",
 		`host.free.VGPU >= 1`:                                                   "missing: VGPU",
