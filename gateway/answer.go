@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -33,7 +32,7 @@ func (s *selecting) selectionOf(c *cell, h *schedule.Candidate) *cellgatev1.Sele
 		ServiceHost:      h.ServiceHost,
 		Nodename:         h.NodeName,
 		CellUuid:         c.uuid(),
-		Limits:           &structpb.Struct{},
+		Limits:           limitsOf(h.Limits, s.request.Nova),
 		AvailabilityZone: h.Zone,
 		Cell:             c.cfg.Name,
 		Weight:           h.Weight,

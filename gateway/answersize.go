@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"cellgate/internal/fault"
@@ -74,7 +73,7 @@ func (s *selecting) selectionBytes() int {
 	}
 	id := schedule.ID{}.String()
 	d := &cellgatev1.Destinations{InstanceUuid: id, Selected: &cellgatev1.Selection{
-		ComputeNodeUuid: id, ServiceHost: name, Nodename: name, CellUuid: id, Limits: &structpb.Struct{},
+		ComputeNodeUuid: id, ServiceHost: name, Nodename: name, CellUuid: id, Limits: limitsOf(s.mostLimits(), s.request.Nova),
 		AllocationRequest: allocationRequest(s.largest()), AllocationRequestVersion: allocationVersion,
 		AvailabilityZone: name, Cell: cell, Weight: 1, Claimed: true, ClaimId: id,
 		ClaimState: cellgatev1.ClaimState_RELEASED, ClaimExpiresAt: timestamppb.New(s.g.now()),

@@ -124,6 +124,13 @@ func proposalTo(p *schedule.Proposal) *cellv1.Proposal {
 		}
 	}
 	for i, c := range p.Candidates {
+		if l := c.Limits; l != nil {
+			of := &cellv1.HostLimits{Vcpus: l.VCPUs, MemoryMb: l.MemoryMB, DiskGb: l.DiskGB}
+			if l.NUMA != nil {
+				of.NumaCpuAllocationRatio, of.NumaRamAllocationRatio = &l.NUMA.CPURatio, &l.NUMA.RAMRatio
+			}
+			out.Columns.Limited, out.Columns.Limits = append(out.Columns.Limited, int32(i)), append(out.Columns.Limits, of)
+		}
 		if c.Allocation == nil {
 			continue
 		}

@@ -41,6 +41,7 @@ func candidatesFrom(in *cellv1.Candidates, weighers int) ([]schedule.Candidate, 
 		{"ties", len(in.GetTies()), n},
 		{"multipliers", len(own), len(in.GetOwn()) * weighers},
 		{"allocations", len(in.GetAllocations()), len(in.GetAllocated())},
+		{"limits", len(in.GetLimits()), len(in.GetLimited())},
 	} {
 		if c.got != c.want {
 			return nil, fmt.Errorf("%s has %d, must have %d for %d hosts", c.column, c.got, c.want, n)
@@ -79,6 +80,12 @@ func candidatesFrom(in *cellv1.Candidates, weighers int) ([]schedule.Candidate, 
 			return nil, fmt.Errorf("allocations[%d].%w", i, err)
 		}
 		out[k].Allocation = a
+	}
+	if err := ascending("limited", in.GetLimited(), n); err != nil {
+		return nil, err
+	}
+	for i, k := range in.GetLimited() {
+		out[k].Limits = limitsFrom(in.GetLimits()[i])
 	}
 	return out, nil
 }
@@ -119,4 +126,12 @@ func allocationFrom(in *cellv1.HostAllocation) (*schedule.Allocation, error) {
 		out.Mappings = append(out.Mappings, group)
 	}
 	return out, nil
+}
+
+func limitsFrom(in *cellv1.HostLimits) *schedule.Limits {
+	out := &schedule.Limits{VCPUs: in.Vcpus, MemoryMB: in.MemoryMb, DiskGB: in.DiskGb}
+	if in.NumaCpuAllocationRatio != nil {
+		out.NUMA = &schedule.NUMALimits{CPURatio: in.GetNumaCpuAllocationRatio(), RAMRatio: in.GetNumaRamAllocationRatio()}
+	}
+	return out
 }

@@ -16,7 +16,7 @@ func TestCandidatesThatDoNotFit(t *testing.T) {
 			Hosts: 2, Passed: 2, Bounds: []schedule.Bounds{{Min: 0, Max: 1}},
 			Candidates: []schedule.Candidate{
 				{Host: schedule.ID{1}, ServiceHost: "a", NodeName: "a", Raw: []float64{1}, Multipliers: []float64{2}},
-				{Host: schedule.ID{2}, ServiceHost: "b", NodeName: "b", Raw: []float64{0}, Multipliers: []float64{3}},
+				{Host: schedule.ID{2}, ServiceHost: "b", NodeName: "b", Raw: []float64{0}, Multipliers: []float64{3}, Limits: &schedule.Limits{}},
 			},
 		})
 	}
@@ -36,6 +36,8 @@ func TestCandidatesThatDoNotFit(t *testing.T) {
 		"columns: weights":      func(p *cellv1.Proposal) { p.Columns.Weights = nil },
 		"columns: ties":         func(p *cellv1.Proposal) { p.Columns.Ties = nil },
 		"columns: multipliers":  func(p *cellv1.Proposal) { p.Columns.Multipliers = nil },
+		"columns: limits":       func(p *cellv1.Proposal) { p.Columns.Limits = nil },
+		"columns: limited[0]":   func(p *cellv1.Proposal) { p.Columns.Limited[0] = 2 },
 		"columns: own[1]":       func(p *cellv1.Proposal) { p.Columns.Own[1] = 0 },
 		"columns: own[0]":       func(p *cellv1.Proposal) { p.Columns.Own[0] = 7 },
 	} {

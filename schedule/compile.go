@@ -44,6 +44,8 @@ type scan struct {
 	columns []*column
 	terms   []term
 	best    topK
+	// limiters are of the filters that run, in their order.
+	limiters []limiter
 }
 
 // pass gives the hosts of a chunk that pass. It may look at those in m alone; bits

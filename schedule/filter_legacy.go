@@ -36,6 +36,11 @@ func (s *scan) ratioOf(key string, inSet bool, own func(*View) float64) func(*ro
 func (s *scan) coreFilter(filter string, inSet bool) {
 	want := float64(s.nova.Flavor.VCPUs)
 	ratio := s.ratioOf("cpu_allocation_ratio", inSet, func(v *View) float64 { return v.CPURatio })
+	s.limit(func(r *row, l *Limits) {
+		if limit := float64(r.view.VCPUsTotal) * ratio(r); limit > 0 {
+			l.VCPUs = whole(limit)
+		}
+	})
 	s.perHost(filter, func(r *row) (bool, *pyError) {
 		total := float64(r.view.VCPUsTotal)
 		if total == 0 {
@@ -51,6 +56,7 @@ func (s *scan) coreFilter(filter string, inSet bool) {
 
 func (s *scan) ramFilter(filter string, inSet bool) {
 	ratio := s.ratioOf("ram_allocation_ratio", inSet, func(v *View) float64 { return v.RAMRatio })
+	s.limit(func(r *row, l *Limits) { l.MemoryMB = whole(float64(r.view.TotalRAMMB) * ratio(r)) })
 	s.overcommitted(filter, s.nova.Flavor.MemoryMB, ratio, func(v *View) (total, free int64) {
 		return v.TotalRAMMB, v.FreeRAMMB
 	})
@@ -58,6 +64,7 @@ func (s *scan) ramFilter(filter string, inSet bool) {
 
 func (s *scan) diskFilter(filter string, inSet bool) {
 	ratio := s.ratioOf("disk_allocation_ratio", inSet, func(v *View) float64 { return v.DiskRatio })
+	s.limit(func(r *row, l *Limits) { l.DiskGB = whole(float64(r.view.TotalDiskGB*1024) * ratio(r) / 1024) })
 	s.overcommitted(filter, s.nova.Flavor.diskMB(), ratio, func(v *View) (total, free int64) {
 		return v.TotalDiskGB * 1024, v.FreeDiskMB
 	})

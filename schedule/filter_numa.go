@@ -17,6 +17,9 @@ func (s *scan) numaFilter() {
 	if n.NUMA == nil && !n.NeedThreads {
 		return
 	}
+	if n.NUMA != nil {
+		s.limit(func(r *row, l *Limits) { l.NUMA = &NUMALimits{r.view.CPURatio, r.view.RAMRatio} })
+	}
 	search := numaSearch{need: n.NUMA, limits: &numaLimits{}, pci: n.PCI, nets: n.Networks}
 	s.perHardware(NUMAFilter, func(r *row, hw *hardware) (bool, *pyError) {
 		if hw == nil || hw.numa == nil {

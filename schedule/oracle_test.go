@@ -358,8 +358,8 @@ func (s *naiveState) rank(r *Request, rules *Rules, seed uint64, passed []*Host,
 	var list []Candidate
 	for _, h := range passed {
 		c := Candidate{
-			Allocation: naiveAllocation(h, r),
-			Host:       h.UUID, ServiceHost: h.ServiceHost, NodeName: h.NodeName,
+			Allocation: naiveAllocation(h, r), Limits: naiveLimits(h, r, rules),
+			Host: h.UUID, ServiceHost: h.ServiceHost, NodeName: h.NodeName,
 			Zone: naiveZones(h, rules)[0], Tie: Tie(seed, HostHash(h.UUID)),
 		}
 		own := make([]float64, len(rules.Weighers))

@@ -136,6 +136,8 @@ type Candidate struct {
 	// Allocation is what the instance takes of the host; nil: the request's
 	// Resources, of the root provider. It is never changed.
 	Allocation *Allocation
+	// Limits that filters set of the host; nil: none. They are never changed.
+	Limits *Limits
 }
 
 // Better reports whether a comes before b: greater weight, then greater Tie,

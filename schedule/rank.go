@@ -169,6 +169,7 @@ func (s *scan) candidates() []Candidate {
 			Zone: zone, Raw: raw[i*n : (i+1)*n : (i+1)*n], Weight: b.weight, Tie: b.tie,
 		}
 		list[i].Allocation = b.row.allocation(s.q.Request, &s.trees)
+		list[i].Limits = s.limits(b.row)
 		if b.class > 0 {
 			list[i].Multipliers = slices.Clone(s.classes[b.class].multipliers)
 		}

@@ -110,6 +110,10 @@ func columnsOf(in []schedule.Candidate) *cellv1.Candidates {
 			out.Allocated = append(out.Allocated, int32(i))
 			out.Allocations = append(out.Allocations, allocationTo(c.Allocation))
 		}
+		if c.Limits != nil {
+			out.Limited = append(out.Limited, int32(i))
+			out.Limits = append(out.Limits, limitsTo(c.Limits))
+		}
 		if c.Multipliers != nil {
 			out.Own = append(out.Own, int32(i))
 			out.Multipliers = append(out.Multipliers, c.Multipliers...)
@@ -136,6 +140,14 @@ func allocationTo(a *schedule.Allocation) *cellv1.HostAllocation {
 			group.ProviderUuids = append(group.ProviderUuids, p.String())
 		}
 		out.Mappings = append(out.Mappings, group)
+	}
+	return out
+}
+
+func limitsTo(l *schedule.Limits) *cellv1.HostLimits {
+	out := &cellv1.HostLimits{Vcpus: l.VCPUs, MemoryMb: l.MemoryMB, DiskGb: l.DiskGB}
+	if l.NUMA != nil {
+		out.NumaCpuAllocationRatio, out.NumaRamAllocationRatio = &l.NUMA.CPURatio, &l.NUMA.RAMRatio
 	}
 	return out
 }

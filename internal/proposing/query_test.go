@@ -175,7 +175,9 @@ func TestProposalGoesToTheWireWhole(t *testing.T) {
 		Candidates: []schedule.Candidate{{
 			Host: host, ServiceHost: "h1", NodeName: "n1", Zone: "west",
 			Raw: []float64{1, 2.25}, Weight: -0.5, Tie: math.MaxUint64, Multipliers: []float64{1, -3},
-		}, {Host: other, ServiceHost: "h2", NodeName: "h2", Zone: "west", Raw: []float64{3, 4}, Weight: -1, Tie: 7}},
+		}, {Host: other, ServiceHost: "h2", NodeName: "h2", Zone: "west", Raw: []float64{3, 4}, Weight: -1, Tie: 7, Limits: &schedule.Limits{
+			NUMA: &schedule.NUMALimits{CPURatio: 16, RAMRatio: 1.5}, MemoryMB: new(int64),
+		}}},
 		Multipliers: []schedule.Bounds{{Min: 1, Max: 1}, {Min: -3, Max: 1}},
 		Warnings:    []schedule.Warning{{Key: "ram_weight_multiplier", Hosts: 4}},
 		Raised:      &schedule.Raised{Stage: "filter", Filter: "JsonFilter", Host: "h1", Class: "KeyError", Message: "'~'"},
@@ -205,6 +207,9 @@ func TestProposalGoesToTheWireWhole(t *testing.T) {
 		HostUuids: append(host[:], other[:]...), ServiceHosts: []string{"h1", "h2"}, Nodenames: []string{"n1", ""},
 		Zones: []string{"west"}, Zone: []int32{0, 0}, Raw: []float64{1, 2.25, 3, 4}, Weights: []float64{-0.5, -1},
 		Ties: []uint64{math.MaxUint64, 7}, Own: []int32{0}, Multipliers: []float64{1, -3},
+		Limited: []int32{1}, Limits: []*cellv1.HostLimits{{
+			NumaCpuAllocationRatio: proto.Float64(16), NumaRamAllocationRatio: proto.Float64(1.5), MemoryMb: proto.Int64(0),
+		}},
 	}
 	if got := proposalOf(answer, true); !proto.Equal(got, want) {
 		t.Errorf("in columns\ngot  %v\nwant %v", got, want)

@@ -13,6 +13,8 @@ from nova import objects
 from nova.scheduler import utils as scheduler_utils
 import requests
 
+from cellgate_nova import answer
+from cellgate_nova import schema
 import doortest
 from doortest import CONF
 from doortest import flavor
@@ -98,6 +100,48 @@ class Requests(doortest.Base):
         self.assertEqual(2, len(got))
         for one in got:
             self.assertEqual({'host', 'nodename', 'limits'}, set(one))
+
+    def test_limits(self):
+        """What the compute claims by, as the filters of Nova set it."""
+        networks = objects.NetworkMetadata(physnets={'p1', 'p2'},
+                                           tunneled=True)
+        numa = objects.NUMATopologyLimits(
+            cpu_allocation_ratio=16.0, ram_allocation_ratio=1.5,
+            network_metadata=networks)
+
+        def primitive(name, version, data):
+            return {'nova_object.name': name, 'nova_object.version': version,
+                    'nova_object.namespace': 'nova', 'nova_object.data': data}
+        # As gateway/answerlimits_test.go has it.
+        answered = schema.build('cellgate.v1.Selection', {
+            'compute_node_uuid': uuids(1)[0], 'cell_uuid': uuids(1)[0],
+            'limits': {
+                'vcpu': 64, 'memory_mb': 12289, 'disk_gb': 126,
+                'numa_topology': primitive('NUMATopologyLimits', '1.1', {
+                    'cpu_allocation_ratio': 16, 'ram_allocation_ratio': 1.5,
+                    'network_metadata': primitive('NetworkMetadata', '1.0', {
+                        'physnets': ['p1', 'p2'], 'tunneled': True})})}})
+        got = answer._selection(answered).limits
+        self.assertEqual((64, 12289, 126),
+                         (got.vcpu, got.memory_mb, got.disk_gb))
+        self.assertIs(objects.NUMATopologyLimits, type(got.numa_topology))
+        self.assertIs(float, type(got.numa_topology.cpu_allocation_ratio))
+
+        def data(limits):
+            limits.obj_reset_changes(recursive=True)
+            text = json.loads(json.dumps(limits.obj_to_primitive()))
+            met = text['nova_object.data']['network_metadata']
+            met['nova_object.data']['physnets'].sort()
+            return text
+        self.assertEqual(data(numa), data(got.numa_topology))
+        # The compute is sent them in the filter properties.
+        properties = {}
+        scheduler_utils.populate_filter_properties(
+            properties, answer._selection(answered))
+        self.assertEqual({'vcpu', 'memory_mb', 'disk_gb', 'numa_topology'},
+                         set(properties['limits']))
+        none = answer._selection(schema.build('cellgate.v1.Selection', {}))
+        self.assertEqual({}, none.limits.to_dict())
 
     def test_no_instances_named_claims_nothing(self):
         got = self.client().select_destinations(

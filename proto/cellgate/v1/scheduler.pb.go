@@ -517,7 +517,9 @@ type Selection struct {
 	ServiceHost     string                 `protobuf:"bytes,2,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
 	Nodename        string                 `protobuf:"bytes,3,opt,name=nodename,proto3" json:"nodename,omitempty"`
 	CellUuid        string                 `protobuf:"bytes,4,opt,name=cell_uuid,json=cellUuid,proto3" json:"cell_uuid,omitempty"`
-	// Nova's SchedulerLimits; empty where no filter sets one.
+	// Nova's SchedulerLimits: numa_topology, a NUMATopologyLimits as obj_to_primitive()
+	// gives it, set by NUMATopologyFilter; vcpu, memory_mb and disk_gb, set by the
+	// legacy Core, Ram and Disk filters. Without those that no filter set.
 	Limits *structpb.Struct `protobuf:"bytes,5,opt,name=limits,proto3" json:"limits,omitempty"`
 	// JSON text: {"allocations": {provider: {"resources": {...}}}, "mappings": {...}}.
 	AllocationRequest        string                 `protobuf:"bytes,6,opt,name=allocation_request,json=allocationRequest,proto3" json:"allocation_request,omitempty"`

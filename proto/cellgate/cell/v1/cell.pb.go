@@ -4097,8 +4097,11 @@ type Candidates struct {
 	Multipliers []float64 `protobuf:"fixed64,10,rep,packed,name=multipliers,proto3" json:"multipliers,omitempty"`
 	// Which hosts are not asked for the placement's resources of their root provider,
 	// ascending, and what they are asked for instead.
-	Allocated     []int32           `protobuf:"varint,11,rep,packed,name=allocated,proto3" json:"allocated,omitempty"`
-	Allocations   []*HostAllocation `protobuf:"bytes,12,rep,name=allocations,proto3" json:"allocations,omitempty"`
+	Allocated   []int32           `protobuf:"varint,11,rep,packed,name=allocated,proto3" json:"allocated,omitempty"`
+	Allocations []*HostAllocation `protobuf:"bytes,12,rep,name=allocations,proto3" json:"allocations,omitempty"`
+	// Which hosts filters set limits of, ascending, and those.
+	Limited       []int32       `protobuf:"varint,13,rep,packed,name=limited,proto3" json:"limited,omitempty"`
+	Limits        []*HostLimits `protobuf:"bytes,14,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4217,6 +4220,98 @@ func (x *Candidates) GetAllocations() []*HostAllocation {
 	return nil
 }
 
+func (x *Candidates) GetLimited() []int32 {
+	if x != nil {
+		return x.Limited
+	}
+	return nil
+}
+
+func (x *Candidates) GetLimits() []*HostLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+// HostLimits mirrors schedule.Limits.
+type HostLimits struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The ratios under which NUMATopologyFilter found NUMA cells; both or neither.
+	NumaCpuAllocationRatio *float64 `protobuf:"fixed64,1,opt,name=numa_cpu_allocation_ratio,json=numaCpuAllocationRatio,proto3,oneof" json:"numa_cpu_allocation_ratio,omitempty"`
+	NumaRamAllocationRatio *float64 `protobuf:"fixed64,2,opt,name=numa_ram_allocation_ratio,json=numaRamAllocationRatio,proto3,oneof" json:"numa_ram_allocation_ratio,omitempty"`
+	Vcpus                  *int64   `protobuf:"varint,3,opt,name=vcpus,proto3,oneof" json:"vcpus,omitempty"`
+	MemoryMb               *int64   `protobuf:"varint,4,opt,name=memory_mb,json=memoryMb,proto3,oneof" json:"memory_mb,omitempty"`
+	DiskGb                 *int64   `protobuf:"varint,5,opt,name=disk_gb,json=diskGb,proto3,oneof" json:"disk_gb,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
+}
+
+func (x *HostLimits) Reset() {
+	*x = HostLimits{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostLimits) ProtoMessage() {}
+
+func (x *HostLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostLimits.ProtoReflect.Descriptor instead.
+func (*HostLimits) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *HostLimits) GetNumaCpuAllocationRatio() float64 {
+	if x != nil && x.NumaCpuAllocationRatio != nil {
+		return *x.NumaCpuAllocationRatio
+	}
+	return 0
+}
+
+func (x *HostLimits) GetNumaRamAllocationRatio() float64 {
+	if x != nil && x.NumaRamAllocationRatio != nil {
+		return *x.NumaRamAllocationRatio
+	}
+	return 0
+}
+
+func (x *HostLimits) GetVcpus() int64 {
+	if x != nil && x.Vcpus != nil {
+		return *x.Vcpus
+	}
+	return 0
+}
+
+func (x *HostLimits) GetMemoryMb() int64 {
+	if x != nil && x.MemoryMb != nil {
+		return *x.MemoryMb
+	}
+	return 0
+}
+
+func (x *HostLimits) GetDiskGb() int64 {
+	if x != nil && x.DiskGb != nil {
+		return *x.DiskGb
+	}
+	return 0
+}
+
 // HostAllocation mirrors schedule.Allocation.
 type HostAllocation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4228,7 +4323,7 @@ type HostAllocation struct {
 
 func (x *HostAllocation) Reset() {
 	*x = HostAllocation{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4240,7 +4335,7 @@ func (x *HostAllocation) String() string {
 func (*HostAllocation) ProtoMessage() {}
 
 func (x *HostAllocation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4253,7 +4348,7 @@ func (x *HostAllocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAllocation.ProtoReflect.Descriptor instead.
 func (*HostAllocation) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *HostAllocation) GetAllocations() []*v1.Allocation {
@@ -4282,7 +4377,7 @@ type GroupProviders struct {
 
 func (x *GroupProviders) Reset() {
 	*x = GroupProviders{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4294,7 +4389,7 @@ func (x *GroupProviders) String() string {
 func (*GroupProviders) ProtoMessage() {}
 
 func (x *GroupProviders) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4307,7 +4402,7 @@ func (x *GroupProviders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupProviders.ProtoReflect.Descriptor instead.
 func (*GroupProviders) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GroupProviders) GetSuffix() string {
@@ -4335,7 +4430,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4347,7 +4442,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4360,7 +4455,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Failure) GetReason() string {
@@ -4386,7 +4481,7 @@ type ClaimBatchRequest struct {
 
 func (x *ClaimBatchRequest) Reset() {
 	*x = ClaimBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4398,7 +4493,7 @@ func (x *ClaimBatchRequest) String() string {
 func (*ClaimBatchRequest) ProtoMessage() {}
 
 func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4411,7 +4506,7 @@ func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchRequest.ProtoReflect.Descriptor instead.
 func (*ClaimBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ClaimBatchRequest) GetOps() []*ClaimOp {
@@ -4440,7 +4535,7 @@ type ClaimOp struct {
 
 func (x *ClaimOp) Reset() {
 	*x = ClaimOp{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4452,7 +4547,7 @@ func (x *ClaimOp) String() string {
 func (*ClaimOp) ProtoMessage() {}
 
 func (x *ClaimOp) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4465,7 +4560,7 @@ func (x *ClaimOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOp.ProtoReflect.Descriptor instead.
 func (*ClaimOp) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ClaimOp) GetOp() isClaimOp_Op {
@@ -4639,7 +4734,7 @@ type NewClaim struct {
 
 func (x *NewClaim) Reset() {
 	*x = NewClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4651,7 +4746,7 @@ func (x *NewClaim) String() string {
 func (*NewClaim) ProtoMessage() {}
 
 func (x *NewClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4664,7 +4759,7 @@ func (x *NewClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewClaim.ProtoReflect.Descriptor instead.
 func (*NewClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *NewClaim) GetClaimId() string {
@@ -4815,7 +4910,7 @@ type Guest struct {
 
 func (x *Guest) Reset() {
 	*x = Guest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4827,7 +4922,7 @@ func (x *Guest) String() string {
 func (*Guest) ProtoMessage() {}
 
 func (x *Guest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4840,7 +4935,7 @@ func (x *Guest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guest.ProtoReflect.Descriptor instead.
 func (*Guest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Guest) GetFlavorId() string {
@@ -4910,7 +5005,7 @@ type SwapClaim struct {
 
 func (x *SwapClaim) Reset() {
 	*x = SwapClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4922,7 +5017,7 @@ func (x *SwapClaim) String() string {
 func (*SwapClaim) ProtoMessage() {}
 
 func (x *SwapClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4935,7 +5030,7 @@ func (x *SwapClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwapClaim.ProtoReflect.Descriptor instead.
 func (*SwapClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *SwapClaim) GetClaimId() string {
@@ -4993,7 +5088,7 @@ type TransferClaim struct {
 
 func (x *TransferClaim) Reset() {
 	*x = TransferClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5005,7 +5100,7 @@ func (x *TransferClaim) String() string {
 func (*TransferClaim) ProtoMessage() {}
 
 func (x *TransferClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5018,7 +5113,7 @@ func (x *TransferClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaim.ProtoReflect.Descriptor instead.
 func (*TransferClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *TransferClaim) GetClaimId() string {
@@ -5054,7 +5149,7 @@ type ClaimGroup struct {
 
 func (x *ClaimGroup) Reset() {
 	*x = ClaimGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5066,7 +5161,7 @@ func (x *ClaimGroup) String() string {
 func (*ClaimGroup) ProtoMessage() {}
 
 func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5079,7 +5174,7 @@ func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimGroup.ProtoReflect.Descriptor instead.
 func (*ClaimGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ClaimGroup) GetUuid() string {
@@ -5130,7 +5225,7 @@ type ClaimRef struct {
 
 func (x *ClaimRef) Reset() {
 	*x = ClaimRef{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5142,7 +5237,7 @@ func (x *ClaimRef) String() string {
 func (*ClaimRef) ProtoMessage() {}
 
 func (x *ClaimRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5155,7 +5250,7 @@ func (x *ClaimRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRef.ProtoReflect.Descriptor instead.
 func (*ClaimRef) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ClaimRef) GetClaimId() string {
@@ -5207,7 +5302,7 @@ type GroupPin struct {
 
 func (x *GroupPin) Reset() {
 	*x = GroupPin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5219,7 +5314,7 @@ func (x *GroupPin) String() string {
 func (*GroupPin) ProtoMessage() {}
 
 func (x *GroupPin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5232,7 +5327,7 @@ func (x *GroupPin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPin.ProtoReflect.Descriptor instead.
 func (*GroupPin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *GroupPin) GetGroupUuid() string {
@@ -5273,7 +5368,7 @@ type GroupUnpin struct {
 
 func (x *GroupUnpin) Reset() {
 	*x = GroupUnpin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5285,7 +5380,7 @@ func (x *GroupUnpin) String() string {
 func (*GroupUnpin) ProtoMessage() {}
 
 func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5298,7 +5393,7 @@ func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupUnpin.ProtoReflect.Descriptor instead.
 func (*GroupUnpin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *GroupUnpin) GetGroupUuid() string {
@@ -5325,7 +5420,7 @@ type ClaimBatchResponse struct {
 
 func (x *ClaimBatchResponse) Reset() {
 	*x = ClaimBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5337,7 +5432,7 @@ func (x *ClaimBatchResponse) String() string {
 func (*ClaimBatchResponse) ProtoMessage() {}
 
 func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5350,7 +5445,7 @@ func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchResponse.ProtoReflect.Descriptor instead.
 func (*ClaimBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ClaimBatchResponse) GetOutcomes() []*ClaimOutcome {
@@ -5377,7 +5472,7 @@ type ClaimOutcome struct {
 
 func (x *ClaimOutcome) Reset() {
 	*x = ClaimOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5389,7 +5484,7 @@ func (x *ClaimOutcome) String() string {
 func (*ClaimOutcome) ProtoMessage() {}
 
 func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5402,7 +5497,7 @@ func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOutcome.ProtoReflect.Descriptor instead.
 func (*ClaimOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ClaimOutcome) GetClaim() *v1.Claim {
@@ -5450,7 +5545,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5462,7 +5557,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5475,7 +5570,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Refusal) GetReason() string {
@@ -5533,7 +5628,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5545,7 +5640,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5558,7 +5653,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ListClaimsRequest) GetConsumerUuids() []string {
@@ -5623,7 +5718,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5635,7 +5730,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5648,7 +5743,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*v1.Claim {
@@ -5694,7 +5789,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5706,7 +5801,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5719,7 +5814,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ListHostsRequest) GetHostUuid() string {
@@ -5796,7 +5891,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5808,7 +5903,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5821,7 +5916,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ListHostsResponse) GetHosts() []*v1.Host {
@@ -5852,7 +5947,7 @@ type PutFactsRequest struct {
 
 func (x *PutFactsRequest) Reset() {
 	*x = PutFactsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5864,7 +5959,7 @@ func (x *PutFactsRequest) String() string {
 func (*PutFactsRequest) ProtoMessage() {}
 
 func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5877,7 +5972,7 @@ func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsRequest.ProtoReflect.Descriptor instead.
 func (*PutFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *PutFactsRequest) GetHostUuid() string {
@@ -5918,7 +6013,7 @@ type PutFactsResponse struct {
 
 func (x *PutFactsResponse) Reset() {
 	*x = PutFactsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5930,7 +6025,7 @@ func (x *PutFactsResponse) String() string {
 func (*PutFactsResponse) ProtoMessage() {}
 
 func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5943,7 +6038,7 @@ func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsResponse.ProtoReflect.Descriptor instead.
 func (*PutFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *PutFactsResponse) GetGeneration() int64 {
@@ -5962,7 +6057,7 @@ type PutDecisionsRequest struct {
 
 func (x *PutDecisionsRequest) Reset() {
 	*x = PutDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5974,7 +6069,7 @@ func (x *PutDecisionsRequest) String() string {
 func (*PutDecisionsRequest) ProtoMessage() {}
 
 func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5987,7 +6082,7 @@ func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *PutDecisionsRequest) GetDecisions() []*v1.Decision {
@@ -6005,7 +6100,7 @@ type PutDecisionsResponse struct {
 
 func (x *PutDecisionsResponse) Reset() {
 	*x = PutDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6017,7 +6112,7 @@ func (x *PutDecisionsResponse) String() string {
 func (*PutDecisionsResponse) ProtoMessage() {}
 
 func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6030,7 +6125,7 @@ func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
 }
 
 type GetDecisionRequest struct {
@@ -6042,7 +6137,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6054,7 +6149,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6067,7 +6162,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -6086,7 +6181,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6098,7 +6193,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6111,7 +6206,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *GetDecisionResponse) GetDecision() *v1.Decision {
@@ -6137,7 +6232,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6149,7 +6244,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6162,7 +6257,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ListDecisionsRequest) GetInstanceUuid() string {
@@ -6218,7 +6313,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6230,7 +6325,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6243,7 +6338,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
@@ -6268,7 +6363,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6280,7 +6375,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6293,7 +6388,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
 }
 
 type GetSummaryResponse struct {
@@ -6332,7 +6427,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6344,7 +6439,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6357,7 +6452,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -6484,7 +6579,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6496,7 +6591,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6509,7 +6604,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -6875,7 +6970,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x03raw\x18\x05 \x03(\x01R\x03raw\x12\x16\n" +
 	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12\x10\n" +
 	"\x03tie\x18\a \x01(\x04R\x03tie\x12 \n" +
-	"\vmultipliers\x18\b \x03(\x01R\vmultipliers\"\xee\x02\n" +
+	"\vmultipliers\x18\b \x03(\x01R\vmultipliers\"\xbe\x03\n" +
 	"\n" +
 	"Candidates\x12\x1d\n" +
 	"\n" +
@@ -6891,7 +6986,23 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\vmultipliers\x18\n" +
 	" \x03(\x01R\vmultipliers\x12\x1c\n" +
 	"\tallocated\x18\v \x03(\x05R\tallocated\x12B\n" +
-	"\vallocations\x18\f \x03(\v2 .cellgate.cell.v1.HostAllocationR\vallocations\"\x9f\x01\n" +
+	"\vallocations\x18\f \x03(\v2 .cellgate.cell.v1.HostAllocationR\vallocations\x12\x18\n" +
+	"\alimited\x18\r \x03(\x05R\alimited\x124\n" +
+	"\x06limits\x18\x0e \x03(\v2\x1c.cellgate.cell.v1.HostLimitsR\x06limits\"\xc7\x02\n" +
+	"\n" +
+	"HostLimits\x12>\n" +
+	"\x19numa_cpu_allocation_ratio\x18\x01 \x01(\x01H\x00R\x16numaCpuAllocationRatio\x88\x01\x01\x12>\n" +
+	"\x19numa_ram_allocation_ratio\x18\x02 \x01(\x01H\x01R\x16numaRamAllocationRatio\x88\x01\x01\x12\x19\n" +
+	"\x05vcpus\x18\x03 \x01(\x03H\x02R\x05vcpus\x88\x01\x01\x12 \n" +
+	"\tmemory_mb\x18\x04 \x01(\x03H\x03R\bmemoryMb\x88\x01\x01\x12\x1c\n" +
+	"\adisk_gb\x18\x05 \x01(\x03H\x04R\x06diskGb\x88\x01\x01B\x1c\n" +
+	"\x1a_numa_cpu_allocation_ratioB\x1c\n" +
+	"\x1a_numa_ram_allocation_ratioB\b\n" +
+	"\x06_vcpusB\f\n" +
+	"\n" +
+	"_memory_mbB\n" +
+	"\n" +
+	"\b_disk_gb\"\x9f\x01\n" +
 	"\x0eHostAllocation\x12D\n" +
 	"\vallocations\x18\x01 \x03(\v2\x17.cellgate.v1.AllocationB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\vallocations\x12G\n" +
 	"\bmappings\x18\x02 \x03(\v2 .cellgate.cell.v1.GroupProvidersB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\bmappings\"j\n" +
@@ -7115,7 +7226,7 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 85)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*ReportLegacyRequest)(nil),   // 0: cellgate.cell.v1.ReportLegacyRequest
 	(*LegacyService)(nil),         // 1: cellgate.cell.v1.LegacyService
@@ -7171,68 +7282,69 @@ var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*GroupHost)(nil),             // 51: cellgate.cell.v1.GroupHost
 	(*Candidate)(nil),             // 52: cellgate.cell.v1.Candidate
 	(*Candidates)(nil),            // 53: cellgate.cell.v1.Candidates
-	(*HostAllocation)(nil),        // 54: cellgate.cell.v1.HostAllocation
-	(*GroupProviders)(nil),        // 55: cellgate.cell.v1.GroupProviders
-	(*Failure)(nil),               // 56: cellgate.cell.v1.Failure
-	(*ClaimBatchRequest)(nil),     // 57: cellgate.cell.v1.ClaimBatchRequest
-	(*ClaimOp)(nil),               // 58: cellgate.cell.v1.ClaimOp
-	(*NewClaim)(nil),              // 59: cellgate.cell.v1.NewClaim
-	(*Guest)(nil),                 // 60: cellgate.cell.v1.Guest
-	(*SwapClaim)(nil),             // 61: cellgate.cell.v1.SwapClaim
-	(*TransferClaim)(nil),         // 62: cellgate.cell.v1.TransferClaim
-	(*ClaimGroup)(nil),            // 63: cellgate.cell.v1.ClaimGroup
-	(*ClaimRef)(nil),              // 64: cellgate.cell.v1.ClaimRef
-	(*GroupPin)(nil),              // 65: cellgate.cell.v1.GroupPin
-	(*GroupUnpin)(nil),            // 66: cellgate.cell.v1.GroupUnpin
-	(*ClaimBatchResponse)(nil),    // 67: cellgate.cell.v1.ClaimBatchResponse
-	(*ClaimOutcome)(nil),          // 68: cellgate.cell.v1.ClaimOutcome
-	(*Refusal)(nil),               // 69: cellgate.cell.v1.Refusal
-	(*ListClaimsRequest)(nil),     // 70: cellgate.cell.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),    // 71: cellgate.cell.v1.ListClaimsResponse
-	(*ListHostsRequest)(nil),      // 72: cellgate.cell.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),     // 73: cellgate.cell.v1.ListHostsResponse
-	(*PutFactsRequest)(nil),       // 74: cellgate.cell.v1.PutFactsRequest
-	(*PutFactsResponse)(nil),      // 75: cellgate.cell.v1.PutFactsResponse
-	(*PutDecisionsRequest)(nil),   // 76: cellgate.cell.v1.PutDecisionsRequest
-	(*PutDecisionsResponse)(nil),  // 77: cellgate.cell.v1.PutDecisionsResponse
-	(*GetDecisionRequest)(nil),    // 78: cellgate.cell.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),   // 79: cellgate.cell.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),  // 80: cellgate.cell.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil), // 81: cellgate.cell.v1.ListDecisionsResponse
-	(*GetSummaryRequest)(nil),     // 82: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 83: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),               // 84: cellgate.cell.v1.MaxUnit
-	(*v1.ShadowDifference)(nil),   // 85: cellgate.v1.ShadowDifference
-	(*timestamppb.Timestamp)(nil), // 86: google.protobuf.Timestamp
-	(*v1.Gate)(nil),               // 87: cellgate.v1.Gate
-	(*durationpb.Duration)(nil),   // 88: google.protobuf.Duration
-	(*v1.Allocation)(nil),         // 89: cellgate.v1.Allocation
-	(*v11.FullState)(nil),         // 90: cellgate.agent.v1.FullState
-	(v1.Gate_State)(0),            // 91: cellgate.v1.Gate.State
-	(*v1.Claim)(nil),              // 92: cellgate.v1.Claim
-	(*v1.Host)(nil),               // 93: cellgate.v1.Host
-	(*v1.Decision)(nil),           // 94: cellgate.v1.Decision
-	(*v1.Cell)(nil),               // 95: cellgate.v1.Cell
+	(*HostLimits)(nil),            // 54: cellgate.cell.v1.HostLimits
+	(*HostAllocation)(nil),        // 55: cellgate.cell.v1.HostAllocation
+	(*GroupProviders)(nil),        // 56: cellgate.cell.v1.GroupProviders
+	(*Failure)(nil),               // 57: cellgate.cell.v1.Failure
+	(*ClaimBatchRequest)(nil),     // 58: cellgate.cell.v1.ClaimBatchRequest
+	(*ClaimOp)(nil),               // 59: cellgate.cell.v1.ClaimOp
+	(*NewClaim)(nil),              // 60: cellgate.cell.v1.NewClaim
+	(*Guest)(nil),                 // 61: cellgate.cell.v1.Guest
+	(*SwapClaim)(nil),             // 62: cellgate.cell.v1.SwapClaim
+	(*TransferClaim)(nil),         // 63: cellgate.cell.v1.TransferClaim
+	(*ClaimGroup)(nil),            // 64: cellgate.cell.v1.ClaimGroup
+	(*ClaimRef)(nil),              // 65: cellgate.cell.v1.ClaimRef
+	(*GroupPin)(nil),              // 66: cellgate.cell.v1.GroupPin
+	(*GroupUnpin)(nil),            // 67: cellgate.cell.v1.GroupUnpin
+	(*ClaimBatchResponse)(nil),    // 68: cellgate.cell.v1.ClaimBatchResponse
+	(*ClaimOutcome)(nil),          // 69: cellgate.cell.v1.ClaimOutcome
+	(*Refusal)(nil),               // 70: cellgate.cell.v1.Refusal
+	(*ListClaimsRequest)(nil),     // 71: cellgate.cell.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),    // 72: cellgate.cell.v1.ListClaimsResponse
+	(*ListHostsRequest)(nil),      // 73: cellgate.cell.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),     // 74: cellgate.cell.v1.ListHostsResponse
+	(*PutFactsRequest)(nil),       // 75: cellgate.cell.v1.PutFactsRequest
+	(*PutFactsResponse)(nil),      // 76: cellgate.cell.v1.PutFactsResponse
+	(*PutDecisionsRequest)(nil),   // 77: cellgate.cell.v1.PutDecisionsRequest
+	(*PutDecisionsResponse)(nil),  // 78: cellgate.cell.v1.PutDecisionsResponse
+	(*GetDecisionRequest)(nil),    // 79: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),   // 80: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),  // 81: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil), // 82: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),     // 83: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 84: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),               // 85: cellgate.cell.v1.MaxUnit
+	(*v1.ShadowDifference)(nil),   // 86: cellgate.v1.ShadowDifference
+	(*timestamppb.Timestamp)(nil), // 87: google.protobuf.Timestamp
+	(*v1.Gate)(nil),               // 88: cellgate.v1.Gate
+	(*durationpb.Duration)(nil),   // 89: google.protobuf.Duration
+	(*v1.Allocation)(nil),         // 90: cellgate.v1.Allocation
+	(*v11.FullState)(nil),         // 91: cellgate.agent.v1.FullState
+	(v1.Gate_State)(0),            // 92: cellgate.v1.Gate.State
+	(*v1.Claim)(nil),              // 93: cellgate.v1.Claim
+	(*v1.Host)(nil),               // 94: cellgate.v1.Host
+	(*v1.Decision)(nil),           // 95: cellgate.v1.Decision
+	(*v1.Cell)(nil),               // 96: cellgate.v1.Cell
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	1,   // 0: cellgate.cell.v1.ReportLegacyRequest.services:type_name -> cellgate.cell.v1.LegacyService
-	85,  // 1: cellgate.cell.v1.ReportLegacyRequest.differences:type_name -> cellgate.v1.ShadowDifference
+	86,  // 1: cellgate.cell.v1.ReportLegacyRequest.differences:type_name -> cellgate.v1.ShadowDifference
 	32,  // 2: cellgate.cell.v1.ReportLegacyRequest.short_of:type_name -> cellgate.cell.v1.Amount
-	86,  // 3: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
-	87,  // 4: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
+	87,  // 3: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
+	88,  // 4: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
 	5,   // 5: cellgate.cell.v1.ReportLegacyResponse.awaited:type_name -> cellgate.cell.v1.AwaitedClaim
-	88,  // 6: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
+	89,  // 6: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
 	3,   // 7: cellgate.cell.v1.ReportLegacyResponse.short:type_name -> cellgate.cell.v1.HostRoom
 	4,   // 8: cellgate.cell.v1.HostRoom.rooms:type_name -> cellgate.cell.v1.Room
-	89,  // 9: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
+	90,  // 9: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
 	7,   // 10: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
-	90,  // 11: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	91,  // 11: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
 	9,   // 12: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
-	56,  // 13: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	88,  // 14: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
-	91,  // 15: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	87,  // 16: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	88,  // 17: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	57,  // 13: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
+	89,  // 14: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
+	92,  // 15: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	88,  // 16: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	89,  // 17: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
 	32,  // 18: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
 	33,  // 19: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
 	33,  // 20: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
@@ -7273,81 +7385,82 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	43,  // 55: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
 	51,  // 56: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
 	52,  // 57: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	92,  // 58: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	56,  // 59: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	93,  // 58: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	57,  // 59: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
 	49,  // 60: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
 	43,  // 61: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
 	47,  // 62: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
 	48,  // 63: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
 	53,  // 64: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
-	54,  // 65: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	89,  // 66: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	55,  // 67: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	58,  // 68: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	59,  // 69: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	64,  // 70: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	64,  // 71: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	65,  // 72: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	66,  // 73: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	61,  // 74: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	62,  // 75: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	64,  // 76: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
-	89,  // 77: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	88,  // 78: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	63,  // 79: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	60,  // 80: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	28,  // 81: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	20,  // 82: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	22,  // 83: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	25,  // 84: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	89,  // 85: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	88,  // 86: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	88,  // 87: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	68,  // 88: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	92,  // 89: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	69,  // 90: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	49,  // 91: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	92,  // 92: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	49,  // 93: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	93,  // 94: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	94,  // 95: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	94,  // 96: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	94,  // 97: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	95,  // 98: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	84,  // 99: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	86,  // 100: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	86,  // 101: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	44,  // 102: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	57,  // 103: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	70,  // 104: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	72,  // 105: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	74,  // 106: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	76,  // 107: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	78,  // 108: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	80,  // 109: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	82,  // 110: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 111: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	6,   // 112: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	10,  // 113: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	12,  // 114: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	45,  // 115: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	67,  // 116: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	71,  // 117: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	73,  // 118: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	75,  // 119: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	77,  // 120: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	79,  // 121: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	81,  // 122: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	83,  // 123: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	2,   // 124: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	8,   // 125: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	11,  // 126: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	13,  // 127: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	115, // [115:128] is the sub-list for method output_type
-	102, // [102:115] is the sub-list for method input_type
-	102, // [102:102] is the sub-list for extension type_name
-	102, // [102:102] is the sub-list for extension extendee
-	0,   // [0:102] is the sub-list for field type_name
+	55,  // 65: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	54,  // 66: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
+	90,  // 67: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	56,  // 68: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	59,  // 69: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	60,  // 70: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	65,  // 71: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	65,  // 72: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	66,  // 73: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	67,  // 74: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	62,  // 75: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	63,  // 76: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	65,  // 77: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
+	90,  // 78: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	89,  // 79: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	64,  // 80: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	61,  // 81: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	28,  // 82: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	20,  // 83: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	22,  // 84: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	25,  // 85: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	90,  // 86: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	89,  // 87: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	89,  // 88: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	69,  // 89: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	93,  // 90: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	70,  // 91: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	49,  // 92: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	93,  // 93: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	49,  // 94: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	94,  // 95: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	95,  // 96: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	95,  // 97: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	95,  // 98: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	96,  // 99: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	85,  // 100: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	87,  // 101: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	87,  // 102: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	44,  // 103: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	58,  // 104: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	71,  // 105: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	73,  // 106: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	75,  // 107: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	77,  // 108: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	79,  // 109: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	81,  // 110: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	83,  // 111: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 112: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	6,   // 113: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	10,  // 114: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	12,  // 115: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	45,  // 116: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	68,  // 117: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	72,  // 118: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	74,  // 119: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	76,  // 120: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	78,  // 121: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	80,  // 122: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	82,  // 123: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	84,  // 124: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	2,   // 125: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	8,   // 126: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	11,  // 127: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	13,  // 128: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	116, // [116:129] is the sub-list for method output_type
+	103, // [103:116] is the sub-list for method input_type
+	103, // [103:103] is the sub-list for extension type_name
+	103, // [103:103] is the sub-list for extension extendee
+	0,   // [0:103] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -7355,7 +7468,8 @@ func file_cellgate_cell_v1_cell_proto_init() {
 	if File_cellgate_cell_v1_cell_proto != nil {
 		return
 	}
-	file_cellgate_cell_v1_cell_proto_msgTypes[58].OneofWrappers = []any{
+	file_cellgate_cell_v1_cell_proto_msgTypes[54].OneofWrappers = []any{}
+	file_cellgate_cell_v1_cell_proto_msgTypes[59].OneofWrappers = []any{
 		(*ClaimOp_Claim)(nil),
 		(*ClaimOp_Confirm)(nil),
 		(*ClaimOp_Release)(nil),
@@ -7371,7 +7485,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   85,
+			NumMessages:   86,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
