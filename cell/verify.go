@@ -80,6 +80,10 @@ type verified struct {
 	offers  map[string]*offer
 	// swept is when it was told all its claims.
 	swept time.Time
+	// known: the agent has been told on this stream which claims there are, and of every
+	// end since. Before that a new claim is not offered by itself: the agent would judge
+	// it beside claims that are no more.
+	known bool
 }
 
 // offer is a claim that the host's agent was sent.
@@ -109,7 +113,7 @@ func (v *verifier) begin(a *agentSession) {
 		v.forget(a.host, h)
 	}
 	v.hosts[a.host] = &verified{session: a, offers: map[string]*offer{}}
-	v.due[a.host] = v.now()
+	v.sweepLocked(a.host)
 }
 
 // end forgets a stream.
@@ -136,24 +140,39 @@ func (v *verifier) committed(changes []shard.Change) {
 	if len(v.hosts) == 0 {
 		return
 	}
+	// What a transaction ended first: it may have made the room for what it claimed.
 	for i := range changes {
 		if c := changes[i].Claim; c != nil {
-			v.follow(c.ClaimID, c.HostUUID)
+			v.followEnd(c.ClaimID)
+		}
+	}
+	for i := range changes {
+		if c := changes[i].Claim; c != nil {
+			v.followOffer(c.ClaimID)
 		}
 	}
 }
 
-// follow brings what agents know of one claim in line with the table; host is where it
-// was last.
-func (v *verifier) follow(id, host string) {
+// followEnd tells the agent that had a claim when it is no more, or no more there.
+func (v *verifier) followEnd(id string) {
 	c := v.rows.claim(id)
 	if was, ok := v.at[id]; ok && (c == nil || c.HostUUID != was) {
 		v.tellEnded(was, id)
 	}
-	if c == nil {
+}
+
+// followOffer offers a claim that is new on its host.
+func (v *verifier) followOffer(id string) {
+	c := v.rows.claim(id)
+	if c == nil || c.State != shard.Pending {
 		return
 	}
-	if h := v.hosts[c.HostUUID]; h != nil && h.offers[id] == nil && c.State == shard.Pending {
+	h := v.hosts[c.HostUUID]
+	switch {
+	case h == nil || h.offers[id] != nil:
+	case !h.known:
+		v.look(c.HostUUID, v.now())
+	default:
 		v.offer(h, c)
 	}
 }
@@ -204,7 +223,7 @@ func (v *verifier) offer(h *verified, c *shard.Claim) {
 
 func (v *verifier) send(h *verified, c *shard.Claim) {
 	if !v.sessions.tell(c.HostUUID, offerOf(c)) {
-		v.look(c.HostUUID, v.now())
+		v.missed(c.HostUUID, h)
 		return
 	}
 	h.offers[c.ClaimID] = &offer{sent: v.now(), counted: c.State != shard.Pending}
@@ -225,11 +244,17 @@ func (v *verifier) tellEnded(host, id string) {
 	if !v.sessions.tell(host, &agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimEnded{
 		ClaimEnded: &agentv1.ClaimEnded{ClaimId: id, State: state},
 	}}) {
-		v.look(host, v.now())
+		v.missed(host, h)
 		return
 	}
 	delete(h.offers, id)
 	delete(v.at, id)
+}
+
+// missed notes that a message to a host's agent could not be sent.
+func (v *verifier) missed(host string, h *verified) {
+	h.known = false
+	v.look(host, v.now())
 }
 
 // run looks at hosts until ctx ends.
@@ -268,40 +293,46 @@ func (v *verifier) looked() (list []string) {
 func (v *verifier) sweep(host string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.sweepLocked(host)
+}
+
+func (v *verifier) sweepLocked(host string) {
 	h := v.hosts[host]
 	if h == nil {
 		return
 	}
-	// What comes later into the table is offered later too, behind the set.
+	// Ends first, then the set, then offers: the agent judges an offer by what is left.
 	claims, now := v.rows.claimsOn(host), v.now()
+	h.known = true
+	for id := range h.offers {
+		if c := v.rows.claim(id); c == nil || c.HostUUID != host {
+			v.tellEnded(host, id)
+		}
+	}
 	set := &agentv1.ClaimSet{ClaimIds: make([]string, 0, len(claims))}
 	for _, c := range claims {
 		set.ClaimIds = append(set.ClaimIds, c.ClaimID)
 		if c.State == shard.Confirmed {
 			set.ConfirmedClaimIds = append(set.ConfirmedClaimIds, c.ClaimID)
 		}
+	}
+	if !h.known || !v.sessions.tell(host, &agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimSet{ClaimSet: set}}) {
+		v.missed(host, h)
+		return
+	}
+	for _, c := range claims {
 		o := h.offers[c.ClaimID]
 		switch {
-		case o == nil && !c.Seen:
-			v.offer(h, c)
-		case o == nil:
+		case o == nil && c.Seen:
 			// The host has its instance, and knows.
+		case o == nil:
+			if v.offer(h, c); !h.known {
+				return // it reads too slowly: the rest at the next look
+			}
 		case o.verdict == nil && !o.counted && now.Sub(o.sent) > unansweredAfter:
 			o.counted = true
 			v.tel.OfferUnanswered()
 		}
-	}
-	for id := range h.offers {
-		if c := v.rows.claim(id); c == nil || c.HostUUID != host {
-			v.tellEnded(host, id)
-		}
-	}
-	if _, again := v.due[host]; again {
-		return // a message could not be sent: all at the next look
-	}
-	if !v.sessions.tell(host, &agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimSet{ClaimSet: set}}) {
-		v.look(host, now)
-		return
 	}
 	// Not all hosts at one moment.
 	h.swept = now.Add(-rand.N(verifySweep / 4))

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -300,6 +301,30 @@ func TestWhatAnotherReplicaClaimedIsOfferedLater(t *testing.T) {
 		}
 		if n != 1 {
 			t.Errorf("offered %d times", n)
+		}
+	})
+}
+
+// TestAnAgentHearsOfEndsBeforeOffers: it judges an offer by what is left. On a stream
+// that begins the set of claims comes first, and what one transaction ends comes before
+// what it claims.
+func TestAnAgentHearsOfEndsBeforeOffers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		r.register(plainState(1, 8))
+		r.must(newClaim("c1", 1, 1, 8))
+		_, told := r.verifying(1)
+		list := rest(told)
+		if len(list) != 2 || len(list[0].GetClaimSet().GetClaimIds()) != 1 || list[1].GetClaimOffer().GetClaimId() != "c1" {
+			t.Errorf("a stream begins with %v", list)
+		}
+		for n := 1; n < 20; n++ {
+			was, is := fmt.Sprint("c", n), fmt.Sprint("c", n+1)
+			r.must(release(was, n), newClaim(is, n+1, 1, 8))
+			list := rest(told)
+			if len(list) != 2 || list[0].GetClaimEnded().GetClaimId() != was || list[1].GetClaimOffer().GetClaimId() != is {
+				t.Fatalf("%s instead of %s: told %v", is, was, list)
+			}
 		}
 	})
 }
