@@ -200,11 +200,27 @@ func (f *fakeCell) propose(q *cellv1.Query) *cellv1.Proposal {
 		return &cellv1.Proposal{Failure: &cellv1.Failure{Reason: string(fault.InvalidRequest), Message: err.Error()}}
 	}
 	out := proposalTo(p)
-	out.GateEpoch = f.gate.GetEpoch()
+	out.GateEpoch, out.Rooms = f.gate.GetEpoch(), roomsOf(t, q.GetRoomOf())
 	out.TableVersion, out.Cut = strconv.FormatUint(t.Version(), 10), f.cut
 	for _, c := range f.liveOf(func(c *cellgatev1.Claim) bool { return slices.Contains(q.GetConsumerUuids(), c.GetConsumerUuid()) }) {
 		out.Claims = append(out.Claims, c)
 		out.ClaimOrigins = append(out.ClaimOrigins, f.claims[c.GetClaimId()].origin)
+	}
+	return out
+}
+
+// roomsOf gives what hosts, by uuids of 16 bytes each, have left.
+func roomsOf(t *schedule.Table, uuids []byte) (out []*cellv1.HostRoom) {
+	for id := range slices.Chunk(uuids, 16) {
+		h, ok := t.Host(schedule.ID(id))
+		if !ok {
+			continue
+		}
+		to := &cellv1.HostRoom{HostUuid: h.UUID.String()}
+		for _, r := range h.Resources {
+			to.Rooms = append(to.Rooms, &cellv1.Room{ResourceClass: r.Class, Amount: r.Capacity - r.Used})
+		}
+		out = append(out, to)
 	}
 	return out
 }

@@ -242,6 +242,7 @@ func (s *fakeStandIn) asked() int {
 type fakeReader struct {
 	mu       sync.Mutex
 	services []legacy.Service
+	hosts    []legacy.Host
 	read     func(context.Context) error
 	reads    int
 	closed   bool
@@ -251,7 +252,7 @@ func (r *fakeReader) Load(ctx context.Context) (*legacy.Snapshot, error) {
 	r.mu.Lock()
 	read := r.read
 	r.reads++
-	x := &legacy.Snapshot{At: time.Now(), Full: true, Services: slices.Clone(r.services)}
+	x := &legacy.Snapshot{At: time.Now(), Full: true, Services: slices.Clone(r.services), Hosts: slices.Clone(r.hosts)}
 	r.mu.Unlock()
 	if read != nil {
 		if err := read(ctx); err != nil {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -22,18 +23,24 @@ import (
 // that is not busy is suspect when it
 //
 //   - is among the first compared hosts of one answer, and not in the other, or
-//   - is in both, and has to be left out for their order to be the same;
+//   - is in both, and has to be left out for their order to be the same, or
+//   - has more of VCPU, MEMORY_MB or DISK_GB free by the table than by the rows,
 //
 // and so are the numbers of hosts that pass, when they differ by more than there are
-// busy and suspect hosts. A host is busy while the stand-in counts a claim on it beside
+// busy and suspect hosts. What is free is compared of hosts in turn, passing or not, as
+// many as weighedHosts with each query. A host is busy while the stand-in counts a claim on it beside
 // its row, or this gateway made or ended one a moment ago: the rows show that later than
 // the table, or twice. What other gateways end nobody tells. So what is suspect is asked
-// for again, settle refreshes later: a difference is what was suspect every time.
+// for again, settle refreshes later: a difference is what was suspect every time. What
+// agrees is told after all that was asked before it was decided, so that no gate opens
+// while older answers are in doubt.
 // Answers of busy hosts alone count as nothing.
 const (
 	// comparedHosts is how many of the first hosts are compared, of those asked for.
 	comparedHosts = 10
 	askedHosts    = 32
+	// weighedHosts is of how many what is free is compared.
+	weighedHosts = 256
 	// mostCompared bounds the selections compared in one Refresh; leastCompared is how
 	// many there are, with probes where there are too few selections.
 	mostCompared, leastCompared = 50, 5
@@ -64,6 +71,17 @@ type comparison struct {
 	from     time.Time
 	again    int
 	suspects suspects
+	// outcome is what comes of it, nil before it is asked first; roomOf are the hosts whose
+	// free amounts are compared, 16 bytes each.
+	outcome *outcome
+	roomOf  []byte
+}
+
+// outcome is what came of a comparison, once it is decided; counting nothing when
+// nothing could be told.
+type outcome struct {
+	comparisons
+	decided bool
 }
 
 // comparer keeps what is to be compared and what was. Safe for concurrent use.
@@ -71,6 +89,10 @@ type comparer struct {
 	jobs chan comparison
 	mu   sync.Mutex
 	done comparisons
+	// begun are the comparisons under way, the oldest first, and those behind one.
+	begun []*outcome
+	// roomAt is the host whose free amounts are compared next, by its place in the rows.
+	roomAt int
 	// taken counts the selections taken in this Refresh.
 	taken int
 	// shapes are recent placements, the newest last.
@@ -207,6 +229,7 @@ func (w *gate) compareAll(ctx context.Context) {
 			n, shapes := w.shadow.missing()
 			if !w.isShadow() {
 				later = nil
+				w.shadow.forget()
 				continue
 			}
 			later = w.compareLater(ctx, later)
@@ -233,7 +256,7 @@ func (w *gate) compareLater(ctx context.Context, later []comparison) []compariso
 		return rest
 	}
 	if w.enter(ctx) != nil {
-		return rest
+		return later
 	}
 	resp, err := w.ask(ctx, true)
 	w.leave()
@@ -251,72 +274,125 @@ func (w *gate) compareLater(ctx context.Context, later []comparison) []compariso
 // time. One for which there is no room is no comparison.
 func (w *gate) compareOne(ctx context.Context, j comparison, later []comparison) []comparison {
 	if !w.isShadow() {
-		return later
+		w.shadow.forget()
+		return nil
+	}
+	if j.outcome == nil {
+		j.outcome, j.roomOf = w.shadow.begin(), w.inTurn()
 	}
 	bounded, cancel := context.WithTimeout(ctx, w.g.cfg.ProposeBudget+w.cell.proposeTime())
 	defer cancel()
+	var done comparisons
 	diff, found, counts, err := w.compare(bounded, j)
 	switch {
 	case err != nil:
 		w.g.log.DebugContext(ctx, "a selection was not compared", "cell", w.cell.cfg.Name, "error", err)
-		return later
 	case !counts:
-		return later
 	case diff != nil && j.again < repeats:
 		if len(later) < mostLater {
 			j.again, j.suspects, j.from = j.again+1, found, w.g.now().Add(settle*w.cfg.Refresh)
-			later = append(later, j)
+			return append(later, j)
 		}
-		return later
+	default:
+		done.compared = 1
+		if diff != nil {
+			done.differed, done.examples = 1, []*cellgatev1.ShadowDifference{diff}
+			w.g.log.InfoContext(ctx, "a cell's own table answers otherwise than its legacy rows", "cell", w.cell.cfg.Name, "request_id", j.request, "detail", diff.GetDetail())
+		}
+		w.tel.Compared(diff != nil)
 	}
-	done := comparisons{compared: 1}
-	if diff != nil {
-		done.differed, done.examples = 1, []*cellgatev1.ShadowDifference{diff}
-		w.g.log.InfoContext(ctx, "a cell's own table answers otherwise than its legacy rows", "cell", w.cell.cfg.Name, "request_id", j.request, "detail", diff.GetDetail())
-	}
-	w.shadow.add(done)
-	w.tel.Compared(diff != nil)
+	w.shadow.decide(j.outcome, done)
 	return later
 }
 
-// add counts what was compared just now.
-func (c *comparer) add(o comparisons) {
+// begin puts a comparison behind those under way.
+func (c *comparer) begin() *outcome {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	o := &outcome{}
+	c.begun = append(c.begun, o)
+	return o
+}
+
+// decide notes what came of a comparison, and counts all before which none is in doubt.
+func (c *comparer) decide(o *outcome, is comparisons) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o.comparisons, o.decided = is, true
+	for len(c.begun) > 0 && c.begun[0].decided {
+		c.add(c.begun[0].comparisons)
+		c.begun = c.begun[1:]
+	}
+}
+
+// forget drops what is under way: the gate is not SHADOW any more.
+func (c *comparer) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begun = nil
+}
+
+// add counts what was decided. It needs mu.
+func (c *comparer) add(o comparisons) {
 	c.done.compared += o.compared
 	c.done.differed += o.differed
 	c.done.examples = append(c.done.examples, o.examples...)
 	c.done.examples = c.done.examples[max(0, len(c.done.examples)-maxExamples):]
 }
 
+// inTurn gives the next weighedHosts of the rows, in a circle.
+func (w *gate) inTurn() []byte {
+	rows := w.rows.Load()
+	if rows == nil || len(rows.Hosts) == 0 {
+		return nil
+	}
+	n := len(rows.Hosts)
+	w.shadow.mu.Lock()
+	at := w.shadow.roomAt % n
+	w.shadow.roomAt = at + weighedHosts
+	w.shadow.mu.Unlock()
+	var out []byte
+	for i := range min(weighedHosts, n) {
+		out = append(out, rows.Hosts[(at+i)%n].UUID[:]...)
+	}
+	return out
+}
+
 // compare asks both. It gives how they differ in what was suspect before too, nil when
 // they do not, and whether there was something to compare.
 func (w *gate) compare(ctx context.Context, j comparison) (diff *cellgatev1.ShadowDifference, found suspects, counts bool, err error) {
 	q := &cellv1.Query{Placement: j.placement, Seed: j.seed, Limit: askedHosts, Columns: true}
-	wire, err := w.proposeOnce(ctx, q)
+	legacyWire, err := w.proposeOnce(ctx, q)
 	if err != nil {
 		return nil, nil, false, err
 	}
-	old, err := proposalFrom(wire)
+	old, err := proposalFrom(legacyWire)
 	if err != nil {
 		return nil, nil, false, err
 	}
 	own := proto.CloneOf(q)
-	own.Shadow = true
-	own.Known = &cellv1.Knowledge{Passed: int64(old.Passed), BoundsFlat: wire.GetBoundsFlat()}
-	wire, _, err = w.cell.propose(ctx, nil, w.cell.proposeTime(), own, nil)
+	own.Shadow, own.RoomOf = true, j.roomOf
+	own.Known = &cellv1.Knowledge{Passed: int64(old.Passed), BoundsFlat: legacyWire.GetBoundsFlat()}
+	wire, _, err := w.cell.propose(ctx, nil, w.cell.proposeTime(), own, nil)
 	if err != nil {
 		return nil, nil, false, err
 	}
 	if wire.GetCut() {
 		return nil, nil, false, fault.New(fault.CellUnavailable, "the replica loads its table")
 	}
+	if len(wire.GetRooms()) == 0 && len(j.roomOf) > 0 {
+		return nil, nil, false, fault.New(fault.CellUnavailable, "the replica does not say what its hosts have free: it knows none of them, or is older than this gateway")
+	}
 	native, err := proposalFrom(wire)
 	if err != nil {
 		return nil, nil, false, err
 	}
 	now := w.g.now()
-	found, counts = suspectsOf(old, native, w.shadow.busy(now, w.parts.StandIn.Counted()))
+	busy := w.shadow.busy(now, w.parts.StandIn.Counted())
+	found, counts = suspectsOf(old, native, busy)
+	more := freer(w.rows.Load(), wire.GetRooms(), busy)
+	maps.Copy(found, more)
+	counts = counts || len(more) > 0
 	if j.again > 0 {
 		found = found.and(j.suspects)
 	}

@@ -2,11 +2,14 @@ package gateway
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"cellgate/gateway/legacy"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -17,6 +20,12 @@ import (
 func shadowing(t *testing.T, native, rows []schedule.Host) (*world, *fakeCell, *upgrading) {
 	t.Helper()
 	f, u := newFakeCell(1, native...), newUpgrading(1, rows...)
+	for _, h := range rows {
+		v := &h.View
+		v.VCPUsUsed = h.Resources[0].Used
+		v.TotalRAMMB, v.RAMRatio, v.TotalDiskGB, v.DiskRatio = h.Resources[1].Capacity, 1, h.Resources[2].Capacity, 1
+		u.reader.hosts = append(u.reader.hosts, legacy.Host{Host: h})
+	}
 	f.moveGate(cellgatev1.Gate_SHADOW)
 	return startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil), f, u
 }
@@ -97,6 +106,91 @@ func TestShadowOfTablesThatDiffer(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// usedHost is a host with some of its vcpus in use, alike for all weighers.
+func usedHost(n, vcpus int) schedule.Host {
+	h := testHost(n, 1)
+	h.Resources[0].Used = int64(vcpus)
+	return h
+}
+
+// A host that has more free by the table than by its row differs, though nothing else
+// does: claims would be made of what instances have. One that has less does not.
+func TestShadowOfFreeAmounts(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		native, rows int
+		want         string
+	}{
+		{"more in the shard", 9, 10, "host002: VCPU free 6 by the rows, 7 by the shard"},
+		{"less in the shard", 10, 9, ""},
+		{"the same", 10, 10, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, f, _ := shadowing(t, []schedule.Host{testHost(1, 1), usedHost(2, c.native)}, []schedule.Host{testHost(1, 1), usedHost(2, c.rows)})
+				time.Sleep(20 * time.Second)
+				compared, differed, examples := f.toldOf()
+				if compared == 0 || (differed > 0) != (c.want != "") {
+					t.Fatalf("%d compared, %d differed: %v", compared, differed, examples)
+				}
+				for _, e := range examples {
+					if e.GetDetail() != c.want {
+						t.Errorf("an example says %q, want %q", e.GetDetail(), c.want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// In a cell of more hosts than are compared at once each has its turn; and what agrees
+// is not told before what was asked earlier and is in doubt.
+func TestShadowOfFreeAmountsOfAllHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var native, rows []schedule.Host
+		for n := range 2*weighedHosts + 5 {
+			native, rows = append(native, usedHost(n+1, 0)), append(rows, usedHost(n+1, 0))
+		}
+		last := len(rows)
+		native[last-1], rows[last-1] = usedHost(last, 9), usedHost(last, 10)
+		_, f, _ := shadowing(t, native, rows)
+		time.Sleep(30 * time.Second)
+		want := fmt.Sprintf("host%03d: VCPU free 6 by the rows, 7 by the shard", last)
+		_, _, examples := f.toldOf()
+		if !slices.ContainsFunc(examples, func(e *cellgatev1.ShadowDifference) bool { return e.GetDetail() == want }) {
+			t.Errorf("no example says %q: %v", want, examples)
+		}
+		before := int64(0)
+		for _, r := range f.reported() {
+			if r.GetDiffered() > 0 {
+				break
+			}
+			before += r.GetCompared()
+		}
+		if before > 2 { // the third has the host
+			t.Errorf("%d compared before the first that differed", before)
+		}
+	})
+}
+
+// While one comparison is in doubt none that was begun after it is told.
+func TestShadowTellsInOrder(t *testing.T) {
+	c := newComparer()
+	first, second, third := c.begin(), c.begin(), c.begin()
+	c.decide(second, comparisons{compared: 1})
+	if got := c.take(); got.compared != 0 {
+		t.Errorf("%d compared while one before is in doubt", got.compared)
+	}
+	c.decide(first, comparisons{compared: 1, differed: 1})
+	if got := c.take(); got.compared != 2 || got.differed != 1 {
+		t.Errorf("%d compared, %d differed, want 2 and 1", got.compared, got.differed)
+	}
+	c.decide(third, comparisons{})
+	if got := c.take(); got.compared != 0 {
+		t.Errorf("%d compared of one that told nothing", got.compared)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"cellgate/internal/proposing"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
 
@@ -123,4 +125,38 @@ func firstNames(p *schedule.Proposal) string {
 	}
 	text := strings.Join(names, ", ")
 	return strings.ToValidUTF8(text[:min(len(text), 500)], "")
+}
+
+// freer gives the hosts that have more free by the cell's table than by the legacy rows:
+// claims would take what instances have already. Less free is legal, since the shard
+// holds claims that no row shows yet.
+func freer(rows *knownRows, table []*cellv1.HostRoom, busy map[string]bool) suspects {
+	found := suspects{}
+	if rows == nil || len(table) == 0 {
+		return found
+	}
+	free := make(map[string]*cellv1.HostRoom, len(table))
+	for _, h := range table {
+		free[h.GetHostUuid()] = h
+	}
+	for i := range rows.Hosts {
+		row := &rows.Hosts[i]
+		id := row.UUID.String()
+		in := free[id]
+		if in == nil || busy[id] {
+			continue
+		}
+		var more []string
+		for _, of := range proposing.FreeOf(&row.View) {
+			for _, r := range in.GetRooms() {
+				if r.GetResourceClass() == of.GetResourceClass() && r.GetAmount() > max(of.GetAmount(), 0) {
+					more = append(more, fmt.Sprintf("%s free %d by the rows, %d by the shard", r.GetResourceClass(), of.GetAmount(), r.GetAmount()))
+				}
+			}
+		}
+		if len(more) > 0 {
+			found[id] = row.ServiceHost + ": " + strings.Join(more, ", ")
+		}
+	}
+	return found
 }

@@ -183,13 +183,42 @@ func (a *agreement) answers(q *schedule.Query) (here, there *cellv1.Proposal) {
 	a.Helper()
 	asked := proposingtest.Query(q, "", nil, true)
 	asked.Columns = a.rng.IntN(2) == 0
+	for n := range agreedHosts {
+		id := hostID(n)
+		asked.RoomOf = append(asked.RoomOf, id[:]...)
+	}
 	out, err := a.cell.ProposeBatch(a.Context(), &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{asked}})
 	if err != nil {
 		a.Fatal(err)
 	}
 	here, there = a.raw(asked), out.GetProposals()[0]
 	here.TableVersion, there.TableVersion = "", ""
+	a.sameRooms(here.GetRooms(), there.GetRooms())
+	here.Rooms, there.Rooms = nil, nil
 	return here, there
+}
+
+// sameRooms: no host has more free in the shard than by its row, and most the same.
+func (a *agreement) sameRooms(here, there []*cellv1.HostRoom) {
+	a.Helper()
+	if len(here) != agreedHosts || len(there) != agreedHosts {
+		a.Fatalf("%d and %d hosts say what they have free", len(here), len(there))
+	}
+	same := 0
+	for i, h := range here {
+		for k, r := range h.GetRooms() {
+			in := there[i].GetRooms()[k]
+			if in.GetResourceClass() != r.GetResourceClass() || in.GetAmount() > max(r.GetAmount(), 0) {
+				a.Errorf("host %d: %v by the rows, %v by the shard", i, r, in)
+			}
+			if in.GetAmount() == r.GetAmount() {
+				same++
+			}
+		}
+	}
+	if same < agreedHosts {
+		a.Errorf("%d amounts are the same: it is no test", same)
+	}
 }
 
 // TestI6_StandInAnswersAsTheCell: a cell whose shard the importer filled, and the

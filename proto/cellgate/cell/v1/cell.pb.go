@@ -3046,7 +3046,9 @@ type Query struct {
 	Columns bool `protobuf:"varint,9,opt,name=columns,proto3" json:"columns,omitempty"`
 	// The answer is compared with another one, nothing will be claimed by it: it is given
 	// whatever the gate says.
-	Shadow        bool `protobuf:"varint,10,opt,name=shadow,proto3" json:"shadow,omitempty"`
+	Shadow bool `protobuf:"varint,10,opt,name=shadow,proto3" json:"shadow,omitempty"`
+	// Hosts of which it is to say what they have free, 16 bytes each: Proposal.rooms.
+	RoomOf        []byte `protobuf:"bytes,11,opt,name=room_of,json=roomOf,proto3" json:"room_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3149,6 +3151,13 @@ func (x *Query) GetShadow() bool {
 		return x.Shadow
 	}
 	return false
+}
+
+func (x *Query) GetRoomOf() []byte {
+	if x != nil {
+		return x.RoomOf
+	}
+	return nil
 }
 
 type Take struct {
@@ -3463,7 +3472,10 @@ type Proposal struct {
 	// bounds are of those, and passed is not 0.
 	Cut bool `protobuf:"varint,17,opt,name=cut,proto3" json:"cut,omitempty"`
 	// The epoch of the gate that the answer was given under; 0: the cell has no gate.
-	GateEpoch     int64 `protobuf:"varint,18,opt,name=gate_epoch,json=gateEpoch,proto3" json:"gate_epoch,omitempty"`
+	GateEpoch int64 `protobuf:"varint,18,opt,name=gate_epoch,json=gateEpoch,proto3" json:"gate_epoch,omitempty"`
+	// Of the hosts of Query.room_of that the table has: what they have free of VCPU,
+	// MEMORY_MB and DISK_GB, with the ratio.
+	Rooms         []*HostRoom `protobuf:"bytes,19,rep,name=rooms,proto3" json:"rooms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3622,6 +3634,13 @@ func (x *Proposal) GetGateEpoch() int64 {
 		return x.GateEpoch
 	}
 	return 0
+}
+
+func (x *Proposal) GetRooms() []*HostRoom {
+	if x != nil {
+		return x.Rooms
+	}
+	return nil
 }
 
 // Warning is something that hosts say and that cannot be used.
@@ -6880,7 +6899,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"multiplier\x18\x02 \x01(\x01R\n" +
-	"multiplier\"\x8e\x03\n" +
+	"multiplier\"\xb2\x03\n" +
 	"\x05Query\x12*\n" +
 	"\tplacement\x18\x01 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80\x02R\tplacement\x12\x12\n" +
 	"\x04seed\x18\x02 \x01(\x04R\x04seed\x12\x14\n" +
@@ -6892,7 +6911,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\ftrace_parent\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\vtraceParent\x12\x18\n" +
 	"\acolumns\x18\t \x01(\bR\acolumns\x12\x16\n" +
 	"\x06shadow\x18\n" +
-	" \x01(\bR\x06shadow\"H\n" +
+	" \x01(\bR\x06shadow\x12\"\n" +
+	"\aroom_of\x18\v \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x01R\x06roomOf\"H\n" +
 	"\x04Take\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12#\n" +
 	"\rinstance_uuid\x18\x02 \x01(\tR\finstanceUuid\"\xec\x01\n" +
@@ -6910,7 +6930,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x13ProposeBatchRequest\x12>\n" +
 	"\aqueries\x18\x01 \x03(\v2\x17.cellgate.cell.v1.QueryB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80 R\aqueries\"P\n" +
 	"\x14ProposeBatchResponse\x128\n" +
-	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\xbd\x06\n" +
+	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\xef\x06\n" +
 	"\bProposal\x12#\n" +
 	"\rtable_version\x18\x01 \x01(\tR\ftableVersion\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x16\n" +
@@ -6935,7 +6955,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x10multipliers_flat\x18\x10 \x03(\x01R\x0fmultipliersFlat\x12\x10\n" +
 	"\x03cut\x18\x11 \x01(\bR\x03cut\x12\x1d\n" +
 	"\n" +
-	"gate_epoch\x18\x12 \x01(\x03R\tgateEpoch\"1\n" +
+	"gate_epoch\x18\x12 \x01(\x03R\tgateEpoch\x120\n" +
+	"\x05rooms\x18\x13 \x03(\v2\x1a.cellgate.cell.v1.HostRoomR\x05rooms\"1\n" +
 	"\aWarning\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\"z\n" +
@@ -7392,75 +7413,76 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	47,  // 62: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
 	48,  // 63: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
 	53,  // 64: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
-	55,  // 65: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	54,  // 66: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
-	90,  // 67: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	56,  // 68: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	59,  // 69: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	60,  // 70: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	65,  // 71: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	65,  // 72: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	66,  // 73: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	67,  // 74: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	62,  // 75: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	63,  // 76: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	65,  // 77: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
-	90,  // 78: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	89,  // 79: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	64,  // 80: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	61,  // 81: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	28,  // 82: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	20,  // 83: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	22,  // 84: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	25,  // 85: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	90,  // 86: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	89,  // 87: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	89,  // 88: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	69,  // 89: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	93,  // 90: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	70,  // 91: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	49,  // 92: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	93,  // 93: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	49,  // 94: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	94,  // 95: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	95,  // 96: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	95,  // 97: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	95,  // 98: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	96,  // 99: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	85,  // 100: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	87,  // 101: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	87,  // 102: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	44,  // 103: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	58,  // 104: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	71,  // 105: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	73,  // 106: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	75,  // 107: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	77,  // 108: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	79,  // 109: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	81,  // 110: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	83,  // 111: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 112: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	6,   // 113: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	10,  // 114: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	12,  // 115: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	45,  // 116: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	68,  // 117: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	72,  // 118: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	74,  // 119: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	76,  // 120: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	78,  // 121: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	80,  // 122: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	82,  // 123: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	84,  // 124: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	2,   // 125: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	8,   // 126: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	11,  // 127: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	13,  // 128: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	116, // [116:129] is the sub-list for method output_type
-	103, // [103:116] is the sub-list for method input_type
-	103, // [103:103] is the sub-list for extension type_name
-	103, // [103:103] is the sub-list for extension extendee
-	0,   // [0:103] is the sub-list for field type_name
+	3,   // 65: cellgate.cell.v1.Proposal.rooms:type_name -> cellgate.cell.v1.HostRoom
+	55,  // 66: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	54,  // 67: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
+	90,  // 68: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	56,  // 69: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	59,  // 70: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	60,  // 71: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	65,  // 72: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	65,  // 73: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	66,  // 74: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	67,  // 75: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	62,  // 76: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	63,  // 77: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	65,  // 78: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
+	90,  // 79: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	89,  // 80: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	64,  // 81: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	61,  // 82: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	28,  // 83: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	20,  // 84: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	22,  // 85: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	25,  // 86: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	90,  // 87: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	89,  // 88: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	89,  // 89: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	69,  // 90: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	93,  // 91: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	70,  // 92: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	49,  // 93: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	93,  // 94: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	49,  // 95: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	94,  // 96: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	95,  // 97: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	95,  // 98: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	95,  // 99: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	96,  // 100: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	85,  // 101: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	87,  // 102: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	87,  // 103: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	44,  // 104: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	58,  // 105: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	71,  // 106: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	73,  // 107: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	75,  // 108: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	77,  // 109: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	79,  // 110: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	81,  // 111: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	83,  // 112: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 113: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	6,   // 114: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	10,  // 115: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	12,  // 116: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	45,  // 117: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	68,  // 118: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	72,  // 119: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	74,  // 120: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	76,  // 121: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	78,  // 122: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	80,  // 123: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	82,  // 124: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	84,  // 125: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	2,   // 126: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	8,   // 127: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	11,  // 128: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	13,  // 129: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	117, // [117:130] is the sub-list for method output_type
+	104, // [104:117] is the sub-list for method input_type
+	104, // [104:104] is the sub-list for extension type_name
+	104, // [104:104] is the sub-list for extension extendee
+	0,   // [0:104] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
