@@ -73,6 +73,12 @@ func checkConfig(cfg Config) error {
 	return errors.Join(problems...)
 }
 
+// CheckPCIAliases gives the first that is wrong, by itself or beside those before it.
+func CheckPCIAliases(all []PCIAlias) (index int, err error) {
+	_, index, err = nova.NewAliases(all)
+	return index, err
+}
+
 // DefaultFilters are the filters when none are configured, in their order.
 func DefaultFilters() []string { return schedule.DefaultFilters() }
 

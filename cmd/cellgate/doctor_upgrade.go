@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
-	"cellgate/gateway"
 	"cellgate/gateway/importer"
 	"cellgate/gateway/legacy"
 	"cellgate/internal/config"
@@ -91,12 +90,7 @@ func (d *doctor) redundant(files []string) map[string]bool {
 		d.add(check, noted, "no nova.conf is given: redundant filters, and ratios that matter only without them, are not looked at", "give --nova-conf, or set gateway.nova_conf")
 		return nil
 	}
-	s, err := novaconf.Read(files, novaconf.Known{
-		Filter: func(name string) bool { return len(gateway.UnknownNames([]string{name}, nil)) == 0 },
-		Weigher: func(name string) bool {
-			return len(gateway.UnknownNames(nil, []gateway.WeigherConfig{{Name: name}})) == 0
-		},
-	})
+	s, err := novaconf.Read(files, knownToNova())
 	if err != nil {
 		d.add(check, unhealthy, err.Error(), "correct it: a gateway with this file does not start")
 		return nil

@@ -51,6 +51,23 @@ var novaOptions = []struct {
 	{"metrics_weight_of_unavailable", "[metrics] weight_of_unavailable", func(c *config.NovaOptions, o novaconf.Options) { c.MetricsUnavailable = o.MetricsUnavailable }},
 }
 
+// knownToNova says what this program has of Nova's names, and which aliases are wrong.
+func knownToNova() novaconf.Known {
+	return novaconf.Known{
+		Filter: func(name string) bool { return len(gateway.UnknownNames([]string{name}, nil)) == 0 },
+		Weigher: func(name string) bool {
+			return len(gateway.UnknownNames(nil, []gateway.WeigherConfig{{Name: name}})) == 0
+		},
+		PCIAliases: func(all []novaconf.PCIAlias) (int, error) {
+			list := make([]gateway.PCIAlias, len(all))
+			for i, a := range all {
+				list[i] = gateway.PCIAlias(a)
+			}
+			return gateway.CheckPCIAliases(list)
+		},
+	}
+}
+
 // fillFromNova gives the gateway's keys that nothing sets what nova.conf says. The
 // gateway of dev has no section of its own.
 func (t *told) fillFromNova(c *config.Config, section string, from config.Origins) []fault.Field {
@@ -61,12 +78,7 @@ func (t *told) fillFromNova(c *config.Config, section string, from config.Origin
 	if len(files) == 0 {
 		return nil
 	}
-	s, err := novaconf.Read(files, novaconf.Known{
-		Filter: func(name string) bool { return len(gateway.UnknownNames([]string{name}, nil)) == 0 },
-		Weigher: func(name string) bool {
-			return len(gateway.UnknownNames(nil, []gateway.WeigherConfig{{Name: name}})) == 0
-		},
-	})
+	s, err := novaconf.Read(files, knownToNova())
 	var p *novaconf.Problems
 	if errors.As(err, &p) {
 		var bad []fault.Field

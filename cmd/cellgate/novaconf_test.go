@@ -63,7 +63,7 @@ default_availability_zone = north
 		"gateway.nova.metrics_weight_setting": {conf + ":8", "cpu.percent=1.5"},
 		"gateway.nova_conf":                   {"--nova-conf", conf},
 		"gateway.cells":                       {"--cell", "a=h:1"},
-		"gateway.nova.strict":                 {"default", "false"},
+		"gateway.nova.strict_nova":            {"default", "false"},
 	} {
 		if rows[key] != want {
 			t.Errorf("%s: %q, want %q", key, rows[key], want)
@@ -136,7 +136,7 @@ func TestEveryOptionOfNovaHasItsKey(t *testing.T) {
 	for _, o := range novaOptions {
 		taken["gateway.nova."+o.key] = true
 	}
-	own := []string{"gateway.nova.exact_tenant_key", "gateway.nova.strict"}
+	own := []string{"gateway.nova.exact_tenant_key", "gateway.nova.strict_nova"}
 	for _, k := range own {
 		taken[k] = true
 	}

@@ -91,7 +91,7 @@ type NovaOptions struct {
 	ImageMetadata           bool     `yaml:"image_metadata_prefilter" help:"hosts must support the models that the image names"`
 	NoPCPUFallback          bool     `yaml:"disable_fallback_pcpu_query" help:"dedicated CPUs are asked of hosts that report PCPU only, not of others as VCPU"`
 	ExactTenantKey          bool     `yaml:"exact_tenant_key" help:"AggregateMultiTenancyIsolation reads filter_tenant_id only, as before Nova 18, not every key that begins so"`
-	Strict                  bool     `yaml:"strict" help:"a host whose data Nova could not read fails the request, as in Nova, instead of being left out"`
+	Strict                  bool     `yaml:"strict_nova" help:"a host whose data Nova could not read fails the request, as in Nova, instead of being left out"`
 }
 
 // ServerTLS says how a process proves who it is to its callers, and how they

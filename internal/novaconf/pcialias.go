@@ -3,13 +3,16 @@ package novaconf
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 )
 
-// pciAliases reads the entries of [pci] alias, each an object in JSON. Whether they go
-// together is the gateway's to say.
+// pciAliases reads the entries of [pci] alias, each an object in JSON, and has them
+// checked together.
 func (t *translation) pciAliases() {
 	option := place{pci, "alias"}
+	var from []*assignment // of each alias
 	for _, a := range t.every(option, place{"DEFAULT", "pci_alias"}) {
 		t.From[option.String()] = a.at()
 		alias, err := readPCIAlias(t.text(a))
@@ -17,7 +20,13 @@ func (t *translation) pciAliases() {
 			t.bad("%s: %s: %v", a.at(), a.place, err)
 			continue
 		}
-		t.PCIAliases = append(t.PCIAliases, alias)
+		t.PCIAliases, from = append(t.PCIAliases, alias), append(from, a)
+	}
+	if t.known.PCIAliases == nil {
+		return
+	}
+	if i, err := t.known.PCIAliases(t.PCIAliases); err != nil {
+		t.bad("%s: %s: %v", from[i].at(), from[i].place, err)
 	}
 }
 
@@ -38,7 +47,14 @@ func readPCIAlias(text string) (PCIAlias, error) {
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&e); err != nil {
-		return PCIAlias{}, fmt.Errorf("%q is no alias in JSON: %w", text, err)
+		var mistyped *json.UnmarshalTypeError
+		switch {
+		case errors.As(err, &mistyped) && mistyped.Field != "":
+			return PCIAlias{}, fmt.Errorf("%s must be a text, not %s", mistyped.Field, mistyped.Value)
+		case errors.As(err, &mistyped):
+			return PCIAlias{}, fmt.Errorf("%q must be an object in JSON, not %s", text, mistyped.Value)
+		}
+		return PCIAlias{}, fmt.Errorf("%q is no alias in JSON: %s", text, strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if d.More() {
 		return PCIAlias{}, fmt.Errorf("%q goes on after the alias", text)

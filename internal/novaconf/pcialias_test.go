@@ -1,6 +1,7 @@
 package novaconf
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +28,31 @@ pci_alias = {"name": "old", "capability_type": "pci"}
 		_, err := Read(write(t, "[pci]\nalias = "+text+"\n"), everything())
 		if err == nil || !strings.Contains(err.Error(), "a.conf:2: [pci] alias: ") {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// What is wrong with an alias is said with its file and line, in the words of its
+// keys.
+func TestPCIAliasesThatAreWrong(t *testing.T) {
+	known := everything()
+	known.PCIAliases = func(all []PCIAlias) (int, error) {
+		i := slices.IndexFunc(all, func(a PCIAlias) bool { return a.VendorID == "zz" })
+		if i < 0 {
+			return 0, nil
+		}
+		return i, errors.New("vendor_id must be four hexadecimal digits")
+	}
+	for text, want := range map[string]string{
+		`{"name": "b", "vendor_id": "zz"}`: "a.conf:3: [pci] alias: vendor_id must be four hexadecimal digits",
+		`{"name": 1}`:                      "a.conf:3: [pci] alias: name must be a text, not number",
+		`["gpu"]`:                          "must be an object in JSON, not array",
+		`{"name": "b", "vendor": "10de"}`:  `is no alias in JSON: unknown field "vendor"`,
+		`{"name": "b", "vendor_id": "10"}`: "",
+	} {
+		_, err := Read(write(t, "[pci]\nalias = {\"name\": \"a\"}\nalias = "+text+"\n"), known)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "struct")) {
+			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
 }

@@ -88,6 +88,9 @@ type Note struct {
 type Known struct {
 	Filter  func(name string) bool
 	Weigher func(name string) bool
+	// PCIAliases says which of them is wrong, by itself or beside those before it, and
+	// how. Nil: nobody says.
+	PCIAliases func([]PCIAlias) (index int, err error)
 }
 
 // Problems is everything in the files that cellgate cannot go by.

@@ -49,7 +49,7 @@ func (t *translation) given(o *option, a *assignment, standard value) value {
 	t.From[o.place.String()] = a.at()
 	written := t.text(a)
 	if a.place != o.place && o.idle == "" {
-		t.note(a, a.place.String(), "is "+o.place.String()+" today; the old name still counts")
+		t.note(a, a.place.String(), fmt.Sprintf("is %s today; it counts here, but Nova has dropped the old name and ignores it (Zed does): move the line to [%s] as %s, or delete it", o.place, o.group, o.name))
 	}
 	if written == "" && o.kind != text && o.kind != list {
 		t.note(a, a.place.String(), "is empty: Nova's default counts, "+orNone(o.standard))
