@@ -62,7 +62,8 @@ func sameIdentity(a, b *agentv1.FullState) bool {
 	return a.GetAgentVersion() == b.GetAgentVersion() && a.GetHostUuid() == b.GetHostUuid() &&
 		a.GetServiceHost() == b.GetServiceHost() && a.GetNodename() == b.GetNodename() &&
 		a.GetHypervisorType() == b.GetHypervisorType() && a.GetHypervisorVersion() == b.GetHypervisorVersion() &&
-		a.GetHostIp() == b.GetHostIp() && a.GetCell() == b.GetCell() && a.GetVerifies() == b.GetVerifies()
+		a.GetHostIp() == b.GetHostIp() && a.GetCell() == b.GetCell() && a.GetVerifies() == b.GetVerifies() &&
+		a.GetInstancesUnknown() == b.GetInstancesUnknown()
 }
 
 func equal[M proto.Message](a, b M) bool { return proto.Equal(a, b) }

@@ -26,6 +26,10 @@ func putHostOf(in *agentv1.FullState) (*shard.PutHost, error) {
 		AgentVersion:      in.GetAgentVersion(),
 		BootID:            r.UUID("boot_id", in.GetBootId()),
 		StateVersion:      in.GetVersion(),
+		InstancesUnknown:  in.GetInstancesUnknown(),
+	}
+	if h.InstancesUnknown && len(in.GetInstances()) > 0 {
+		r.Problem("instances", "must be empty with instances_unknown")
 	}
 	h.Facts = r.facts(in.GetFacts())
 	if text := r.namespaces(in.GetNamespaces()); text != "" {

@@ -80,6 +80,7 @@ func (c *Cell) importOutcome(put *shard.PutHost, a answer, wait time.Duration) *
 	out := &cellv1.ImportOutcome{
 		Unchanged: o.Unchanged, LeftToAgent: o.LeftToAgent, Adopted: int32(o.Adopted), Confirmed: int32(o.Confirmed),
 		Released: int32(o.Released), Conflicts: int32(o.Conflicts), Overcommitted: int32(o.Overcommitted), Retaken: o.Retaken,
+		InstancesTaken: o.InstancesTaken,
 	}
 	if o.LeftToAgent && wait > 0 {
 		out.RetakeAfter = durationpb.New(wait)

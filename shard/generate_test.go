@@ -82,6 +82,9 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 			for _, i := range rapid.SliceOfNDistinct(consumer, 0, 3, rapid.ID).Draw(t, "instances") {
 				p.Instances = append(p.Instances, Instance{UUID: i, Allocations: genAllocations(h).Draw(t, "allocations")})
 			}
+			if rapid.SampledFrom(small).Draw(t, "unknown") > "4" {
+				p.Host.InstancesUnknown, p.Instances = true, nil
+			}
 			return Op{PutHost: p}
 		case "claim":
 			h := host.Draw(t, "host")

@@ -38,11 +38,14 @@ type Op struct {
 // claims are all on other hosts, or were transferred to it, is left alone and
 // counted (Outcome.Conflicts). A CONFIRMED claim whose instance is awaited
 // (Guest.Awaited) is so no more; every claim whose instance is on the host is Seen.
+// With Host.InstancesUnknown no claim is adopted, confirmed, released or Seen.
 // Nothing changes when the stored state has the same BootID and a StateVersion
 // that is not lower.
 //
 // An imported state (Host.Imported) leaves a host that an agent registered to the agent
-// (Outcome.LeftToAgent), unless Retake names what it registered (Outcome.Retaken); an agent's state replaces an imported one, of
+// (Outcome.LeftToAgent), unless Retake names what it registered (Outcome.Retaken); only
+// where that agent does not know its instances (Host.InstancesUnknown) are the claims
+// brought in line with the import's (Outcome.InstancesTaken). An agent's state replaces an imported one, of
 // whatever version. One that says what the row says does not write it, whatever its
 // version (Outcome.Unchanged), and brings the claims in line all the same; only one of
 // the same BootID and a lower version changes nothing at all.
@@ -183,8 +186,11 @@ type Outcome struct {
 	// for the host, and that the row says so already. Retaken: the host was its agent's
 	// until now.
 	LeftToAgent bool
-	Unchanged   bool
-	Retaken     bool
+	// InstancesTaken, with LeftToAgent: the agent does not know its instances
+	// (Host.InstancesUnknown), and the claims were brought in line with the import's.
+	InstancesTaken bool
+	Unchanged      bool
+	Retaken        bool
 	// Gate is the gate after MoveGate, refused or not; nil for none.
 	Gate *Gate
 	// Namespace is the one after PutFacts, refused or not; nil for none.

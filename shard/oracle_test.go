@@ -35,6 +35,7 @@ type answer struct {
 	confirmed      int
 	released       int
 	left, same     bool
+	taken          bool
 	retaken        bool
 	// The gate, after an operation that moves it.
 	gate            GateState
@@ -46,7 +47,7 @@ type answer struct {
 }
 
 func answerOf(o Outcome) answer {
-	a := answer{pinned: o.PinnedTo, adopted: o.Adopted, conflicts: o.Conflicts, over: o.Overcommitted, confirmed: o.Confirmed, released: o.Released, left: o.LeftToAgent, same: o.Unchanged, retaken: o.Retaken}
+	a := answer{pinned: o.PinnedTo, adopted: o.Adopted, conflicts: o.Conflicts, over: o.Overcommitted, confirmed: o.Confirmed, released: o.Released, left: o.LeftToAgent, taken: o.InstancesTaken, same: o.Unchanged, retaken: o.Retaken}
 	if o.Gate != nil {
 		a.gate, a.epoch, a.revision = o.Gate.State, o.Gate.Epoch, o.Gate.Revision
 	}
@@ -456,7 +457,10 @@ func (o *oracle) putHost(p *PutHost) answer {
 	}
 	switch {
 	case known && next.Imported && !old.Imported && (p.Retake == nil || p.Retake.BootID != old.BootID || p.Retake.StateVersion != old.StateVersion):
-		a.left = true
+		a.left, a.taken = true, old.InstancesUnknown
+		if a.taken {
+			o.instances(p, &a)
+		}
 	case sameLife && next.Imported && next.StateVersion < old.StateVersion:
 		a.same = true
 	case sameLife && !next.Imported && next.StateVersion <= old.StateVersion:
@@ -466,7 +470,9 @@ func (o *oracle) putHost(p *PutHost) answer {
 	default:
 		a.retaken = known && next.Imported && !old.Imported
 		o.hosts[p.Host.UUID] = next
-		o.instances(p, &a)
+		if !next.InstancesUnknown {
+			o.instances(p, &a)
+		}
 	}
 	a.over = len(o.over(p.Host.UUID))
 	return a

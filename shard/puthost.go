@@ -23,7 +23,12 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 	old := t.view.Hosts[id]
 	switch {
 	case p.leftToAgent(old):
-		return Outcome{LeftToAgent: true, Overcommitted: overcommitted(old, t.view.Usages[id])}
+		o := Outcome{LeftToAgent: true, InstancesTaken: old.InstancesUnknown && !p.Host.InstancesUnknown}
+		if o.InstancesTaken {
+			t.instances(old, p.Instances, &o)
+		}
+		o.Overcommitted = overcommitted(old, t.view.Usages[id])
+		return o
 	case p.outdated(old):
 		return Outcome{Unchanged: p.Host.Imported, Overcommitted: overcommitted(old, t.view.Usages[id])}
 	}
@@ -44,21 +49,11 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 		t.touch(hostRow, id)
 	}
 
-	exist := make(map[string]struct{}, len(p.Instances))
-	for i := range p.Instances {
-		exist[p.Instances[i].UUID] = struct{}{}
-		t.instance(h, &p.Instances[i], &o)
+	if !p.Host.InstancesUnknown {
+		t.instances(h, p.Instances, &o)
 	}
-	claims := slices.Clone(t.view.LiveByHost[id])
-	slices.Sort(claims)
-	for _, cid := range claims {
-		c := t.view.Claims[cid]
-		if _, ok := exist[c.ConsumerUUID]; c.Adopted && c.TransferredFrom == "" && !ok {
-			t.become(c, Released)
-			o.Released++
-			continue
-		}
-		if c.ServiceHost != h.ServiceHost {
+	for _, cid := range t.liveOn(id) {
+		if c := t.view.Claims[cid]; c.ServiceHost != h.ServiceHost {
 			moved := *c
 			moved.ServiceHost, moved.UpdatedAt = h.ServiceHost, t.after(c)
 			t.putClaim(&moved)
@@ -66,6 +61,29 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 	}
 	o.Overcommitted = overcommitted(h, t.view.Usages[id])
 	return o
+}
+
+// liveOn lists the live claims on a host, by id.
+func (t *transaction) liveOn(host string) []string {
+	claims := slices.Clone(t.view.LiveByHost[host])
+	slices.Sort(claims)
+	return claims
+}
+
+// instances brings the claims on a host in line with all the instances that exist on it.
+func (t *transaction) instances(h *Host, all []Instance, o *Outcome) {
+	exist := make(map[string]struct{}, len(all))
+	for i := range all {
+		exist[all[i].UUID] = struct{}{}
+		t.instance(h, &all[i], o)
+	}
+	for _, id := range t.liveOn(h.UUID) {
+		c := t.view.Claims[id]
+		if _, ok := exist[c.ConsumerUUID]; c.Adopted && c.TransferredFrom == "" && !ok {
+			t.become(c, Released)
+			o.Released++
+		}
+	}
 }
 
 // leftToAgent reports whether an imported state is of a host that an agent speaks for.
@@ -85,7 +103,7 @@ func (p *PutHost) outdated(old *Host) bool {
 // sameHost reports whether two rows say the same of a host, whoever says it and however
 // often.
 func sameHost(a, b *Host) bool {
-	return a.ServiceHost == b.ServiceHost && a.NodeName == b.NodeName && a.Disabled == b.Disabled && a.DisabledReason == b.DisabledReason &&
+	return a.ServiceHost == b.ServiceHost && a.NodeName == b.NodeName && a.Disabled == b.Disabled && a.InstancesUnknown == b.InstancesUnknown && a.DisabledReason == b.DisabledReason &&
 		a.IOWorkload == b.IOWorkload && a.FailedBuilds == b.FailedBuilds &&
 		a.HypervisorType == b.HypervisorType && a.HypervisorVersion == b.HypervisorVersion && a.HostIP == b.HostIP &&
 		(a.Facts == b.Facts || a.Facts != nil && b.Facts != nil && *a.Facts == *b.Facts) &&
@@ -190,6 +208,8 @@ func (p *PutHost) problem() string {
 		return "host.uuid: " + idRule
 	case h.ServiceHost == "":
 		return "host.service_host: must not be empty"
+	case h.InstancesUnknown && len(p.Instances) > 0:
+		return "instances: must be empty with host.instances_unknown"
 	case len(h.Providers) == 0:
 		return "host.providers: must name the root provider"
 	case h.Providers[0].UUID != h.UUID:

@@ -31,6 +31,8 @@ type Host struct {
 	// Imported: the row is what Nova's tables say, not an agent. Its AgentVersion is
 	// Decide's to set.
 	Imported bool
+	// InstancesUnknown: the agent does not know which instances exist on its host.
+	InstancesUnknown bool
 	// BootID and StateVersion say which state of which agent life this is.
 	BootID       string
 	StateVersion uint64

@@ -112,3 +112,24 @@ func TestInstancesThatDoNotFitTheMachine(t *testing.T) {
 		}
 	}
 }
+
+func TestWithoutADirectoryInstancesAreNotKnown(t *testing.T) {
+	r := reader(t, tree(t, "one-node"))
+	for name, c := range map[string]struct {
+		from    Instances
+		unknown bool
+	}{
+		"no directory":       {nil, true},
+		"an empty directory": {directory(nil), false},
+	} {
+		got, err := Read(hostUUID, Config{Settings: plain(), Instances: c.from}, r.Read)
+		if err != nil || got.State.GetInstancesUnknown() != c.unknown || len(got.State.GetInstances()) != 0 {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	missing := directory(nil)
+	missing.Path = "var/elsewhere"
+	if got, err := Read(hostUUID, Config{Settings: plain(), Instances: missing}, r.Read); err == nil || !strings.Contains(err.Error(), "agent.host.instances_dir") {
+		t.Errorf("a directory that is not there: %v, %v", got, err)
+	}
+}

@@ -19,7 +19,7 @@ import (
 // Config is what a probe reads and how often.
 type Config struct {
 	Settings Settings
-	// Instances may be nil: the host has none.
+	// Instances may be nil: which there are is not known.
 	Instances Instances
 	// Every is how often the machine is read.
 	Every time.Duration
@@ -164,6 +164,7 @@ func Read(hostUUID string, cfg Config, read func(*Settings) (*Machine, error)) (
 	if err != nil {
 		return nil, err
 	}
+	report.State.InstancesUnknown = cfg.Instances == nil
 	whole := clone(report.State)
 	whole.BootId, whole.Version = hostUUID, 1 // any will do
 	if err := rpc.Validate(whole); err != nil {

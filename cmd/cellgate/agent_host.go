@@ -47,6 +47,9 @@ func (a *assembly) addHost(all config.Config, dial dialFunc, again func() (confi
 	if err := a.addHostClaims(c.Socket, probe.Hosts()[0].Claims()); err != nil {
 		return nil, err
 	}
+	if cfg.Instances == nil {
+		a.log.Info("which instances run here is not known: the cell keeps the claims that it has on this host, and until the cell is NATIVE a gateway's importer brings them in line with Nova's rows; to report instances, set agent.host.instances_dir (docs/agent.md)")
+	}
 	a.log.Info("agent starts", "host", cfg.Settings.ServiceHost, "host_uuid", id.UUID, "new", id.New, "cell", c.Cell, "replicas", c.Replicas)
 	a.add(lifecycle.Part{Name: "configuration", Run: func(ctx context.Context) error {
 		for {

@@ -68,7 +68,11 @@ func showReport(w io.Writer, r *hostprobe.Report, isNew bool) error {
 	f.row("cpu", r.CPU)
 	f.row("traits", strings.Join(s.GetProviders()[0].GetTraits(), " "))
 	f.row("aggregates", aggregateNames(s))
-	f.row("instances", len(s.GetInstances()))
+	if s.GetInstancesUnknown() {
+		f.row("instances", "not known: no agent.host.instances_dir")
+	} else {
+		f.row("instances", len(s.GetInstances()))
+	}
 	if err := f.end(); err != nil {
 		return err
 	}

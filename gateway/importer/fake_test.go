@@ -93,16 +93,28 @@ func (f *fakeCell) put(in *cellv1.ImportedHost) *cellv1.ImportOutcome {
 	switch {
 	case old != nil && old.agent && in.GetRetake() && old.alive > 0:
 		o.LeftToAgent, o.RetakeAfter = true, durationpb.New(old.alive)
-		return o
+		return f.unknown(old, s, o)
 	case old != nil && old.agent && !in.GetRetake():
 		o.LeftToAgent = true
-		return o
+		return f.unknown(old, s, o)
 	case old != nil && !old.agent && old.state.GetBootId() == s.GetBootId() && s.GetVersion() < old.state.GetVersion():
 		o.Unchanged = true
 		return o
 	}
 	o.Retaken = old != nil && old.agent
 	f.hosts[s.GetHostUuid()] = &fakeHost{state: s, had: old != nil && (old.agent || old.had)}
+	return f.instances(s, o)
+}
+
+// unknown takes the instances where the agent does not know its own.
+func (f *fakeCell) unknown(old *fakeHost, s *agentv1.FullState, o *cellv1.ImportOutcome) *cellv1.ImportOutcome {
+	if o.InstancesTaken = old.state.GetInstancesUnknown(); o.InstancesTaken {
+		return f.instances(s, o)
+	}
+	return o
+}
+
+func (f *fakeCell) instances(s *agentv1.FullState, o *cellv1.ImportOutcome) *cellv1.ImportOutcome {
 	here := map[string]bool{}
 	for _, i := range s.GetInstances() {
 		here[i.GetInstanceUuid()] = true

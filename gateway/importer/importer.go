@@ -53,7 +53,9 @@ type host struct {
 	// version is the greatest that the cell answered for it.
 	version uint64
 	// agents: the cell left it to its agent. refused is why the cell did not take it.
-	agents  bool
+	agents bool
+	// taken: its agent does not know its instances, and the cell took those that were sent.
+	taken   bool
 	refused string
 	// conflicts: an instance has a claim elsewhere, so it is sent again at step again.
 	conflicts uint

@@ -86,7 +86,7 @@ func (p *planning) host(row *legacy.Host) {
 		p.used[q] = true
 	}
 	h.aged(service != nil && service.Version < p.conf.RequiredVersion)
-	if h.agents && h.settled && (!h.old || p.conf.Now().Before(h.askAt)) {
+	if h.agents && h.settled && !h.taken && !p.asks(h) {
 		return
 	}
 	on, in, held := p.instancesOf(h.at)
@@ -99,7 +99,7 @@ func (p *planning) host(row *legacy.Host) {
 	if service != nil {
 		in.reason = service.DisabledReason
 	}
-	if !h.due(in, p.steps) {
+	if !p.due(h, in) {
 		if h.refused != "" {
 			p.r.leave(p.conf.MaxLeftOut, LeftOut{UUID: row.UUID.String(), Host: row.ServiceHost, Reason: RefusedByCell, Detail: h.refused})
 		}
@@ -127,12 +127,13 @@ func (p *planning) add(h *host, state *agentv1.FullState, in inputs) bool {
 		p.r.leave(p.conf.MaxLeftOut, LeftOut{UUID: state.GetHostUuid(), Host: state.GetServiceHost(), Reason: BadHost, Detail: err.Error()})
 		return false
 	}
-	if h.settled && h.sum == sum && !h.agents && h.conflicts == 0 {
+	retake := p.asks(h)
+	if h.settled && h.sum == sum && !(h.agents && retake) && h.conflicts == 0 {
 		h.inputs = in
 		return false
 	}
 	state.Version = p.version
-	p.all = append(p.all, work{h, state, in, sum, h.old})
+	p.all = append(p.all, work{h, state, in, sum, retake})
 	return true
 }
 
@@ -145,8 +146,14 @@ func (h *host) aged(old bool) {
 	h.old = old
 }
 
-func (h *host) due(in inputs, step uint64) bool {
-	return !h.settled || h.agents || h.inputs != in || h.conflicts > 0 && step >= h.again
+// asks reports whether it is time to ask that a host is taken back from its agent, if it
+// has one.
+func (p *planning) asks(h *host) bool {
+	return h.old && !(h.agents && h.settled && p.conf.Now().Before(h.askAt))
+}
+
+func (p *planning) due(h *host, in inputs) bool {
+	return !h.settled || h.agents && p.asks(h) || h.inputs != in || h.conflicts > 0 && p.steps >= h.again
 }
 
 // instancesOf gives the instances that count at a place; held says that there are
@@ -190,7 +197,7 @@ func (p *planning) gone(h *host) {
 	p.r.Gone++
 	on, in, _ := p.instancesOf(h.at)
 	in.gone, in.at = true, h.at
-	if !h.due(in, p.steps) {
+	if !p.due(h, in) {
 		return
 	}
 	if len(p.all) >= p.conf.StepHosts {

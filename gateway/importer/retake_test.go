@@ -175,3 +175,43 @@ func TestAHostThatWasTakenBackIsComparedAndGoes(t *testing.T) {
 		t.Errorf("the host without a row is %v", s)
 	}
 }
+
+// Where an agent does not know its instances the importer speaks for them, as long as
+// that is so.
+func TestTheImporterSpeaksForInstancesThatAnAgentDoesNotKnow(t *testing.T) {
+	n, cell := newNova(1), newCell()
+	n.services[1].Version = 60
+	n.on(1, 1)
+	n.now = n.now.Add(time.Hour)
+	cell.agents(1, 0)
+	cell.hosts[hostID(1)].state.InstancesUnknown = true
+	m := importerOf(t, n, requiring(60), func(c *Config) { c.FullEvery = 24 * time.Hour })
+	if r := step(t, m, n, cell); r.LeftToAgents != 1 || r.AgentHosts != 1 || r.Adopted != 1 {
+		t.Errorf("the first step: %+v", r)
+	}
+	if r := step(t, m, n, cell); r.Sent != 0 {
+		t.Errorf("nothing changed: %+v", r)
+	}
+	n.on(2, 1)
+	if r, _ := steps(t, m, n, cell); r.Sent != 1 || r.Adopted != 1 {
+		t.Errorf("an instance came: %+v", r)
+	}
+	n.put(1, func(r *legacy.Instance) { r.Deleted, r.DeletedAt = true, n.now })
+	if r, _ := steps(t, m, n, cell); r.Sent != 1 || r.Released != 1 {
+		t.Errorf("an instance went: %+v", r)
+	}
+	if !cell.hosts[hostID(1)].agent || cell.claims[instanceID(1)] != nil || cell.claims[instanceID(2)] == nil {
+		t.Errorf("the cell has %+v and %+v", cell.hosts[hostID(1)], cell.claims)
+	}
+	cell.hosts[hostID(1)].state.InstancesUnknown = false
+	n.on(3, 1)
+	if r, _ := steps(t, m, n, cell); r.Sent != 1 || r.Adopted != 0 {
+		t.Errorf("the agent knows them: %+v", r)
+	}
+	n.on(4, 1)
+	for range 5 {
+		if r := step(t, m, n, cell); r.Sent != 0 {
+			t.Errorf("the agent knows them, and the importer goes on: %+v", r)
+		}
+	}
+}

@@ -105,14 +105,14 @@ func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
 		why := fmt.Sprintf("%s: %s", f.GetReason(), f.GetMessage())
 		r.leave(m.conf.MaxLeftOut, LeftOut{UUID: w.state.GetHostUuid(), Host: w.state.GetServiceHost(), Reason: RefusedByCell, Detail: why})
 		if !transient(f.GetReason()) {
-			h.settled, h.inputs, h.sum, h.refused, h.agents, h.conflicts = true, w.inputs, w.sum, why, false, 0
+			h.settled, h.inputs, h.sum, h.refused, h.agents, h.taken, h.conflicts = true, w.inputs, w.sum, why, false, false, 0
 		}
 		return
 	}
 	if o.GetRetaken() {
 		r.Retaken++
 	}
-	h.settled, h.inputs, h.sum, h.refused, h.agents = true, w.inputs, w.sum, "", o.GetLeftToAgent()
+	h.settled, h.inputs, h.sum, h.refused, h.agents, h.taken = true, w.inputs, w.sum, "", o.GetLeftToAgent(), o.GetInstancesTaken()
 	switch {
 	case h.agents:
 		r.LeftToAgents++

@@ -17,8 +17,8 @@ type Host struct {
 	NodeName    string `yaml:"nodename" flag:"nodename" help:"name of the compute node; empty means service_host"`
 	HostIP      string `yaml:"host_ip" flag:"host-ip" help:"address of the host; empty means the one that leads to its cell"`
 	DiskPath    string `yaml:"disk_path" flag:"disk-path" help:"directory on the disk of the instances, Nova's instances_path; empty reports no DISK_GB"`
-	// InstancesDir has a file of JSON for each instance.
-	InstancesDir      string          `yaml:"instances_dir" flag:"instances-dir" help:"directory with a file UUID.json for each instance on the host; empty for none"`
+	// InstancesDir has a file of JSON for each instance; empty: they are not known.
+	InstancesDir      string          `yaml:"instances_dir" flag:"instances-dir" help:"directory with a file UUID.json for each instance on the host; empty: they are not known"`
 	PollEvery         time.Duration   `yaml:"poll_every" flag:"poll-every" help:"how often the machine is read"`
 	ReservedCPUs      int             `yaml:"reserved_host_cpus" flag:"reserved-host-cpus" help:"VCPU kept from instances"`
 	ReservedMemoryMB  int             `yaml:"reserved_host_memory_mb" flag:"reserved-host-memory-mb" help:"MiB of memory kept from instances"`

@@ -36,6 +36,7 @@ func rowHost(m *storagev1.Host) *shard.Host {
 		HypervisorType: m.HypervisorType, HypervisorVersion: m.HypervisorVersion,
 		HostIP: m.HostIp, AgentVersion: m.AgentVersion,
 		BootID: m.BootId, StateVersion: m.StateVersion, Generation: m.Generation, Imported: m.Imported,
+		InstancesUnknown: m.InstancesUnknown,
 	}
 	if f := m.Facts; f != nil {
 		h.Facts = &shard.Facts{

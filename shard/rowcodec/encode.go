@@ -86,6 +86,7 @@ func hostRow(h *shard.Host) *storagev1.Host {
 		HypervisorType: h.HypervisorType, HypervisorVersion: h.HypervisorVersion,
 		HostIp: h.HostIP, AgentVersion: h.AgentVersion,
 		BootId: h.BootID, StateVersion: h.StateVersion, Generation: h.Generation, Imported: h.Imported,
+		InstancesUnknown: h.InstancesUnknown,
 	}
 	if f := h.Facts; f != nil {
 		m.Facts = &storagev1.Facts{

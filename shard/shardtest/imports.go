@@ -1,6 +1,7 @@
 package shardtest
 
 import (
+	"cellgate/internal/fault"
 	"cellgate/shard"
 )
 
@@ -65,6 +66,51 @@ func importClauses() []clause {
 			}
 			if h := host(s); h.Imported || h.Providers[0].Inventories[0].Total != 8 {
 				s.Errorf("host is %+v", h)
+			}
+		}},
+		{name: "AnAgentThatDoesNotKnowItsInstancesLeavesClaimsAsTheyAre", test: func(s *suite) {
+			s.do(imported(1, 8, map[int]int64{1: 1, 2: 2}))
+			s.do(NewClaim(5, 1, 1))
+			unknown := state(1, 16, nil)
+			unknown.Host.InstancesUnknown = true
+			if o := s.do(unknown); o.Adopted+o.Confirmed+o.Released+o.Conflicts != 0 {
+				s.Errorf("outcome is %+v", o)
+			}
+			if h := host(s); !h.InstancesUnknown || h.Imported {
+				s.Errorf("host is %+v", h)
+			}
+			s.used(1, 4)
+			s.state(5, shard.Pending)
+			listed := *unknown
+			listed.Instances = state(1, 16, map[int]int64{1: 1}).Instances
+			s.refused(&listed, fault.InvalidRequest)
+			s.do(state(2, 16, map[int]int64{1: 1}))
+			s.used(1, 2)
+			if h := host(s); h.InstancesUnknown {
+				s.Errorf("the agent knows its instances, and the host is %+v", h)
+			}
+		}},
+		{name: "AnImportBringsClaimsInLineWhereTheAgentDoesNotKnowItsInstances", test: func(s *suite) {
+			unknown := state(1, 16, nil)
+			unknown.Host.InstancesUnknown = true
+			s.do(unknown)
+			s.do(NewClaim(5, 1, 1))
+			before := host(s)
+			if o := s.do(imported(1, 8, map[int]int64{1: 1, 2: 2, 5: 1})); !o.LeftToAgent || !o.InstancesTaken || o.Adopted != 2 || o.Confirmed != 1 {
+				s.Errorf("outcome is %+v", o)
+			}
+			s.state(5, shard.Confirmed)
+			s.used(1, 4)
+			if o := s.do(imported(2, 8, map[int]int64{2: 2})); !o.LeftToAgent || !o.InstancesTaken || o.Released != 1 {
+				s.Errorf("outcome is %+v", o)
+			}
+			s.used(1, 3)
+			if !equalRows(before, host(s)) {
+				s.Errorf("host is %+v, was %+v", host(s), before)
+			}
+			s.do(state(2, 16, map[int]int64{2: 2}))
+			if o := s.nothing(imported(3, 8, map[int]int64{1: 1})); !o.LeftToAgent || o.InstancesTaken {
+				s.Errorf("the agent knows its instances, and the outcome is %+v", o)
 			}
 		}},
 		{name: "AnAgentTakesItsHostFromTheImport", test: func(s *suite) {

@@ -45,6 +45,7 @@ func (s *hostScan) host(rows pgx.Rows) error {
 	_, err := pgx.ForEachRow(rows, []any{
 		&h.UUID, &h.Generation, &h.ServiceHost, &h.NodeName, &h.Disabled, &h.DisabledReason, &h.IOWorkload, &h.FailedBuilds,
 		&h.HypervisorType, &h.HypervisorVersion, &h.HostIP, &h.AgentVersion, &h.BootID, &version, &h.Imported,
+		&h.InstancesUnknown,
 	}, func() error {
 		one := h
 		one.StateVersion = uint64(version)

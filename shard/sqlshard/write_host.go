@@ -29,7 +29,8 @@ func (w *writes) hostRows(hosts []*shard.Host) {
 		column(hosts, func(h *shard.Host) int64 { return int64(h.AgentVersion) }),
 		column(hosts, func(h *shard.Host) string { return h.BootID }),
 		column(hosts, func(h *shard.Host) int64 { return int64(h.StateVersion) }),
-		column(hosts, func(h *shard.Host) bool { return h.Imported }))
+		column(hosts, func(h *shard.Host) bool { return h.Imported }),
+		column(hosts, func(h *shard.Host) bool { return h.InstancesUnknown }))
 	w.facts(w.differing(hosts, func(a, b *shard.Host) bool {
 		return a.Facts == b.Facts || a.Facts != nil && b.Facts != nil && *a.Facts == *b.Facts
 	}))

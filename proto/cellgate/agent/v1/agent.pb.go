@@ -644,9 +644,12 @@ type FullState struct {
 	Verifies bool `protobuf:"varint,21,opt,name=verifies,proto3" json:"verifies,omitempty"`
 	// What the host says of itself in namespaces of its own choice; those that other
 	// services put (Hosts.PutFacts) are not touched.
-	Namespaces    []*Namespace `protobuf:"bytes,22,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Namespaces []*Namespace `protobuf:"bytes,22,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	// The agent does not know which instances exist: the list is empty, and the claims on
+	// the host stay as they are. A Delta cannot change it.
+	InstancesUnknown bool `protobuf:"varint,23,opt,name=instances_unknown,json=instancesUnknown,proto3" json:"instances_unknown,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *FullState) Reset() {
@@ -831,6 +834,13 @@ func (x *FullState) GetNamespaces() []*Namespace {
 		return x.Namespaces
 	}
 	return nil
+}
+
+func (x *FullState) GetInstancesUnknown() bool {
+	if x != nil {
+		return x.InstancesUnknown
+	}
+	return false
 }
 
 // Delta is what changed between two states of one agent life. What is not named
@@ -1989,7 +1999,7 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1a\n" +
 	"\bproblems\x18\x04 \x03(\tR\bproblems\x12\x12\n" +
-	"\x04cell\x18\x05 \x01(\tR\x04cell\"\xe8\a\n" +
+	"\x04cell\x18\x05 \x01(\tR\x04cell\"\x95\b\n" +
 	"\tFullState\x12!\n" +
 	"\aboot_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06bootId\x12!\n" +
 	"\aversion\x18\x02 \x01(\x04B\a\xbaH\x042\x02(\x01R\aversion\x12,\n" +
@@ -2020,7 +2030,8 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\bverifies\x18\x15 \x01(\bR\bverifies\x12F\n" +
 	"\n" +
 	"namespaces\x18\x16 \x03(\v2\x1c.cellgate.agent.v1.NamespaceB\b\xbaH\x05\x92\x01\x02\x10@R\n" +
-	"namespaces\"\xa5\a\n" +
+	"namespaces\x12+\n" +
+	"\x11instances_unknown\x18\x17 \x01(\bR\x10instancesUnknown\"\xa5\a\n" +
 	"\x05Delta\x12!\n" +
 	"\aboot_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06bootId\x12*\n" +
 	"\fbase_version\x18\x02 \x01(\x04B\a\xbaH\x042\x02(\x01R\vbaseVersion\x12!\n" +

@@ -713,9 +713,12 @@ type ImportOutcome struct {
 	Retaken bool `protobuf:"varint,9,opt,name=retaken,proto3" json:"retaken,omitempty"`
 	// With left_to_agent, after a retake: how long the agent counts as alive, if nothing is
 	// heard of it from now on.
-	RetakeAfter   *durationpb.Duration `protobuf:"bytes,10,opt,name=retake_after,json=retakeAfter,proto3" json:"retake_after,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RetakeAfter *durationpb.Duration `protobuf:"bytes,10,opt,name=retake_after,json=retakeAfter,proto3" json:"retake_after,omitempty"`
+	// With left_to_agent: the agent does not know its instances, and the claims on the host
+	// were brought in line with the state's.
+	InstancesTaken bool `protobuf:"varint,11,opt,name=instances_taken,json=instancesTaken,proto3" json:"instances_taken,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ImportOutcome) Reset() {
@@ -816,6 +819,13 @@ func (x *ImportOutcome) GetRetakeAfter() *durationpb.Duration {
 		return x.RetakeAfter
 	}
 	return nil
+}
+
+func (x *ImportOutcome) GetInstancesTaken() bool {
+	if x != nil {
+		return x.InstancesTaken
+	}
+	return false
 }
 
 type PinGateRequest struct {
@@ -6701,7 +6711,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x05state\x18\x01 \x01(\v2\x1c.cellgate.agent.v1.FullStateB\x06\xbaH\x03\xc8\x01\x01R\x05state\x12\x16\n" +
 	"\x06retake\x18\x02 \x01(\bR\x06retake\"R\n" +
 	"\x13ImportHostsResponse\x12;\n" +
-	"\boutcomes\x18\x01 \x03(\v2\x1f.cellgate.cell.v1.ImportOutcomeR\boutcomes\"\xf6\x02\n" +
+	"\boutcomes\x18\x01 \x03(\v2\x1f.cellgate.cell.v1.ImportOutcomeR\boutcomes\"\x9f\x03\n" +
 	"\rImportOutcome\x123\n" +
 	"\afailure\x18\x01 \x01(\v2\x19.cellgate.cell.v1.FailureR\afailure\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12\"\n" +
@@ -6713,7 +6723,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\rovercommitted\x18\b \x01(\x05R\rovercommitted\x12\x18\n" +
 	"\aretaken\x18\t \x01(\bR\aretaken\x12<\n" +
 	"\fretake_after\x18\n" +
-	" \x01(\v2\x19.google.protobuf.DurationR\vretakeAfter\"\x83\x01\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\vretakeAfter\x12'\n" +
+	"\x0finstances_taken\x18\v \x01(\bR\x0einstancesTaken\"\x83\x01\n" +
 	"\x0ePinGateRequest\x123\n" +
 	"\x03pin\x18\x01 \x01(\x0e2\x17.cellgate.v1.Gate.StateB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03pin\x12 \n" +
 	"\x06reason\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06reason\x12\x1a\n" +

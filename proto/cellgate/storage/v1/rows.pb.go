@@ -103,6 +103,7 @@ type Host struct {
 	Generation        int64                  `protobuf:"varint,16,opt,name=generation,proto3" json:"generation,omitempty"`
 	Facts             *Facts                 `protobuf:"bytes,17,opt,name=facts,proto3" json:"facts,omitempty"`
 	Imported          bool                   `protobuf:"varint,18,opt,name=imported,proto3" json:"imported,omitempty"`
+	InstancesUnknown  bool                   `protobuf:"varint,19,opt,name=instances_unknown,json=instancesUnknown,proto3" json:"instances_unknown,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -259,6 +260,13 @@ func (x *Host) GetFacts() *Facts {
 func (x *Host) GetImported() bool {
 	if x != nil {
 		return x.Imported
+	}
+	return false
+}
+
+func (x *Host) GetInstancesUnknown() bool {
+	if x != nil {
+		return x.InstancesUnknown
 	}
 	return false
 }
@@ -1840,7 +1848,7 @@ var File_cellgate_storage_v1_rows_proto protoreflect.FileDescriptor
 
 const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\n" +
-	"\x1ecellgate/storage/v1/rows.proto\x12\x13cellgate.storage.v1\"\xa4\x05\n" +
+	"\x1ecellgate/storage/v1/rows.proto\x12\x13cellgate.storage.v1\"\xd1\x05\n" +
 	"\x04Host\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12!\n" +
 	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x12\x1b\n" +
@@ -1865,7 +1873,8 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"generation\x18\x10 \x01(\x03R\n" +
 	"generation\x120\n" +
 	"\x05facts\x18\x11 \x01(\v2\x1a.cellgate.storage.v1.FactsR\x05facts\x12\x1a\n" +
-	"\bimported\x18\x12 \x01(\bR\bimported\"\xe5\x01\n" +
+	"\bimported\x18\x12 \x01(\bR\bimported\x12+\n" +
+	"\x11instances_unknown\x18\x13 \x01(\bR\x10instancesUnknown\"\xe5\x01\n" +
 	"\x05Facts\x12\x19\n" +
 	"\bcpu_info\x18\x01 \x01(\tR\acpuInfo\x12/\n" +
 	"\x13supported_instances\x18\x02 \x01(\tR\x12supportedInstances\x12\x14\n" +
