@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -82,6 +83,8 @@ type goldenConfig struct {
 	} `json:"DEFAULT"`
 	// numbers has every option of [filter_scheduler] that is a number.
 	numbers map[string]float64
+	// unread are the options that nothing here reads.
+	unread []string
 }
 
 type goldenExpected struct {
@@ -163,7 +166,21 @@ func (c *goldenConfig) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	c.numbers = map[string]float64{}
+	// The weighers are named a second time; equal hosts are in any order here.
+	read := []string{"weight_classes", "shuffle_best_same_weighed_hosts"}
+	for f := range reflect.TypeFor[goldenConfig]().Fields() {
+		read = append(read, f.Tag.Get("json"))
+	}
+	for _, w := range schedule.DefaultWeighers() {
+		read = append(read, schedule.MultiplierOption(w.Name))
+	}
+	for _, name := range c.Weighers {
+		read = append(read, schedule.MultiplierOption(name))
+	}
 	for k, v := range all {
+		if !slices.Contains(read, k) {
+			c.unread = append(c.unread, k)
+		}
 		if n, ok := v.(float64); ok {
 			c.numbers[k] = n
 		}

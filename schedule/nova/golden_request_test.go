@@ -3,6 +3,7 @@ package nova
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -92,6 +93,29 @@ func strip(data map[string]any) {
 		props := image[dataKey].(map[string]any)["properties"].(map[string]any)
 		refusedIn(imageProperties, props[dataKey].(map[string]any))
 	}
+}
+
+// unknown names a filter, a weigher or an option of the case that there is not.
+func (c *goldenCase) unknown() error {
+	for _, f := range slices.Concat(c.Config.EnabledFilters, slices.Sorted(maps.Keys(c.Expected.PerFilter)), slices.Sorted(maps.Keys(c.Expected.PerFilterError))) {
+		if !there(f) && !slices.Contains(filtersAlone, f) {
+			return fmt.Errorf("there is no filter %s", f)
+		}
+	}
+	if _, missing := c.weighers(); missing != "" {
+		return fmt.Errorf("there is no weigher %s", missing)
+	}
+	if len(c.Config.unread) > 0 {
+		return fmt.Errorf("there is no option %s", slices.Min(c.Config.unread))
+	}
+	for i := range c.Expected.Weighed {
+		for _, w := range slices.Sorted(maps.Keys(c.Expected.Weighed[i].Raw)) {
+			if schedule.MultiplierOption(w) == "" {
+				return fmt.Errorf("there is no weigher %s", w)
+			}
+		}
+	}
+	return nil
 }
 
 // chain is what stands for the enabled filters of a case.

@@ -147,6 +147,9 @@ func (g *goldenRun) run() error {
 	if g.hosts, err = g.c.hosts(); err != nil {
 		return err
 	}
+	if err := g.note("(names)", true, g.c.unknown()); err != nil {
+		return err
+	}
 	if g.r, g.refused, err = g.c.translate(); err != nil {
 		return fmt.Errorf("translation: %w", err)
 	}
@@ -353,7 +356,12 @@ func (g *goldenRun) weights(got answer, rules *schedule.Rules) error {
 			bad = fmt.Errorf("place %d: %s of weight %v, want %s of %v", i, h.key, h.Weight, want[i].Host, want[i].Weight)
 		}
 		for k, weigher := range rules.Weighers {
-			if x, ok := w.Raw[weigher.Name]; ok && !near(h.Raw[k], x) && raw[weigher.Name] == nil {
+			x, ok := w.Raw[weigher.Name]
+			switch {
+			case raw[weigher.Name] != nil:
+			case !ok:
+				raw[weigher.Name] = fmt.Errorf("%s: the case has no raw weight", h.key)
+			case !near(h.Raw[k], x):
 				raw[weigher.Name] = fmt.Errorf("%s: raw %v, want %v", h.key, h.Raw[k], x)
 			}
 		}

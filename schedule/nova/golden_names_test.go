@@ -1,0 +1,38 @@
+package nova
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"cellgate/schedule"
+)
+
+// What a case names and there is not, or does not say, disagrees and is named: a file
+// of another release would else agree by what is not compared.
+func TestCasesOfUnknownNamesDisagree(t *testing.T) {
+	for want, bend := range map[string]func(*goldenCase){
+		"":                               func(*goldenCase) {},
+		"there is no filter NoFilter":    func(c *goldenCase) { c.Config.EnabledFilters = append(c.Config.EnabledFilters, "NoFilter") },
+		"there is no filter YesFilter":   func(c *goldenCase) { c.Expected.PerFilter["YesFilter"] = nil },
+		"there is no weigher NoWeigher":  func(c *goldenCase) { c.Config.Weighers = append(c.Config.Weighers, "NoWeigher") },
+		"there is no weigher RawWeigher": func(c *goldenCase) { c.Expected.Weighed[0].Raw["RawWeigher"] = 1 },
+		"there is no option max_hosts": func(c *goldenCase) {
+			if err := c.Config.UnmarshalJSON([]byte(`{"max_io_ops_per_host": 8, "max_hosts": 2}`)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"RAMWeigher: ": func(c *goldenCase) { delete(c.Expected.Weighed[1].Raw, schedule.RAMWeigher) },
+	} {
+		cases := loadCases(t, bundledGolden)
+		i := slices.IndexFunc(cases, func(c *goldenCase) bool {
+			return len(c.Expected.Weighed) > 1 && c.Expected.Error == nil && slices.Contains(c.Config.Weighers, schedule.RAMWeigher)
+		})
+		bend(cases[i])
+		g := goldenRun{T: t, c: cases[i], all: scores{}}
+		err := g.run()
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
