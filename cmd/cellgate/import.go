@@ -226,6 +226,7 @@ var summary = []struct {
 	{importer.InstanceEqual, "instances: equal"},
 	{importer.InstanceReleased, "instances: to release"},
 	{importer.InstanceConflict, "instances: claimed elsewhere"},
+	{importer.InstanceWithoutClaim, "instances: on agents' hosts, without a claim"},
 	{importer.InstanceLeftOut, "instances: left out"},
 	{importer.OverCapacity, "over capacity"},
 }

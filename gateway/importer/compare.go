@@ -48,6 +48,9 @@ const (
 	// InstanceReleased is an adopted claim whose instance is not on its host any more.
 	InstanceReleased What = "instance_released"
 	InstanceLeftOut  What = "instance_left_out"
+	// InstanceWithoutClaim is on a host that is its agent's, and has no claim anywhere: its
+	// room there is given to others.
+	InstanceWithoutClaim What = "instance_without_claim"
 	// OverCapacity is a (host, class) that claims would use beyond capacity.
 	OverCapacity What = "over_capacity"
 )
@@ -149,6 +152,11 @@ func (c *comparing) host(m *Importer, row *legacy.Host, service *legacy.Service,
 			c.say(HostOldAgents, id, row.ServiceHost, "%s", c.oldWithAgent(there, service, m.conf.RequiredVersion))
 		} else {
 			c.say(HostAgents, id, row.ServiceHost, "agent version %d", there.GetAgentVersion())
+		}
+		for _, i := range on {
+			if uuid := i.uuid.String(); len(c.claims[uuid]) == 0 {
+				c.say(InstanceWithoutClaim, uuid, row.ServiceHost, "the agent does not list it, or knows no instances and no import came since: others are placed on its room")
+			}
 		}
 		return
 	}

@@ -473,6 +473,7 @@ func TestCompare(t *testing.T) {
 	cell.claims[instanceID(4)].host = hostID(6) // elsewhere
 	cell.claims[instanceID(4)].adopted = false  //
 	cell.hosts[hostID(5)].agent = true          // an agent's
+	n.on(9, 5)                                  // its agent does not say so
 	n.hosts[1].View.CPURatio = 0.1              // over capacity, and changed
 	n.touch(1)
 	n.addHost(7) // new
@@ -486,7 +487,7 @@ func TestCompare(t *testing.T) {
 	}
 	want := map[What]int{
 		HostNew: 1, HostChanged: 1, HostEqual: 2, HostAgents: 1, HostGone: 1, HostLeftOut: 1,
-		InstanceAdopted: 1, InstanceReleased: 1, InstanceEqual: 1, InstanceConflict: 1, InstanceLeftOut: 1, OverCapacity: 1,
+		InstanceAdopted: 1, InstanceReleased: 1, InstanceEqual: 1, InstanceConflict: 1, InstanceLeftOut: 1, OverCapacity: 1, InstanceWithoutClaim: 1,
 	}
 	for what, k := range want {
 		if d.Counts[what] != k {
