@@ -308,6 +308,7 @@ func pinned(g *shard.Gate, pin shard.GateState, reason, who string) *shard.MoveG
 		want.Revision, want.Falls, want.Reason = g.Revision, g.Falls, g.Reason
 		if pin == "" {
 			want.State, want.PinReason = g.State, ""
+			want.Reason = fmt.Sprintf("let go by %s: %s", orSomebody(who), reason)
 		}
 	}
 	if g == nil || g.State != want.State {

@@ -367,6 +367,15 @@ func TestAPinHoldsTheGate(t *testing.T) {
 	}
 }
 
+// The reason of a gate that was let go is not that of the pin.
+func TestAGateThatIsLetGoSaysSo(t *testing.T) {
+	g := gateWith(shard.GateNative, time.Hour)
+	g.Pin, g.PinReason, g.Reason = shard.GateNative, "hold", "pinned by an operator: hold"
+	if want := pinned(g, "", "done", ""); want.Reason != "let go by an operator: done" || want.Pin != "" || want.State != shard.GateNative {
+		t.Errorf("it is %+v", want)
+	}
+}
+
 func TestTheNewestComparisonsCount(t *testing.T) {
 	var w shadowWindow
 	w.at(&shard.Gate{Epoch: 2})

@@ -185,6 +185,7 @@ func (u *upgrade) ask(tls config.ClientTLS) {
 	}
 	u.heard = true
 	u.doctor.ok(u.conf.Cell+" scheduler", "has %s", counted(len(u.agents), "host"))
+	u.gate(r)
 }
 
 // tables examines what the legacy database has.
@@ -323,7 +324,15 @@ func (u *upgrade) registered(x *legacy.Snapshot) {
 	if !u.heard {
 		return
 	}
-	var without []diagnosis
+	down := u.conf.ServiceDownTime
+	if down == 0 {
+		down = time.Minute
+	}
+	quiet := map[string]string{}
+	for i := range x.Services {
+		quiet[x.Services[i].Host] = silence(&x.Services[i], x.At, down)
+	}
+	var without, silent []diagnosis
 	n, beside := 0, 0
 	for i := range x.Hosts {
 		h := &x.Hosts[i]
@@ -343,11 +352,18 @@ func (u *upgrade) registered(x *legacy.Snapshot) {
 			case in != nil:
 				what += "; it is imported"
 			}
-			without = append(without, diagnosis{Check: "host " + h.ServiceHost, What: what, Do: "start its agent with this cell's replicas: " + strings.Join(u.cell.Replicas, ", ")})
+			d := diagnosis{Check: "host " + h.ServiceHost, What: what, Do: "start its agent with this cell's replicas: " + strings.Join(u.cell.Replicas, ", ")}
+			if why := quiet[h.ServiceHost]; why != "" {
+				d.What += "; it does not hold the gate: " + why
+				silent = append(silent, d)
+				continue
+			}
+			without = append(without, d)
 		}
 	}
 	u.each("agents", unhealthy, without)
-	if len(without)+beside == 0 {
+	u.each("agents", warned, silent)
+	if len(without)+len(silent)+beside == 0 {
 		u.doctor.ok(u.conf.Cell+" agents", "have registered all of %s", counted(n, "enabled host"))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -72,8 +73,16 @@ func (c *novaCell) instance(i int, host string) legacytest.Row {
 // listingCell is a cell's scheduler that lists hosts and claims, and takes imports.
 type listingCell struct {
 	cellv1.UnimplementedCellSchedulerServer
+	gate   *cellgatev1.Gate
 	hosts  []*cellgatev1.Host
 	claims []*cellgatev1.Claim
+}
+
+func (l *listingCell) ReportLegacy(_ context.Context, in *cellv1.ReportLegacyRequest) (*cellv1.ReportLegacyResponse, error) {
+	if !in.GetLook() {
+		return nil, fault.New(fault.Internal, "doctor reports")
+	}
+	return &cellv1.ReportLegacyResponse{Gate: l.gate}, nil
 }
 
 func (l *listingCell) ListHosts(context.Context, *cellv1.ListHostsRequest) (*cellv1.ListHostsResponse, error) {
@@ -200,6 +209,27 @@ func TestDoctorUpgradeSaysWhoSpeaksForAHost(t *testing.T) {
 	if !strings.Contains(text, "host_changed") { // host3
 		t.Errorf("what was taken back is not compared: %s", text)
 	}
+}
+
+// A gate that is held for differences stands in the way, one that is pinned is told of;
+// and a host without an agent that does not hold the gate is no failure.
+func TestDoctorUpgradeTellsOfTheGate(t *testing.T) {
+	cell := (&listingCell{}).registered(1, 2)
+	cell.gate = &cellgatev1.Gate{
+		State: cellgatev1.Gate_SHADOW, Reason: "all are new", WaitsFor: []string{"9 of the last 100 comparisons differed, at most 0.01 of them may"},
+		Differences: []*cellgatev1.ShadowDifference{{Detail: "host1: VCPU free 3 by the rows, 4 by the shard"}, {Detail: "older"}},
+	}
+	c := newNovaCell(t, legacytest.MariaDB, 3, cell.serve(t))
+	c.cell.Exec(t, "UPDATE services SET forced_down = true WHERE id = 3")
+	rows := diagnoses(t, exitRefused, "upgrade", "--config", c.config)
+	must(t, rows, "cell1 gate", unhealthy, "9 of the last 100 comparisons differed, at most 0.01 of them may; the newest difference: host1: VCPU free 3 by the rows, 4 by the shard")
+	must(t, rows, "cell1 host host3", warned, "it does not hold the gate: it is forced down")
+	cell.gate = &cellgatev1.Gate{State: cellgatev1.Gate_LEGACY, Pin: cellgatev1.Gate_LEGACY, PinReason: "rack 7", WaitsFor: []string{"an operator holds it at LEGACY"}}
+	must(t, diagnoses(t, exitDone, "upgrade", "--config", c.config), "cell1 gate", noted, "pinned: rack 7")
+	cell.gate.Pin = cellgatev1.Gate_STATE_UNSPECIFIED
+	must(t, diagnoses(t, exitDone, "upgrade", "--config", c.config), "cell1 gate", found, "is LEGACY")
+	cell.gate = nil
+	must(t, diagnoses(t, exitDone, "upgrade", "--config", c.config), "cell1 gate", noted, "there is none yet")
 }
 
 // Nothing stands in the way; and the services of a database that does not answer do.

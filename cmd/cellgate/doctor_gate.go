@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// gate tells where the cell's gate is, and what it waits for. Hosts that hold it are told
+// one by one elsewhere; what the comparisons found is told here alone.
+func (u *upgrade) gate(r *replicas) {
+	ctx, cancel := context.WithTimeout(u.ctx, 10*time.Second)
+	defer cancel()
+	resp, err := ofAny(ctx, r, &cellv1.ReportLegacyRequest{Gateway: "cellgate doctor", Look: true}, cellv1.CellSchedulerClient.ReportLegacy)
+	if err != nil {
+		u.say("gate", warned, "the cell does not say where it is: "+problemOf(err), "start the cell's scheduler of this version")
+		return
+	}
+	g := resp.GetGate()
+	if g == nil {
+		u.say("gate", noted, "there is none yet", "start a gateway with this gateway.legacy: it makes it, at LEGACY")
+		return
+	}
+	what := "is " + g.GetState().String() + ": " + g.GetReason()
+	if waits := g.GetWaitsFor(); len(waits) > 0 {
+		what += "; it waits for " + strings.Join(waits, "; ")
+	}
+	differs := slices.ContainsFunc(g.GetWaitsFor(), func(w string) bool { return strings.Contains(w, "comparisons differed") })
+	if all := g.GetDifferences(); len(all) > 0 && g.GetState() == cellgatev1.Gate_SHADOW {
+		what += "; the newest difference: " + all[0].GetDetail()
+	}
+	switch {
+	case g.GetPin() != cellgatev1.Gate_STATE_UNSPECIFIED:
+		u.say("gate", noted, what+"; pinned: "+g.GetPinReason(), "cellgate cells unpin "+u.conf.Cell+", when it is to move by itself")
+	case differs:
+		u.say("gate", unhealthy, what, "correct what differs: totals, ratios and reserved amounts that the agent reports otherwise than nova-compute, or instances that it does not report; cellgate cells "+u.conf.Cell+" lists the newest")
+	default:
+		u.doctor.ok(u.conf.Cell+" gate", "%s", what)
+	}
+}
