@@ -123,10 +123,12 @@ func loseOne(t *testing.T, mode cell.VerifyMode, at lostAt, full bool) {
 	if b.broke() != (at != noLoss) {
 		t.Fatalf("a connection broke: %v", b.broke())
 	}
-	// In sync mode a verdict that the cell heard has moved the request on.
-	heard := mode == cell.VerifySync && (at == noLoss || at == takenVerdict)
+	// In sync mode a verdict that the cell heard has moved the request on; one that was
+	// lost may have come in time on the next stream.
 	passed := got.GetServiceHost() != d.state.GetServiceHost()
-	if passed != (full && heard) {
+	may := full && mode == cell.VerifySync
+	must := may && (at == noLoss || at == takenVerdict)
+	if passed && !may || !passed && must {
 		t.Fatalf("selected %v", got)
 	}
 	want := 1
