@@ -10,6 +10,11 @@
 // few shared connections.
 //
 // What a replica has not accepted is sent again: after every reconnect the whole
-// state, until Accepted. The package never imports a store and never talks to a
+// state, until Accepted; then what changed (delta.go). Of its cell's replicas a host
+// asks one to write its states (streams.go).
+//
+// Claims are the host's own book of what is taken of it (claims.go, ledger.go): it
+// judges the claims that the cell offers, and takes the operations on the host that
+// take them up. The package never imports a store and never talks to a
 // cell except through HostReports.
 package agent

@@ -20,6 +20,11 @@
 //     them.
 //   - A claim is acknowledged after the table shows it: the next proposal of
 //     this replica counts it.
+//   - A claim on a host whose agent verifies is offered to it once the table shows it
+//     (verify.go). Its verdict ends no lease; only in sync mode a claim that nobody was
+//     answered with is ended by it.
+//   - A delta of a host's state is applied to the state that its stream holds, and goes on
+//     as a whole one (delta.go, takestate.go).
 //   - Claims go before registrations: at most an eighth of a transaction is
 //     registrations while claims wait.
 //   - A version named in a proposal answers for PinFor; after that, or in another
