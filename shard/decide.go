@@ -66,7 +66,7 @@ func (t *transaction) run(op *Op) Outcome {
 	for _, is := range [...]bool{
 		op.PutHost != nil, op.Claim != nil, op.Confirm != nil, op.Release != nil,
 		op.Expire != nil, op.Pin != nil, op.Unpin != nil, op.Swap != nil, op.Transfer != nil, op.Keep != nil, op.MoveGate != nil,
-		op.PutFacts != nil, op.Judge != nil,
+		op.PutFacts != nil, op.Judge != nil, op.Audit != nil,
 	} {
 		if is {
 			set++
@@ -100,6 +100,8 @@ func (t *transaction) run(op *Op) Outcome {
 		return t.putFacts(op.PutFacts)
 	case op.Judge != nil:
 		return t.judge(op.Judge)
+	case op.Audit != nil:
+		return t.audit(op.Audit)
 	default:
 		return t.unpin(op.Unpin)
 	}

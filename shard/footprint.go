@@ -33,10 +33,16 @@ func FootprintOf(ops []Op) Footprint {
 			consumers.add(&f.Consumers, op.Confirm.ConsumerUUID)
 		case op.Release != nil:
 			claims.add(&f.Claims, op.Release.ClaimID)
+			if op.Release.Gone != nil {
+				consumers.add(&f.Consumers, op.Release.ConsumerUUID)
+			}
 		case op.Keep != nil:
 			claims.add(&f.Claims, op.Keep.ClaimID)
 		case op.Expire != nil:
 			claims.add(&f.Claims, op.Expire.ClaimID)
+		case op.Audit != nil:
+			hosts.add(&f.Hosts, op.Audit.HostUUID)
+			hostClaims.add(&f.HostClaims, op.Audit.HostUUID)
 		case op.Judge != nil:
 			claims.add(&f.Claims, op.Judge.ClaimID)
 		case op.Swap != nil:

@@ -127,6 +127,8 @@ func (t *transaction) release(ref *ClaimRef) Outcome {
 	}
 	c := t.view.Claims[ref.ClaimID]
 	switch {
+	case c == nil && ref.Gone != nil:
+		return refused(fault.NotFound, "no claim %s of consumer %s", ref.ClaimID, ref.ConsumerUUID)
 	case c == nil:
 		c = &Claim{
 			ClaimID: ref.ClaimID, ConsumerUUID: ref.ConsumerUUID, State: Released,
@@ -138,6 +140,12 @@ func (t *transaction) release(ref *ClaimRef) Outcome {
 		return refused(fault.InvalidRequest, "consumer_uuid: claim %s is of another consumer", c.ClaimID)
 	case c.State == Released, c.State == Rejected:
 		return Outcome{Claim: c}
+	case ref.Gone != nil:
+		if why := t.notGone(c, *ref.Gone); why != "" {
+			o := refused(fault.StaleGeneration, "claim %s stays: %s", c.ClaimID, why)
+			o.Claim = c
+			return o
+		}
 	case c.State == Confirmed && (ref.PendingOnly || ref.Attempt != ""):
 		o := refused(fault.AlreadyExists, "claim %s is confirmed", c.ClaimID)
 		o.Claim = c

@@ -26,6 +26,7 @@ type Op struct {
 	MoveGate *MoveGate
 	PutFacts *PutFacts
 	Judge    *Judge
+	Audit    *Audit
 }
 
 // PutHost registers a host, or replaces its state. Instances are those that
@@ -150,6 +151,11 @@ type ClaimRef struct {
 	// ALREADY_EXISTS. The run of a request that gives up so leaves alone what a later
 	// one has answered with.
 	Attempt string
+	// Gone, with Release: a report of this registration does not have the claim's
+	// instance any more. Any other row of its host, and a claim that is not a CONFIRMED
+	// one that a report had before, that was transferred, or whose instance has another
+	// live claim, is refused, STALE_GENERATION; a claim that is not known, NOT_FOUND.
+	Gone *Registration
 }
 
 // NewPin pins an affinity group to a service host, or joins its pin.
@@ -195,6 +201,8 @@ type Outcome struct {
 	Gate *Gate
 	// Namespace is the one after PutFacts, refused or not; nil for none.
 	Namespace *Namespace
+	// Audited is what Audit found.
+	Audited *Audited
 	// Overcommitted: after PutHost, how many (provider, class) are used beyond
 	// capacity.
 	Overcommitted int

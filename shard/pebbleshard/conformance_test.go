@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/goleak"
 
 	"cellgate/shard"
+	"cellgate/shard/rowcodec"
 	"cellgate/shard/shardtest"
 )
 
@@ -78,6 +80,19 @@ func instance(t *testing.T, fs vfs.FS, dir string, clock *testClock) *shardtest.
 			}
 			return instance(t, fs, dir, clock)
 		},
+	}
+	i.Damage = func(t *testing.T, u *shard.Usage) {
+		t.Helper()
+		_, _, row, err := rowcodec.Row(nil, shard.Change{Usage: u})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err := s.db.Set(nameKey(usageKey, u.HostUUID), row, pebble.Sync); err != nil {
+			t.Fatal(err)
+		}
+		s.rows.usages[u.HostUUID] = u
 	}
 	if mem, ok := fs.(*vfs.MemFS); ok {
 		i.Crash = func(t *testing.T) *shardtest.Instance {

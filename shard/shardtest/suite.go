@@ -34,6 +34,8 @@ type Instance struct {
 	// Crash opens what a loss of power at this moment leaves; the old store
 	// goes on and is closed by the suite.
 	Crash func(t *testing.T) *Instance
+	// Damage writes a host's usage behind the store's back: nothing journals it.
+	Damage func(t *testing.T, u *shard.Usage)
 }
 
 // clause is one sentence of the contract.
@@ -62,6 +64,7 @@ func topics() []topic {
 		{"attempts", attemptClauses()},
 		{"expire", expireClauses()},
 		{"judge", judgeClauses()},
+		{"audit", auditClauses()},
 		{"groups", groupClauses()},
 		{"pins", pinClauses()},
 		{"puthost", putHostClauses()},
@@ -122,7 +125,7 @@ func capabilities(t *testing.T, b Backend) map[string]bool {
 	}
 	return map[string]bool{
 		"advance": i.Advance != nil, "rewind": i.Rewind != nil,
-		"reopen": i.Reopen != nil, "crash": i.Crash != nil,
+		"reopen": i.Reopen != nil, "crash": i.Crash != nil, "damage": i.Damage != nil,
 	}
 }
 
@@ -249,6 +252,8 @@ func opOf(v any) shard.Op {
 		return shard.Op{Transfer: v}
 	case *shard.Judge:
 		return shard.Op{Judge: v}
+	case *shard.Audit:
+		return shard.Op{Audit: v}
 	case *shard.MoveGate:
 		return shard.Op{MoveGate: v}
 	case *shard.PutFacts:

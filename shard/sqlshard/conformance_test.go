@@ -2,6 +2,7 @@ package sqlshard
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"cellgate/internal/pgtest"
+	"cellgate/shard"
 	"cellgate/shard/shardtest"
 )
 
@@ -91,6 +93,11 @@ func instance(t *testing.T, opts Options, clock *testClock, crash func(*testing.
 			}
 			return instance(t, opts, clock, crash)
 		},
+	}
+	i.Damage = func(t *testing.T, u *shard.Usage) {
+		t.Helper()
+		exec(t, opts.URL, fmt.Sprintf("UPDATE host_usages SET generation = %d, pending = %d, confirmed = %d, used = '%s' WHERE host_uuid = '%s'",
+			u.Generation, u.Pending, u.Confirmed, usedText(u.Used), u.HostUUID))
 	}
 	if crash != nil {
 		i.Crash = func(t *testing.T) *shardtest.Instance {

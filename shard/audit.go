@@ -1,0 +1,94 @@
+package shard
+
+import (
+	"slices"
+
+	"cellgate/internal/fault"
+)
+
+// Audit reads a host's rows as one transaction sees them, and compares the usage that is
+// kept with the sum of the live claims. A host that is not there is answered too.
+type Audit struct {
+	HostUUID string
+	// Repair writes a usage that differs anew.
+	Repair bool
+}
+
+// Audited is what an Audit found. Rows are as they were before it.
+type Audited struct {
+	// Host and Usage are nil when there is none.
+	Host  *Host
+	Usage *Usage
+	// Claims are the live ones on the host, by ClaimID.
+	Claims []*Claim
+	// Sum is what the claims use; it has no Generation. Differs: the usage kept says
+	// something else.
+	Sum     Usage
+	Differs bool
+}
+
+// audit reads a host; see Audit.
+func (t *transaction) audit(a *Audit) Outcome {
+	if !isID(a.HostUUID) {
+		return refused(fault.InvalidRequest, "host_uuid: %s", idRule)
+	}
+	found := &Audited{Host: t.view.Hosts[a.HostUUID], Usage: t.view.Usages[a.HostUUID], Sum: Usage{HostUUID: a.HostUUID}}
+	for _, id := range t.liveOn(a.HostUUID) {
+		c := t.view.Claims[id]
+		found.Claims = append(found.Claims, c)
+		found.Sum.count(c, +1)
+	}
+	found.Differs = !SameUse(found.Usage, &found.Sum)
+	if found.Differs && a.Repair {
+		u := found.Sum
+		u.Generation = t.nextGeneration(a.HostUUID)
+		t.view.Usages[a.HostUUID] = &u
+		t.touch(usageRow, a.HostUUID)
+	}
+	return Outcome{Audited: found}
+}
+
+// SameUse reports whether two rows, nil for none, say that the same is in use.
+func SameUse(a, b *Usage) bool {
+	var none Usage
+	if a == nil {
+		a = &none
+	}
+	if b == nil {
+		b = &none
+	}
+	return a.Pending == b.Pending && a.Confirmed == b.Confirmed && slices.Equal(a.Used, b.Used)
+}
+
+// SameState reports whether two rows say the same of a host, whatever their versions and
+// generations.
+func SameState(a, b *Host) bool {
+	x, y := *a, *b
+	for _, h := range []*Host{&x, &y} {
+		if h.Facts == nil {
+			h.Facts = &Facts{}
+		}
+	}
+	return x.Imported == y.Imported && x.AgentVersion == y.AgentVersion && sameHost(&x, &y)
+}
+
+// notGone says why a claim is not released though a report does not have its instance;
+// "" when it may be (ClaimRef.Gone).
+func (t *transaction) notGone(c *Claim, said Registration) string {
+	h := t.view.Hosts[c.HostUUID]
+	switch {
+	case c.State != Confirmed:
+		return "it is " + string(c.State)
+	case !c.Seen:
+		return "no report had its instance before"
+	case c.TransferredFrom != "":
+		return "it was transferred"
+	case len(t.claimsOfInstance(c.Instance())) > 1:
+		return "its instance has another claim"
+	case h == nil || h.Imported || h.InstancesUnknown:
+		return "no agent that knows its instances speaks for its host"
+	case h.Registration() != said:
+		return "its host has reported since"
+	}
+	return ""
+}

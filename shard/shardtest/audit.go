@@ -1,0 +1,144 @@
+package shardtest
+
+import (
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// gone is the release of claim n because version v of host 1's agent does not report its
+// instance.
+func gone(n int, v uint64) release {
+	r := release(*Ref(n))
+	r.Gone = &shard.Registration{BootID: "boot-1", StateVersion: v}
+	return r
+}
+
+// seen makes claim 1 of host 1, CONFIRMED and reported by version 2 of its agent.
+func (s *suite) seen() {
+	s.Helper()
+	s.do(NewHost(1, 8))
+	s.do(NewClaim(1, 1, 3))
+	s.do(confirm(*Ref(1)))
+	s.do(state(2, 8, map[int]int64{1: 3}))
+}
+
+func auditClauses() []clause {
+	damage := []string{"damage"}
+	return []clause{
+		{name: "AHostIsReadAsItIs", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewHost(2, 8))
+			s.do(NewClaim(1, 1, 3))
+			s.do(NewClaim(2, 1, 2))
+			s.do(NewClaim(3, 2, 2))
+			s.do(confirm(*Ref(2)))
+			s.do(NewClaim(4, 1, 1))
+			s.do(release(*Ref(4)))
+			a := s.nothing(&shard.Audit{HostUUID: HostID(1)}).Audited
+			rows := s.rows()
+			if !equalRows(a.Host, rows.Hosts[HostID(1)]) || !equalRows(a.Usage, rows.Usages[HostID(1)]) {
+				s.Errorf("audited %+v with %+v, the rows are %+v with %+v", a.Host, a.Usage, rows.Hosts[HostID(1)], rows.Usages[HostID(1)])
+			}
+			if len(a.Claims) != 2 || !equalRows(a.Claims[0], s.find(1)) || !equalRows(a.Claims[1], s.find(2)) {
+				s.Errorf("its claims are %+v", a.Claims)
+			}
+			if want := (shard.Usage{HostUUID: HostID(1), Used: []shard.Used{{ProviderUUID: HostID(1), ResourceClass: Class, Amount: 5}}, Pending: 1, Confirmed: 1}); a.Differs || !equalRows(&a.Sum, &want) {
+				s.Errorf("differs %v, the sum is %+v", a.Differs, a.Sum)
+			}
+		}},
+		{name: "AHostThatIsNotThereIsEmpty", test: func(s *suite) {
+			if a := s.nothing(&shard.Audit{HostUUID: HostID(9), Repair: true}).Audited; a.Host != nil || a.Usage != nil || len(a.Claims) > 0 || a.Differs {
+				s.Errorf("audited %+v", a)
+			}
+			s.refused(&shard.Audit{}, fault.InvalidRequest)
+		}},
+		{name: "ItSeesWhatStandsBeforeItInItsBatch", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			a := s.apply(opOf(NewClaim(1, 1, 3)), opOf(&shard.Audit{HostUUID: HostID(1)}), opOf(release(*Ref(1)))).Outcomes[1].Audited
+			if len(a.Claims) != 1 || a.Usage.Of(HostID(1), Class) != 3 || a.Differs {
+				s.Errorf("audited %+v", a)
+			}
+		}},
+		{name: "UsageThatIsNotTheSumIsFoundAndRepaired", needs: damage, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 3))
+			wrong := *s.rows().Usages[HostID(1)]
+			wrong.Generation++
+			wrong.Used, wrong.Confirmed = []shard.Used{{ProviderUUID: HostID(1), ResourceClass: Class, Amount: 7}}, 4
+			s.Damage(s.T, &wrong)
+			s.refused(NewClaim(2, 1, 2), fault.NoValidHost)
+			a := s.nothing(&shard.Audit{HostUUID: HostID(1)}).Audited
+			if !a.Differs || !equalRows(a.Usage, &wrong) || a.Sum.Of(HostID(1), Class) != 3 {
+				s.Errorf("audited %+v", a)
+			}
+			done := s.apply(opOf(&shard.Audit{HostUUID: HostID(1), Repair: true}))
+			u := s.rows().Usages[HostID(1)]
+			if !done.Outcomes[0].Audited.Differs || len(done.Entry.Changes) != 1 || !equalRows(done.Entry.Changes[0].Usage, u) {
+				s.Errorf("repaired by %+v", done)
+			}
+			if !shard.SameUse(u, &a.Sum) || u.Generation <= wrong.Generation {
+				s.Errorf("usage is %+v after generation %d", u, wrong.Generation)
+			}
+			s.do(NewClaim(2, 1, 5))
+			s.nothing(&shard.Audit{HostUUID: HostID(1), Repair: true})
+		}},
+		{name: "AClaimWhoseInstanceIsGoneIsReleased", test: func(s *suite) {
+			s.seen()
+			s.do(state(3, 8, nil))
+			s.state(1, shard.Confirmed)
+			if c := s.do(gone(1, 3)).Claim; c.State != shard.Released {
+				s.Errorf("claim is %+v", c)
+			}
+			s.used(1, 0)
+			s.nothing(gone(1, 3))
+		}},
+		{name: "NotAfterAnotherReport", test: func(s *suite) {
+			s.seen()
+			s.do(state(3, 8, nil))
+			s.do(state(4, 8, map[int]int64{1: 3}))
+			s.refused(gone(1, 3), fault.StaleGeneration)
+			later := gone(1, 4)
+			later.Gone.BootID = "boot-2"
+			s.refused(later, fault.StaleGeneration)
+			s.state(1, shard.Confirmed)
+		}},
+		{name: "NotOneThatNoReportHadBefore", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 3))
+			s.refused(gone(1, 1), fault.StaleGeneration)
+			s.do(confirm(*Ref(1)))
+			s.refused(gone(1, 1), fault.StaleGeneration)
+			s.state(1, shard.Confirmed)
+		}},
+		{name: "NotOneThatMovesOrWasTransferred", test: func(s *suite) {
+			s.seen()
+			s.do(NewHost(2, 8))
+			move := NewClaim(2, 2, 3)
+			move.ConsumerUUID, move.Moves = ConsumerID(1), ClaimID(1)
+			s.do(move)
+			s.do(state(3, 8, nil))
+			s.refused(gone(1, 3), fault.StaleGeneration)
+			s.do(release(shard.ClaimRef{ClaimID: ClaimID(2), ConsumerUUID: ConsumerID(1)}))
+			s.do(&shard.Transfer{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(1), ToConsumer: ConsumerID(7)})
+			theirs := gone(1, 3)
+			theirs.ConsumerUUID = ConsumerID(7)
+			s.refused(theirs, fault.StaleGeneration)
+			s.refused(gone(1, 3), fault.InvalidRequest)
+			s.state(1, shard.Confirmed)
+		}},
+		{name: "NotWhereInstancesAreUnknown", test: func(s *suite) {
+			s.seen()
+			unknown := state(3, 8, nil)
+			unknown.Host.InstancesUnknown = true
+			s.do(unknown)
+			s.refused(gone(1, 3), fault.StaleGeneration)
+			s.state(1, shard.Confirmed)
+		}},
+		{name: "OneThatIsNotKnownLeavesNoTombstone", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.refused(gone(1, 1), fault.NotFound)
+			s.do(NewClaim(1, 1, 3))
+			s.state(1, shard.Pending)
+		}},
+	}
+}
