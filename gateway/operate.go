@@ -10,14 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/fault"
-	"cellgate/internal/rpc"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
-)
-
-// maxOps and maxOpBytes bound one ClaimBatch.
-const (
-	maxOps     = 256
-	maxOpBytes = rpc.MaxMessageBytes / 2
 )
 
 // operate sends operations to the cell, in order, in as many batches as they
@@ -29,18 +22,15 @@ func (c *cell) operate(ctx context.Context, budget time.Duration, ops []*cellv1.
 	for len(outcomes) < len(ops) {
 		batch := firstBatch(ops[len(outcomes):])
 		sent = len(outcomes) + len(batch)
-		resp, err := callFor(ctx, c, hostOf(batch[0]), budget, &cellv1.ClaimBatchRequest{Ops: batch}, cellv1.CellSchedulerClient.ClaimBatch)
+		got, err := c.commit(ctx, hostOf(batch[0]), budget, batch)
 		if errors.Is(err, errNotSent) || turnedAway(err) {
 			return outcomes, len(outcomes), err
 		}
 		if err != nil {
 			return outcomes, sent, err
 		}
-		if len(resp.GetOutcomes()) != len(batch) {
-			return outcomes, sent, fault.New(fault.Internal, "cell %s answered %d of %d operations", c.cfg.Name, len(resp.GetOutcomes()), len(batch))
-		}
-		c.gate.saw(batch, resp.GetOutcomes())
-		outcomes = append(outcomes, resp.GetOutcomes()...)
+		c.gate.saw(batch, got)
+		outcomes = append(outcomes, got...)
 	}
 	return outcomes, sent, nil
 }

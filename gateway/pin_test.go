@@ -62,11 +62,16 @@ func TestI9_ConcurrentHardAffinityEndsOnOneHost(t *testing.T) {
 			return nil
 		}
 		mu.Lock()
-		pinned[b.GetOps()[0].GetPin().GetServiceHost()] = true
-		key := b.GetOps()[0].GetPin().GetClaimId()
-		if len(seen) < requests {
-			seen[key] = true
-			first.Done()
+		for _, op := range b.GetOps() {
+			pin := op.GetPin()
+			if pin == nil {
+				continue
+			}
+			pinned[pin.GetServiceHost()] = true
+			if !seen[pin.GetClaimId()] && len(seen) < requests {
+				seen[pin.GetClaimId()] = true
+				first.Done()
+			}
 		}
 		mu.Unlock()
 		once.Do(func() { go func() { first.Wait(); close(gate) }() })

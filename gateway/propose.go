@@ -4,7 +4,6 @@ import (
 	"context"
 	"regexp"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,57 +20,22 @@ const (
 	// that is slow does not hold up the next. Each more makes the batches smaller,
 	// and the fixed cost of a call is that of several queries.
 	maxBatches = 2
-	// A call is slow when it takes slowTimes as long as usual, and slowLeast at
-	// least. Where all calls take long since the machine is busy, more of them would
-	// only make it busier. After slowMost a call is slow whatever is usual.
-	slowTimes = 10
-	slowLeast = 10 * time.Millisecond
-	slowMost  = 40 * time.Millisecond
-	// usualOver is over about how many calls the usual time is.
-	usualOver = 8
 	// maxBatchQueries and maxBatchBytes bound one call.
 	maxBatchQueries = 256
 	maxBatchBytes   = rpc.MaxMessageBytes / 2
 )
 
-// proposer sends queries to one replica. Queries that arrive while a call is under
-// way wait and then go as one call: an idle replica is asked at once, a busy one in
-// batches as large as its backlog. Who waits for a call that is slow goes beside it.
+// proposer sends queries to one replica; see batcher.
 type proposer struct {
 	replica *replica
-	// life bounds all calls; tasks owns the goroutines that send.
-	life  context.Context
-	tasks *sync.WaitGroup
-	tel   *telemetry.Gateway
+	// life bounds all calls.
+	life context.Context
+	tel  *telemetry.Gateway
+	batcher[*cellv1.Query, proposed]
 
 	// answered is when a batch was last answered, in time since began.
 	began    time.Time
 	answered atomic.Int64
-	// usual is how long a call that is answered takes, in nanoseconds: a moving mean,
-	// to which none counts as more than slowMost. Two calls that end at once may count
-	// as one.
-	usual atomic.Int64
-
-	mu      sync.Mutex
-	queue   []*asking
-	senders int
-	// slow counts the calls under way that are slow.
-	slow int
-}
-
-// asking is one query on its way.
-type asking struct {
-	// ctx ends when nobody waits any more.
-	ctx context.Context
-	// closed ends when the replica's breaker opens.
-	closed context.Context
-	query  *cellv1.Query
-	// since is when it was queued; wait covers the time until it is sent. The
-	// queue's, then the sender's.
-	since time.Time
-	wait  telemetry.Span
-	// done takes exactly one answer and never blocks.
-	done chan proposed
 }
 
 type proposed struct {
@@ -109,16 +73,21 @@ func (c *cell) propose(ctx context.Context, round *allotment, budget time.Durati
 	return got.proposal, got.by, nil
 }
 
+func (p *proposer) init(r *replica, g *Gateway) {
+	p.replica, p.life, p.tel, p.began = r, g.life, g.tel, time.Now()
+	p.batcher = batcher[*cellv1.Query, proposed]{
+		tasks: &g.tasks, calls: maxBatches, items: maxBatchQueries, bytes: maxBatchBytes, call: p.call,
+		sizeOf: func(q *cellv1.Query) (int, int) { return 1, sizeOf(q) },
+	}
+}
+
 // propose queues a query and waits until it is answered, ctx ends or the breaker
 // opens.
 func (p *proposer) propose(ctx, closed context.Context, q *cellv1.Query) (*cellv1.Proposal, error) {
 	since := time.Since(p.began)
-	a := &asking{ctx: ctx, closed: closed, query: q, since: time.Now(), done: make(chan proposed, 1)}
+	a := &waiting[*cellv1.Query, proposed]{ctx: ctx, closed: closed, question: q, since: time.Now(), done: make(chan proposed, 1)}
 	_, a.wait = p.tel.Span(ctx, telemetry.SpanBatchWait)
-	p.mu.Lock()
-	p.queue = append(p.queue, a)
-	p.start()
-	p.mu.Unlock()
+	p.put(a)
 	var got proposed
 	select {
 	case got = <-a.done:
@@ -133,53 +102,6 @@ func (p *proposer) propose(ctx, closed context.Context, q *cellv1.Query) (*cellv
 	return got.proposal, got.err
 }
 
-// start starts a sender when something waits that no sender will take soon. It
-// needs mu.
-func (p *proposer) start() {
-	if len(p.queue) > 0 && p.senders < min(max(1, 1+p.slow), maxBatches) {
-		p.senders++
-		p.tasks.Go(p.send)
-	}
-}
-
-// send sends batches until nothing waits.
-func (p *proposer) send() {
-	for {
-		batch := p.take()
-		if batch == nil {
-			return
-		}
-		p.call(batch)
-	}
-}
-
-// take gives the next batch: queries whose callers still wait, in order. Nil
-// ends the sender.
-func (p *proposer) take() []*asking {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var batch []*asking
-	size, n := 0, 0
-	for _, a := range p.queue {
-		bytes := sizeOf(a.query)
-		if len(batch) == maxBatchQueries || (len(batch) > 0 && size+bytes > maxBatchBytes) {
-			break
-		}
-		n++
-		if a.ctx.Err() != nil || a.closed.Err() != nil {
-			a.wait.End(context.Cause(a.ctx))
-			continue
-		}
-		batch = append(batch, a)
-		size += bytes
-	}
-	p.queue = slices.Delete(p.queue, 0, n)
-	if batch == nil {
-		p.senders--
-	}
-	return batch
-}
-
 // sizeOf is about how many bytes a query takes on the wire, and not less.
 func sizeOf(q *cellv1.Query) int {
 	const fixed, item, id = 512, 64, 40
@@ -191,15 +113,14 @@ func sizeOf(q *cellv1.Query) int {
 }
 
 // call does one call, which may take as long as the most patient of its queries
-// and until the breaker opens, and answers each of them.
-func (p *proposer) call(batch []*asking) {
+// and until the breaker opens.
+func (p *proposer) call(batch []*waiting[*cellv1.Query, proposed]) bool {
 	req := &cellv1.ProposeBatchRequest{}
-	var until time.Time
 	calls := make([]telemetry.Span, len(batch))
 	p.tel.Sent(len(batch))
 	began := time.Now()
 	for i, a := range batch {
-		query := a.query
+		query := a.question
 		p.tel.Waited(began.Sub(a.since))
 		a.wait.End(nil)
 		if _, calls[i] = p.tel.Span(a.ctx, telemetry.SpanCall); calls[i].On() {
@@ -209,26 +130,17 @@ func (p *proposer) call(batch []*asking) {
 			query.TraceParent = calls[i].TraceParent()
 		}
 		req.Queries = append(req.Queries, query)
-		if d, ok := a.ctx.Deadline(); ok && d.After(until) {
-			until = d
-		}
 	}
-	ctx, cancel := context.WithDeadline(p.life, until)
+	ctx, cancel := context.WithDeadline(p.life, until(batch))
 	defer cancel()
 	defer context.AfterFunc(batch[0].closed, cancel)()
-	notice := time.AfterFunc(p.patience(), p.slows)
 	resp, err := p.replica.client.ProposeBatch(ctx, req)
-	took := time.Since(began)
-	if !notice.Stop() {
-		p.quickens()
-	}
-	p.replica.cell.tel.Called(ctx, req, took, err)
+	p.replica.cell.tel.Called(ctx, req, time.Since(began), err)
 	if err == nil {
 		p.answered.Store(int64(time.Since(p.began)))
-		p.learn(took)
-	}
-	if err == nil && len(resp.GetProposals()) != len(batch) {
-		err = fault.New(fault.Internal, "cell %s answered %d of %d queries", p.replica.cell.cfg.Name, len(resp.GetProposals()), len(batch))
+		if len(resp.GetProposals()) != len(batch) {
+			err = fault.New(fault.Internal, "cell %s answered %d of %d queries", p.replica.cell.cfg.Name, len(resp.GetProposals()), len(batch))
+		}
 	}
 	for i, a := range batch {
 		calls[i].End(err)
@@ -238,31 +150,7 @@ func (p *proposer) call(batch []*asking) {
 		}
 		a.done <- proposed{proposal: resp.GetProposals()[i]}
 	}
-}
-
-// patience is after how long a call is slow.
-func (p *proposer) patience() time.Duration {
-	return min(max(slowTimes*time.Duration(p.usual.Load()), slowLeast), slowMost)
-}
-
-// learn is told how long a call took that was answered.
-func (p *proposer) learn(took time.Duration) {
-	usual := p.usual.Load()
-	p.usual.Store(usual + (int64(min(took, slowMost))-usual)/usualOver)
-}
-
-// slows is told of a call that takes long, quickens of its end.
-func (p *proposer) slows() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.slow++
-	p.start()
-}
-
-func (p *proposer) quickens() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.slow--
+	return err == nil
 }
 
 // fieldFirst is a message that begins with the path of a field.

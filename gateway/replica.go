@@ -17,15 +17,16 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// replica is one scheduler of a cell: its connection, its breaker and its queue
-// of proposals.
+// replica is one scheduler of a cell: its connection, its breaker and its queues
+// of proposals and of operations.
 type replica struct {
-	cell     *cell
-	addr     string
-	conn     *grpc.ClientConn
-	client   cellv1.CellSchedulerClient
-	breaker  *breaker
-	proposer proposer
+	cell      *cell
+	addr      string
+	conn      *grpc.ClientConn
+	client    cellv1.CellSchedulerClient
+	breaker   *breaker
+	proposer  proposer
+	committer committer
 	// told is what the breaker's changes are told to.
 	told *telemetry.Breaker
 	// stranger says why what answers at the address is not the configured cell;
@@ -40,7 +41,8 @@ type replica struct {
 
 func newReplica(c *cell, addr string, conn *grpc.ClientConn, g *Gateway) *replica {
 	r := &replica{cell: c, addr: addr, told: c.tel.Breaker(addr), conn: conn, client: cellv1.NewCellSchedulerClient(&admitted{ClientConnInterface: conn, cell: c, replica: addr, log: g.log})}
-	r.proposer = proposer{replica: r, life: g.life, tasks: &g.tasks, tel: g.tel, began: time.Now()}
+	r.proposer.init(r, g)
+	r.committer.init(r, g)
 	r.breaker = newBreaker(g.cfg.Breaker, func(ch change) { g.breakerChanged(r, ch) })
 	return r
 }

@@ -11,8 +11,21 @@ import (
 
 func TestHeapGrowsByWhatIsLive(t *testing.T) {
 	for live, want := range map[uint64]int{0: 400, 1 << 20: 400, 256 << 20: 400, 512 << 20: 200, 1 << 30: 100, 8 << 30: 100} {
-		if got := gcPercent(live); got != want {
+		if got := gcPercent(live, 1<<30); got != want {
 			t.Errorf("%d MiB live: %d %%, want %d %%", live>>20, got, want)
+		}
+	}
+}
+
+func TestSpareHeapFollowsTheMemory(t *testing.T) {
+	for memory, want := range map[uint64]uint64{0: 1 << 30, 512 << 20: 256 << 20, 8 << 30: 1 << 30, 24 << 30: 3 << 30, 256 << 30: 4 << 30} {
+		if got := spare(memory); got != want {
+			t.Errorf("of %d MiB: %d MiB, want %d", memory>>20, got>>20, want>>20)
+		}
+	}
+	for bound, want := range map[uint64]int64{0: 0, 1000: 900, 1 << 63: 4150517416584649110} {
+		if got := softLimit(bound); got != want {
+			t.Errorf("soft limit in %d bytes: %d, want %d", bound, got, want)
 		}
 	}
 }

@@ -105,6 +105,9 @@ type Span struct{ of trace.Span }
 // On reports whether the span is recorded.
 func (s Span) On() bool { return s.of != nil }
 
+// Sampled reports whether ctx is of a request that is traced.
+func Sampled(ctx context.Context) bool { return trace.SpanContextFromContext(ctx).IsSampled() }
+
 // start starts a span below ctx's when that one is sampled.
 func (t *tracing) start(ctx context.Context, name string) (context.Context, Span) {
 	if t == nil || !t.met.Load() || !trace.SpanContextFromContext(ctx).IsSampled() {

@@ -121,7 +121,7 @@ func newCloud(hosts int, full float64, seed uint64) *cloud {
 	}
 	for n, filled := 0, int64(0); float64(filled) < full*float64(hosts)*float64(size.vcpus); n++ {
 		c, f := w.computes[r.IntN(hosts)], flavors[r.IntN(len(flavors))]
-		if name := uuidOf(0xf, n); c.build(name, f) {
+		if name := uuidOf(0xff000000, n); c.build(name, f) {
 			c.local = append(c.local, name)
 			filled += f.vcpus
 		}

@@ -79,7 +79,7 @@ func drive(t *testing.T, name string, w *cloud, m model, l load) *tally {
 			case <-stop:
 				return
 			case <-tick.C:
-				w.computes[r.IntN(len(w.computes))].change(r, uuidOf(0xe, n))
+				w.computes[r.IntN(len(w.computes))].change(r, uuidOf(0xee000000, n))
 			}
 		}
 	})

@@ -1,0 +1,114 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
+	"cellgate/internal/telemetry"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+const (
+	// maxOps and maxOpBytes bound one ClaimBatch.
+	maxOps     = 256
+	maxOpBytes = rpc.MaxMessageBytes / 2
+	// maxCommits is how many ClaimBatch calls to one replica run at once, when those
+	// before are slow: as those that wait for the verdict of a host are.
+	maxCommits = 16
+)
+
+// committer sends operations of different requests to one replica, in one call where
+// several wait. Each keeps its own order.
+type committer struct {
+	replica *replica
+	life    context.Context
+	batcher[[]*cellv1.ClaimOp, committed]
+}
+
+type committed struct {
+	outcomes []*cellv1.ClaimOutcome
+	err      error
+}
+
+func (c *committer) init(r *replica, g *Gateway) {
+	c.replica, c.life = r, g.life
+	c.batcher = batcher[[]*cellv1.ClaimOp, committed]{
+		tasks: &g.tasks, calls: maxCommits, items: maxOps, bytes: maxOpBytes, call: c.call,
+		sizeOf: func(ops []*cellv1.ClaimOp) (int, int) {
+			size := 0
+			for _, op := range ops {
+				size += proto.Size(op)
+			}
+			return len(ops), size
+		},
+	}
+}
+
+// commit does operations, which are within the bounds of one call, at the owner of the
+// host that key names. Errors are as those of call.
+func (c *cell) commit(ctx context.Context, key string, budget time.Duration, ops []*cellv1.ClaimOp) ([]*cellv1.ClaimOutcome, error) {
+	req := &cellv1.ClaimBatchRequest{Ops: ops}
+	a := attempt{budget: budget, fair: c.claimBudget, again: repeatable(req), kind: commits, order: c.inOrder(key)}
+	return try(ctx, c, a, func(ctx context.Context, r *replica, _ *pass) ([]*cellv1.ClaimOutcome, error) {
+		if telemetry.Sampled(ctx) { // the replica's spans are below its own
+			return r.committer.ask(ctx, req)
+		}
+		w := &waiting[[]*cellv1.ClaimOp, committed]{ctx: ctx, question: ops, since: time.Now(), done: make(chan committed, 1)}
+		r.committer.put(w)
+		select {
+		case got := <-w.done:
+			return got.outcomes, got.err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	})
+}
+
+// call does one call, which may take as long as the most patient caller waits. One that
+// the replica refuses as invalid, of which it did nothing, is done caller by caller: the
+// others are not to blame.
+func (c *committer) call(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
+	if len(batch) == 1 {
+		w := batch[0]
+		outcomes, err := c.ask(w.ctx, &cellv1.ClaimBatchRequest{Ops: w.question})
+		w.done <- committed{outcomes, err}
+		return err == nil
+	}
+	ctx, cancel := context.WithDeadline(c.life, until(batch))
+	defer cancel()
+	req := &cellv1.ClaimBatchRequest{}
+	for _, w := range batch {
+		req.Ops = append(req.Ops, w.question...)
+	}
+	outcomes, err := c.ask(ctx, req)
+	if fault.KindOf(err) == fault.InvalidRequest {
+		for _, w := range batch {
+			c.call([]*waiting[[]*cellv1.ClaimOp, committed]{w})
+		}
+		return true
+	}
+	for _, w := range batch {
+		if err != nil {
+			w.done <- committed{err: err}
+			continue
+		}
+		w.done <- committed{outcomes: outcomes[:len(w.question):len(w.question)]}
+		outcomes = outcomes[len(w.question):]
+	}
+	return err == nil
+}
+
+// ask does one call.
+func (c *committer) ask(ctx context.Context, req *cellv1.ClaimBatchRequest) ([]*cellv1.ClaimOutcome, error) {
+	began := time.Now()
+	resp, err := c.replica.client.ClaimBatch(ctx, req)
+	c.replica.cell.tel.Called(ctx, req, time.Since(began), err)
+	if err == nil && len(resp.GetOutcomes()) != len(req.GetOps()) {
+		err = fault.New(fault.Internal, "cell %s answered %d of %d operations", c.replica.cell.cfg.Name, len(resp.GetOutcomes()), len(req.GetOps()))
+	}
+	return resp.GetOutcomes(), err
+}

@@ -1,0 +1,180 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+// commitsOf has the sizes of the calls of ClaimBatch that begin, each of which waits for
+// gate; refuse says which of them are invalid.
+type commitsOf struct {
+	*world
+	sizes  []int
+	gate   chan struct{}
+	refuse func(ops int) bool
+}
+
+func watchCommits(w *world) *commitsOf {
+	c := &commitsOf{world: w, gate: make(chan struct{}), refuse: func(int) bool { return false }}
+	w.cells[0].hook(func(ctx context.Context, _ string, req any) error {
+		b, ok := req.(*cellv1.ClaimBatchRequest)
+		if !ok {
+			return nil
+		}
+		w.cells[0].mu.Lock()
+		c.sizes = append(c.sizes, len(b.GetOps()))
+		w.cells[0].mu.Unlock()
+		select {
+		case <-c.gate:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if c.refuse(len(b.GetOps())) {
+			return fault.New(fault.InvalidRequest, "ops: not like this")
+		}
+		return nil
+	}, nil)
+	return c
+}
+
+func (c *commitsOf) called(want ...int) {
+	c.t.Helper()
+	synctest.Wait()
+	c.cells[0].mu.Lock()
+	defer c.cells[0].mu.Unlock()
+	if !slices.Equal(c.sizes, want) {
+		c.t.Errorf("calls of %v operations, want %v", c.sizes, want)
+	}
+}
+
+// ask selects for instances from on, one request each, one after the other.
+func (c *commitsOf) ask(ctx context.Context, from, n int) <-chan error {
+	errs := make(chan error, n)
+	for i := range n {
+		go func() {
+			resp, err := c.scheduler.SelectDestinations(ctx, ask(from+i, 1))
+			if err == nil {
+				err = c.owns(testUUID(1, from+i), resp.GetDestinations()[0].GetSelected().GetClaimId())
+			}
+			errs <- err
+		}()
+		synctest.Wait()
+	}
+	return errs
+}
+
+// owns reports that the claim of an id is not the instance's.
+func (c *commitsOf) owns(instance, id string) error {
+	for _, claim := range c.cells[0].live() {
+		if claim.GetClaimId() == id && claim.GetConsumerUuid() == instance {
+			return nil
+		}
+	}
+	return fault.New(fault.Internal, "instance %s was answered claim %q", instance, id)
+}
+
+// Operations that come while a call is under way go as one when it ends, or when it is
+// slow, and each caller has its own answer.
+func TestOperationsOfSeveralRequestsGoTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := watchCommits(start(t, []*fakeCell{newFakeCell(1, testHost(1, 100))}, func(c *Config) { c.ClaimBudget = time.Minute }))
+		first := c.ask(t.Context(), 0, 4)
+		c.called(1)
+		time.Sleep(slowLeast)
+		c.called(1, 3)
+		more := c.ask(t.Context(), 10, 5)
+		time.Sleep(slowLeast)
+		c.called(1, 3, 5)
+		close(c.gate)
+		for range 4 {
+			if err := <-first; err != nil {
+				t.Error(err)
+			}
+		}
+		for range 5 {
+			if err := <-more; err != nil {
+				t.Error(err)
+			}
+		}
+		if got := len(c.cells[0].live()); got != 9 {
+			t.Errorf("%d claims live, want 9", got)
+		}
+	})
+}
+
+// Whoever gives up while its operation waits is not sent, and those beside it are.
+func TestWhoGaveUpIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := watchCommits(start(t, []*fakeCell{newFakeCell(1, testHost(1, 100))}, func(c *Config) { c.ClaimBudget = time.Minute }))
+		first := c.ask(t.Context(), 0, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := c.ask(ctx, 10, 1)
+		rest := c.ask(t.Context(), 20, 2)
+		cancel()
+		if err := <-gone; err == nil {
+			t.Error("the caller that gave up was answered")
+		}
+		time.Sleep(slowLeast)
+		close(c.gate)
+		for _, errs := range []<-chan error{first, rest, rest} {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		synctest.Wait()
+		for _, claim := range c.cells[0].live() {
+			if claim.GetConsumerUuid() == testUUID(1, 10) {
+				t.Errorf("claim of the caller that gave up: %v", claim)
+			}
+		}
+		if got := len(c.cells[0].live()); got != 3 {
+			t.Errorf("%d claims live, want 3", got)
+		}
+	})
+}
+
+// A call of several that is invalid is done caller by caller: who is not to blame has
+// its claim.
+func TestInvalidOperationsBlameTheirCallerAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := watchCommits(start(t, []*fakeCell{newFakeCell(1, testHost(1, 100))}, func(c *Config) { c.ClaimBudget = time.Minute }))
+		c.refuse = func(ops int) bool { return ops > 1 }
+		errs := c.ask(t.Context(), 0, 4)
+		time.Sleep(slowLeast)
+		close(c.gate)
+		for range 4 {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		c.called(1, 3, 1, 1, 1)
+	})
+}
+
+// A replica that answers none fails every caller of a call, and what of it was done is
+// released.
+func TestACallThatFailsFailsAllOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 100))}, func(c *Config) { c.ClaimBudget = time.Second })
+		c := watchCommits(w)
+		errs := c.ask(t.Context(), 0, 5)
+		time.Sleep(time.Second)
+		for range 5 {
+			if err := <-errs; fault.KindOf(err) != fault.OutcomeUnknown {
+				t.Errorf("%v, want OUTCOME_UNKNOWN", err)
+			}
+		}
+		close(c.gate)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if live := w.cells[0].live(); len(live) > 0 {
+			t.Errorf("claims that nobody was told of: %v", live)
+		}
+	})
+}
