@@ -60,7 +60,7 @@ func (o *Options) translation(aliases *nova.Aliases) *nova.Options {
 	return &nova.Options{
 		LimitTenants: o.LimitTenants, TenantsRequireAggregate: o.TenantsRequireAggregate,
 		ImageTypeSupport: o.ImageTypeSupport, IsolateAggregates: o.IsolateAggregates, ImageMetadata: o.ImageMetadata,
-		NoPCPUFallback: o.NoPCPUFallback, Aliases: aliases,
+		NoPCPUFallback: o.NoPCPUFallback, Strict: o.Strict, Aliases: aliases,
 	}
 }
 

@@ -206,8 +206,7 @@ func (t *jsonTerm) apply(args []value) (value, *pyError) {
 	for i := range args[1:] {
 		arg := &args[1+i]
 		if t.op == "=" || t.op == "in" {
-			same := first.equal(arg)
-			in, all = in || same, all && same
+			in, all = in || first.same(arg), all && first.equal(arg)
 			continue
 		}
 		ok, err := ordered(t.op, first, arg)
@@ -224,20 +223,17 @@ func (t *jsonTerm) apply(args []value) (value, *pyError) {
 
 // ordered is Python's comparison of order.
 func ordered(op string, a, b *value) (bool, *pyError) {
-	x, numbers := a.number()
-	y, number := b.number()
+	_, numbers := a.number()
+	_, number := b.number()
 	switch {
-	case numbers && number && a.kind != float && b.kind != float && a.kind != long && b.kind != long:
-		return holds(op, a.i < b.i, a.i == b.i), nil
-	case numbers && number && (x != x || y != y): // NaN is in no order.
-		return false, nil
 	case numbers && number:
-		return holds(op, x < y, x == y), nil
+		order, ok := a.compare(b)
+		return ok && holds(op, order < 0, order == 0), nil
 	case a.kind == text && b.kind == text, a.kind == address && b.kind == address: // The host's own, which is the same.
 		return holds(op, a.s < b.s, a.s == b.s), nil
 	case a.kind == list && b.kind == list:
 		for i := range min(len(a.list), len(b.list)) {
-			if !a.list[i].equal(&b.list[i]) {
+			if !a.list[i].same(&b.list[i]) {
 				return ordered(op, &a.list[i], &b.list[i])
 			}
 		}

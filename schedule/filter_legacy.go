@@ -1,5 +1,7 @@
 package schedule
 
+import "math"
+
 // Filters of older releases (15.0.0, nova/scheduler/filters): they look at the
 // columns of compute_nodes, where today's Placement does.
 const (
@@ -16,18 +18,30 @@ const (
 	TypeAffinityFilter  = "TypeAffinityFilter"
 )
 
+// ratioRule gives a host's allocation ratio, or what Nova raises for want of one.
+type ratioRule func(*row) (float64, *pyError)
+
 // ratioOf gives the allocation ratio of a host, or with inSet the least of its
-// aggregates.
-func (s *scan) ratioOf(key string, inSet bool, own func(*View) float64) func(*row) float64 {
-	if !inSet || s.t.names.metadata.id(key) < 0 {
-		return func(r *row) float64 { return own(&r.view) }
+// aggregates. A host whose compute has not reported has none of its own.
+func (s *scan) ratioOf(key string, inSet bool, own func(*View) float64) ratioRule {
+	of := func(r *row) (float64, *pyError) {
+		if f := r.host.Facts; f != nil && f.Unfilled {
+			return 0, noOwnRatio
+		}
+		return own(&r.view), nil
 	}
-	return func(r *row) float64 {
-		ratio, ok := r.set.least(key, own(&r.view))
+	if !inSet || s.t.names.metadata.id(key) < 0 {
+		return of
+	}
+	return func(r *row) (float64, *pyError) {
+		ratio, ok := r.set.least(key, math.NaN())
 		if !ok {
 			s.warn(key, r.set)
 		}
-		return ratio
+		if ratio != ratio { // No aggregate has one, or not in digits.
+			return of(r)
+		}
+		return ratio, nil
 	}
 }
 
@@ -36,8 +50,8 @@ func (s *scan) ratioOf(key string, inSet bool, own func(*View) float64) func(*ro
 func (s *scan) coreFilter(filter string, inSet bool) {
 	want := float64(s.nova.Flavor.VCPUs)
 	ratio := s.ratioOf("cpu_allocation_ratio", inSet, func(v *View) float64 { return v.CPURatio })
-	s.limit(func(r *row, l *Limits) {
-		if limit := float64(r.view.VCPUsTotal) * ratio(r); limit > 0 {
+	s.limitTo(ratio, func(v *View) int64 { return v.VCPUsTotal }, func(l *Limits, limit float64) {
+		if limit > 0 {
 			l.VCPUs = whole(limit)
 		}
 	})
@@ -46,7 +60,11 @@ func (s *scan) coreFilter(filter string, inSet bool) {
 		if total == 0 {
 			return true, nil
 		}
-		limit := float64(total * ratio(r))
+		x, err := ratio(r)
+		if err != nil {
+			return false, err
+		}
+		limit := float64(total * x)
 		if limit > 0 && want > total {
 			return false, nil
 		}
@@ -56,7 +74,7 @@ func (s *scan) coreFilter(filter string, inSet bool) {
 
 func (s *scan) ramFilter(filter string, inSet bool) {
 	ratio := s.ratioOf("ram_allocation_ratio", inSet, func(v *View) float64 { return v.RAMRatio })
-	s.limit(func(r *row, l *Limits) { l.MemoryMB = whole(float64(r.view.TotalRAMMB) * ratio(r)) })
+	s.limitTo(ratio, func(v *View) int64 { return v.TotalRAMMB }, func(l *Limits, limit float64) { l.MemoryMB = whole(limit) })
 	s.overcommitted(filter, s.nova.Flavor.MemoryMB, ratio, func(v *View) (total, free int64) {
 		return v.TotalRAMMB, v.FreeRAMMB
 	})
@@ -64,26 +82,45 @@ func (s *scan) ramFilter(filter string, inSet bool) {
 
 func (s *scan) diskFilter(filter string, inSet bool) {
 	ratio := s.ratioOf("disk_allocation_ratio", inSet, func(v *View) float64 { return v.DiskRatio })
-	s.limit(func(r *row, l *Limits) { l.DiskGB = whole(float64(r.view.TotalDiskGB*1024) * ratio(r) / 1024) })
+	s.limitTo(ratio, func(v *View) int64 { return v.TotalDiskGB * 1024 }, func(l *Limits, limit float64) { l.DiskGB = whole(limit / 1024) })
 	s.overcommitted(filter, s.nova.Flavor.diskMB(), ratio, func(v *View) (total, free int64) {
 		return v.TotalDiskGB * 1024, v.FreeDiskMB
 	})
 }
 
+// limitTo has a filter set the limit that is a host's total times its ratio.
+func (s *scan) limitTo(ratio ratioRule, total func(*View) int64, set func(*Limits, float64)) {
+	s.limit(func(r *row, l *Limits) {
+		if x, err := ratio(r); err == nil {
+			set(l, float64(total(&r.view))*x)
+		}
+	})
+}
+
 // overcommitted: an amount must fit the total, and what is left of the total
 // times the ratio.
-func (s *scan) overcommitted(filter string, want int64, ratio func(*row) float64, of func(*View) (total, free int64)) {
+func (s *scan) overcommitted(filter string, want int64, ratio ratioRule, of func(*View) (total, free int64)) {
 	s.perHost(filter, func(r *row) (bool, *pyError) {
 		total, free := of(&r.view)
-		left := float64(float64(total)*ratio(r)) - float64(total-free)
-		return total >= want && left >= float64(want), nil
+		if total < want {
+			return false, nil
+		}
+		x, err := ratio(r)
+		if err != nil {
+			return false, err
+		}
+		return float64(float64(total)*x)-float64(total-free) >= float64(want), nil
 	})
 }
 
 // diskMB is what the legacy filters ask of a disk, with swap.
 func (f *Flavor) diskMB() int64 { return 1024*(f.RootGB+f.EphemeralGB) + f.SwapMB }
 
+// The exact filters limit a claim to the host's whole amount, so that a second
+// instance of one request is refused there.
+
 func (s *scan) exactCoreFilter() {
+	s.limit(func(r *row, l *Limits) { l.VCPUs = new(r.view.VCPUsTotal) })
 	s.perHost(ExactCoreFilter, func(r *row) (bool, *pyError) {
 		v := &r.view
 		return v.VCPUsTotal != 0 && v.VCPUsTotal-v.VCPUsUsed == s.nova.Flavor.VCPUs, nil
@@ -91,12 +128,14 @@ func (s *scan) exactCoreFilter() {
 }
 
 func (s *scan) exactRAMFilter() {
+	s.limit(func(r *row, l *Limits) { l.MemoryMB = new(r.view.TotalRAMMB) })
 	s.perHost(ExactRAMFilter, func(r *row) (bool, *pyError) {
 		return r.view.FreeRAMMB == s.nova.Flavor.MemoryMB, nil
 	})
 }
 
 func (s *scan) exactDiskFilter() {
+	s.limit(func(r *row, l *Limits) { l.DiskGB = new(r.view.TotalDiskGB) })
 	s.perHost(ExactDiskFilter, func(r *row) (bool, *pyError) {
 		return r.view.FreeDiskMB == s.nova.Flavor.diskMB(), nil
 	})

@@ -22,8 +22,8 @@ type Options struct {
 	// Nova. Here it weighs MetricsUnavailable and is counted; see StrictNova.
 	MetricsRequired    bool
 	MetricsUnavailable float64
-	// ImagePropertySetting is the factor of image properties that are weighed;
-	// one that is not named has 1.
+	// ImagePropertySetting is the factor of image properties that are weighed: no
+	// others are; without any, all are, with the factor 1.
 	ImagePropertySetting []Ratio
 	// SubsetSize: the pick is one of so many best, by the seed. Below 1 means 1.
 	SubsetSize int

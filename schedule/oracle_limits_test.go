@@ -33,6 +33,12 @@ func naiveLimits(h *Host, r *Request, rules *Rules) *Limits {
 			put(&l.MemoryMB, float64(v.TotalRAMMB)*least("ram_allocation_ratio", v.RAMRatio))
 		case DiskFilter:
 			put(&l.DiskGB, float64(v.TotalDiskGB*1024)*v.DiskRatio/1024)
+		case ExactCoreFilter:
+			put(&l.VCPUs, float64(v.VCPUsTotal))
+		case ExactRAMFilter:
+			put(&l.MemoryMB, float64(v.TotalRAMMB))
+		case ExactDiskFilter:
+			put(&l.DiskGB, float64(v.TotalDiskGB))
 		case AggregateDiskFilter:
 			put(&l.DiskGB, float64(v.TotalDiskGB*1024)*least("disk_allocation_ratio", v.DiskRatio)/1024)
 		}

@@ -260,14 +260,34 @@ func (s *naiveState) novaFilter(filter string, h *Host, r *Request, rules *Rules
 		return nil
 	}
 	disk := 1024*(n.Flavor.RootGB+n.Flavor.EphemeralGB) + n.Flavor.SwapMB
-	fits := func(want, total, free int64, ratio float64) bool {
-		return total >= want && float64(float64(total)*ratio)-float64(total-free) >= float64(want)
+	// A host that has not reported has no ratio, unless an aggregate has: Nova raises.
+	answer := func(ratio float64, pass func(float64) bool) (string, bool) {
+		if ratio != ratio {
+			return Unreadable, false
+		}
+		return "", pass(ratio)
 	}
-	cores := func(ratio float64) bool {
-		total := float64(v.VCPUsTotal)
-		limit := float64(total * ratio)
-		want := float64(n.Flavor.VCPUs)
-		return v.VCPUsTotal == 0 || !(limit > 0 && want > total) && limit-float64(v.VCPUsUsed) >= want
+	own := func(ratio float64) float64 {
+		if f.unfilled {
+			return math.NaN()
+		}
+		return ratio
+	}
+	fits := func(want, total, free int64, ratio float64) (string, bool) {
+		if total < want {
+			return "", false
+		}
+		return answer(ratio, func(x float64) bool { return float64(float64(total)*x)-float64(total-free) >= float64(want) })
+	}
+	cores := func(ratio float64) (string, bool) {
+		if v.VCPUsTotal == 0 {
+			return "", true
+		}
+		total, want := float64(v.VCPUsTotal), float64(n.Flavor.VCPUs)
+		return answer(ratio, func(x float64) bool {
+			limit := float64(total * x)
+			return !(limit > 0 && want > total) && limit-float64(v.VCPUsUsed) >= want
+		})
 	}
 	switch filter {
 	case AllHostsFilter:
@@ -402,17 +422,17 @@ func (s *naiveState) novaFilter(filter string, h *Host, r *Request, rules *Rules
 		}
 		return "", len(o.MetricsSetting) == 0 || f.busy >= 0
 	case CoreFilter:
-		return "", cores(v.CPURatio)
+		return cores(own(v.CPURatio))
 	case AggregateCoreFilter:
-		return "", cores(naiveLeast(h, "cpu_allocation_ratio", v.CPURatio, false))
+		return cores(naiveLeast(h, "cpu_allocation_ratio", own(v.CPURatio), false))
 	case RAMFilter:
-		return "", fits(n.Flavor.MemoryMB, v.TotalRAMMB, v.FreeRAMMB, v.RAMRatio)
+		return fits(n.Flavor.MemoryMB, v.TotalRAMMB, v.FreeRAMMB, own(v.RAMRatio))
 	case AggregateRAMFilter:
-		return "", fits(n.Flavor.MemoryMB, v.TotalRAMMB, v.FreeRAMMB, naiveLeast(h, "ram_allocation_ratio", v.RAMRatio, false))
+		return fits(n.Flavor.MemoryMB, v.TotalRAMMB, v.FreeRAMMB, naiveLeast(h, "ram_allocation_ratio", own(v.RAMRatio), false))
 	case DiskFilter:
-		return "", fits(disk, v.TotalDiskGB*1024, v.FreeDiskMB, v.DiskRatio)
+		return fits(disk, v.TotalDiskGB*1024, v.FreeDiskMB, own(v.DiskRatio))
 	case AggregateDiskFilter:
-		return "", fits(disk, v.TotalDiskGB*1024, v.FreeDiskMB, naiveLeast(h, "disk_allocation_ratio", v.DiskRatio, false))
+		return fits(disk, v.TotalDiskGB*1024, v.FreeDiskMB, naiveLeast(h, "disk_allocation_ratio", own(v.DiskRatio), false))
 	case ExactCoreFilter:
 		return "", v.VCPUsTotal > 0 && v.VCPUsTotal-v.VCPUsUsed == n.Flavor.VCPUs
 	case ExactRAMFilter:
@@ -481,17 +501,21 @@ func (s *naiveState) novaRaw(weigher string, h *Host, r *Request, rules *Rules) 
 		return sum
 	case ImagePropertiesWeigher:
 		sum := 0.0
-		if r.Nova == nil || r.Nova.Image == nil {
+		off := slices.ContainsFunc(rules.Weighers, func(w Weigher) bool { return w.Name == weigher && w.Multiplier == 0 })
+		if off || r.Nova == nil || r.Nova.Image == nil {
 			return 0
 		}
 		for _, p := range r.Nova.Image.Properties {
-			factor, n := 1.0, 0
+			factor, n := 0.0, 0
+			if len(o.ImagePropertySetting) == 0 {
+				factor = 1
+			}
 			for _, x := range o.ImagePropertySetting {
 				if x.Name == p.Name {
 					factor = x.Ratio
 				}
 			}
-			for _, c := range s.told(h, r) {
+			for _, c := range s.on[h.UUID] {
 				if c.Image != nil && slices.ContainsFunc(c.Image.Properties, func(q Property) bool { return q.Name == p.Name && q.Text == p.Text }) {
 					n++
 				}

@@ -86,9 +86,9 @@ func (s *scan) unweighable(c *chunk, m uint64) {
 }
 
 // noRatio: a compute that has not reported has no allocation ratio.
-func (s *scan) noRatio(*weigher, *row) *pyError {
-	return &pyError{"TypeError", "unsupported operand type(s) for *: 'int' and 'NoneType'"}
-}
+func (s *scan) noRatio(*weigher, *row) *pyError { return noOwnRatio }
+
+var noOwnRatio = &pyError{"TypeError", "unsupported operand type(s) for *: 'int' and 'NoneType'"}
 
 // strictly gives the exception that Nova raises first: while it reads rows, in
 // the order of its filters, then while it weighs.

@@ -1,9 +1,11 @@
 package schedule
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 	"unicode"
@@ -71,7 +73,7 @@ func numberValue(s string) value {
 		if i, err := strconv.ParseInt(s, 10, 64); err == nil {
 			return intValue(i)
 		}
-		f, _ := strconv.ParseFloat(s, 64) // Beyond range it is an infinity, which compares right.
+		f, _ := strconv.ParseFloat(s, 64) // Beyond range it is an infinity; see compare.
 		return value{kind: long, f: f, s: strings.TrimPrefix(s, "+")}
 	}
 	f, _ := strconv.ParseFloat(s, 64)
@@ -110,15 +112,49 @@ func (v *value) truth() bool {
 	return true
 }
 
+// compare orders two numbers exactly, as Python does, whatever their size and kind;
+// false when one of them is NaN, which is in no order.
+func (v *value) compare(o *value) (order int, ok bool) {
+	x, _ := v.number()
+	y, _ := o.number()
+	near := func(v *value) bool { return v.kind == float || v.kind != long && v.i >= -1<<53 && v.i <= 1<<53 }
+	switch {
+	case x != x || y != y:
+		return 0, false
+	case v.kind <= integer && o.kind <= integer:
+		return cmp.Compare(v.i, o.i), true
+	case near(v) && near(o), v.kind == float && math.IsInf(x, 0), o.kind == float && math.IsInf(y, 0):
+		return cmp.Compare(x, y), true
+	}
+	return v.exact().Cmp(o.exact()), true
+}
+
+// exact gives a finite number.
+func (v *value) exact() *big.Rat {
+	switch v.kind {
+	case float:
+		return new(big.Rat).SetFloat64(v.f)
+	case long:
+		n, _ := new(big.Int).SetString(v.s, 10) // Digits, with a sign or without.
+		return new(big.Rat).SetInt(n)
+	}
+	return new(big.Rat).SetInt64(v.i)
+}
+
+// same is equal, or both the NaN of JSON: Python has one object for it, and takes an
+// object for equal to itself in lists and dictionaries and for the operator in.
+func (v *value) same(o *value) bool {
+	return v.kind == float && o.kind == float && v.f != v.f && o.f != o.f || v.equal(o)
+}
+
 // equal is Python's ==.
 func (v *value) equal(o *value) bool {
-	if a, ok := v.number(); ok {
-		b, ok := o.number()
-		if v.kind == long && o.kind == long {
-			return v.s == o.s
+	if _, ok := v.number(); ok {
+		if _, ok := o.number(); !ok {
+			return false
 		}
-		exact := v.kind == float || o.kind == float || v.kind == long || o.kind == long
-		return ok && (exact && a == b || !exact && v.i == o.i)
+		order, ok := v.compare(o)
+		return ok && order == 0
 	}
 	if v.kind != o.kind {
 		return false
@@ -133,7 +169,7 @@ func (v *value) equal(o *value) bool {
 			return false
 		}
 		for i := range v.list {
-			if !v.list[i].equal(&o.list[i]) {
+			if !v.list[i].same(&o.list[i]) {
 				return false
 			}
 		}
@@ -144,7 +180,7 @@ func (v *value) equal(o *value) bool {
 		}
 		for k, x := range v.dict.v {
 			y, ok := o.dict.v[k]
-			if !ok || !x.equal(&y) {
+			if !ok || !x.same(&y) {
 				return false
 			}
 		}

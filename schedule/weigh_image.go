@@ -3,29 +3,34 @@ package schedule
 import "math/bits"
 
 // ImagePropertiesWeigher weighs a host by how many of its instances have the
-// image properties that are asked for, each times the factor of the option
-// image_props_weight_setting, 1 for one that it does not name
-// (weights/image_props.py).
+// image properties that are asked for, each times its factor of the option
+// image_props_weight_setting: 0 for one that it does not name, or 1 for all when it
+// names none (weights/image_props.py). With the multiplier 0 in the rules nothing is
+// counted, whatever aggregates have for one. Instances that the same request has
+// picked the host for are not counted, as Nova knows no image of theirs.
 const ImagePropertiesWeigher = "ImagePropertiesWeigher"
 
-func (s *scan) imageProperties(*weigher) func(int, *chunk) *column {
+func (s *scan) imageProperties(w *weigher) func(int, *chunk) *column {
 	col := flat(0)
 	image := s.nova.Image
-	if image == nil || len(image.Properties) == 0 {
+	if image == nil || len(image.Properties) == 0 || w.multiplier == 0 {
 		return func(int, *chunk) *column { return col }
 	}
 	s.beyond = true
 	factors := map[string]float64{}
-	for _, p := range image.Properties {
-		factors[p.Name] = 1
+	if len(s.options.ImagePropertySetting) == 0 {
+		for _, p := range image.Properties {
+			factors[p.Name] = 1
+		}
 	}
 	for _, r := range s.options.ImagePropertySetting {
 		factors[r.Name] = r.Ratio
 	}
-	return func(_ int, c *chunk) *column {
+	return func(at int, c *chunk) *column {
+		before := s.before.chunks[at]
 		for m := c.valid; m != 0; m &= m - 1 {
 			i := bits.TrailingZeros64(m)
-			col.v[i] = s.alike(c.rows.v[i], image.Properties, factors)
+			col.v[i] = s.alike(before.rows.v[i], image.Properties, factors)
 		}
 		col.span(c.valid)
 		return col
@@ -39,7 +44,7 @@ func (s *scan) alike(r *row, asked []Property, factors map[string]float64) float
 	for _, want := range asked {
 		n := 0
 		for _, id := range r.consumers {
-			p, _ := s.t.consumers.get(id)
+			p, _ := s.before.consumers.get(id)
 			if p.told == nil || p.told.image == nil {
 				continue
 			}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -35,6 +36,9 @@ type goldenCase struct {
 		Host     string `json:"host"`
 		CellUUID string `json:"cell_uuid"`
 		Deleted  int64  `json:"deleted"`
+		// Of instances whose flavor and image are known; else absent.
+		FlavorID *int64            `json:"instance_type_id"`
+		Metadata map[string]string `json:"system_metadata"`
 	} `json:"instances"`
 	Aggregates []struct {
 		UUID     string            `json:"uuid"`
@@ -44,7 +48,9 @@ type goldenCase struct {
 	} `json:"aggregates"`
 	InstanceUUIDs []string       `json:"instance_uuids"`
 	RequestSpec   map[string]any `json:"request_spec"`
-	Expected      goldenExpected `json:"expected"`
+	// Alone are the filters that per_filter has; nil: filtersAlone.
+	Alone    []string       `json:"alone"`
+	Expected goldenExpected `json:"expected"`
 	// extraSpecs has the keys of the flavor's extra specs in their order.
 	extraSpecs []string
 	// replaced are hosts that came another way than from the rows of the line.
@@ -64,6 +70,7 @@ type goldenConfig struct {
 	Architecture   string   `json:"image_properties_default_architecture"`
 	Namespace      string   `json:"aggregate_image_properties_isolation_namespace"`
 	Separator      *string  `json:"aggregate_image_properties_isolation_separator"`
+	ImageSetting   []string `json:"image_props_weight_setting"`
 	SubsetSize     *int     `json:"host_subset_size"`
 	Metrics        struct {
 		Multiplier  *float64 `json:"weight_multiplier"`
@@ -98,12 +105,21 @@ type goldenExpected struct {
 		Weight float64            `json:"weight"`
 		Raw    map[string]float64 `json:"raw"`
 	} `json:"weighed"`
-	HostStates []goldenState `json:"host_states"`
+	// Limits of the hosts that passed, where the case has them.
+	Limits     map[string]goldenLimits `json:"limits"`
+	HostStates []goldenState           `json:"host_states"`
 	Sequence   *struct {
 		Hosts []string `json:"hosts"`
 		Error any      `json:"error"`
 	} `json:"sequence"`
 	Error *goldenError `json:"error"`
+}
+
+// goldenLimits are those of amounts, as SchedulerLimits has them.
+type goldenLimits struct {
+	VCPUs    *int64 `json:"vcpu"`
+	MemoryMB *int64 `json:"memory_mb"`
+	DiskGB   *int64 `json:"disk_gb"`
 }
 
 // goldenState is what Nova's HostState had of a host when its filters ran.
@@ -195,7 +211,7 @@ const bundledGolden = "testdata/nova-filters.jsonl.gz"
 func loadGolden(t *testing.T) []*goldenCase {
 	t.Helper()
 	if name := os.Getenv("CELLGATE_GOLDEN"); name != "" {
-		return loadCases(t, name)
+		return loadCases(t, found(t, name))
 	}
 	cases := loadCases(t, bundledGolden)
 	for _, c := range cases {
@@ -208,6 +224,23 @@ func loadGolden(t *testing.T) []*goldenCase {
 		}
 	}
 	return cases
+}
+
+// found gives the file that the caller of go test names, which runs tests in their
+// package's folder: a relative name is looked for from the module's root, too.
+func found(t *testing.T, name string) string {
+	t.Helper()
+	tried := []string{name}
+	if !filepath.IsAbs(name) {
+		tried = append(tried, filepath.Join("..", "..", name))
+	}
+	for _, at := range tried {
+		if _, err := os.Stat(at); err == nil {
+			return at
+		}
+	}
+	t.Fatalf("CELLGATE_GOLDEN=%s: there is no such file, neither from schedule/nova nor from the root of the module; give its absolute path", name)
+	return ""
 }
 
 func loadCases(t *testing.T, name string) []*goldenCase {
@@ -257,6 +290,15 @@ type goldenHost struct {
 	schedule.Host
 	key       string
 	instances []schedule.ID
+	// told is what is known of them, if anything.
+	told map[schedule.ID]schedule.Consumer
+}
+
+// consumer gives an instance on the host with what is known of it.
+func (h *goldenHost) consumer(id schedule.ID) schedule.Consumer {
+	c := h.told[id]
+	c.Instance = id
+	return c
 }
 
 // initialCPURatio and initialRAMRatio are the defaults of initial_cpu_… and
@@ -321,11 +363,36 @@ func (c *goldenCase) hosts() ([]goldenHost, error) {
 					return nil, err
 				}
 				g.instances = append(g.instances, id)
+				if row.FlavorID != nil {
+					if g.told == nil {
+						g.told = map[schedule.ID]schedule.Consumer{}
+					}
+					g.told[id] = schedule.Consumer{Flavor: c.flavorID(*row.FlavorID), Image: imageOf(row.Metadata)}
+				}
 			}
 		}
 		out = append(out, g)
 	}
 	return out, nil
+}
+
+// flavorID is the flavorid of a flavor's number, of which a case has the request's
+// alone.
+func (c *goldenCase) flavorID(number int64) string {
+	f := c.spec()["flavor"].(map[string]any)[dataKey].(map[string]any)
+	if f["id"] == float64(number) {
+		return fmt.Sprint(f["flavorid"])
+	}
+	return fmt.Sprint("number ", number)
+}
+
+// imageOf reads the image properties in an instance's system metadata.
+func imageOf(metadata map[string]string) *schedule.Image {
+	s := Spec{ImageProperties: map[string]string{}}
+	for k, v := range metadata {
+		s.ImageProperties[strings.TrimPrefix(k, "image_")] = v
+	}
+	return &schedule.Image{Properties: (&findings{options: new(Options)}).properties(&s)}
 }
 
 // cellOf gives the first cell for a row that names none.

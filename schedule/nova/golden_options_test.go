@@ -40,6 +40,11 @@ func (c *goldenCase) options() *schedule.Options {
 			o.MetricsSetting = append(o.MetricsSetting, r)
 		}
 	}
+	for _, s := range g.ImageSetting {
+		if r, ok := schedule.ParseRatio(s); ok {
+			o.ImagePropertySetting = append(o.ImagePropertySetting, r)
+		}
+	}
 	return o
 }
 
@@ -56,6 +61,8 @@ func (c *goldenCase) weighers() (ws []schedule.Weigher, missing string) {
 		switch {
 		case name == schedule.MetricsWeigher:
 			m = value(c.Config.Metrics.Multiplier, 1)
+		case !ok && (name == schedule.NumInstancesWeigher || name == schedule.ImagePropertiesWeigher):
+			m = 0
 		case !ok:
 			m = 1
 			for _, w := range schedule.DefaultWeighers() {

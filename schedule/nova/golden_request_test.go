@@ -21,6 +21,14 @@ var filtersAlone = []string{
 	"ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter", "SimpleCIDRAffinityFilter",
 }
 
+// tried are the filters that a case was asked about alone.
+func (c *goldenCase) tried() []string {
+	if c.Alone != nil {
+		return c.Alone
+	}
+	return filtersAlone
+}
+
 // there reports whether the core has the filter.
 func there(filter string) bool { return slices.Contains(schedule.Filters(), filter) }
 
@@ -29,7 +37,8 @@ func there(filter string) bool { return slices.Contains(schedule.Filters(), filt
 // not depend on it.
 func (c *goldenCase) translate() (r *schedule.Request, refused []string, err error) {
 	spec := clone(c.RequestSpec)
-	t, err := FromPrimitive(spec)
+	strict := &Options{Strict: true}
+	t, err := strict.FromPrimitive(spec)
 	if err != nil {
 		e, ok := err.(*fault.Error)
 		if !ok || e.Kind != fault.InvalidRequest {
@@ -42,7 +51,7 @@ func (c *goldenCase) translate() (r *schedule.Request, refused []string, err err
 			refused = append(refused, f.Path)
 		}
 		strip(spec[dataKey].(map[string]any))
-		if t, err = FromPrimitive(spec); err != nil {
+		if t, err = strict.FromPrimitive(spec); err != nil {
 			return nil, refused, err
 		}
 	}

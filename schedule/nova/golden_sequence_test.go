@@ -261,9 +261,9 @@ func follow(hosts []goldenHost, r schedule.Request, key string, instance schedul
 		h.View.FreeDiskMB -= r.Consume.DiskMB
 		h.View.NumInstances++
 		h.View.NumIOOps++
-		h.instances = append(slices.Clone(h.instances), instance)
 		consumeHardware(h, &r, instance)
 		if r.Group != nil {
+			h.instances = append(slices.Clone(h.instances), instance)
 			g := *r.Group
 			g.Hosts = append(slices.Clone(g.Hosts), h.ServiceHost)
 			r.Group = &g

@@ -252,7 +252,7 @@ func (g *goldenRun) alone() (bad error) {
 		}
 		return ask(table, g.hosts, q)
 	}
-	for _, f := range filtersAlone {
+	for _, f := range g.c.tried() {
 		want, listed := g.c.Expected.PerFilter[f]
 		raised, raises := g.c.Expected.PerFilterError[f]
 		if !there(f) {
@@ -302,11 +302,43 @@ func (g *goldenRun) together() error {
 	if err := g.note("(together)", len(g.c.Expected.Passed) < len(g.hosts), err); err != nil {
 		return err
 	}
+	if g.c.Expected.Limits != nil {
+		if err := g.note("(limits)", true, g.limits(got)); err != nil {
+			return err
+		}
+	}
 	err = g.weights(got, rules)
 	if bad := g.note("(weights and order)", len(got.hosts) > 1, err); bad != nil {
 		return bad
 	}
 	return nil
+}
+
+// limits compares what the filters set of the hosts that passed.
+func (g *goldenRun) limits(got answer) error {
+	for _, h := range got.hosts {
+		var have goldenLimits
+		if l := h.Limits; l != nil {
+			have = goldenLimits{l.VCPUs, l.MemoryMB, l.DiskGB}
+		}
+		if want := g.c.Expected.Limits[h.key]; !reflect.DeepEqual(have, want) {
+			return fmt.Errorf("%s: limits %s, want %s", h.key, have, want)
+		}
+	}
+	return nil
+}
+
+func (l goldenLimits) String() string {
+	var b strings.Builder
+	for _, x := range []struct {
+		name string
+		n    *int64
+	}{{"vcpu", l.VCPUs}, {"memory_mb", l.MemoryMB}, {"disk_gb", l.DiskGB}} {
+		if x.n != nil {
+			fmt.Fprintf(&b, "%s %d ", x.name, *x.n)
+		}
+	}
+	return "{" + strings.TrimSpace(b.String()) + "}"
 }
 
 // raises compares what Nova raised with what the core does.
@@ -396,7 +428,7 @@ func tableOf(hosts []goldenHost, in func(i int) bool) *schedule.Table {
 		e.PutHost(h.Host)
 		for _, id := range h.instances {
 			// Nova lists an instance on every node of its service host.
-			e.AddConsumer(h.UUID, schedule.Consumer{Instance: id})
+			e.AddConsumer(h.UUID, h.consumer(id))
 		}
 	}
 	return e.Table()

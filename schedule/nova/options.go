@@ -17,6 +17,8 @@ type Options struct {
 	ImageMetadata bool
 	// NoPCPUFallback is disable_fallback_pcpu_query, of the section workarounds.
 	NoPCPUFallback bool
+	// Strict is strict_nova: also what looks like a defect of Nova's is done.
+	Strict bool
 	// Aliases are [pci] alias, for forms in which Nova has not resolved them.
 	Aliases *Aliases
 }

@@ -1,6 +1,11 @@
 package nova
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+
+	"cellgate/schedule"
+)
 
 // instanceGroup reads the InstanceGroup. policy came with version 1.11; before
 // that the one policy stood in policies.
@@ -25,6 +30,11 @@ func (s *Spec) instanceGroup(spec *object) {
 func (g *Group) policy(o *object) {
 	policies := o.texts("policies")
 	if g.Policy == "" && len(policies) > 0 {
+		// Of a group that says it has no policy, Nova reads policies for hard affinity
+		// alone. Before 1.11 they are its policies.
+		if _, newer := o.data["policy"]; newer && o.options.Strict && !slices.Contains(policies, string(schedule.Affinity)) {
+			return
+		}
 		g.Policy = policies[0]
 	}
 	for _, p := range policies {

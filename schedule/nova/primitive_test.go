@@ -345,3 +345,47 @@ func FuzzFromPrimitive(f *testing.F) {
 		}
 	})
 }
+
+// A group that has policies and no policy is an older release's; of a newer one that
+// says null Nova reads policies for hard affinity alone, and so it is under Strict.
+func TestGroupsOfPoliciesAlone(t *testing.T) {
+	const unset = "-"
+	for _, c := range []struct {
+		policy, policies string
+		want, strict     schedule.Policy
+	}{
+		{unset, "anti-affinity", schedule.AntiAffinity, schedule.AntiAffinity},
+		{unset, "affinity", schedule.Affinity, schedule.Affinity},
+		{"", "anti-affinity", schedule.AntiAffinity, ""},
+		{"", "soft-affinity", schedule.SoftAffinity, ""},
+		{"", "affinity", schedule.Affinity, schedule.Affinity},
+		{"", "", "", ""},
+		{"affinity", "", schedule.Affinity, schedule.Affinity},
+	} {
+		m, group := primitive(t), map[string]any{"uuid": "96000000-0000-4000-8000-000000000001", "policies": []any{}}
+		if c.policies != "" {
+			group["policies"] = []any{c.policies}
+		}
+		if c.policy != unset {
+			group["policy"] = nil
+		}
+		if c.policy != unset && c.policy != "" {
+			group["policy"] = c.policy
+		}
+		put(m, "/instance_group", object1("InstanceGroup", "1.11", group))
+		for strict, want := range map[bool]schedule.Policy{false: c.want, true: c.strict} {
+			o := &Options{Strict: strict}
+			tr, err := o.FromPrimitive(clone(m))
+			if err != nil {
+				t.Fatalf("%+v: %v", c, err)
+			}
+			var got schedule.Policy
+			if tr.Request.Group != nil {
+				got = tr.Request.Group.Policy
+			}
+			if got != want {
+				t.Errorf("policy %q, policies %q, strict %v: %q, want %q", c.policy, c.policies, strict, got, want)
+			}
+		}
+	}
+}

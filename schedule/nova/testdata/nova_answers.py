@@ -81,10 +81,30 @@ def service(row, i):
     return objects.Service._from_db_object(CTX, objects.Service(), db)
 
 
+def instance(row):
+    """With what the row says beyond its uuid: the flavor's number, and the texts
+    of its image."""
+    i = objects.Instance(CTX, uuid=row["uuid"])
+    if "instance_type_id" in row:
+        i.instance_type_id = row["instance_type_id"]
+    if "system_metadata" in row:
+        i.image_ref = ""
+        i.system_metadata = row["system_metadata"]
+    return i
+
+
 class Error(Exception):
     def __init__(self, stage, e):
         self.entry = {"stage": stage, "class": type(e).__name__,
                       "message": str(e)}
+
+
+def limits(state):
+    """Those of amounts, as the wire has them."""
+    l = objects.SchedulerLimits.from_dict(
+        {k: v for k, v in state.limits.items() if k != "numa_topology"})
+    return {k: getattr(l, k) for k in ("vcpu", "memory_mb", "disk_gb")
+            if l.obj_attr_is_set(k) and getattr(l, k) is not None}
 
 
 class Cloud:
@@ -140,8 +160,7 @@ class Cloud:
         def instances(context, compute):
             cell = [r for r in self.case["compute_nodes"]
                     if r["uuid"] == compute.uuid][0]
-            return {r["uuid"]: objects.Instance(CTX, uuid=r["uuid"])
-                    for r in self.case["instances"]
+            return {r["uuid"]: instance(r) for r in self.case["instances"]
                     if not r.get("deleted") and r["host"] == compute.host and
                     self.cell_of(r) == self.cell_of(cell)}
         m._get_instance_info = instances
@@ -160,14 +179,15 @@ class Cloud:
 
     def alone(self, states, spec, out):
         per, errors = {}, {}
-        for name in sorted(FILTERS):
+        asked = self.case.get("alone")
+        for name in asked or sorted(FILTERS):
             f = FILTERS[name]()
             try:
                 passed = [self.key(s) for s in f.filter_all(states, spec)]
             except Exception as e:
                 errors[name] = {"class": type(e).__name__, "message": str(e)}
                 continue
-            if (len(passed) < len(states) or
+            if (asked or len(passed) < len(states) or
                     name in self.case["config"]["enabled_filters"]):
                 per[name] = passed
         out["per_filter"] = per
@@ -205,8 +225,8 @@ class Cloud:
             states = [w.obj for w in weighed]
             picked.append(self.key(host))
             host.consume_from_request(spec)
-            host.instances[uuid] = objects.Instance(CTX, uuid=uuid)
             if spec.instance_group is not None:
+                host.instances[uuid] = objects.Instance(CTX, uuid=uuid)
                 spec.instance_group.hosts.append(host.host)
                 spec.instance_group.obj_reset_changes(["hosts"])
         return {"hosts": picked}
@@ -224,12 +244,16 @@ class Cloud:
                 raise Error("host_states", e)
             out["hosts"] = [self.key(s) for s in states]
             self.alone(states, spec, out)
+            for s in states:
+                s.limits = {}
             m = self.manager(self.case["config"]["enabled_filters"])
             try:
                 passed = list(m.get_filtered_hosts(states, spec, 0))
             except Exception as e:
                 raise Error("filter", e)
             out["passed"] = [self.key(s) for s in passed]
+            if "alone" in self.case:
+                out["limits"] = {self.key(s): limits(s) for s in passed}
             try:
                 out["weighed"] = self.weigh(m, passed, spec)
             except Exception as e:

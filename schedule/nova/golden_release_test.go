@@ -1,0 +1,158 @@
+package nova
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"cellgate/schedule"
+)
+
+// releaseGolden are cases for filters and weighers that the release of the other
+// cases does not have: testdata/release_cases.py drew them, and their own code of the
+// releases in nova-releases.json answered (testdata/release_answers.py).
+// CELLGATE_RELEASES=N writes N anew, where Nova is installed and
+// CELLGATE_NOVA_CLONE is the git directory of a clone of Nova with its tags.
+const (
+	releaseGolden = "testdata/nova-releases.jsonl.gz"
+	releaseIndex  = "testdata/nova-releases.json"
+)
+
+// releases says where a filter's or weigher's answers come from.
+type releases struct {
+	Releases map[string]struct {
+		Name   string `json:"name"`
+		Commit string `json:"commit"`
+	} `json:"releases"`
+	Filters  map[string]releaseSource `json:"filters"`
+	Weighers map[string]releaseSource `json:"weighers"`
+}
+
+type releaseSource struct {
+	File     string   `json:"file"`
+	Releases []string `json:"releases"`
+}
+
+func loadReleases(t *testing.T) *releases {
+	t.Helper()
+	b, err := os.ReadFile(releaseIndex)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := new(releases)
+	if err := json.Unmarshal(b, r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// of names the releases of a filter or weigher; "" when it is none of theirs.
+func (r *releases) of(name string) string {
+	source, ok := r.Filters[name]
+	if !ok {
+		source = r.Weighers[name]
+	}
+	var names []string
+	for _, n := range source.Releases {
+		names = append(names, fmt.Sprintf("%s (%s)", n, r.Releases[n].Name))
+	}
+	return strings.Join(names, " and ")
+}
+
+// Each filter and weigher that Nova has had stands in one of the two lists.
+func TestReleasesHaveEveryFilterAndWeigher(t *testing.T) {
+	r := loadReleases(t)
+	own := []string{
+		schedule.HostFilter, schedule.AggregateFilter, schedule.TraitFilter, schedule.ResourceFilter,
+		schedule.TreeFilter, schedule.PlacesFilter, schedule.ExpressionFilter,
+	}
+	for _, f := range schedule.Filters() {
+		if !slices.Contains(own, f) && !slices.Contains(filtersAlone, f) && r.of(f) == "" {
+			t.Errorf("no release of Nova has answered for %s", f)
+		}
+	}
+}
+
+func TestReleaseCases(t *testing.T) {
+	if n, err := strconv.Atoi(os.Getenv("CELLGATE_RELEASES")); err == nil {
+		if err := os.WriteFile(releaseGolden, askReleases(t, n, 1), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compareReleases(t, releaseGolden, 600, 20)
+}
+
+// New cases every time, answered by the code in the clone of Nova.
+func TestReleasesAgainstNova(t *testing.T) {
+	n, seed := 60, time.Now().UnixNano()%1_000_000
+	if os.Getenv("CELLGATE_LONG") != "" {
+		n = 1500
+	}
+	name := filepath.Join(t.TempDir(), "releases.jsonl.gz")
+	if err := os.WriteFile(name, askReleases(t, n, seed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	compareReleases(t, name, n, 0)
+	if t.Failed() {
+		t.Logf("seed %d", seed)
+	}
+}
+
+// compareReleases demands besides that each filter rejects, and each weigher tells
+// apart, hosts in so many cases.
+func compareReleases(t *testing.T, name string, least, saying int) {
+	t.Helper()
+	cases := loadCases(t, name)
+	if len(cases) < least {
+		t.Errorf("%d cases, at least %d are to be there", len(cases), least)
+	}
+	all := goldenScores(t, cases)
+	all.settle(t)
+	r := loadReleases(t)
+	for _, list := range []map[string]releaseSource{r.Filters, r.Weighers} {
+		for name := range list {
+			if x := all.of(name); x.cases < least/3 || x.rejecting < saying {
+				t.Errorf("%s: %d cases, of which %d say something", name, x.cases, x.rejecting)
+			}
+		}
+	}
+}
+
+// askReleases draws cases and has them answered. It skips the test where Nova or its
+// clone is not there.
+func askReleases(t *testing.T, n int, seed int64) []byte {
+	t.Helper()
+	clone := os.Getenv("CELLGATE_NOVA_CLONE")
+	if clone == "" {
+		t.Skip("CELLGATE_NOVA_CLONE names no git directory of a clone of Nova: the filters of other releases cannot be asked anew")
+	}
+	run := func(stdin []byte, args ...string) []byte {
+		cmd := exec.CommandContext(t.Context(), "/usr/bin/python3", args...)
+		var stderr bytes.Buffer
+		cmd.Stdin, cmd.Stderr = bytes.NewReader(stdin), &stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%v: %v: %.2000s", args, err, stderr.String())
+		}
+		return out
+	}
+	cases := run(nil, "testdata/release_cases.py", bundledGolden, strconv.Itoa(n), strconv.FormatInt(seed, 10))
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(run(cases, "-W", "ignore", "testdata/release_answers.py", clone)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
