@@ -119,7 +119,11 @@ func (s *selecting) translate() error {
 		return err
 	}
 	s.request, s.asked = &request, &request
-	s.rules = rulesFor(s.g.cfg, s.req.GetRequestSpec().GetStrategy())
+	strategy, err := strategyOf(&request, s.req.GetRequestSpec().GetStrategy(), path)
+	if err != nil {
+		return err
+	}
+	s.rules = rulesFor(s.g.cfg, strategy)
 	s.ignored = append(s.ignored, nova.Unread(s.request, s.rules, path)...)
 	if err := s.checkKept(); err != nil {
 		return err

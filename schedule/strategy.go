@@ -1,5 +1,10 @@
 package schedule
 
+import (
+	"maps"
+	"slices"
+)
+
 // Strategies are named sets of weighers that a request may ask for:
 //
 //	nova      Nova's defaults, whatever the gateway is configured to
@@ -9,6 +14,9 @@ package schedule
 var strategies = map[string]func() []Weigher{
 	"nova": DefaultWeighers, "spread": DefaultWeighers, "balanced": BalancedWeighers, "pack": PackWeighers,
 }
+
+// Strategies are the names of all strategies, sorted.
+func Strategies() []string { return slices.Sorted(maps.Keys(strategies)) }
 
 // Strategy gives a strategy's weighers; false when there is none of the name.
 func Strategy(name string) ([]Weigher, bool) {

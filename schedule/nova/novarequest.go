@@ -50,10 +50,13 @@ func comparesHosts(key string) bool {
 }
 
 // placingHints are those that filters read, besides the group.
-var placingHints = []string{"same_host", "different_host", "build_near_host_ip", "cidr", "query", ExpressionHint}
+var placingHints = []string{"same_host", "different_host", "build_near_host_ip", "cidr", "query", ExpressionHint, StrategyHint}
 
 // ExpressionHint is cellgate's own: its value is the request's Expression, as text.
 const ExpressionHint = "cellgate:filter"
+
+// StrategyHint is cellgate's own, too: its value names a strategy of the weighers.
+const StrategyHint = "cellgate:strategy"
 
 // properties reads the image properties of a form that has them as text, by the
 // types of ImageMetaProps. Names it does not know do not count in Nova.
