@@ -44,6 +44,7 @@ type Cell struct {
 	stored    *storeWatch
 	cold      *cold
 	gate      *gatekeeper
+	imports   *importOrder
 	health    *health.Monitor
 	summary   summaryCache
 	order     hostOrder
@@ -92,6 +93,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	c.cold = newCold(cfg, deps.Store, c.versions, now, c.log)
 	c.stored = &storeWatch{now: now}
 	c.gate = newGatekeeper(cfg, now)
+	c.imports = newImportOrder(now)
 	c.health = health.New(c.aliveChecks, c.readyChecks)
 	c.outages = newOutages(c.live, c.rows.serviceHost, c.rows.imported, c.log)
 	c.writer = newWriter(c.uuid, c.rows, c.live, c.versions, c.log)

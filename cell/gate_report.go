@@ -74,7 +74,10 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 }
 
 func reportOf(req *cellv1.ReportLegacyRequest) legacyReport {
-	r := legacyReport{gateway: req.GetGateway(), unreadable: req.GetUnreadable(), required: req.GetRequiredVersion()}
+	r := legacyReport{
+		gateway: req.GetGateway(), name: req.GetGatewayName(), unreadable: req.GetUnreadable(), required: req.GetRequiredVersion(),
+		unclaimed: unclaimedOf(req.GetUnclaimed()),
+	}
 	for _, in := range req.GetServices() {
 		one := legacyService{
 			host: in.GetHost(), version: in.GetVersion(), disabled: in.GetDisabled(), forcedDown: in.GetForcedDown(), up: in.GetUp(),

@@ -18,6 +18,8 @@ import (
 //	   +-----------------------------+--------------------------------+
 //	            an old nova-compute or agent is up, or a host was taken back
 //
+// It moves on only when every instance of Nova's tables has a claim too: see unclaimed.
+//
 // Which services count: one that is up does, disabled or not, since an operator enables
 // it at any time. One that is not up does while it is enabled and has been down for less
 // than downTime. One that is forced down, or disabled and down, or down for longer, does
@@ -52,11 +54,29 @@ const (
 
 // legacyReport is what a gateway sees in Nova's tables.
 type legacyReport struct {
-	gateway string
+	// gateway names the life of the gateway, name is for people.
+	gateway, name string
 	// unreadable says why there are no services.
 	unreadable string
 	required   int32
 	services   []legacyService
+	// unclaimed is of a gateway that imports and has looked, else nil.
+	unclaimed *unclaimed
+}
+
+// said is how people know the gateway.
+func (r *legacyReport) said() string { return cmp.Or(r.name, r.gateway) }
+
+// unclaimed are the instances of Nova's tables without a claim in the shard, as a gateway
+// looks for them again and again: agents that do not list them have others placed on
+// their room.
+type unclaimed struct {
+	// settled is a moment of store time: of those without a claim then, each has one by
+	// now or is no instance any more. What comes and goes in a busy cell moves it on.
+	settled time.Time
+	// count are those that two looks found, first the first of them, in words.
+	count int
+	first []string
 }
 
 // legacyService is a live row of services.
@@ -154,6 +174,9 @@ func (r gateRules) judge(g *shard.Gate, e evidence) verdict {
 		if differs != "" {
 			v.waitsFor = append(v.waitsFor, differs)
 		}
+		if why := e.withoutClaim(); why != "" {
+			v.waitsFor = append(v.waitsFor, why)
+		}
 	default:
 		r.hold(g, e, &v)
 	}
@@ -175,6 +198,9 @@ func (r gateRules) hold(g *shard.Gate, e evidence, v *verdict) {
 	}
 	if g.State == shard.GateShadow && e.newestCompared < r.compared {
 		v.waitsFor = append(v.waitsFor, fmt.Sprintf("%d of %d comparisons", e.newestCompared, r.compared))
+	}
+	if why := e.unclaimedSince(v.want.HeldSince); why != "" {
+		v.waitsFor = append(v.waitsFor, why)
 	}
 	switch {
 	case len(v.waitsFor) > 0:
@@ -223,7 +249,7 @@ func (r gateRules) tally(e evidence) *tally {
 	}
 	for _, report := range e.reports {
 		if report.unreadable != "" {
-			t.breaks = append(t.breaks, fmt.Sprintf("gateway %s cannot read the services: %s", report.gateway, report.unreadable))
+			t.breaks = append(t.breaks, fmt.Sprintf("gateway %s cannot read the services: %s", report.said(), report.unreadable))
 			continue
 		}
 		for i := range report.services {
@@ -247,7 +273,7 @@ func (r gateRules) tally(e evidence) *tally {
 		t.breaks = append(t.breaks, "Nova's tables have no nova-compute service that counts")
 	}
 	if t.laggingHosts > 0 { // whatever closes is one of them
-		t.breaks = append(t.breaks, fmt.Sprintf("%s: %s", hostCount(t.laggingHosts), t.firstReasons()))
+		t.breaks = append(t.breaks, fmt.Sprintf("%s: %s", hostCount(t.laggingHosts), t.firstNames()))
 	}
 	return t
 }
@@ -383,14 +409,14 @@ func (t *tally) list() {
 	t.lagging = t.lagging[:min(len(t.lagging), maxLagging)]
 }
 
-// firstReasons tells of the first laggards in words.
-func (t *tally) firstReasons() string {
+// firstNames names the first laggards: why they are is said of each.
+func (t *tally) firstNames() string {
 	var all []string
 	for _, l := range t.lagging[:min(len(t.lagging), t.laggingHosts, 3)] {
-		all = append(all, l.host+": "+l.reason)
+		all = append(all, l.host)
 	}
 	if t.laggingHosts > len(all) {
 		all = append(all, "…")
 	}
-	return strings.Join(all, "; ")
+	return strings.Join(all, ", ")
 }

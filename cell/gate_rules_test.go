@@ -19,6 +19,9 @@ func testRules() gateRules {
 	}
 }
 
+// allClaimed: every instance has a claim, at all times.
+var allClaimed = &unclaimed{settled: gateStart.Add(10_000 * time.Hour)}
+
 // node names the compute node of a service.
 func node(host string) string { return "node-of-" + host }
 
@@ -97,7 +100,7 @@ func TestI10_TheGateNeverOpensWhileALiveOldAgentExists(t *testing.T) {
 				e.newestDiffer = e.newestCompared
 			}
 			for n := range rapid.IntRange(1, 2).Draw(t, "gateways") {
-				report := legacyReport{gateway: fmt.Sprint("g", n), required: 66}
+				report := legacyReport{gateway: fmt.Sprint("g", n), required: 66, unclaimed: allClaimed}
 				if trouble == "both unreadable" || trouble == "unreadable" && n == at {
 					report.unreadable = "the connection was refused"
 				} else {
@@ -208,7 +211,7 @@ func TestWhichServicesHoldTheGate(t *testing.T) {
 			s := newService("h1")
 			c.change(&s)
 			e := evidence{
-				now: gateStart, reports: []legacyReport{{gateway: "g", required: 66, services: []legacyService{newService("other"), s}}},
+				now: gateStart, reports: []legacyReport{{gateway: "g", required: 66, unclaimed: allClaimed, services: []legacyService{newService("other"), s}}},
 				node: func(uuid string) registration {
 					if uuid == node("h1") {
 						return c.node
@@ -250,9 +253,9 @@ func TestAGateThatNobodyReportsToStaysWhereItIs(t *testing.T) {
 	bare.nodes = nil
 	for _, s := range []shard.GateState{shard.GateLegacy, shard.GateShadow, shard.GateNative} {
 		for name, reports := range map[string][]legacyReport{
-			"none": nil, "unreadable": {{gateway: "g", unreadable: "refused"}}, "empty": {{gateway: "g", required: 66}},
+			"none": nil, "unreadable": {{gateway: "g", unreadable: "refused"}}, "empty": {{gateway: "g", required: 66, unclaimed: allClaimed}},
 			"no version":      {{gateway: "g", services: []legacyService{newService("h1")}}},
-			"no compute node": {{gateway: "g", required: 66, services: []legacyService{newService("h2"), bare}}},
+			"no compute node": {{gateway: "g", required: 66, unclaimed: allClaimed, services: []legacyService{newService("h2"), bare}}},
 		} {
 			g := gateWith(s, time.Hour)
 			g.HeldSince, g.HeldUntil = gateStart.Add(-time.Hour), gateStart
@@ -288,10 +291,10 @@ func walk(t *testing.T, r gateRules, g *shard.Gate, now time.Time, most time.Dur
 
 func TestTheSettleTimeDoublesWithEachFallAndIsForgottenAfterAnHourOfNative(t *testing.T) {
 	r := testRules()
-	fine := evidence{node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, services: []legacyService{newService("h1")}}}, newestCompared: 10}
+	fine := evidence{node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, unclaimed: allClaimed, services: []legacyService{newService("h1")}}}, newestCompared: 10}
 	late := newService("h1")
 	late.version = 65
-	bad := evidence{node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, services: []legacyService{late}}}}
+	bad := evidence{node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, unclaimed: allClaimed, services: []legacyService{late}}}}
 	g, now := gateWith(shard.GateLegacy, 0), gateStart
 	for fall, want := range []time.Duration{1, 2, 4, 8, 16, 16} {
 		begun := now
@@ -319,7 +322,7 @@ func TestTheSettleTimeDoublesWithEachFallAndIsForgottenAfterAnHourOfNative(t *te
 
 func TestTimeInWhichNobodyLooksDoesNotCount(t *testing.T) {
 	r := testRules()
-	fine := evidence{node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, services: []legacyService{newService("h1")}}}}
+	fine := evidence{node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, unclaimed: allClaimed, services: []legacyService{newService("h1")}}}}
 	g := gateWith(shard.GateLegacy, time.Hour)
 	fine.now = gateStart
 	g = written(g, r.judge(g, fine).want, gateStart)
@@ -332,7 +335,7 @@ func TestTimeInWhichNobodyLooksDoesNotCount(t *testing.T) {
 func TestShadowNeedsComparisonsThatAgree(t *testing.T) {
 	g := gateWith(shard.GateShadow, time.Hour)
 	g.HeldSince, g.HeldUntil = gateStart.Add(-time.Hour), gateStart
-	e := evidence{now: gateStart, node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, services: []legacyService{newService("h1")}}}}
+	e := evidence{now: gateStart, node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, unclaimed: allClaimed, services: []legacyService{newService("h1")}}}}
 	for _, c := range []struct {
 		compared, differed int64
 		to                 shard.GateState
@@ -355,7 +358,7 @@ func TestShadowNeedsComparisonsThatAgree(t *testing.T) {
 func TestAPinHoldsTheGate(t *testing.T) {
 	late := newService("h1")
 	late.version = 1
-	e := evidence{now: gateStart, node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, services: []legacyService{late}}}}
+	e := evidence{now: gateStart, node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, unclaimed: allClaimed, services: []legacyService{late}}}}
 	g := gateWith(shard.GateNative, time.Hour)
 	g.Pin, g.PinReason = shard.GateNative, "we know better"
 	if to := rulesTo(testRules(), g, e); to != shard.GateNative {
@@ -397,17 +400,17 @@ func TestTheNewestComparisonsCount(t *testing.T) {
 // What the gate waits for names each host once, and hosts that are not new whatever else
 // keeps it.
 func TestWhatTheGateWaitsForNamesAHostOnce(t *testing.T) {
-	e := evidence{now: gateStart, node: allRegistered, reports: []legacyReport{{gateway: "g1", required: 66, services: []legacyService{newService("h1"), newService("h2")}}}}
+	e := evidence{now: gateStart, node: allRegistered, reports: []legacyReport{{gateway: "g1", required: 66, unclaimed: allClaimed, services: []legacyService{newService("h1"), newService("h2")}}}}
 	e.reports[0].services[0].version = 60
 	for _, s := range []shard.GateState{shard.GateLegacy, shard.GateShadow, shard.GateNative} {
 		v := testRules().judge(gateWith(s, time.Hour), e)
-		if all := strings.Join(v.waitsFor, "\n"); strings.Count(all, "h1") != 1 || !strings.HasPrefix(all, "1 host that is not new: h1: ") {
+		if all := strings.Join(v.waitsFor, "\n"); all != "1 host that is not new: h1" {
 			t.Errorf("%s: it waits for %q", s, all)
 		}
 	}
 	e.reports[0].required = 0
 	e.node = func(string) registration { return registration{} }
-	if v := testRules().judge(gateWith(shard.GateLegacy, time.Hour), e); len(v.waitsFor) != 2 || !strings.HasPrefix(v.waitsFor[1], "2 hosts that are not new: ") {
+	if v := testRules().judge(gateWith(shard.GateLegacy, time.Hour), e); len(v.waitsFor) != 2 || v.waitsFor[1] != "2 hosts that are not new: h1, h2" {
 		t.Errorf("without a required version it waits for %q", v.waitsFor)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -18,7 +20,7 @@ import (
 
 // legacyOf makes a report of services that are up, of hosts by number.
 func legacyOf(gateway string, version int32, hosts ...int) *cellv1.ReportLegacyRequest {
-	req := &cellv1.ReportLegacyRequest{Gateway: gateway, Revision: 1, RequiredVersion: 66}
+	req := &cellv1.ReportLegacyRequest{Gateway: gateway, Revision: 1, RequiredVersion: 66, Unclaimed: &cellv1.UnclaimedInstances{SettledAt: timestamppb.New(time.Now().Add(1000 * time.Hour))}}
 	for _, n := range hosts {
 		req.Services = append(req.Services, &cellv1.LegacyService{
 			Host: fmt.Sprintf("host-%05d", n), Version: version, Up: true, NodeUuids: []string{hostUUID(n)},

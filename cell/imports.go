@@ -30,6 +30,14 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 			out[i] = &cellv1.ImportOutcome{Failure: proposing.FailureOf(err)}
 			continue
 		}
+		if s.rows.instancesImported(put.Host.UUID) {
+			done, err := s.imports.take(put)
+			if err != nil {
+				out[i] = &cellv1.ImportOutcome{Failure: proposing.FailureOf(err)}
+				continue
+			}
+			defer done()
+		}
 		ops, places, waits = append(ops, shard.Op{PutHost: put}), append(places, i), append(waits, wait)
 	}
 	answers, err := s.pipeline.do(ctx, ops, false)

@@ -77,7 +77,7 @@ func (r *rows) applyNamespace(n *shard.Namespace, d *dirty) error {
 		next.namespaces = map[string]*shard.Namespace{}
 	}
 	next.namespaces[n.Name] = n
-	if next.host != nil {
+	if next.row() != nil {
 		next.said = schedule.NewNamespaces(next.factTexts())
 	}
 	r.hosts[n.HostUUID] = &next
@@ -122,7 +122,7 @@ func ownNamespaces(h *shard.Host) string {
 // services put, and what the host reports itself where no service puts the same.
 func (row *hostRow) factTexts() map[string]string {
 	var out map[string]string
-	if said := ownNamespaces(row.host); said != "" {
+	if said := ownNamespaces(row.row()); said != "" {
 		var own map[string]json.RawMessage
 		// It was checked when it came in.
 		if err := json.Unmarshal([]byte(said), &own); err == nil {

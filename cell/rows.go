@@ -37,7 +37,7 @@ type rows struct {
 	// awaited are the live claims whose instance no report of their host has had, but for
 	// adopted ones, and those that awaitedClaims dropped.
 	awaited map[string]*shard.Claim
-	// hostSet grows when a host is added or changes its service host.
+	// hostSet grows when a host is added, goes, or changes its service host.
 	hostSet uint64
 	// goneFacts are the namespaces that went since the journal was read to its end the
 	// last time, by host and name; goneBefore those of before.
@@ -47,11 +47,12 @@ type rows struct {
 }
 
 // hostRow is a host with what its claims use. It is never changed, only
-// replaced. Host is nil while only the usage has been seen, usage is nil when
-// nothing was ever claimed.
+// replaced. Host is nil while only the usage has been seen, and for one that is gone:
+// then gone is its row. Usage is nil when nothing was ever claimed.
 type hostRow struct {
 	id    schedule.ID
 	host  *shard.Host
+	gone  *shard.Host
 	usage *shard.Usage
 	// namespaces by name; those that are gone, without Facts, stay for a while, so that
 	// an older row of another lane does not bring one back. The map is never changed.
@@ -120,13 +121,10 @@ func (r *rows) apply(changes []shard.Change, d *dirty) (err error) {
 }
 
 func (r *rows) applyHost(h *shard.Host, d *dirty) error {
-	next := hostRow{host: h}
-	if old := r.hosts[h.UUID]; old != nil {
-		if old.host != nil && h.Generation <= old.host.Generation {
+	next, old := hostRow{host: h}, r.hosts[h.UUID]
+	if old != nil {
+		if was := old.row(); was != nil && h.Generation <= was.Generation {
 			return nil
-		}
-		if old.host == nil || old.host.ServiceHost != h.ServiceHost {
-			r.hostSet++
 		}
 		next.id, next.usage, next.namespaces = old.id, old.usage, old.namespaces
 		next.said = old.said
@@ -136,15 +134,35 @@ func (r *rows) applyHost(h *shard.Host, d *dirty) error {
 			return err
 		}
 		next.id = id
-		r.hostSet++
 	}
 	// What was read of them stays as long as they do.
-	if old := r.hosts[h.UUID]; old == nil || old.host == nil || ownNamespaces(old.host) != ownNamespaces(h) {
+	if old == nil || old.row() == nil || ownNamespaces(old.row()) != ownNamespaces(h) {
 		next.said = schedule.NewNamespaces(next.factTexts())
 	}
-	r.hosts[h.UUID] = &next
+	r.put(h.UUID, &next)
 	d.hosts[h.UUID] = true
 	return nil
+}
+
+// row is the host's row, gone or not; nil while only the usage has been seen.
+func (h *hostRow) row() *shard.Host { return cmp.Or(h.host, h.gone) }
+
+// put replaces what is known of a host, which is none while it is gone and holds nothing.
+func (r *rows) put(uuid string, next *hostRow) {
+	if h := next.row(); h != nil {
+		next.host, next.gone = h, nil
+		if h.Gone() && (next.usage == nil || next.usage.Pending+next.usage.Confirmed == 0) {
+			next.host, next.gone = nil, h
+		}
+	}
+	var was *shard.Host
+	if old := r.hosts[uuid]; old != nil {
+		was = old.host
+	}
+	if (was == nil) != (next.host == nil) || was != nil && was.ServiceHost != next.host.ServiceHost {
+		r.hostSet++
+	}
+	r.hosts[uuid] = next
 }
 
 // wake tells those who wait that hosts' rows changed.
@@ -177,7 +195,7 @@ func (r *rows) applyUsage(u *shard.Usage, d *dirty) error {
 		if old.usage != nil && u.Generation <= old.usage.Generation {
 			return nil
 		}
-		next.id, next.host, next.namespaces, next.said = old.id, old.host, old.namespaces, old.said
+		next.id, next.host, next.gone, next.namespaces, next.said = old.id, old.host, old.gone, old.namespaces, old.said
 	} else {
 		id, err := schedule.ParseID(u.HostUUID)
 		if err != nil {
@@ -185,10 +203,11 @@ func (r *rows) applyUsage(u *shard.Usage, d *dirty) error {
 		}
 		next.id = id
 	}
-	r.hosts[u.HostUUID] = &next
-	if !d.hosts[u.HostUUID] {
-		d.hosts[u.HostUUID] = false
-	}
+	was := r.hosts[u.HostUUID]
+	r.put(u.HostUUID, &next)
+	// One that comes back, or goes, with what it holds is another as a whole.
+	turned := was != nil && (was.host == nil) != (next.host == nil)
+	d.hosts[u.HostUUID] = d.hosts[u.HostUUID] || turned
 	return nil
 }
 

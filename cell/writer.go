@@ -107,6 +107,8 @@ func (w *writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 	for uuid, whole := range d.hosts {
 		row := w.rows.host(uuid)
 		switch {
+		case row.gone != nil:
+			e.RemoveHost(row.id)
 		case row.host == nil:
 		case whole:
 			e.PutHost(hostOf(w.cell, row, w.live.watch(uuid, row.host.Imported) || row.host.Imported))

@@ -19,6 +19,8 @@ type fakeImporter struct {
 	mu      sync.Mutex
 	offers  int
 	dropped int
+	// unclaimed is what it says.
+	unclaimed *cellv1.UnclaimedInstances
 }
 
 func (m *fakeImporter) Run(ctx context.Context) error {
@@ -48,4 +50,10 @@ func (m *fakeImporter) ImportHost(ctx context.Context, _ *legacy.Snapshot, host 
 		BootId:    testUUID(0xb, 1), Version: 1, HostUuid: host.String(), ServiceHost: h.ServiceHost, Nodename: h.NodeName,
 	}}}})
 	return err
+}
+
+func (m *fakeImporter) Unclaimed() *cellv1.UnclaimedInstances {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.unclaimed
 }

@@ -82,7 +82,7 @@ func newGate(c *cell, cfg LegacyConfig, parts Legacy, g *Gateway) *gate {
 		cell:   c, cfg: cfg.withDefaults(), parts: parts, g: g, tel: c.tel.Gate(),
 		asking: make(chan struct{}, 1), hurry: make(chan struct{}, 1), first: make(chan struct{}),
 	}
-	out.report = gateReport{gateway: g.newID(), shadow: out.shadow}
+	out.report = gateReport{gateway: g.newID(), name: g.cfg.Name, shadow: out.shadow}
 	if parts.Importer != nil {
 		out.importer = parts.Importer(out)
 	}
@@ -179,6 +179,11 @@ func (w *gate) ListHosts(ctx context.Context, req *cellv1.ListHostsRequest, _ ..
 	return call(ctx, w.cell, w.cell.claimBudget, req, cellv1.CellSchedulerClient.ListHosts)
 }
 
+// FindUnclaimed is HostImporter's.
+func (w *gate) FindUnclaimed(ctx context.Context, req *cellv1.FindUnclaimedRequest, _ ...grpc.CallOption) (*cellv1.FindUnclaimedResponse, error) {
+	return callFor(ctx, w.cell, w.cell.cfg.Name, w.cell.claimBudget, req, cellv1.CellSchedulerClient.FindUnclaimed)
+}
+
 // ListClaims is described at ListHosts.
 func (w *gate) ListClaims(ctx context.Context, req *cellv1.ListClaimsRequest, _ ...grpc.CallOption) (*cellv1.ListClaimsResponse, error) {
 	return call(ctx, w.cell, w.cell.claimBudget, req, cellv1.CellSchedulerClient.ListClaims)
@@ -260,6 +265,9 @@ func (w *gate) leave() { <-w.asking }
 // ask asks the cell for its gate, with a report unless it only looks. It needs asking.
 func (w *gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse, error) {
 	req := w.report.request(w.cfg.RequiredVersion, w.importer != nil, look)
+	if w.importer != nil && !req.GetLook() {
+		req.Unclaimed = w.importer.Unclaimed()
+	}
 	resp, err := callFor(ctx, w.cell, w.cell.cfg.Name, w.cell.claimBudget, req, cellv1.CellSchedulerClient.ReportLegacy)
 	if err == nil && resp.GetSendServices() && !look {
 		// It has taken all else of the report.

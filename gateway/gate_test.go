@@ -11,6 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"cellgate/gateway/legacy"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -495,6 +498,27 @@ func TestGateMovesAreLogged(t *testing.T) {
 		}
 		if n := strings.Count(out.String(), "the gate of a cell"); n != 2 {
 			t.Errorf("%d lines for two moves:\n%s", n, out.String())
+		}
+	})
+}
+
+// A cell is told who reports, in words that people know, and by the gateway that imports
+// which instances have no claim.
+func TestGateReportSaysWhoAndWhatHasNoClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading(1, testHost(1, 1))
+		f.moveGate(cellgatev1.Gate_LEGACY)
+		u.imports.unclaimed = &cellv1.UnclaimedInstances{SettledAt: timestamppb.New(time.Unix(7, 0)), Count: 3, First: []*cellv1.UnclaimedInstance{{Uuid: testUUID(0xd, 1), Host: "host001"}}}
+		startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, func(c *Config) { c.Name = "ctl1 (10.0.0.1:9100)" })
+		time.Sleep(5 * time.Second)
+		reports := f.reported()
+		if len(reports) < 3 {
+			t.Fatalf("%d reports", len(reports))
+		}
+		for _, r := range reports {
+			if r.GetGatewayName() != "ctl1 (10.0.0.1:9100)" || r.GetGateway() == r.GetGatewayName() || !proto.Equal(r.GetUnclaimed(), u.imports.unclaimed) {
+				t.Errorf("reported %v", r)
+			}
 		}
 	})
 }

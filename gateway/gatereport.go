@@ -13,8 +13,8 @@ import (
 
 // gateReport is what a gateway tells a cell of its legacy database.
 type gateReport struct {
-	// gateway names this life of the gateway.
-	gateway string
+	// gateway names this life of the gateway, name is what people call it.
+	gateway, name string
 	// revision is of services, 0 before the first; sent: some replica was given it.
 	revision uint64
 	services []*cellv1.LegacyService
@@ -33,7 +33,7 @@ func (r *gateReport) readable() bool { return r.revision > 0 || r.unreadable != 
 
 // request makes the message of a report.
 func (r *gateReport) request(required int, importer, look bool) *cellv1.ReportLegacyRequest {
-	req := &cellv1.ReportLegacyRequest{Gateway: r.gateway, Importer: importer, Look: look || !r.readable(), RequiredVersion: int32(required)}
+	req := &cellv1.ReportLegacyRequest{Gateway: r.gateway, GatewayName: r.name, Importer: importer, Look: look || !r.readable(), RequiredVersion: int32(required)}
 	if req.GetLook() {
 		return req
 	}

@@ -21,6 +21,9 @@ import (
 // Config says which cells there are and what to decide by. The zero value of
 // each field but Cells means its default.
 type Config struct {
+	// Name is what people call this gateway: its machine, and where it listens. Cells that
+	// are under upgrade are told it.
+	Name string
 	// Cells in the order in which answers list them.
 	Cells []CellConfig
 	// ProposeBudget bounds a cell's answer to one round of a merge (250 ms); it

@@ -67,6 +67,7 @@ type HostImporter interface {
 	ImportHosts(context.Context, *cellv1.ImportHostsRequest, ...grpc.CallOption) (*cellv1.ImportHostsResponse, error)
 	ListHosts(context.Context, *cellv1.ListHostsRequest, ...grpc.CallOption) (*cellv1.ListHostsResponse, error)
 	ListClaims(context.Context, *cellv1.ListClaimsRequest, ...grpc.CallOption) (*cellv1.ListClaimsResponse, error)
+	FindUnclaimed(context.Context, *cellv1.FindUnclaimedRequest, ...grpc.CallOption) (*cellv1.FindUnclaimedResponse, error)
 }
 
 // Importer writes the hosts of a cell's legacy rows into its shard.
@@ -75,6 +76,9 @@ type Importer interface {
 	Run(ctx context.Context) error
 	// Offer never blocks. Nil rows: another gateway imports.
 	Offer(x *legacy.Snapshot)
+	// Unclaimed gives the instances of the rows that have no claim in the shard, as a cell
+	// is told of them; nil while they are not looked for. It never blocks.
+	Unclaimed() *cellv1.UnclaimedInstances
 	// ImportHost imports one host now.
 	ImportHost(ctx context.Context, x *legacy.Snapshot, host schedule.ID) error
 }

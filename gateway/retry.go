@@ -72,7 +72,7 @@ func reads(req any) bool {
 	case *cellv1.ReportLegacyRequest:
 		return req.GetLook()
 	case *cellv1.GetSummaryRequest, *cellv1.ListClaimsRequest, *cellv1.ListHostsRequest,
-		*cellv1.GetDecisionRequest, *cellv1.ListDecisionsRequest:
+		*cellv1.GetDecisionRequest, *cellv1.ListDecisionsRequest, *cellv1.FindUnclaimedRequest:
 		return true
 	}
 	return false

@@ -297,7 +297,7 @@ func (w *gate) compareOne(ctx context.Context, j comparison, later []comparison)
 		done.compared = 1
 		if diff != nil {
 			done.differed, done.examples = 1, []*cellgatev1.ShadowDifference{diff}
-			w.g.log.InfoContext(ctx, "a cell's own table answers otherwise than its legacy rows", "cell", w.cell.cfg.Name, "request_id", j.request, "detail", diff.GetDetail())
+			w.g.log.InfoContext(ctx, "a cell's own table answers otherwise than its legacy rows", "cell", w.cell.cfg.Name, "request_id", j.request, "query", diff.GetQuery(), "detail", diff.GetDetail())
 		}
 		w.tel.Compared(diff != nil)
 	}
@@ -402,6 +402,7 @@ func (w *gate) compare(ctx context.Context, j comparison) (diff *cellgatev1.Shad
 	return &cellgatev1.ShadowDifference{
 		At: timestamppb.New(now), RequestId: j.request, LegacyPassed: int32(old.Passed), NativePassed: int32(native.Passed),
 		LegacyFirst: firstNames(old), NativeFirst: firstNames(native), Detail: found.String(),
+		Query: queryText(j.placement, j.seed),
 	}, found, true, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"cellgate/gateway/legacy"
 	"cellgate/internal/fault"
@@ -139,6 +140,9 @@ func TestShadowOfFreeAmounts(t *testing.T) {
 				for _, e := range examples {
 					if e.GetDetail() != c.want {
 						t.Errorf("an example says %q, want %q", e.GetDetail(), c.want)
+					}
+					if q := e.GetQuery(); !strings.Contains(q, "VCPU ") || !strings.Contains(q, "; filters HostFilter, ComputeFilter, ") || !strings.Contains(q, "; weighers RAMWeigher 1, ") || !strings.Contains(q, "; seed ") {
+						t.Errorf("of the query it says %q", q)
 					}
 				}
 			})
@@ -318,5 +322,28 @@ func TestDifferenceOfLists(t *testing.T) {
 		if (len(found) > 0) != c.differ || counts != c.counts {
 			t.Errorf("%s: %q, counts %v", c.name, found, counts)
 		}
+	}
+}
+
+// What a difference says of its query is all that it takes to ask it again, within bounds.
+func TestQueryTextHasAllOfAQuery(t *testing.T) {
+	r := &schedule.Request{
+		Resources: []schedule.Amount{{Class: "VCPU", N: 2}, {Class: "MEMORY_MB", N: 4096}}, Required: []string{"HW_CPU_X86_AVX2"}, AvailabilityZone: "az1",
+	}
+	rules := &schedule.Rules{Filters: []string{"ComputeFilter", "ResourceFilter"}, Weighers: []schedule.Weigher{{Name: "RAMWeigher", Multiplier: -1.5}}}
+	got := queryText(placementBytes(r, rules, testUUID(0xd, 1)), 42)
+	for _, want := range []string{
+		"VCPU 2, MEMORY_MB 4096; {", `"required_traits":["HW_CPU_X86_AVX2"]`, `"availability_zone":"az1"`, `"moving_instance":"` + testUUID(0xd, 1) + `"`,
+		"; filters ComputeFilter, ResourceFilter; weighers RAMWeigher -1.5; seed 42",
+	} {
+		if !strings.Contains(strings.ReplaceAll(got, `: "`, `:"`), want) && !strings.Contains(strings.ReplaceAll(got, ": [", ":["), want) {
+			t.Errorf("%q is not in %q", want, got)
+		}
+	}
+	for i := range 200 {
+		r.IgnoreHosts = append(r.IgnoreHosts, fmt.Sprintf("hôte-%03d", i))
+	}
+	if got := queryText(placementBytes(r, rules, ""), 42); len(got) > 2048 || !strings.Contains(got, "…; filters ComputeFilter, ResourceFilter; ") || !strings.HasSuffix(got, "seed 42") || !utf8.ValidString(got) {
+		t.Errorf("of many hosts it says %q", got)
 	}
 }

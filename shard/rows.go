@@ -28,7 +28,7 @@ type Host struct {
 	// AgentVersion is of the agent that registered the host last, also when the host was
 	// imported since; 0 for none.
 	AgentVersion int32
-	// Imported: the row is what Nova's tables say, not an agent. Its AgentVersion is
+	// Imported: the row is what Nova's tables say, not an agent; see Gone. Its AgentVersion is
 	// Decide's to set.
 	Imported bool
 	// InstancesUnknown: the agent does not know which instances exist on its host.
@@ -40,6 +40,14 @@ type Host struct {
 	// Usage: each row carries the number of its own last write, and the host's
 	// generation is the higher of the two. Decide sets it.
 	Generation int64
+}
+
+// Gone reports whether the row is what is left of a host that Nova's tables do not have
+// any more: an imported one that is disabled, of one provider without inventories. It
+// has no room; the row stays for its generation, and for what claims hold there. Without
+// claims it is no host. Another registration makes it one again.
+func (h *Host) Gone() bool {
+	return h.Imported && h.Disabled && len(h.Providers) == 1 && len(h.Providers[0].Inventories) == 0
 }
 
 // Registration is that of the row.

@@ -150,8 +150,22 @@ func showGate(w io.Writer, g *cellgatev1.Gate) error {
 	}
 	t := newTable(w, "\nDIFFERENCE AT", "REQUEST", "PASSED, FIRST BY NOVA'S TABLES", "BY AGENTS", "DETAIL")
 	for _, d := range g.GetDifferences() {
-		t.row(d.GetAt().AsTime().Format(time.RFC3339), d.GetRequestId(), fmt.Sprintf("%d, %s", d.GetLegacyPassed(), d.GetLegacyFirst()),
+		request := d.GetRequestId()
+		if request == "" {
+			request = "probe"
+		}
+		t.row(d.GetAt().AsTime().Format(time.RFC3339), request, fmt.Sprintf("%d, %s", d.GetLegacyPassed(), d.GetLegacyFirst()),
 			fmt.Sprintf("%d, %s", d.GetNativePassed(), d.GetNativeFirst()), d.GetDetail())
 	}
-	return t.end()
+	if err := t.end(); err != nil {
+		return err
+	}
+	b.Reset()
+	for _, d := range g.GetDifferences() {
+		if d.GetQuery() != "" {
+			fmt.Fprintf(&b, "\nasked at %s: %s\n", d.GetAt().AsTime().Format(time.RFC3339), d.GetQuery())
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }

@@ -21,6 +21,9 @@ func (d *doctor) gateway(c config.Config) {
 	g := c.Gateway
 	d.client, d.clientAt, d.role = g.CellTLS, "gateway.cell_tls", security.Gateway
 	d.files("gateway.tls, gateway.cell_tls", &g.TLS, &g.CellTLS)
+	for _, err := range split(legacyFiles(g)) {
+		d.add("gateway.legacy", unhealthy, err.Error(), "put the file there, or correct the path: a gateway does not start without it")
+	}
 	at := &addresses{doctor: d, process: processOfGateway(g, "gateway"), files: g.TLS}
 	at.port("gateway.grpc", g.GRPC)
 	at.port("gateway.http", g.HTTP)

@@ -10,9 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 
-	"cellgate/gateway/importer"
 	"cellgate/gateway/legacy"
 	"cellgate/internal/config"
 	"cellgate/internal/novaconf"
@@ -25,8 +23,8 @@ func newDoctorUpgrade(t terminal) *cobra.Command {
 		Use:   "upgrade",
 		Short: "Say what stands in the way of a cell's upgrade from Nova's own tables",
 		Long: `Say, for each cell of gateway.legacy, what stands between it and NATIVE: hosts whose
-nova-compute or agent is old, rows that are no hosts, instances without a host's row,
-allocation ratios that change their meaning, and filters of nova.conf to delete.
+nova-compute or agent is old, rows that are no hosts, instances without a host's row or
+without a claim, allocation ratios that change their meaning, and filters of nova.conf to delete.
 
 It reads the legacy databases and the cells, and changes nothing.
 
@@ -120,6 +118,8 @@ type upgrade struct {
 	// agents are the cell's hosts by uuid; heard: the cell answered.
 	agents map[string]*cellgatev1.Host
 	heard  bool
+	// scheduler are the cell's replicas, nil when it has none.
+	scheduler *replicas
 	// told are the service hosts whose nova-compute is too old: what is said of them
 	// covers their agents.
 	told map[string]bool
@@ -141,7 +141,8 @@ func (u *upgrade) examine(tls config.ClientTLS) {
 	conf, err := readerConfig(u.conf, u.cell.UUID)
 	if err == nil {
 		conf.MaxLeftOut = 100_000 // all of them: each kind is told apart
-		u.ask(tls)
+		defer u.dial(tls)()
+		u.ask()
 		err = u.tables(conf)
 	}
 	if err != nil {
@@ -158,34 +159,50 @@ func problemOf(err error) string {
 	return strings.ReplaceAll(text, "\n", "; ")
 }
 
+// dial connects to the cell's scheduler; what it gives ends that.
+func (u *upgrade) dial(tls config.ClientTLS) (end func()) {
+	if u.conf.Only {
+		return func() {}
+	}
+	r, err := dialReplicas(tls, u.cell)
+	if err != nil {
+		u.unheard(err)
+		return func() {}
+	}
+	u.scheduler = r
+	return func() { _ = r.Close() } // its calls are over
+}
+
+func (u *upgrade) unheard(err error) {
+	u.say("scheduler", unhealthy, "the cell does not list its hosts: "+problemOf(err), "start its scheduler: claims go to its shard in every state of the gate, and agents register there")
+}
+
 // ask lists the cell's hosts.
-func (u *upgrade) ask(tls config.ClientTLS) {
+func (u *upgrade) ask() {
 	if u.conf.Only {
 		u.say("scheduler", noted, "is legacy_only: each gateway runs one for the cell, with a shard in memory, and its gate stays at LEGACY", "run the cell's own, and name its replicas instead of legacy_only, before its first agent")
 		return
 	}
-	r, err := dialReplicas(tls, u.cell)
-	if err == nil {
-		defer func() { _ = r.Close() }() // its calls are over
-		for in, more := (&cellv1.ListHostsRequest{PageSize: maxPage}), true; more && err == nil; {
-			var page *cellv1.ListHostsResponse
-			ctx, cancel := context.WithTimeout(u.ctx, 10*time.Second)
-			page, err = r.ListHosts(ctx, in)
-			cancel()
-			for _, h := range page.GetHosts() {
-				u.agents[h.GetHostUuid()] = h
-				in.AfterServiceHost, in.AfterHostUuid = h.GetServiceHost(), h.GetHostUuid()
-			}
-			more = page.GetMore() && len(page.GetHosts()) > 0
-		}
-	}
-	if err != nil {
-		u.say("scheduler", unhealthy, "the cell does not list its hosts: "+problemOf(err), "start its scheduler: claims go to its shard in every state of the gate, and agents register there")
+	if u.scheduler == nil {
 		return
+	}
+	for in, more := (&cellv1.ListHostsRequest{PageSize: maxPage}), true; more; {
+		ctx, cancel := context.WithTimeout(u.ctx, 10*time.Second)
+		page, err := u.scheduler.ListHosts(ctx, in)
+		cancel()
+		if err != nil {
+			u.unheard(err)
+			return
+		}
+		for _, h := range page.GetHosts() {
+			u.agents[h.GetHostUuid()] = h
+			in.AfterServiceHost, in.AfterHostUuid = h.GetServiceHost(), h.GetHostUuid()
+		}
+		more = page.GetMore() && len(page.GetHosts()) > 0
 	}
 	u.heard = true
 	u.doctor.ok(u.conf.Cell+" scheduler", "has %s", counted(len(u.agents), "host"))
-	u.gate(r)
+	u.gate(u.scheduler)
 }
 
 // tables examines what the legacy database has.
@@ -204,7 +221,7 @@ func (u *upgrade) tables(conf legacy.Config) error {
 	u.registered(x)
 	u.leftOut(x)
 	u.ratios(x)
-	return errors.Join(u.deleted(reader), u.instances(x))
+	return errors.Join(u.deleted(reader), u.instances(reader, x))
 }
 
 // services names those that are older than required.
@@ -441,53 +458,4 @@ func (u *upgrade) deleted(r *legacy.Reader) error {
 		u.say("services", noted, counted(n, "deleted row")+" of old services: Nova's own gate would have waited for them for ever (bug 1668310), this one does not count them", "")
 	}
 	return err
-}
-
-// instances names those that cannot be imported.
-func (u *upgrade) instances(x *legacy.Snapshot) error {
-	m, err := importer.New(importer.Config{Cell: u.conf.Cell, StepHosts: max(len(x.Hosts), 1), Pause: -1, MaxLeftOut: 100_000})
-	if err != nil {
-		return err
-	}
-	r, err := m.Step(u.ctx, x, nobody{})
-	if err != nil {
-		return err
-	}
-	do := map[importer.Reason]string{
-		importer.NoRow:      "see where it is: delete or evacuate the instance, or bring its host's row back",
-		importer.NullAmount: "its flavor's amounts are missing in its row: nova-manage db online_data_migrations; what it uses stays reserved until then",
-		importer.BadAmount:  "correct the row of instances",
-		importer.BadUUID:    "correct the row of instances",
-		importer.BadHost:    "restart its nova-compute, which writes the row anew",
-	}
-	by := map[importer.Reason][]diagnosis{}
-	for _, l := range r.LeftOut {
-		what := "host " + l.Host
-		if l.Instance {
-			what = "instance " + l.UUID + " on " + l.Host
-		}
-		by[l.Reason] = append(by[l.Reason], diagnosis{Check: what, What: l.Detail, Do: do[l.Reason]})
-	}
-	for _, why := range slices.Sorted(maps.Keys(by)) {
-		status := warned
-		if why == importer.NoRow || why == importer.BadHost {
-			status = unhealthy
-		}
-		u.each("instances: "+string(why), status, by[why])
-	}
-	if len(by) == 0 {
-		u.doctor.ok(u.conf.Cell+" instances", "%s on hosts, each on a host with a row", counted(r.Instances, "instance"))
-	}
-	return nil
-}
-
-// nobody takes hosts and does nothing.
-type nobody struct{}
-
-func (nobody) ImportHosts(_ context.Context, in *cellv1.ImportHostsRequest, _ ...grpc.CallOption) (*cellv1.ImportHostsResponse, error) {
-	out := &cellv1.ImportHostsResponse{}
-	for range in.GetHosts() {
-		out.Outcomes = append(out.Outcomes, &cellv1.ImportOutcome{Unchanged: true})
-	}
-	return out, nil
 }

@@ -6,16 +6,19 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"cellgate/gateway/legacy/legacytest"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
 )
 
 // novaCell is a cell's Nova: its databases, and a gateway's configuration for it.
@@ -73,6 +76,10 @@ func (c *novaCell) instance(i int, host string) legacytest.Row {
 // listingCell is a cell's scheduler that lists hosts and claims, and takes imports.
 type listingCell struct {
 	cellv1.UnimplementedCellSchedulerServer
+	// unclaimed are instances without a claim; unasked: it does not know the question.
+	unclaimed []string
+	unasked   bool
+
 	gate   *cellgatev1.Gate
 	hosts  []*cellgatev1.Host
 	claims []*cellgatev1.Claim
@@ -91,6 +98,19 @@ func (l *listingCell) ListHosts(context.Context, *cellv1.ListHostsRequest) (*cel
 
 func (l *listingCell) ListClaims(context.Context, *cellv1.ListClaimsRequest) (*cellv1.ListClaimsResponse, error) {
 	return &cellv1.ListClaimsResponse{Claims: l.claims}, nil
+}
+
+func (l *listingCell) FindUnclaimed(ctx context.Context, in *cellv1.FindUnclaimedRequest) (*cellv1.FindUnclaimedResponse, error) {
+	if l.unasked {
+		return l.UnimplementedCellSchedulerServer.FindUnclaimed(ctx, in)
+	}
+	out := &cellv1.FindUnclaimedResponse{At: timestamppb.Now()}
+	for id := range slices.Chunk(in.GetInstances(), 16) {
+		if slices.Contains(l.unclaimed, schedule.ID(id).String()) {
+			out.Unclaimed = append(out.Unclaimed, id...)
+		}
+	}
+	return out, nil
 }
 
 func (l *listingCell) serve(t *testing.T) string { return serveCell(t, l) }
@@ -240,6 +260,7 @@ func TestDoctorUpgradeIsContent(t *testing.T) {
 	must(t, rows, "cell1 services", found, "every one that counts is of version 60 or above")
 	must(t, rows, "cell1 agents", found, "have registered all of 3 enabled hosts")
 	must(t, rows, "cell1 instances", found, "0 instances")
+	must(t, rows, "cell1 claims", found, "each of 0 instances has one")
 	alone := filepath.Join(t.TempDir(), "alone.yaml")
 	text := strings.Replace(strings.Replace(readFile(t, c.config), "required_version", "legacy_only: true, required_version", 1), fmt.Sprintf(", replicas: [%q]", c.replica), "", 1)
 	if err := os.WriteFile(alone, []byte(text), 0o600); err != nil {
@@ -254,4 +275,41 @@ func TestDoctorUpgradeIsContent(t *testing.T) {
 	if _, _, status := typed(t.Context(), "", "doctor", "upgrade", "--config", c.config, "--cell", "cell7"); status != exitUsage {
 		t.Errorf("a cell that is not there: %d", status)
 	}
+}
+
+// Instances of rows on agents' hosts that have no claim stand in the way, host by host;
+// those of hosts without an agent are on their way, and a cell that does not know the
+// question is told of.
+func TestDoctorUpgradeNamesInstancesWithoutAClaim(t *testing.T) {
+	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+		cell := (&listingCell{}).registered(1, 2, 3)
+		cell.hosts[2].Imported = true
+		c := newNovaCell(t, k, 3, cell.serve(t))
+		for i := 1; i <= 7; i++ {
+			c.cell.Insert(t, "instances", c.instance(i, fmt.Sprintf("host%d", 1+i%2)))
+			cell.unclaimed = append(cell.unclaimed, fmt.Sprintf("d0000000-0000-4000-8000-%012d", i))
+		}
+		null := c.instance(8, "host2") // nobody imports it, and its agent does not list it
+		null["vcpus"] = nil
+		gone := c.instance(9, "host7") // of a host that there is not
+		c.cell.Insert(t, "instances", null, gone, c.instance(10, "host3"), c.instance(11, "host1"))
+		for _, i := range []int{8, 9, 10} {
+			cell.unclaimed = append(cell.unclaimed, fmt.Sprintf("d0000000-0000-4000-8000-%012d", i))
+		}
+		rows := diagnoses(t, exitRefused, "upgrade", "--config", c.config)
+		must(t, rows, "cell1 claims on host1", unhealthy, "3 instances of Nova's rows on this agent's host have no claim in the shard")
+		must(t, rows, "cell1 claims on host2", unhealthy, "5 instances of Nova's rows")
+		must(t, rows, "cell1 claims on host2", unhealthy, "d0000000-0000-4000-8000-000000000001, d0000000-0000-4000-8000-000000000003, d0000000-0000-4000-8000-000000000005, …")
+		must(t, rows, "cell1 claims", warned, "1 instance of hosts without an agent")
+		if do := rows["cell1 claims on host1"].Do; !strings.Contains(do, "instances_dir") {
+			t.Errorf("what to do is %q", do)
+		}
+		for name, r := range rows {
+			if strings.Contains(r.What, "000000000009") && strings.HasPrefix(name, "cell1 claims") {
+				t.Errorf("an instance of no host is named: %s %+v", name, r)
+			}
+		}
+		cell.unasked = true
+		must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), "cell1 claims", warned, "the cell does not say")
+	})
 }

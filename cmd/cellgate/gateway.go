@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -52,6 +53,7 @@ flags win.`,
 		s.add(err)
 		dial, err := a.addClientTLS("gateway.cell_tls", c.Gateway.CellTLS)
 		s.add(err)
+		s.add(legacyFiles(c.Gateway))
 		if err := s.err(); err != nil {
 			return a.abandon(cmd.Context(), err)
 		}
@@ -85,10 +87,20 @@ func processOfGateway(c config.Gateway, command string) health.Process {
 	return p
 }
 
+// nameOf is what people know a process by: its machine, and where it listens.
+func nameOf(door net.Listener) string {
+	machine, err := os.Hostname()
+	if err != nil {
+		return door.Addr().String()
+	}
+	return machine + " (" + door.Addr().String() + ")"
+}
+
 // addGateway adds a gateway, its gRPC server and its REST server, which reaches
 // the gRPC server over a connection in memory: both are one path.
 func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	cfg := gateway.Config{
+		Name:          nameOf(d.grpc),
 		ProposeBudget: c.ProposeBudget, ClaimBudget: c.ClaimBudget, MaxDeadline: c.MaxDeadline,
 		Filters: c.Filters, DefaultAvailabilityZone: c.DefaultAvailabilityZone, MaxInFlight: c.MaxInFlight, KeepOrder: !c.AvoidCollisions,
 		Options:       (*gateway.Options)(&c.Nova),

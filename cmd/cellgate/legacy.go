@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 
 	"cellgate/gateway/legacy"
 	"cellgate/internal/config"
@@ -25,14 +26,43 @@ func readerConfig(c config.LegacyCell, uuid string) (legacy.Config, error) {
 			InitialCPU: c.InitialCPURatio, InitialRAM: c.InitialRAMRatio, InitialDisk: c.InitialDiskRatio,
 		},
 	}
-	var err, apiErr error
-	if out.Database.TLS, err = databaseTLS(c.Database, c.CA); err != nil {
-		err = fmt.Errorf("gateway.legacy: ca of cell %s: %w", c.Cell, err)
+	var errs []error
+	bad := func(key string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("gateway.legacy: %s of cell %s: %w", key, c.Cell, err))
+		}
 	}
-	if out.API.TLS, apiErr = databaseTLS(c.API, c.APICA); apiErr != nil {
-		apiErr = fmt.Errorf("gateway.legacy: api_ca of cell %s: %w", c.Cell, apiErr)
+	var err error
+	bad("password_file", passwordFile(c.PasswordFile))
+	out.Database.TLS, err = databaseTLS(c.Database, c.CA)
+	bad("ca", err)
+	bad("api_password_file", passwordFile(c.APIPassword))
+	out.API.TLS, err = databaseTLS(c.API, c.APICA)
+	bad("api_ca", err)
+	return out, errors.Join(errs...)
+}
+
+// legacyFiles says which of the files that gateway.legacy names cannot be used.
+func legacyFiles(g config.Gateway) error {
+	var errs []error
+	for _, c := range g.Legacy {
+		_, err := readerConfig(c, "")
+		errs = append(errs, err)
 	}
-	return out, errors.Join(err, apiErr)
+	return errors.Join(errs...)
+}
+
+// passwordFile says why a file has no password, as long as it does not: it is read again
+// for each new connection. Empty is for none.
+func passwordFile(path string) error {
+	if path == "" {
+		return nil
+	}
+	text, err := os.ReadFile(path)
+	if err == nil && strings.TrimRight(string(text), "\r\n") == "" {
+		err = fmt.Errorf("%s is empty", path)
+	}
+	return err
 }
 
 // databaseTLS is how a database is known; nil without a CA.

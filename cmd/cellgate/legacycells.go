@@ -71,9 +71,10 @@ func legacyPart(c config.LegacyCell, uuid string, log *slog.Logger) (gateway.Leg
 }
 
 // tellImports logs when imports begin to fail and when they go on, when hosts are left
-// to agents though their services are old, and what was changed.
+// to agents though their services are old, when instances have no claim, and what was
+// changed.
 func tellImports(log *slog.Logger) func(importer.Report, error) {
-	failing, left := false, false
+	failing, left, unclaimed := false, false, false
 	return func(r importer.Report, err error) {
 		switch {
 		case err != nil && !failing:
@@ -89,6 +90,13 @@ func tellImports(log *slog.Logger) func(importer.Report, error) {
 			log.Info("no host whose nova-compute is old is left to an agent any more")
 		}
 		left = r.OldWithAgent > 0 || left && err != nil
+		switch without := r.Unclaimed > 0; {
+		case without && !unclaimed:
+			log.Warn("instances of Nova's tables have no claim in the shard: the gate does not open (cellgate doctor upgrade says what to do)", "instances", r.Unclaimed, "some", r.FirstUnclaimed)
+		case !without && unclaimed && err == nil:
+			log.Info("every instance of Nova's tables has a claim in the shard")
+		}
+		unclaimed = r.Unclaimed > 0 || unclaimed && err != nil
 		log.Debug("imported legacy hosts", "report", r)
 	}
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A gateway starts without the legacy database of its cell, runs the scheduler of a
@@ -40,5 +42,56 @@ func TestGatewayOfALegacyOnlyCellWithoutItsDatabase(t *testing.T) {
 	out, stderr, status = typed(t.Context(), "", "cells", "--addr", addr)
 	if status != 0 || !regexp.MustCompile(`GATE\n`).MatchString(out) || !regexp.MustCompile(`(not known|LEGACY since .*, pinned)`).MatchString(out) {
 		t.Errorf("status %d\n%s%s", status, out, stderr)
+	}
+}
+
+// Files of gateway.legacy that cannot be used are told at the start, all at once and by
+// their keys, as other problems of the configuration are.
+func TestFilesOfLegacyCellsAreToldAtTheStart(t *testing.T) {
+	dir := t.TempDir()
+	empty, ca, password := filepath.Join(dir, "empty"), filepath.Join(dir, "ca.pem"), filepath.Join(dir, "password")
+	for path, text := range map[string]string{empty: "\n", ca: "nothing", password: "secret\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(dir, "gateway.yaml")
+	text := `gateway:
+  http: 127.0.0.1:0
+  grpc: 127.0.0.1:0
+  tls: {cert: ` + dir + `/none.pem, key: ` + dir + `/none.key}
+  cells:
+    - {name: cell1, uuid: c0000000-0000-4000-8000-000000000001, replicas: ["127.0.0.1:1"]}
+    - {name: cell2, uuid: c0000000-0000-4000-8000-000000000002, replicas: ["127.0.0.1:2"]}
+  legacy:
+    - {cell: cell1, database: 'mysql://nova@127.0.0.1:1/nova', password_file: ` + dir + `/not-there, ca: ` + ca + `, api: 'mysql://nova@127.0.0.1:1/api', api_password_file: ` + dir + `}
+    - {cell: cell2, database: 'mysql://nova@127.0.0.1:1/nova', password_file: ` + password + `, api: 'mysql://nova@127.0.0.1:1/api', api_password_file: ` + empty + `}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"gateway.legacy: password_file of cell cell1: open " + dir + "/not-there: no such file", "gateway.legacy: ca of cell cell1: " + ca + " has no certificate",
+		"gateway.legacy: api_password_file of cell cell1: read " + dir + ": is a directory", "gateway.legacy: api_password_file of cell cell2: " + empty + " is empty",
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	out, stderr, status := typed(ctx, "", "gateway", "--config", file)
+	if status != exitRefused || ctx.Err() != nil || out != "" {
+		t.Errorf("status %d, %v: %s", status, ctx.Err(), out)
+	}
+	for _, text := range append(want, dir+"/none.pem") {
+		if !strings.Contains(stderr, text) {
+			t.Errorf("%q is not in\n%s", text, stderr)
+		}
+	}
+	if strings.Contains(stderr, "password_file of cell cell2: "+password) {
+		t.Errorf("a file that is as it should be is told of:\n%s", stderr)
+	}
+	out, _, _ = typed(ctx, "", "doctor", "gateway", "--config", file)
+	for _, text := range want {
+		if !strings.Contains(out, text) {
+			t.Errorf("%q is not in what doctor says\n%s", text, out)
+		}
 	}
 }

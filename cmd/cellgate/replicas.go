@@ -69,3 +69,7 @@ func (r *replicas) ListHosts(ctx context.Context, in *cellv1.ListHostsRequest, _
 func (r *replicas) ListClaims(ctx context.Context, in *cellv1.ListClaimsRequest, _ ...grpc.CallOption) (*cellv1.ListClaimsResponse, error) {
 	return ofAny(ctx, r, in, cellv1.CellSchedulerClient.ListClaims)
 }
+
+func (r *replicas) FindUnclaimed(ctx context.Context, in *cellv1.FindUnclaimedRequest, _ ...grpc.CallOption) (*cellv1.FindUnclaimedResponse, error) {
+	return ofAny(ctx, r, in, cellv1.CellSchedulerClient.FindUnclaimed)
+}

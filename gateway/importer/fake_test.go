@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"cellgate/gateway/legacy"
 	"cellgate/gateway/legacy/legacytest"
@@ -33,6 +34,11 @@ type fakeCell struct {
 	calls  int
 	// before and after hear of each call; their error is its end, done or not.
 	before, after func(call int) error
+	// now is the store's time; asks are the sizes of calls of FindUnclaimed, unfindable
+	// fails them.
+	now        time.Time
+	asks       []int
+	unfindable error
 	// sizes are the hosts of each call.
 	sizes []int
 	sent  []*cellv1.ImportedHost
@@ -196,6 +202,20 @@ func (f *fakeCell) ListClaims(_ context.Context, in *cellv1.ListClaimsRequest, _
 		out.Claims = out.Claims[:3]
 	}
 	return out, nil
+}
+
+func (f *fakeCell) FindUnclaimed(_ context.Context, in *cellv1.FindUnclaimedRequest, _ ...grpc.CallOption) (*cellv1.FindUnclaimedResponse, error) {
+	if err := rpc.Validate(in); err != nil {
+		return nil, err
+	}
+	f.asks = append(f.asks, len(in.GetInstances())/16)
+	out := &cellv1.FindUnclaimedResponse{At: timestamppb.New(f.now)}
+	for id := range slices.Chunk(in.GetInstances(), 16) {
+		if f.claims[schedule.ID(id).String()] == nil {
+			out.Unclaimed = append(out.Unclaimed, id...)
+		}
+	}
+	return out, f.unfindable
 }
 
 // used is what the claims of a host hold.

@@ -35,6 +35,10 @@ type Importer struct {
 	asked    bool // a Lister, for hosts of earlier imports
 	// cursor is the NodeID of the host that the last step ended with, for want of room.
 	cursor int64
+	// unclaimed are the instances without a claim that the last look found, lookedAt is
+	// its store time.
+	unclaimed map[schedule.ID]*missing
+	lookedAt  time.Time
 
 	// mu guards what follows, for moments.
 	mu      sync.Mutex

@@ -235,6 +235,15 @@ func TestAHostThatGoes(t *testing.T) {
 	if s := cell.hosts[hostID(1)].state; !s.GetDisabled() || !strings.Contains(s.GetDisabledReason(), "no row in compute_nodes") || len(s.GetInstances()) != 2 {
 		t.Errorf("%v", s)
 	}
+	total := func() (n, classes int32) {
+		for _, i := range cell.hosts[hostID(1)].state.GetProviders()[0].GetInventories() {
+			n, classes = n+i.GetTotal(), classes+1
+		}
+		return n, classes
+	}
+	if n, classes := total(); n != 0 || classes != 3 {
+		t.Errorf("it has %d of %d classes while instances are on it", n, classes)
+	}
 	n.put(1, func(r *legacy.Instance) { r.Deleted, r.DeletedAt = true, n.now })
 	// Another life: it hears of the host from the cell.
 	m = importerOf(t, n)
@@ -244,6 +253,13 @@ func TestAHostThatGoes(t *testing.T) {
 	if len(cell.claims) != 1 || !cell.hosts[hostID(1)].state.GetDisabled() {
 		t.Errorf("%d claims", len(cell.claims))
 	}
+	n.put(2, func(r *legacy.Instance) { r.Deleted, r.DeletedAt = true, n.now })
+	steps(t, m, n, cell)
+	if _, classes := total(); classes != 0 || len(cell.claims) != 0 {
+		t.Errorf("without instances it has %d classes and %d claims", classes, len(cell.claims))
+	}
+	n.put(2, func(r *legacy.Instance) { r.Deleted, r.DeletedAt = false, time.Time{} })
+	steps(t, m, n, cell)
 	n.hosts[1] = was
 	n.touch(1)
 	if r := step(t, m, n, cell); r.Gone != 0 || cell.hosts[hostID(1)].state.GetDisabled() || cell.used(hostID(1))["VCPU"] != 2 {

@@ -189,7 +189,10 @@ func (p *planning) placesOf(at place) []place {
 // missingSteps is how many steps in a row a host has no row for it to be gone.
 const missingSteps = 2
 
-// gone plans to disable a host that has no row any more.
+// gone plans to take a host out of the shard that has no row any more. It is disabled and
+// has no room; while instances are on it, by their rows, its claims are of something
+// that it has none of. Without them it has no inventories, and once no claim is left it
+// is no host (shard.Host.Gone).
 func (p *planning) gone(h *host) {
 	if h.missing++; h.missing < missingSteps || h.shape == nil || h.agents && h.settled {
 		return
@@ -205,7 +208,13 @@ func (p *planning) gone(h *host) {
 		return
 	}
 	state := proto.CloneOf(h.shape)
-	state.BootId, state.Disabled = p.boot, true
+	state.BootId, state.Disabled, state.Providers = p.boot, true, state.GetProviders()[:1]
+	root := state.GetProviders()[0]
+	if root.Traits, root.Inventories = nil, nil; len(on) > 0 {
+		for _, class := range []string{vcpu, memoryMB, diskGB} {
+			root.Inventories = append(root.Inventories, &agentv1.Inventory{ResourceClass: class, AllocationRatio: 1})
+		}
+	}
 	state.DisabledReason = "cellgate import: " + p.whyGone(h)
 	state.Instances = instances(state.GetHostUuid(), on, fitting(on, math.MaxInt64))
 	p.add(h, state, in)

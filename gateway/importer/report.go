@@ -41,6 +41,10 @@ type Report struct {
 	Conflicts int `json:"conflicts"`
 	// Overcommitted are (host, class) used beyond capacity, of the hosts that were sent.
 	Overcommitted int `json:"overcommitted"`
+	// Unclaimed is how many instances two looks have found without a claim, FirstUnclaimed
+	// some of them; of a Worker's steps.
+	Unclaimed      int      `json:"unclaimed"`
+	FirstUnclaimed []string `json:"first_unclaimed"`
 	// LeftOut are the first hosts and instances that cannot be imported; LeftOutBy
 	// counts all of them. Rows that are no hosts at all are in the snapshot's own list.
 	LeftOut   []LeftOut      `json:"left_out"`

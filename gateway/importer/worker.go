@@ -2,10 +2,15 @@ package importer
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"cellgate/gateway/legacy"
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
 
@@ -17,8 +22,14 @@ type Worker struct {
 	told func(Report, error)
 
 	latest  atomic.Pointer[legacy.Snapshot]
-	stopped atomic.Bool
 	offered chan struct{}
+	// lookFrom is when to look for instances without a claim next; it is Run's.
+	lookFrom time.Time
+
+	mu      sync.Mutex
+	stopped bool
+	// unclaimed is what the last look found, nil without one.
+	unclaimed *cellv1.UnclaimedInstances
 }
 
 // betweenSteps is how long a Worker waits before the next step of one snapshot.
@@ -36,11 +47,14 @@ func NewWorker(im *Importer, to Caller, told func(Report, error)) *Worker {
 // another gateway imports, and nothing is sent until the next one, which is imported
 // as if nothing were known of what the cell has. It never blocks.
 func (w *Worker) Offer(x *legacy.Snapshot) {
+	w.mu.Lock()
 	if x == nil {
-		w.stopped.Store(true)
-	} else if w.stopped.Swap(false) {
+		w.unclaimed = nil
+	} else if w.stopped {
 		w.im.Again()
 	}
+	w.stopped = x == nil
+	w.mu.Unlock()
 	w.latest.Store(x)
 	select {
 	case w.offered <- struct{}{}:
@@ -69,6 +83,9 @@ func (w *Worker) Run(ctx context.Context) error {
 				break
 			}
 			r, err := w.im.Step(ctx, x, w.to)
+			if err == nil {
+				err = w.look(ctx, x, &r)
+			}
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -81,4 +98,60 @@ func (w *Worker) Run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// maxNamed is how many instances without a claim are named.
+const maxNamed = 16
+
+// look looks for instances without a claim when it is time to. A look that fails has what
+// was found before forgotten: nobody knows it then.
+func (w *Worker) look(ctx context.Context, x *legacy.Snapshot, r *Report) error {
+	finder, ok := w.to.(Finder)
+	now := w.im.conf.Now()
+	if !ok || now.Before(w.lookFrom) {
+		w.report(w.Unclaimed(), r)
+		return nil
+	}
+	found, err := w.im.FindUnclaimed(ctx, x, finder)
+	var told *cellv1.UnclaimedInstances
+	if err == nil {
+		w.lookFrom = w.im.conf.Now().Add(lookAgain(r.Instances))
+		told = found.message()
+	}
+	w.mu.Lock()
+	if w.unclaimed = told; w.stopped {
+		w.unclaimed = nil
+	}
+	w.mu.Unlock()
+	if err != nil {
+		return fault.Wrap(fault.KindOf(err), err, "which instances have no claim cannot be looked for")
+	}
+	w.report(told, r)
+	return nil
+}
+
+func (w *Worker) report(u *cellv1.UnclaimedInstances, r *Report) {
+	r.Unclaimed = int(u.GetCount())
+	for _, i := range u.GetFirst() {
+		r.FirstUnclaimed = append(r.FirstUnclaimed, i.GetUuid()+" on "+i.GetHost())
+	}
+}
+
+// Unclaimed gives the instances without a claim that were found last, as a gate is told
+// of them; nil while another gateway imports, and when they could not be looked for. It
+// is not to be changed.
+func (w *Worker) Unclaimed() *cellv1.UnclaimedInstances {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unclaimed
+}
+
+func (u *Unclaimed) message() *cellv1.UnclaimedInstances {
+	out := &cellv1.UnclaimedInstances{SettledAt: timestamppb.New(u.Settled), Count: int32(u.Lasting)}
+	for _, i := range u.Found {
+		if i.Lasting && len(out.First) < maxNamed {
+			out.First = append(out.First, &cellv1.UnclaimedInstance{Uuid: i.UUID, Host: i.Host})
+		}
+	}
+	return out
 }

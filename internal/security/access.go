@@ -49,6 +49,7 @@ var access = map[string][]Role{
 	"cellgate.cell.v1.CellScheduler/ListDecisions": {Gateway},
 	"cellgate.cell.v1.CellScheduler/ReportLegacy":  {Gateway},
 	"cellgate.cell.v1.CellScheduler/ImportHosts":   {Gateway},
+	"cellgate.cell.v1.CellScheduler/FindUnclaimed": {Gateway},
 	"cellgate.cell.v1.CellScheduler/PinGate":       {Gateway},
 	"cellgate.cell.v1.CellScheduler/ResyncHosts":   {Gateway},
 

@@ -585,9 +585,12 @@ type ShadowDifference struct {
 	LegacyPassed int32                  `protobuf:"varint,3,opt,name=legacy_passed,json=legacyPassed,proto3" json:"legacy_passed,omitempty"`
 	NativePassed int32                  `protobuf:"varint,4,opt,name=native_passed,json=nativePassed,proto3" json:"native_passed,omitempty"`
 	// The first hosts, by name.
-	LegacyFirst   string `protobuf:"bytes,5,opt,name=legacy_first,json=legacyFirst,proto3" json:"legacy_first,omitempty"`
-	NativeFirst   string `protobuf:"bytes,6,opt,name=native_first,json=nativeFirst,proto3" json:"native_first,omitempty"`
-	Detail        string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
+	LegacyFirst string `protobuf:"bytes,5,opt,name=legacy_first,json=legacyFirst,proto3" json:"legacy_first,omitempty"`
+	NativeFirst string `protobuf:"bytes,6,opt,name=native_first,json=nativeFirst,proto3" json:"native_first,omitempty"`
+	Detail      string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
+	// What was asked, in words: amounts, what else restricts the hosts, filters, weighers
+	// and the seed. Enough to ask it again.
+	Query         string `protobuf:"bytes,8,opt,name=query,proto3" json:"query,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -667,6 +670,13 @@ func (x *ShadowDifference) GetNativeFirst() string {
 func (x *ShadowDifference) GetDetail() string {
 	if x != nil {
 		return x.Detail
+	}
+	return ""
+}
+
+func (x *ShadowDifference) GetQuery() string {
+	if x != nil {
+		return x.Query
 	}
 	return ""
 }
@@ -1158,7 +1168,7 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\x0fservice_version\x18\x02 \x01(\x05R\x0eserviceVersion\x12#\n" +
 	"\ragent_version\x18\x03 \x01(\x05R\fagentVersion\x127\n" +
 	"\tlast_seen\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xad\x02\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xcd\x02\n" +
 	"\x10ShadowDifference\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12'\n" +
 	"\n" +
@@ -1167,7 +1177,8 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\rnative_passed\x18\x04 \x01(\x05R\fnativePassed\x12+\n" +
 	"\flegacy_first\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\vlegacyFirst\x12+\n" +
 	"\fnative_first\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\vnativeFirst\x12 \n" +
-	"\x06detail\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x06detail\"\xc8\x01\n" +
+	"\x06detail\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x06detail\x12\x1e\n" +
+	"\x05query\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\x10R\x05query\"\xc8\x01\n" +
 	"\fReplicaState\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x123\n" +
 	"\abreaker\x18\x02 \x01(\x0e2\x19.cellgate.v1.BreakerStateR\abreaker\x120\n" +

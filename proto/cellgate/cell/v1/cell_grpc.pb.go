@@ -32,6 +32,7 @@ const (
 	CellScheduler_GetSummary_FullMethodName    = "/cellgate.cell.v1.CellScheduler/GetSummary"
 	CellScheduler_ReportLegacy_FullMethodName  = "/cellgate.cell.v1.CellScheduler/ReportLegacy"
 	CellScheduler_ImportHosts_FullMethodName   = "/cellgate.cell.v1.CellScheduler/ImportHosts"
+	CellScheduler_FindUnclaimed_FullMethodName = "/cellgate.cell.v1.CellScheduler/FindUnclaimed"
 	CellScheduler_PinGate_FullMethodName       = "/cellgate.cell.v1.CellScheduler/PinGate"
 	CellScheduler_ResyncHosts_FullMethodName   = "/cellgate.cell.v1.CellScheduler/ResyncHosts"
 )
@@ -65,6 +66,8 @@ type CellSchedulerClient interface {
 	ReportLegacy(ctx context.Context, in *ReportLegacyRequest, opts ...grpc.CallOption) (*ReportLegacyResponse, error)
 	// ImportHosts writes hosts, and the instances on them, that the legacy database has.
 	ImportHosts(ctx context.Context, in *ImportHostsRequest, opts ...grpc.CallOption) (*ImportHostsResponse, error)
+	// FindUnclaimed says which of some instances have no live claim in the shard.
+	FindUnclaimed(ctx context.Context, in *FindUnclaimedRequest, opts ...grpc.CallOption) (*FindUnclaimedResponse, error)
 	// PinGate holds the gate where an operator wants it, or lets it move again.
 	PinGate(ctx context.Context, in *PinGateRequest, opts ...grpc.CallOption) (*PinGateResponse, error)
 	// ResyncHosts asks the agents that have a stream to this replica for their states
@@ -190,6 +193,16 @@ func (c *cellSchedulerClient) ImportHosts(ctx context.Context, in *ImportHostsRe
 	return out, nil
 }
 
+func (c *cellSchedulerClient) FindUnclaimed(ctx context.Context, in *FindUnclaimedRequest, opts ...grpc.CallOption) (*FindUnclaimedResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FindUnclaimedResponse)
+	err := c.cc.Invoke(ctx, CellScheduler_FindUnclaimed_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *cellSchedulerClient) PinGate(ctx context.Context, in *PinGateRequest, opts ...grpc.CallOption) (*PinGateResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PinGateResponse)
@@ -239,6 +252,8 @@ type CellSchedulerServer interface {
 	ReportLegacy(context.Context, *ReportLegacyRequest) (*ReportLegacyResponse, error)
 	// ImportHosts writes hosts, and the instances on them, that the legacy database has.
 	ImportHosts(context.Context, *ImportHostsRequest) (*ImportHostsResponse, error)
+	// FindUnclaimed says which of some instances have no live claim in the shard.
+	FindUnclaimed(context.Context, *FindUnclaimedRequest) (*FindUnclaimedResponse, error)
 	// PinGate holds the gate where an operator wants it, or lets it move again.
 	PinGate(context.Context, *PinGateRequest) (*PinGateResponse, error)
 	// ResyncHosts asks the agents that have a stream to this replica for their states
@@ -286,6 +301,9 @@ func (UnimplementedCellSchedulerServer) ReportLegacy(context.Context, *ReportLeg
 }
 func (UnimplementedCellSchedulerServer) ImportHosts(context.Context, *ImportHostsRequest) (*ImportHostsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ImportHosts not implemented")
+}
+func (UnimplementedCellSchedulerServer) FindUnclaimed(context.Context, *FindUnclaimedRequest) (*FindUnclaimedResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FindUnclaimed not implemented")
 }
 func (UnimplementedCellSchedulerServer) PinGate(context.Context, *PinGateRequest) (*PinGateResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PinGate not implemented")
@@ -512,6 +530,24 @@ func _CellScheduler_ImportHosts_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CellScheduler_FindUnclaimed_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FindUnclaimedRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CellSchedulerServer).FindUnclaimed(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CellScheduler_FindUnclaimed_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CellSchedulerServer).FindUnclaimed(ctx, req.(*FindUnclaimedRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _CellScheduler_PinGate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PinGateRequest)
 	if err := dec(in); err != nil {
@@ -598,6 +634,10 @@ var CellScheduler_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ImportHosts",
 			Handler:    _CellScheduler_ImportHosts_Handler,
+		},
+		{
+			MethodName: "FindUnclaimed",
+			Handler:    _CellScheduler_FindUnclaimed_Handler,
 		},
 		{
 			MethodName: "PinGate",

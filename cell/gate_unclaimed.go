@@ -1,0 +1,109 @@
+package cell
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+// FindUnclaimed says which of some instances have no live claim here. What it says is so
+// at a moment that is not later than At: a table may be maxBehind other replicas.
+func (s *scheduler) FindUnclaimed(ctx context.Context, req *cellv1.FindUnclaimedRequest) (*cellv1.FindUnclaimedResponse, error) {
+	if err := s.loaded(); err != nil {
+		return nil, err
+	}
+	in := req.GetInstances()
+	if len(in)%len(schedule.ID{}) != 0 {
+		return nil, fault.Invalid("instances", "has %d bytes, which are no whole uuids", len(in))
+	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return nil, storeFault(err)
+	}
+	if err := s.follower.caughtUp(ctx); err != nil {
+		return nil, err
+	}
+	out := &cellv1.FindUnclaimedResponse{At: timestamppb.New(now.Add(-maxBehind))}
+	for id := (schedule.ID{}); len(in) > 0; in = in[len(id):] {
+		copy(id[:], in)
+		if !s.rows.claimed(id.String()) {
+			out.Unclaimed = append(out.Unclaimed, id[:]...)
+		}
+	}
+	return out, nil
+}
+
+// claimed reports whether an instance has a live claim.
+func (r *rows) claimed(instance string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, c := range r.byConsumer[instance] {
+		if c.TransferredFrom == "" {
+			return true
+		}
+	}
+	return len(r.transferred[instance]) > 0
+}
+
+// unclaimedOf reads what a gateway says of instances without a claim; nil for nothing.
+func unclaimedOf(in *cellv1.UnclaimedInstances) *unclaimed {
+	if in == nil {
+		return nil
+	}
+	out := &unclaimed{settled: in.GetSettledAt().AsTime(), count: int(in.GetCount())}
+	for _, i := range in.GetFirst() {
+		out.first = append(out.first, i.GetUuid()+" on "+i.GetHost())
+	}
+	return out
+}
+
+// unclaimedSince says why instances without a claim keep a gate shut for which all else
+// holds since a moment; "" when they do not. Of those without one at that moment, or
+// since, none may be left.
+func (e *evidence) unclaimedSince(held time.Time) string {
+	if why := e.withoutClaim(); why != "" {
+		return why
+	}
+	looked := false
+	for i := range e.reports {
+		u := e.reports[i].unclaimed
+		if u != nil && u.settled.Before(held) {
+			return "it is looked which instances of Nova's tables have no claim"
+		}
+		looked = looked || u != nil
+	}
+	if !looked {
+		return "no gateway that imports has looked which instances of Nova's tables have no claim"
+	}
+	return ""
+}
+
+// withoutClaim tells of instances that have no claim, and had none before; "" for none.
+func (e *evidence) withoutClaim() string {
+	var worst *unclaimed
+	for i := range e.reports {
+		if u := e.reports[i].unclaimed; u != nil && u.count > 0 && (worst == nil || u.count > worst.count) {
+			worst = u
+		}
+	}
+	if worst == nil {
+		return ""
+	}
+	first := worst.first[:min(len(worst.first), 3)]
+	text := strings.Join(first, ", ")
+	if worst.count > len(first) {
+		text += ", …"
+	}
+	what := "instances of Nova's tables have no claim in the shard"
+	if worst.count == 1 {
+		what = "instance of Nova's tables has no claim in the shard"
+	}
+	return fmt.Sprintf("%d %s: %s", worst.count, what, text)
+}

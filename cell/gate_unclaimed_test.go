@@ -1,0 +1,154 @@
+package cell
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"cellgate/shard"
+)
+
+// held is a gate of a state for which all has held for an hour, as far as rules say
+// without instances.
+func held(s shard.GateState) *shard.Gate {
+	g := gateWith(s, 2*time.Hour)
+	g.HeldSince, g.HeldUntil = gateStart.Add(-time.Hour), gateStart
+	return g
+}
+
+// newEvidence is of a cell that is all new and was compared, but for what is said of
+// instances.
+func newEvidence(told ...*unclaimed) evidence {
+	e := evidence{now: gateStart.Add(time.Second), node: allRegistered, compared: 100, newestCompared: 100}
+	for _, u := range told {
+		e.reports = append(e.reports, legacyReport{gateway: "g", required: 66, unclaimed: u, services: []legacyService{newService("h1")}})
+	}
+	return e
+}
+
+// The gate moves on when of the instances that had no claim as it began to hold none is
+// left without one, and says which are.
+func TestTheGateWaitsForInstancesWithoutAClaim(t *testing.T) {
+	since := gateStart.Add(-time.Hour)
+	named := &unclaimed{settled: since, count: 5, first: []string{"i1 on h1", "i2 on h1", "i3 on h2", "i4 on h2"}}
+	for _, c := range []struct {
+		name string
+		told []*unclaimed
+		want string // what it waits for; "" when it moves
+	}{
+		{"nobody has looked", []*unclaimed{nil}, "no gateway that imports has looked"},
+		{"what there was before is not settled", []*unclaimed{{settled: since.Add(-time.Second)}}, "it is looked which instances"},
+		{"all of before is settled", []*unclaimed{{settled: since}}, ""},
+		{"another gateway does not import", []*unclaimed{nil, {settled: since}}, ""},
+		{"the worst of two counts", []*unclaimed{{settled: since}, {settled: since.Add(-time.Second)}}, "it is looked which instances"},
+		{"two looks found some", []*unclaimed{named}, "5 instances of Nova's tables have no claim in the shard: i1 on h1, i2 on h1, i3 on h2, …"},
+		{"one", []*unclaimed{{settled: since, count: 1, first: []string{"i1 on h1"}}}, "1 instance of Nova's tables has no claim in the shard: i1 on h1"},
+	} {
+		for _, s := range []shard.GateState{shard.GateLegacy, shard.GateShadow} {
+			v := testRules().judge(held(s), newEvidence(c.told...))
+			all := strings.Join(v.waitsFor, "; ")
+			if moved := v.want.State != s; moved != (c.want == "") || !strings.HasPrefix(all, c.want) {
+				t.Errorf("%s, %s: it goes to %s, waits for %q", s, c.name, v.want.State, all)
+			}
+			if v.want.HeldSince.IsZero() && v.want.State == s {
+				t.Errorf("%s, %s: what holds begins anew", s, c.name)
+			}
+		}
+		// What is NATIVE stays so, and a pin overrides.
+		if v := testRules().judge(held(shard.GateNative), newEvidence(c.told...)); v.want.State != shard.GateNative || len(v.waitsFor) > 0 {
+			t.Errorf("NATIVE, %s: %+v", c.name, v)
+		}
+		g := held(shard.GateShadow)
+		g.Pin = shard.GateNative
+		if v := testRules().judge(g, newEvidence(c.told...)); v.want.State != shard.GateNative {
+			t.Errorf("pinned, %s: %+v", c.name, v)
+		}
+	}
+	// They are told of beside hosts that are not new.
+	e := newEvidence(named)
+	e.reports[0].services[0].version = 60
+	if v := testRules().judge(gateWith(shard.GateLegacy, time.Hour), e); len(v.waitsFor) != 2 || !strings.HasPrefix(v.waitsFor[1], "5 instances") {
+		t.Errorf("it waits for %q", v.waitsFor)
+	}
+}
+
+// Instances come and go, and lose their claims; looks say what they find, as an importer
+// tells it. The gate never moves on over one that had no claim when it began to hold, and
+// has had none since.
+func TestTheGateNeverOpensOverAnInstanceWithoutAClaim(t *testing.T) {
+	opened := 0
+	rapid.Check(t, func(t *rapid.T) {
+		rules := testRules()
+		rules.settle = 10 * time.Second
+		g, now := gateWith(shard.GateLegacy, 0), gateStart
+		// without has, of each instance without a claim, since when; found what looks know:
+		// the look before the first that found it, and how many did.
+		without, found := map[int]time.Time{}, map[int]struct {
+			before time.Time
+			looks  int
+		}{}
+		var looked time.Time
+		var told *unclaimed
+		for range rapid.IntRange(10, 80).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(1, 5).Draw(t, "seconds")) * time.Second)
+			i := rapid.IntRange(0, 9).Draw(t, "instance")
+			switch rapid.IntRange(0, 7).Draw(t, "what") {
+			case 0:
+				if _, already := without[i]; !already {
+					without[i] = now
+				}
+			case 1, 2, 3:
+				delete(without, i)
+			case 4, 5, 6:
+				for i := range 10 {
+					is, known := found[i]
+					if _, lacks := without[i]; !lacks {
+						delete(found, i)
+						continue
+					}
+					if !known {
+						is.before = looked
+					}
+					is.looks++
+					found[i] = is
+				}
+				looked = now
+				told = &unclaimed{settled: now}
+				for _, is := range found {
+					if is.before.Before(told.settled) {
+						told.settled = is.before
+					}
+					if is.looks > 1 {
+						told.count++
+					}
+				}
+			case 7:
+				told = nil // the importer is another
+			}
+			e := newEvidence(told)
+			e.now = now
+			v := rules.judge(g, e)
+			if v.want.State != g.State {
+				opened++
+				for i, since := range without {
+					if !since.After(g.HeldSince) {
+						t.Fatalf("it opens to %s though instance %d has had no claim since %v, and it holds since %v", v.want.State, i, since, g.HeldSince)
+					}
+				}
+			}
+			next := &shard.Gate{State: v.want.State, Epoch: g.Epoch, Since: g.Since, Revision: g.Revision + 1, HeldSince: v.want.HeldSince, HeldUntil: v.want.HeldUntil, Falls: v.want.Falls}
+			if next.State != g.State {
+				next.Since, next.Epoch = now, g.Epoch+1
+			}
+			if next.State == shard.GateNative {
+				next = gateWith(shard.GateLegacy, 0)
+			}
+			g = next
+		}
+	})
+	if opened < 20 {
+		t.Errorf("it moved on %d times: the test shows nothing", opened)
+	}
+}

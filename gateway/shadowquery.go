@@ -1,0 +1,54 @@
+package gateway
+
+import (
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+const (
+	// maxQueryText bounds the text of a query, maxRestText the part that is neither
+	// amounts nor rules.
+	maxQueryText, maxRestText = 2000, 1000
+)
+
+// queryText says in words what a query asked, so that it can be asked again: amounts, what
+// else restricts the hosts as JSON, filters, weighers with their multipliers, the seed.
+func queryText(placement []byte, seed uint64) string {
+	p := &cellv1.Placement{}
+	if err := proto.Unmarshal(placement, p); err != nil {
+		return "" // a defect: this gateway wrote it
+	}
+	var amounts, weighers []string
+	for _, a := range p.GetResources() {
+		amounts = append(amounts, fmt.Sprintf("%s %d", a.GetResourceClass(), a.GetAmount()))
+	}
+	for _, w := range p.GetRules().GetWeighers() {
+		weighers = append(weighers, fmt.Sprintf("%s %v", w.GetName(), w.GetMultiplier()))
+	}
+	parts := []string{strings.Join(amounts, ", ")}
+	filters := strings.Join(p.GetRules().GetFilters(), ", ")
+	p.Resources, p.Consume, p.Rules = nil, nil, nil
+	if rest, err := (protojson.MarshalOptions{UseProtoNames: true}).Marshal(p); err == nil && string(rest) != "{}" {
+		parts = append(parts, cutText(string(rest), maxRestText))
+	}
+	if filters != "" {
+		parts = append(parts, "filters "+filters)
+	}
+	if len(weighers) > 0 {
+		parts = append(parts, "weighers "+strings.Join(weighers, ", "))
+	}
+	return cutText(strings.Join(append(parts, fmt.Sprintf("seed %d", seed)), "; "), maxQueryText)
+}
+
+// cutText bounds a text to so many bytes, and a sign that there is more.
+func cutText(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
