@@ -202,6 +202,8 @@ func TestDoctorUpgrade(t *testing.T) {
 func TestDoctorUpgradeSaysWhoSpeaksForAHost(t *testing.T) {
 	cell := (&listingCell{}).registered(1, 2, 3)
 	cell.hosts[0].Up, cell.hosts[2].Imported = true, true
+	cell.registered(6, 7, 8)
+	cell.hosts[3].Imported, cell.hosts[4].Imported, cell.hosts[4].Instances = true, true, 2
 	c := newNovaCell(t, legacytest.MariaDB, 4, cell.serve(t))
 	c.cell.Exec(t, "UPDATE services SET version = 55 WHERE id < 3")
 	rows := diagnoses(t, exitRefused, "upgrade", "--config", c.config)
@@ -209,6 +211,13 @@ func TestDoctorUpgradeSaysWhoSpeaksForAHost(t *testing.T) {
 	must(t, rows, "cell1 host host2", unhealthy, "the host is still its agent's, which is silent")
 	must(t, rows, "cell1 host host3", unhealthy, "was taken back from its agent, version 1")
 	must(t, rows, "cell1 host host4", unhealthy, "no request finds it once the cell is NATIVE")
+	must(t, rows, "cell1 gone host7", warned, "has no row in compute_nodes any more, and 2 claims")
+	must(t, rows, "cell1 agent of host8", warned, "of which there is no row in compute_nodes")
+	for name := range rows {
+		if strings.Contains(name, "host6") {
+			t.Errorf("a host that is gone, and holds nothing, is told of: %s", name)
+		}
+	}
 	for _, host := range []string{"host1", "host2"} {
 		if r := rows["cell1 host "+host]; !strings.Contains(r.Do, "stop its agent") {
 			t.Errorf("%s: what to do is %q", host, r.Do)
