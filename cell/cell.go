@@ -113,7 +113,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	c.tel.Watch(c.reading)
 	c.keeper = &keeper{
 		store: deps.Store, every: cfg.LeaseScan, keep: cfg.JournalKeep, decisionsKeep: cfg.DecisionsKeep, maxDecisions: cfg.MaxDecisions,
-		do: c.pipeline.do, stored: c.stored, log: c.log,
+		do: c.pipeline.do, stored: c.stored, rows: c.rows, log: c.log,
 	}
 	return c, nil
 }
@@ -159,6 +159,7 @@ func (c *Cell) serve(ctx context.Context) error {
 	g.Go(func() error { return c.pipeline.run(ctx) })
 	g.Go(func() error { return c.sweep(ctx) })
 	g.Go(func() error { return c.keeper.leases(ctx) })
+	g.Go(func() error { return c.keeper.maintenances(ctx) })
 	g.Go(func() error { return c.keeper.journal(ctx) })
 	g.Go(func() error { return c.keeper.decisions(ctx) })
 	g.Go(func() error {

@@ -90,7 +90,7 @@ type naiveFilter struct{ store shard.Store }
 
 func (f naiveFilter) FilterHosts(ctx context.Context, q shard.HostQuery) (shard.HostMatches, error) {
 	hosts, usages, claims := map[string]*shard.Host{}, map[string]*shard.Usage{}, map[string][]*shard.Claim{}
-	namespaces := map[string][]*shard.Namespace{}
+	namespaces, admins := map[string][]*shard.Namespace{}, map[string]*shard.AdminState{}
 	var uuids []string
 	_, err := f.store.Load(ctx, func(c shard.Change) error {
 		switch {
@@ -100,6 +100,8 @@ func (f naiveFilter) FilterHosts(ctx context.Context, q shard.HostQuery) (shard.
 			usages[c.Usage.HostUUID] = c.Usage
 		case c.Claim != nil:
 			claims[c.Claim.HostUUID] = append(claims[c.Claim.HostUUID], c.Claim)
+		case c.AdminState != nil:
+			admins[c.AdminState.HostUUID] = c.AdminState
 		case c.Namespace != nil:
 			namespaces[c.Namespace.HostUUID] = append(namespaces[c.Namespace.HostUUID], c.Namespace)
 		}
@@ -113,6 +115,7 @@ func (f naiveFilter) FilterHosts(ctx context.Context, q shard.HostQuery) (shard.
 	}
 	for _, uuid := range uuids {
 		switch {
+		case admins[uuid] != nil && admins[uuid].State != shard.AdminEnabled:
 		case !naivelyMatches(&q, hosts[uuid], usages[uuid]):
 		case q.Limit > 0 && len(m.UUIDs) == q.Limit:
 			m.More = true

@@ -139,6 +139,9 @@ func (a *agreement) change() int {
 			facts := fmt.Sprintf(`{"free_gb":%d}`, a.rng.IntN(100))
 			ops = append(ops, shard.Op{PutFacts: &shard.PutFacts{HostUUID: shardtest.HostID(n), Namespace: "cinder", Facts: facts}})
 		}
+		if a.rng.IntN(4) == 0 {
+			ops = append(ops, shard.Op{SetAdminState: &shard.SetAdminState{HostUUID: shardtest.HostID(n), Reason: "why", State: pick(a.rng, agreedAdmin)}})
+		}
 	}
 	for range 40 {
 		a.claims++
@@ -175,6 +178,7 @@ var (
 	agreedRatios     = []float64{1, 1, 1.5, 16, 0.3, 2.0 / 3, 1e300, 5e-324, 0.1}
 	agreedSizes      = []int64{0, 1, 7, 16, 64, 1000, shard.MaxAmount}
 	agreedUnits      = []int64{1, 1, 1, 2, 3, 5}
+	agreedAdmin      = []shard.Admin{shard.AdminEnabled, shard.AdminEnabled, shard.AdminDisabled, shard.AdminMaintenance, shard.AdminForcedDown}
 )
 
 func pick[T any](r *rand.Rand, of []T) T { return of[r.IntN(len(of))] }

@@ -63,7 +63,7 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 		return nil, storeFault(err)
 	}
 	awaited, cut := s.rows.awaitedClaims(maxAwaited, now.Add(-awaitedFor))
-	out.AwaitedCut = cut
+	out.AwaitedCut, out.Withheld = cut, s.rows.withheld()
 	for _, c := range awaited {
 		out.Awaited = append(out.Awaited, &cellv1.AwaitedClaim{
 			ClaimId: c.ClaimID, ConsumerUuid: c.ConsumerUUID, HostUuid: c.HostUUID, MovesClaimId: c.Moves,

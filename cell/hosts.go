@@ -114,11 +114,12 @@ func (c *Cell) hostMessage(row *hostRow, defaultZone string) *cellgatev1.Host {
 		Cell:           c.cfg.Name,
 		Enabled:        !h.Disabled,
 		DisabledReason: h.DisabledReason,
-		Up:             up && !h.Imported,
+		Up:             up && !h.Imported && !row.admin.ForcedDown(),
 		AgentVersion:   h.AgentVersion,
 		LastSeenAt:     timeOf(seen),
 		Generation:     h.Generation,
 		Imported:       h.Imported,
+		Admin:          adminMessage(row.admin),
 	}
 	out.AvailabilityZone = defaultZone
 	if zones := zonesOf(h); len(zones) > 0 {

@@ -7,8 +7,8 @@ import (
 	"cellgate/shard"
 )
 
-// hostOf is a host as the core takes it in.
-func hostOf(cellUUID string, row *hostRow, down bool) schedule.Host {
+// hostOf is a host as the core takes it in; silent: it was not heard of in time.
+func hostOf(cellUUID string, row *hostRow, silent bool) schedule.Host {
 	h := row.host
 	out := schedule.Host{
 		UUID:        row.id,
@@ -16,7 +16,8 @@ func hostOf(cellUUID string, row *hostRow, down bool) schedule.Host {
 		NodeName:    h.NodeName,
 		Cell:        cellUUID,
 		Disabled:    h.Disabled,
-		Down:        down,
+		Withheld:    row.admin.Why(),
+		Down:        row.down(silent),
 		View:        viewOf(row),
 		Facts:       factsOf(h),
 		Namespaces:  row.said,

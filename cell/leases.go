@@ -32,6 +32,8 @@ type keeper struct {
 	maxDecisions  int
 	// do commits operations; see pipeline.
 	do func(ctx context.Context, ops []shard.Op, urgent bool) ([]answer, error)
+	// rows tell which maintenances have an end.
+	rows *rows
 	// stored hears how each scan went, and says whether a trial is needed.
 	stored *storeWatch
 	log    *slog.Logger

@@ -41,7 +41,7 @@ func (s *scheduler) PutFacts(ctx context.Context, req *cellv1.PutFactsRequest) (
 	case a.err != nil:
 		return nil, a.err
 	case a.outcome.Refusal != nil:
-		return nil, refusedFacts(a.outcome.Refusal)
+		return nil, refusedByField(a.outcome.Refusal)
 	}
 	out := &cellv1.PutFactsResponse{}
 	if n := a.outcome.Namespace; n != nil {
@@ -50,8 +50,8 @@ func (s *scheduler) PutFacts(ctx context.Context, req *cellv1.PutFactsRequest) (
 	return out, nil
 }
 
-// refusedFacts is the error of a refusal; what is invalid begins with its field.
-func refusedFacts(r *shard.Refusal) error {
+// refusedByField is the error of a refusal; what is invalid begins with its field.
+func refusedByField(r *shard.Refusal) error {
 	if field, problem, ok := strings.Cut(r.Message, ": "); ok && r.Kind == fault.InvalidRequest {
 		return fault.Invalid(field, "%s", problem)
 	}

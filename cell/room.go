@@ -5,8 +5,8 @@ import (
 )
 
 // shortOf gives at most limit of the hosts on whose root provider a claim for one of
-// the amounts does not fit, with what is left of those classes. A disabled host has
-// nothing left.
+// the amounts does not fit, with what is left of those classes. A disabled host, and
+// one that an operator keeps instances from, has nothing left.
 func (r *rows) shortOf(asked []*cellv1.Amount, limit int) (list []*cellv1.HostRoom) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -34,7 +34,7 @@ func (r *rows) shortOf(asked []*cellv1.Amount, limit int) (list []*cellv1.HostRo
 func (h *hostRow) left(class string) int64 {
 	root := &h.host.Providers[0]
 	for _, inv := range root.Inventories {
-		if inv.ResourceClass == class && !h.host.Disabled {
+		if inv.ResourceClass == class && !h.host.Disabled && !h.admin.Withheld() {
 			return min(inv.Capacity()-h.usage.Of(root.UUID, class), inv.MaxUnit)
 		}
 	}

@@ -44,6 +44,8 @@ type rows struct {
 	goneFacts, goneBefore map[[2]string]struct{}
 	// waits are who waits for a host's row to change, by host; each is closed then.
 	waits map[string]chan struct{}
+	// ending are the hosts whose maintenance has an end, with it.
+	ending map[string]time.Time
 }
 
 // hostRow is a host with what its claims use. It is never changed, only
@@ -59,6 +61,8 @@ type hostRow struct {
 	namespaces map[string]*shard.Namespace
 	// said is factTexts for the table; nil for none, and while there is no host.
 	said *schedule.Namespaces
+	// admin is what an operator wants of the host; nil for nothing.
+	admin *shard.AdminState
 }
 
 // dirty is what a batch of changes touched.
@@ -69,10 +73,12 @@ type dirty struct {
 	instances map[string]struct{}
 	// hardware are hosts whose claims take other NUMA cells or devices now.
 	hardware map[string]struct{}
+	// registered are hosts whose own row is another.
+	registered map[string]struct{}
 }
 
 func newDirty() *dirty {
-	return &dirty{hosts: map[string]bool{}, instances: map[string]struct{}{}, hardware: map[string]struct{}{}}
+	return &dirty{hosts: map[string]bool{}, instances: map[string]struct{}{}, hardware: map[string]struct{}{}, registered: map[string]struct{}{}}
 }
 
 func (d *dirty) empty() bool {
@@ -86,7 +92,7 @@ func newRows() *rows {
 		byConsumer: map[string][]*shard.Claim{}, transferred: map[string][]*shard.Claim{},
 		taking: map[string]map[string]*shard.Claim{}, onHost: map[string]map[string]*shard.Claim{},
 		ended: map[string]*shard.Claim{}, awaited: map[string]*shard.Claim{},
-		waits: map[string]chan struct{}{},
+		waits: map[string]chan struct{}{}, ending: map[string]time.Time{},
 	}
 }
 
@@ -115,6 +121,10 @@ func (r *rows) apply(changes []shard.Change, d *dirty) (err error) {
 			if e := r.applyNamespace(c.Namespace, d); e != nil {
 				err = e
 			}
+		case c.AdminState != nil:
+			if e := r.applyAdminState(c.AdminState, d); e != nil {
+				err = e
+			}
 		}
 	}
 	return err
@@ -127,7 +137,7 @@ func (r *rows) applyHost(h *shard.Host, d *dirty) error {
 			return nil
 		}
 		next.id, next.usage, next.namespaces = old.id, old.usage, old.namespaces
-		next.said = old.said
+		next.said, next.admin = old.said, old.admin
 	} else {
 		id, err := schedule.ParseID(h.UUID)
 		if err != nil {
@@ -141,6 +151,7 @@ func (r *rows) applyHost(h *shard.Host, d *dirty) error {
 	}
 	r.put(h.UUID, &next)
 	d.hosts[h.UUID] = true
+	d.registered[h.UUID] = struct{}{}
 	return nil
 }
 
@@ -195,7 +206,8 @@ func (r *rows) applyUsage(u *shard.Usage, d *dirty) error {
 		if old.usage != nil && u.Generation <= old.usage.Generation {
 			return nil
 		}
-		next.id, next.host, next.gone, next.namespaces, next.said = old.id, old.host, old.gone, old.namespaces, old.said
+		next = *old
+		next.usage = u
 	} else {
 		id, err := schedule.ParseID(u.HostUUID)
 		if err != nil {

@@ -77,7 +77,11 @@ func (c *Cell) summarize(version string) *cellv1.GetSummaryResponse {
 		if h.Imported {
 			totals.HostsImported++
 		}
-		if _, up := c.live.lastSeen(h.UUID); up && !h.Disabled && !h.Imported {
+		switch _, up := c.live.lastSeen(h.UUID); {
+		case h.Imported:
+		case row.admin.Withheld():
+			totals.HostsWithheld++
+		case up && !h.Disabled:
 			totals.HostsUp++
 		}
 		if row.usage != nil {

@@ -38,8 +38,8 @@ func opKind(op shard.Op) telemetry.Op {
 		return telemetry.OpJudge
 	case op.MoveGate != nil:
 		return telemetry.OpMoveGate
-	case op.PutFacts != nil:
-		return telemetry.OpPutFacts
+	case op.SetAdminState != nil, op.EndMaintenance != nil:
+		return telemetry.OpAdmin
 	}
 	return telemetry.OpOther
 }
@@ -108,7 +108,8 @@ func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
 		return r, false
 	}
 	t := c.newestSummary().GetTotals()
-	r.Hosts, r.HostsUp, r.HostsImported = int64(t.GetHosts()), int64(t.GetHostsUp()), int64(t.GetHostsImported())
+	r.Hosts, r.HostsUp = int64(t.GetHosts()), int64(t.GetHostsUp())
+	r.HostsImported, r.HostsWithheld = int64(t.GetHostsImported()), int64(t.GetHostsWithheld())
 	r.Pending, r.Confirmed = int64(t.GetClaimsPending()), int64(t.GetClaimsConfirmed())
 	r.QueuedUrgent, r.QueuedOther = c.pipeline.queue.waiting()
 	r.Pinned = c.versions.Count()

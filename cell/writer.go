@@ -111,7 +111,7 @@ func (w *writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 			e.RemoveHost(row.id)
 		case row.host == nil:
 		case whole:
-			e.PutHost(hostOf(w.cell, row, w.live.watch(uuid, row.host.Imported) || row.host.Imported))
+			e.PutHost(hostOf(w.cell, row, w.silent(d, row)))
 			d.hardware[uuid] = struct{}{}
 			for _, instance := range w.homeless[uuid] {
 				d.instances[instance] = struct{}{}
@@ -131,13 +131,23 @@ func (w *writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 	}
 	for uuid, down := range turned {
 		if row := w.rows.host(uuid); row != nil && row.host != nil {
-			e.SetDown(row.id, down || row.host.Imported)
+			e.SetDown(row.id, row.down(down))
 		}
 	}
 	for instance := range d.instances {
 		w.editInstance(e, instance)
 	}
 	return e.Table()
+}
+
+// silent reports whether a host was not heard of in time. A row of its own, and not one
+// beside it, is a sign of an agent.
+func (w *writer) silent(d *dirty, row *hostRow) bool {
+	if _, registered := d.registered[row.host.UUID]; registered {
+		return w.live.watch(row.host.UUID, row.host.Imported)
+	}
+	_, up := w.live.lastSeen(row.host.UUID)
+	return !up
 }
 
 // editHardware takes of a host's NUMA cells and devices what its claims take, which

@@ -50,36 +50,47 @@ func (g *Gateway) deleteFacts(ctx context.Context, req *cellgatev1.DeleteFactsRe
 
 // sendFacts asks the cell that has the host, which is looked for when none is named.
 func (g *Gateway) sendFacts(ctx context.Context, name string, req *cellv1.PutFactsRequest) (*cell, *cellv1.PutFactsResponse, error) {
-	cells, err := g.cellsFor(name)
+	c, err := g.cellOfHost(ctx, name, req.GetHostUuid())
 	if err != nil {
 		return nil, nil, err
 	}
-	if name == "" {
-		has := func(n int) bool { return n > 0 }
-		replies := search(ctx, g, cells, 0, has, func(ctx context.Context, c *cell) (int, error) {
-			got, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListHostsRequest{HostUuid: req.GetHostUuid(), PageSize: 1}, cellv1.CellSchedulerClient.ListHosts)
-			return len(got.GetHosts()), err
-		})
-		cells = nil
-		for _, r := range replies {
-			if r.got > 0 {
-				cells = []*cell{r.cell}
-			}
-		}
-		if cells == nil {
-			return nil, nil, notFound(replies, "host "+req.GetHostUuid())
+	got, err := callFor(ctx, c, req.GetHostUuid(), g.cfg.ClaimBudget, req, cellv1.CellSchedulerClient.PutFacts)
+	return c, got, changed(ctx, c, err)
+}
+
+// cellOfHost gives the cell of that name; without one it looks for the host in all.
+func (g *Gateway) cellOfHost(ctx context.Context, name, host string) (*cell, error) {
+	cells, err := g.cellsFor(name)
+	if err != nil {
+		return nil, err
+	}
+	if name != "" {
+		return cells[0], nil
+	}
+	has := func(n int) bool { return n > 0 }
+	replies := search(ctx, g, cells, 0, has, func(ctx context.Context, c *cell) (int, error) {
+		got, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListHostsRequest{HostUuid: host, PageSize: 1}, cellv1.CellSchedulerClient.ListHosts)
+		return len(got.GetHosts()), err
+	})
+	for _, r := range replies {
+		if r.got > 0 {
+			return r.cell, nil
 		}
 	}
-	c := cells[0]
-	got, err := callFor(ctx, c, req.GetHostUuid(), g.cfg.ClaimBudget, req, cellv1.CellSchedulerClient.PutFacts)
+	return nil, notFound(replies, "host "+host)
+}
+
+// changed is the error of a call that changes a row of a cell: OUTCOME_UNKNOWN when that
+// may have happened.
+func changed(ctx context.Context, c *cell, err error) error {
 	switch {
 	case err == nil:
-		return c, got, nil
+		return nil
 	case ctx.Err() != nil:
-		return nil, nil, ctx.Err()
+		return ctx.Err()
 	case errors.Is(err, errNotSent), turnedAway(err), !couldNot(err):
-		return nil, nil, err
+		return err
 	}
-	return nil, nil, fault.Wrap(fault.OutcomeUnknown, err, "cell %s may or may not have done it: %s", c.cfg.Name, reasonOf(err)).
+	return fault.Wrap(fault.OutcomeUnknown, err, "cell %s may or may not have done it: %s", c.cfg.Name, reasonOf(err)).
 		With("cell", c.cfg.Name).With("cells", c.cfg.Name)
 }

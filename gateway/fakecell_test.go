@@ -51,6 +51,7 @@ type fakeCell struct {
 	vague fault.Kind // when set, claims are made and answered with it
 	// facts are what it was told of hosts.
 	facts  []*cellv1.PutFactsRequest
+	words  []*cellv1.SetAdminStateRequest
 	before func(ctx context.Context, method string, req any) error
 	after  func(method string, req any) error
 }

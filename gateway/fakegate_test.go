@@ -22,6 +22,7 @@ type fakeGate struct {
 	*cellgatev1.Gate
 	// awaited and importFor are told.
 	awaited   []*cellv1.AwaitedClaim
+	withheld  []*cellv1.WithheldHost
 	cut       bool
 	importFor time.Duration
 	// shortAsks counts how often it was asked for hosts without room; mute: it does not
@@ -60,7 +61,7 @@ func (f *fakeCell) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyReq
 		f.gate.shortAsks++
 		return &cellv1.ReportLegacyResponse{Short: f.shortOf(req.GetShortOf())}, nil
 	}
-	resp := &cellv1.ReportLegacyResponse{Awaited: f.gate.awaited, AwaitedCut: f.gate.cut}
+	resp := &cellv1.ReportLegacyResponse{Awaited: f.gate.awaited, AwaitedCut: f.gate.cut, Withheld: f.gate.withheld}
 	if f.gate.Gate != nil {
 		resp.Gate = proto.CloneOf(f.gate.Gate)
 	}
@@ -147,6 +148,8 @@ type fakeStandIn struct {
 	asks    int
 	summary *cellv1.GetSummaryResponse
 	updates []updated
+	// withheld is what it was told last.
+	withheld []*cellv1.WithheldHost
 }
 
 type updated struct {
@@ -196,6 +199,12 @@ func (s *fakeStandIn) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatch
 		p.Claims, p.ClaimOrigins = nil, nil
 	}
 	return resp, err
+}
+
+func (s *fakeStandIn) Withheld(hosts []*cellv1.WithheldHost) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.withheld = hosts
 }
 
 func (s *fakeStandIn) Refused(host, class string, amount int64) {

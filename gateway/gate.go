@@ -289,6 +289,7 @@ func (w *gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse
 		return resp, nil
 	}
 	w.learn(ctx, resp.GetGate())
+	w.parts.StandIn.Withheld(resp.GetWithheld())
 	return resp, nil
 }
 

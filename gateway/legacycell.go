@@ -56,6 +56,8 @@ type StandIn interface {
 	// Rooms what it has left on hosts: for a while no more is proposed.
 	Refused(host, class string, amount int64)
 	Rooms([]*cellv1.HostRoom)
+	// Withheld is told all hosts that operators keep new instances from in the cell.
+	Withheld([]*cellv1.WithheldHost)
 	ProposeBatch(context.Context, *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error)
 	Summary() *cellv1.GetSummaryResponse
 	// Counted gives the uuids of the hosts on which claims count beside the rows.

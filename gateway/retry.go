@@ -52,6 +52,9 @@ func repeatable(req any) bool {
 	if put, ok := req.(*cellv1.PutFactsRequest); ok {
 		return put.GetIfGeneration() == 0 // the same again is the same
 	}
+	if set, ok := req.(*cellv1.SetAdminStateRequest); ok {
+		return set.GetLasts() == nil // as above; how long it lasts counts from each anew
+	}
 	b, ok := req.(*cellv1.ClaimBatchRequest)
 	if !ok {
 		return reads(req)

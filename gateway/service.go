@@ -129,6 +129,14 @@ func (s *hostsService) GetHost(ctx context.Context, req *cellgatev1.GetHostReque
 	return &cellgatev1.GetHostResponse{Host: h}, nil
 }
 
+func (s *hostsService) UpdateHost(ctx context.Context, req *cellgatev1.UpdateHostRequest) (*cellgatev1.UpdateHostResponse, error) {
+	h, err := s.g.updateHost(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &cellgatev1.UpdateHostResponse{Host: h}, nil
+}
+
 func (s *hostsService) ResyncHosts(ctx context.Context, req *cellgatev1.ResyncHostsRequest) (*cellgatev1.ResyncHostsResponse, error) {
 	return s.g.resyncHosts(ctx, req)
 }

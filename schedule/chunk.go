@@ -15,6 +15,7 @@ type chunk struct {
 	owner    uint64
 	valid    uint64 // slots with a host
 	disabled uint64
+	withheld uint64
 	down     uint64
 	// unreadable hosts have facts that cannot be read.
 	unreadable uint64

@@ -79,8 +79,10 @@ func (e *Edit) PutHost(h Host) {
 		}
 		r.childUsed = append(r.childUsed, used)
 	}
+	was := ""
 	if known {
 		old := t.row(at)
+		was = old.host.Withheld
 		r.consumers = slices.Clip(old.consumers)
 		if old.host.ServiceHost != h.ServiceHost || old.host.NodeName != h.NodeName {
 			e.unindex(old.host, at)
@@ -89,6 +91,7 @@ func (e *Edit) PutHost(h Host) {
 	} else {
 		e.index(r.host, at)
 	}
+	e.withhold(was, h.Withheld)
 	e.write(at, r)
 }
 
@@ -104,6 +107,7 @@ func (e *Edit) RemoveHost(id ID) {
 		e.removeFrom(at, instance)
 	}
 	e.unindex(r.host, at)
+	e.withhold(r.host.Withheld, "")
 	e.clear(at)
 	t.slots = t.slots.del(id, owner)
 	t.free = &freeSlot{slot: at, next: t.free}

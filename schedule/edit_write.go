@@ -43,6 +43,10 @@ func (e *Edit) write(at number, r *row) {
 	if h.Disabled {
 		c.disabled |= bit
 	}
+	c.withheld &^= bit
+	if h.Withheld != "" {
+		c.withheld |= bit
+	}
 	c.down &^= bit
 	if h.Down {
 		c.down |= bit
@@ -134,6 +138,7 @@ func (e *Edit) clear(at number) {
 	e.written[int(at/chunkSize)] = true
 	c.valid &^= bit
 	c.disabled &^= bit
+	c.withheld &^= bit
 	c.down &^= bit
 	c.unreadable &^= bit
 	c.unfilled &^= bit

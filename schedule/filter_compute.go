@@ -1,10 +1,11 @@
 package schedule
 
-// computeFilter rejects hosts that are disabled or down
+// computeFilter rejects hosts that are disabled, withheld or down
 // (filters/compute_filter.py). Forced hosts may be down: Placement does not
 // know (its trait COMPUTE_STATUS_DISABLED is all it has).
 func (s *scan) computeFilter() {
 	s.check(ComputeFilter, "disabled", func(_ int, c *chunk, _ uint64) uint64 { return ^c.disabled })
+	s.withheldChecks()
 	if !s.q.Request.Forced() {
 		s.check(ComputeFilter, "down", func(_ int, c *chunk, _ uint64) uint64 { return ^c.down })
 	}

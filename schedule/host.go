@@ -7,8 +7,11 @@ type Host struct {
 	NodeName    string
 	// Cell is the uuid of the host's cell.
 	Cell string
-	// Disabled is the operator's word; Down means not heard of in time.
+	// Disabled is the operator's word as the host reports it, Withheld that of an operator
+	// of the cell: why new instances are kept from the host, empty when they are not. Down
+	// means not heard of in time.
 	Disabled bool
+	Withheld string
 	Down     bool
 	Traits   []string
 	// Aggregates the host is in. Zones come from their metadata key

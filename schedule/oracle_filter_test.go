@@ -56,6 +56,9 @@ func (s *naiveState) check(filter string, h *Host, r *Request, rules *Rules, aff
 		if h.Disabled {
 			return "disabled", false
 		}
+		if h.Withheld != "" {
+			return h.Withheld, false
+		}
 		if h.Down && !r.Forced() {
 			return "down", false
 		}

@@ -80,6 +80,9 @@ func randomHost(rng *rand.Rand, i int) Host {
 		View:        randomView(rng),
 		Facts:       oneOf(rng, kindFacts),
 	}
+	if rng.IntN(8) == 0 {
+		h.Withheld = oneOf(rng, []string{"in maintenance: a kernel", "disabled by operator: a disk"})
+	}
 	h.Namespaces = randomNamespaces(rng)
 	if rng.IntN(6) == 0 {
 		h.Facts = oneOf(rng, hardwareFacts)

@@ -61,9 +61,10 @@ type ground struct {
 	names    catalog
 	services pmap[name, slotSet]
 	nodes    pmap[name, slotSet]
+	withheld *reasons
 }
 
-func (t *Table) ground() ground { return ground{t.names, t.services, t.nodes} }
+func (t *Table) ground() ground { return ground{t.names, t.services, t.nodes, t.withheld} }
 
 // Bytes is about how much memory it keeps on a table of so many hosts.
 func (k *Standing) Bytes(hosts int) int {

@@ -24,6 +24,8 @@ type Table struct {
 	// Slots by lower-cased service host, and by node name as it is.
 	services pmap[name, slotSet]
 	nodes    pmap[name, slotSet]
+	// withheld are the reasons why operators keep instances from hosts.
+	withheld *reasons
 }
 
 // place is where a consumer is. Its group is zero when it is in none.

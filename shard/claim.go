@@ -93,6 +93,12 @@ func (t *transaction) host(uuid string) (*Host, *Refusal) {
 			Filter: "ComputeFilter", Detail: "disabled",
 		}
 	}
+	if a := t.view.AdminStates[uuid]; a.Withholds(t.now) {
+		return nil, &Refusal{
+			Kind: fault.NoValidHost, Message: fmt.Sprintf("host %s takes no new claims: %s", h.ServiceHost, a.Why()),
+			Filter: "ComputeFilter", Detail: a.Why(),
+		}
+	}
 	return h, nil
 }
 

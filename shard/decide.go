@@ -54,6 +54,7 @@ const (
 	pinRow
 	gateRow
 	namespaceRow
+	adminRow
 )
 
 type rowKey struct {
@@ -66,7 +67,7 @@ func (t *transaction) run(op *Op) Outcome {
 	for _, is := range [...]bool{
 		op.PutHost != nil, op.Claim != nil, op.Confirm != nil, op.Release != nil,
 		op.Expire != nil, op.Pin != nil, op.Unpin != nil, op.Swap != nil, op.Transfer != nil, op.Keep != nil, op.MoveGate != nil,
-		op.PutFacts != nil, op.Judge != nil, op.Audit != nil,
+		op.PutFacts != nil, op.Judge != nil, op.Audit != nil, op.SetAdminState != nil, op.EndMaintenance != nil,
 	} {
 		if is {
 			set++
@@ -102,6 +103,10 @@ func (t *transaction) run(op *Op) Outcome {
 		return t.judge(op.Judge)
 	case op.Audit != nil:
 		return t.audit(op.Audit)
+	case op.SetAdminState != nil:
+		return t.setAdminState(op.SetAdminState)
+	case op.EndMaintenance != nil:
+		return t.endMaintenance(op.EndMaintenance)
 	default:
 		return t.unpin(op.Unpin)
 	}
@@ -141,6 +146,8 @@ func (t *transaction) final(k rowKey) Change {
 	case namespaceRow:
 		host, name, _ := strings.Cut(k.id, " ")
 		return Change{Namespace: t.view.Namespaces[host][name]}
+	case adminRow:
+		return Change{AdminState: t.view.AdminStates[k.id]}
 	default:
 		if p := t.view.Pins[k.id]; p != nil {
 			return Change{Pin: p}

@@ -20,7 +20,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 	seen := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
-		o := &oracle{hosts: map[string]Host{}, pins: map[string]*Pin{}}
+		o := &oracle{hosts: map[string]Host{}, pins: map[string]*Pin{}, words: map[string]Admin{}, ends: map[string]time.Time{}}
 		now := time.Unix(1000, 0).UTC()
 		ops := genOp(3, 5, 8)
 		for n := range rapid.IntRange(20, 60).Draw(t, "batches") {
@@ -69,6 +69,8 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 				}
 				seen[fmt.Sprintf("%s %s %s", kindOf(op), got.kind, got.filter)]++
 			}
+			seen["a maintenance that ended"] += o.ended
+			o.ended = 0
 			checkWorld(t, w, o)
 			if adopting {
 				continue
@@ -91,6 +93,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 		"transfer  ", "transfer ALREADY_EXISTS ", "transfer CLAIM_EXPIRED ", "transfer NOT_FOUND ",
 		"release ALREADY_EXISTS ", "keep  ", "keep CLAIM_EXPIRED ", "keep NOT_FOUND ",
 		"a claim that moves", "confirmed a move", "gate  ", "gate STALE_GENERATION ", "claim STALE_GENERATION ",
+		"admin  ", "admin INVALID_REQUEST ", "end  ", "a maintenance that ended",
 		"judge  ", "confirm CLAIM_REJECTED HostVerdict", "claim CLAIM_REJECTED HostVerdict",
 		"left to the agent", "taken back", "imported already", "an import that moves claims",
 	} {
@@ -131,7 +134,7 @@ func TestDecideABatchIsItsOperationsOneByOne(t *testing.T) {
 			}
 			keys[k] = true
 		}
-		one := &world{maps.Clone(w.hosts), maps.Clone(w.usages), maps.Clone(w.claims), maps.Clone(w.pins), w.gate, maps.Clone(w.namespaces)}
+		one := &world{maps.Clone(w.hosts), maps.Clone(w.usages), maps.Clone(w.claims), maps.Clone(w.pins), w.gate, maps.Clone(w.namespaces), maps.Clone(w.admins)}
 		for i, op := range batch {
 			single := []Op{op}
 			s := Decide(now, one.read(FootprintOf(single)), single)
@@ -157,6 +160,9 @@ func keyOf(c Change) rowKey {
 		return rowKey{claimRow, c.Claim.ClaimID}
 	case c.Gate != nil:
 		return rowKey{gateRow, ""}
+	}
+	if c.AdminState != nil {
+		return rowKey{adminRow, c.AdminState.HostUUID}
 	}
 	return rowKey{pinRow, c.Pin.GroupUUID}
 }
@@ -194,10 +200,12 @@ func TestFootprintNamesEachRowOnce(t *testing.T) {
 		{Transfer: &Transfer{ClaimID: "c6", ConsumerUUID: "i7", ToConsumer: "i8"}},
 		{PutFacts: &PutFacts{HostUUID: "h4", Namespace: "n"}},
 		{Judge: &Judge{ClaimID: "c7", HostUUID: "h5"}},
+		{SetAdminState: &SetAdminState{HostUUID: "h6"}},
+		{EndMaintenance: &EndMaintenance{HostUUID: "h7"}},
 		{},
 	})
 	want := Footprint{
-		Hosts: []string{"h1", "h2", "h3", "h4"}, Namespaces: []string{"h4"}, HostClaims: []string{"h1"}, Claims: []string{"c1", "c2", "c3", "c4", "c5", "c6", "c7"}, Confirms: []string{"c1", "c5"},
+		Hosts: []string{"h1", "h2", "h3", "h4", "h6", "h7"}, Namespaces: []string{"h4"}, HostClaims: []string{"h1"}, Claims: []string{"c1", "c2", "c3", "c4", "c5", "c6", "c7"}, Confirms: []string{"c1", "c5"},
 		Consumers: []string{"i1", "i2", "i3", "i6", "i7", "i8"}, Groups: []string{"g1"}, Pins: []string{"g1", "g3"}, Gate: true,
 	}
 	if !reflect.DeepEqual(got, want) {

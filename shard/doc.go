@@ -1,8 +1,8 @@
 // Package shard is the contract of a cell's transactional store, and the rules
 // of claims.
 //
-// A shard owns everything about a cell that must survive: hosts and what services say
-// of them, claims, group pins and the journal; and, for people, what was decided
+// A shard owns everything about a cell that must survive: hosts, what services say
+// of them and what operators want of them, claims, group pins and the journal; and, for people, what was decided
 // lately. A backend keeps the rows and gives serializable transactions; it does not decide anything: Decide does, for every backend
 // alike, as a pure function of the rows a batch of operations reads.
 //

@@ -9,7 +9,7 @@ type HostFilter interface {
 	FilterHosts(ctx context.Context, q HostQuery) (HostMatches, error)
 }
 
-// HostQuery asks for the enabled hosts whose root provider has room for each amount,
+// HostQuery asks for the enabled hosts that no AdminState withholds and whose root provider has room for each amount,
 // by Placement's rule, and that are what else it says: the rules of a request that
 // rows alone can answer. Empty fields ask for nothing. Names compare exactly.
 type HostQuery struct {
@@ -57,6 +57,7 @@ type HostMatches struct {
 	UUIDs []string
 	More  bool
 	// Rows are, when they were asked for, the rows of those hosts, as Load gives them:
-	// hosts, usages, live claims, namespaces.
+	// hosts, usages, live claims, namespaces. The AdminStates of such hosts say nothing,
+	// and are left out.
 	Rows []Change
 }

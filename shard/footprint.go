@@ -57,6 +57,10 @@ func FootprintOf(ops []Op) Footprint {
 		case op.PutFacts != nil:
 			hosts.add(&f.Hosts, op.PutFacts.HostUUID)
 			namespaces.add(&f.Namespaces, op.PutFacts.HostUUID)
+		case op.SetAdminState != nil:
+			hosts.add(&f.Hosts, op.SetAdminState.HostUUID)
+		case op.EndMaintenance != nil:
+			hosts.add(&f.Hosts, op.EndMaintenance.HostUUID)
 		case op.MoveGate != nil:
 			f.Gate, f.MovesGate = true, true
 		case op.Pin != nil:

@@ -37,7 +37,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 		ref := &ClaimRef{ClaimID: id, ConsumerUUID: of}
 		switch rapid.SampledFrom([]string{
 			"claim", "claim", "claim", "claim", "claim", "claim", "expire", "expire", "confirm", "confirm", "release", "put", "pin", "unpin",
-			"swap", "swap", "transfer", "keep", "keep", "import", "import", "gate", "judge", "judge",
+			"swap", "swap", "transfer", "keep", "keep", "import", "import", "gate", "judge", "judge", "admin", "admin", "end",
 		}).Draw(t, "op") {
 		case "judge":
 			v := Verdict{Outcome: VerdictOK, BootID: rapid.SampledFrom(small[:2]).Draw(t, "boot"), Version: rapid.Uint64Range(1, 9).Draw(t, "version")}
@@ -47,6 +47,21 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 				end = rapid.SampledFrom(small).Draw(t, "end") > "5"
 			}
 			return Op{Judge: &Judge{ClaimID: id, HostUUID: host.Draw(t, "host"), Verdict: v, End: end}}
+		case "admin":
+			p := &SetAdminState{HostUUID: host.Draw(t, "host"), Reason: "why", By: "me", State: rapid.SampledFrom([]Admin{
+				AdminEnabled, AdminEnabled, AdminDisabled, AdminMaintenance, AdminMaintenance, AdminForcedDown,
+			}).Draw(t, "state")}
+			if p.State == AdminMaintenance {
+				switch s := time.Duration(rapid.IntRange(0, 30).Draw(t, "s")) * time.Second; {
+				case rapid.Bool().Draw(t, "until?"):
+					p.Until = time.Unix(1000, 0).UTC().Add(5 * s)
+				default:
+					p.For = s
+				}
+			}
+			return Op{SetAdminState: p}
+		case "end":
+			return Op{EndMaintenance: &EndMaintenance{HostUUID: host.Draw(t, "host")}}
 		case "gate":
 			// asItIs says of which revision.
 			return Op{MoveGate: &MoveGate{State: rapid.SampledFrom([]GateState{GateLegacy, GateShadow, GateNative}).Draw(t, "gate"), Reason: rapid.StringMatching("[a-z]{4}").Draw(t, "reason")}}
@@ -204,6 +219,10 @@ func kindOf(op Op) string {
 		return "judge"
 	case op.MoveGate != nil:
 		return "gate"
+	case op.SetAdminState != nil:
+		return "admin"
+	case op.EndMaintenance != nil:
+		return "end"
 	}
 	return "unpin"
 }

@@ -47,8 +47,7 @@ type PutFacts struct {
 	IfGeneration int64
 }
 
-// putFacts writes a namespace. The host's usage is written with it, so that whoever
-// writes to the host waits for it, and its generations stay in one order.
+// putFacts writes a namespace, and the host's usage with it (touchUsage).
 func (t *transaction) putFacts(p *PutFacts) Outcome {
 	text, problem := p.read()
 	if problem != "" {
@@ -95,13 +94,7 @@ func (t *transaction) putFacts(p *PutFacts) Outcome {
 	}
 	of[p.Namespace] = n
 	t.touch(namespaceRow, p.HostUUID+" "+p.Namespace)
-	u := Usage{HostUUID: p.HostUUID}
-	if known := t.view.Usages[p.HostUUID]; known != nil {
-		u = *known
-	}
-	u.Generation = n.Generation
-	t.view.Usages[p.HostUUID] = &u
-	t.touch(usageRow, p.HostUUID)
+	t.touchUsage(p.HostUUID, n.Generation)
 	if text == "" {
 		n = nil
 	}

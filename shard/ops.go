@@ -27,6 +27,10 @@ type Op struct {
 	PutFacts *PutFacts
 	Judge    *Judge
 	Audit    *Audit
+	// SetAdminState is an operator's word about a host; EndMaintenance ends one whose
+	// time is over.
+	SetAdminState  *SetAdminState
+	EndMaintenance *EndMaintenance
 }
 
 // PutHost registers a host, or replaces its state. Instances are those that
@@ -203,6 +207,8 @@ type Outcome struct {
 	Namespace *Namespace
 	// Audited is what Audit found.
 	Audited *Audited
+	// AdminState is the host's after SetAdminState and EndMaintenance; nil for none.
+	AdminState *AdminState
 	// Overcommitted: after PutHost, how many (provider, class) are used beyond
 	// capacity.
 	Overcommitted int

@@ -16,6 +16,11 @@ type oracle struct {
 	hosts  map[string]Host
 	claims []*Claim
 	pins   map[string]*Pin
+	// words of operators, and when those end that do.
+	words map[string]Admin
+	ends  map[string]time.Time
+	// ended counts maintenances whose end was written.
+	ended int
 	// The gate; revision 0 for none.
 	gate            GateState
 	reason          string
@@ -44,10 +49,16 @@ type answer struct {
 	consumer, host, moves, from, attempt string
 	// What its host said last.
 	word, why string
+	// What an operator said of the host.
+	admin Admin
+	until time.Time
 }
 
 func answerOf(o Outcome) answer {
 	a := answer{pinned: o.PinnedTo, adopted: o.Adopted, conflicts: o.Conflicts, over: o.Overcommitted, confirmed: o.Confirmed, released: o.Released, left: o.LeftToAgent, taken: o.InstancesTaken, same: o.Unchanged, retaken: o.Retaken}
+	if o.AdminState != nil {
+		a.admin, a.until = o.AdminState.State, o.AdminState.Until
+	}
 	if o.Gate != nil {
 		a.gate, a.epoch, a.revision = o.Gate.State, o.Gate.Epoch, o.Gate.Revision
 	}
@@ -192,8 +203,48 @@ func no(kind fault.Kind, c *Claim) answer {
 	return a
 }
 
+// operate takes an operator's word, and forgets those that are over.
+func (o *oracle) operate(now time.Time, host string, word Admin, until time.Time) answer {
+	if !until.IsZero() && !until.After(now) {
+		return answer{kind: fault.InvalidRequest}
+	}
+	if _, there := o.hosts[host]; !there {
+		return answer{kind: fault.NotFound}
+	}
+	if word == AdminEnabled && o.words[host] == "" {
+		return answer{}
+	}
+	o.words[host], o.ends[host] = word, until
+	return answer{admin: word, until: until}
+}
+
+// keepsAway says by what word an operator keeps new claims from a host; nil for none.
+func (o *oracle) keepsAway(now time.Time, host string) *answer {
+	how := map[Admin]string{
+		AdminDisabled: "disabled by operator: why", AdminMaintenance: "in maintenance: why", AdminForcedDown: "forced down by operator: why",
+	}[o.words[host]]
+	if end := o.ends[host]; how == "" || !end.IsZero() && !now.Before(end) {
+		return nil
+	}
+	return &answer{kind: fault.NoValidHost, filter: "ComputeFilter", detail: how}
+}
+
 func (o *oracle) step(now time.Time, op Op) answer {
 	switch {
+	case op.SetAdminState != nil:
+		p := op.SetAdminState
+		until := p.Until
+		if p.For > 0 {
+			until = now.Add(p.For)
+		}
+		return o.operate(now, p.HostUUID, p.State, until)
+	case op.EndMaintenance != nil:
+		host := op.EndMaintenance.HostUUID
+		if end := o.ends[host]; !end.IsZero() && !now.Before(end) {
+			o.words[host], o.ends[host] = AdminEnabled, time.Time{}
+			o.ended++
+		}
+		return answer{admin: o.words[host], until: o.ends[host]}
 	case op.Claim != nil:
 		return o.claim(now, op.Claim)
 	case op.Confirm != nil:
@@ -328,6 +379,9 @@ func (o *oracle) claim(now time.Time, n *NewClaim) answer {
 	if h.Disabled {
 		return answer{kind: fault.NoValidHost, filter: "ComputeFilter", detail: "disabled"}
 	}
+	if a := o.keepsAway(now, n.HostUUID); a != nil {
+		return *a
+	}
 	c := &Claim{
 		ClaimID: n.ClaimID, ConsumerUUID: n.ConsumerUUID, HostUUID: n.HostUUID, State: Pending,
 		Allocations: n.Allocations, Group: n.Group, TTL: n.TTL, ExpiresAt: now.Add(n.TTL), Moves: n.Moves, Attempt: n.Attempt,
@@ -366,6 +420,9 @@ func (o *oracle) swap(now time.Time, s *Swap) answer {
 	}
 	if h.Disabled {
 		return answer{kind: fault.NoValidHost, filter: "ComputeFilter", detail: "disabled"}
+	}
+	if a := o.keepsAway(now, s.HostUUID); a != nil {
+		return *a
 	}
 	n := *c
 	n.HostUUID, n.Allocations = s.HostUUID, s.Allocations

@@ -296,5 +296,6 @@ type Change struct {
 	Pin  *Pin
 	Gate *Gate
 	// Namespace with no Facts is gone.
-	Namespace *Namespace
+	Namespace  *Namespace
+	AdminState *AdminState
 }

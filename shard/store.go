@@ -44,7 +44,7 @@ type Synchronizer interface {
 	// Tail gives at most limit entries after the cursor and the cursor after
 	// them; none when there are none. In one lane entries come in order and
 	// without gaps; between lanes there is no order: rows are absolute, the
-	// higher Generation (hosts, usage, namespaces), later UpdatedAt (claims), later
+	// higher Generation (hosts, usage, namespaces, admin states), later UpdatedAt (claims), later
 	// Entry.At (pins) or higher Revision (the gate) wins. What was acknowledged before it was called is there. A cursor
 	// behind the trimmed floor, or one that this journal did not give, is a Gone fault:
 	// Load again. The new cursor takes the place of the old one whole: it does not name

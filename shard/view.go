@@ -3,8 +3,8 @@ package shard
 // Footprint names the rows that a batch of operations reads. A backend reads
 // them, and what they imply, into a View:
 //
-//   - every host named, with its usage and the live claims on it if it is in
-//     HostClaims;
+//   - every host named, with its usage, its AdminState, and the live claims on it if
+//     it is in HostClaims;
 //   - every claim named by id, with its host and usage;
 //   - for each claim in Confirms that is in a hard group, every live claim of its
 //     instance (Claim.Instance), in its group, and of the group's Members: an
@@ -52,6 +52,8 @@ type View struct {
 	Pins            map[string]*Pin
 	// Namespaces by host uuid, then name; one without Facts is gone.
 	Namespaces map[string]map[string]*Namespace
+	// AdminStates by host uuid.
+	AdminStates map[string]*AdminState
 	// Gate is nil when there is none, or none was asked for.
 	Gate *Gate
 }
@@ -69,5 +71,6 @@ func NewView(f Footprint) *View {
 		TransferredFrom: map[string][]string{},
 		Pins:            map[string]*Pin{},
 		Namespaces:      map[string]map[string]*Namespace{},
+		AdminStates:     map[string]*AdminState{},
 	}
 }

@@ -17,10 +17,11 @@ type world struct {
 	gate   *Gate
 	// namespaces by host uuid, then name.
 	namespaces map[string]map[string]*Namespace
+	admins     map[string]*AdminState
 }
 
 func newWorld() *world {
-	return &world{map[string]*Host{}, map[string]*Usage{}, map[string]*Claim{}, map[string]*Pin{}, nil, map[string]map[string]*Namespace{}}
+	return &world{map[string]*Host{}, map[string]*Usage{}, map[string]*Claim{}, map[string]*Pin{}, nil, map[string]map[string]*Namespace{}, map[string]*AdminState{}}
 }
 
 // read gives the rows of a footprint, and no others.
@@ -32,6 +33,9 @@ func (w *world) read(f Footprint) *View {
 		}
 		if u := w.usages[id]; u != nil {
 			v.Usages[id] = u
+		}
+		if a := w.admins[id]; a != nil {
+			v.AdminStates[id] = a
 		}
 	}
 	claim := func(c *Claim) {
@@ -114,6 +118,8 @@ func (w *world) write(changes []Change) {
 			if c.Namespace.Facts == "" {
 				delete(w.namespaces[c.Namespace.HostUUID], c.Namespace.Name)
 			}
+		case c.AdminState != nil:
+			w.admins[c.AdminState.HostUUID] = c.AdminState
 		case len(c.Pin.Holders) == 0:
 			delete(w.pins, c.Pin.GroupUUID)
 		default:
@@ -196,6 +202,9 @@ func dump(w *world) string {
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.pins)) {
 		s += fmt.Sprintf("%+v\n", *w.pins[id])
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.admins)) {
+		s += fmt.Sprintf("%+v\n", *w.admins[id])
 	}
 	if w.gate != nil {
 		s += fmt.Sprintf("%+v\n", *w.gate)

@@ -70,6 +70,10 @@ func (d *doctor) peer(check string, dial dialFunc, address string, want config.G
 // holds tells of the hosts of a replica that answered.
 func (d *doctor) holds(check string, t *cellgatev1.Cell, took time.Duration, legacy bool) {
 	agents := t.GetHosts() - t.GetHostsImported()
+	out := ""
+	if n := t.GetHostsWithheld(); n > 0 {
+		out = fmt.Sprintf("; operators took %d out of service", n)
+	}
 	answers := fmt.Sprintf("answers in %v", took.Round(100*time.Microsecond))
 	gate := t.GetGate().GetState()
 	switch fromTables := gate == cellgatev1.Gate_LEGACY || gate == cellgatev1.Gate_SHADOW; {
@@ -79,12 +83,14 @@ func (d *doctor) holds(check string, t *cellgatev1.Cell, took time.Duration, leg
 		d.ok(check, "%s; its gate is %s: its hosts are those of Nova's tables; agents speak for %d, of which %d are up", answers, gate, agents, t.GetHostsUp())
 	case t.GetHosts() == 0:
 		d.add(check, warned, "answers and has no hosts", "start its agents")
+	case t.GetHostsUp() == 0 && out != "":
+		d.add(check, warned, fmt.Sprintf("answers; none of its %d hosts takes instances%s", t.GetHosts(), out), "cellgate hosts says which and why")
 	case t.GetHostsUp() == 0:
 		d.add(check, warned, fmt.Sprintf("answers; none of its %d hosts is up", t.GetHosts()), "look at its agents")
 	case t.GetHostsImported() > 0:
-		d.add(check, warned, fmt.Sprintf("%s; %d of %d hosts are up, and %d have no agent: nothing is placed there", answers, t.GetHostsUp(), agents, t.GetHostsImported()), "start the agents of those hosts: cellgate hosts lists them as down")
+		d.add(check, warned, fmt.Sprintf("%s; %d of %d hosts are up, and %d have no agent: nothing is placed there%s", answers, t.GetHostsUp(), agents, t.GetHostsImported(), out), "start the agents of those hosts: cellgate hosts lists them as down")
 	default:
-		d.ok(check, "%s; %d of %d hosts are up", answers, t.GetHostsUp(), t.GetHosts())
+		d.ok(check, "%s; %d of %d hosts are up%s", answers, t.GetHostsUp(), t.GetHosts(), out)
 	}
 }
 

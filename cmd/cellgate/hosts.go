@@ -15,11 +15,12 @@ import (
 func newHosts(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hosts [UUID]",
-		Short: "Show the hosts of all cells, and make them report anew",
+		Short: "Show the hosts of all cells, take them out of service, make them report anew",
 		Example: `  cellgate hosts --cell cell1 --zone az1 --limit 20
   cellgate hosts --trait CUSTOM_GOLD -o json
   cellgate hosts resync --cell cell1 --reason "the table differs from the host"
-  cellgate hosts facts 6f1b0c1e-6b0e-4a44-8f3f-0d1c5a8f2b11`,
+  cellgate hosts facts 6f1b0c1e-6b0e-4a44-8f3f-0d1c5a8f2b11
+  cellgate hosts maintenance 6f1b0c1e-6b0e-4a44-8f3f-0d1c5a8f2b11 --for 2h --reason "a kernel"`,
 		Args: usageArgs(cobra.MaximumNArgs(1)),
 	}
 	c := newClient(cmd, t)
@@ -32,6 +33,7 @@ func newHosts(t terminal) *cobra.Command {
 	f.StringVar(&req.Trait, "trait", "", "hosts with this trait")
 	limit := limitFlag(cmd, "hosts")
 	cmd.AddCommand(newHostsFacts(t))
+	cmd.AddCommand(newHostsAdmin(t)...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := limit.check(cmd); err != nil {
 			return err
@@ -105,7 +107,13 @@ func capacity(i *cellgatev1.HostInventory) int64 {
 }
 
 func hostState(h *cellgatev1.Host) string {
-	switch {
+	switch admin := adminText(h.GetAdmin()); {
+	case admin != "" && h.GetImported():
+		return admin + " (imported)"
+	case admin != "" && !h.GetUp() && h.GetAdmin().GetState() != cellgatev1.HostAdmin_FORCED_DOWN:
+		return admin + " (down)"
+	case admin != "":
+		return admin
 	case !h.GetEnabled() && h.GetDisabledReason() != "":
 		return "disabled: " + h.GetDisabledReason()
 	case !h.GetEnabled():
@@ -135,8 +143,8 @@ func showHost(w io.Writer, m *cellgatev1.GetHostResponse) error {
 	if err := showHosts(w, &cellgatev1.ListHostsResponse{Hosts: []*cellgatev1.Host{h}}); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(w, "\nnode %s, generation %d, %s\ntraits: %s\n\n",
-		h.GetNodename(), h.GetGeneration(), hostSource(h), strings.Join(h.GetTraits(), " ")); err != nil {
+	if _, err := fmt.Fprintf(w, "\nnode %s, generation %d, %s\n%straits: %s\n\n",
+		h.GetNodename(), h.GetGeneration(), hostSource(h), adminLine(h.GetAdmin()), strings.Join(h.GetTraits(), " ")); err != nil {
 		return err
 	}
 	t := newTable(w, "RESOURCE CLASS", "TOTAL", "RESERVED", "RATIO", "CAPACITY", "USED", "MIN", "MAX", "STEP", "PROVIDER")

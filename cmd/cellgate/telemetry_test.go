@@ -74,7 +74,7 @@ var quiet = []string{
 	"cellgate_cell_store_events_total", "cellgate_cell_store_connections", "cellgate_cell_store_connections_max", "cellgate_cell_store_wait_seconds_total", "cellgate_cell_cold_queries_total", "cellgate_cell_queue_ops", "cellgate_cell_queue_refused_total", "cellgate_cell_leases_expired_total",
 	"cellgate_cell_instances_claimed_elsewhere_total", "cellgate_cell_overcommitted_total", "cellgate_agent_reconnects_total",
 	"cellgate_cell_gate_state", "cellgate_cell_gate_epoch", "cellgate_cell_gate_lagging_hosts", "cellgate_cell_gate_awaited_claims",
-	"cellgate_cell_hosts_imported", "cellgate_cell_gate_moves_total", "cellgate_cell_gate_comparisons_total",
+	"cellgate_cell_hosts_imported", "cellgate_cell_hosts_withheld", "cellgate_cell_gate_moves_total", "cellgate_cell_gate_comparisons_total",
 	"cellgate_agent_read_failures_total", "cellgate_agent_read_age_seconds",
 }
 

@@ -54,7 +54,7 @@ func (s *Standin) read(x *legacy.Snapshot, now time.Time, d *dirty) {
 		down := row.DownAt(x, now)
 		h := s.hosts[row.UUID]
 		if h == nil {
-			h = &host{row: row}
+			h = &host{row: row, withheld: s.withheld[row.UUID]}
 			s.hosts[row.UUID] = h
 			s.move(row.UUID, "", row.ServiceHost)
 			d.hosts[row.UUID] = true

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"cellgate/gateway/legacy"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
 
@@ -18,6 +19,8 @@ const (
 type host struct {
 	row  *legacy.Host
 	down bool
+	// withheld is an operator's word of the cell, nil for none.
+	withheld *cellv1.WithheldHost
 	// update is the last one that had it.
 	update uint64
 }
@@ -26,7 +29,7 @@ type host struct {
 // room than the shard said; nil when it said nothing.
 func (h *host) whole(on []*claim, left *room) schedule.Host {
 	out := h.row.Host
-	out.Down = h.down
+	out.Withheld, out.Down = h.withheld.GetWhy(), h.down || h.withheld.GetDown()
 	out.View = h.view(on)
 	for at, i := range inventories(&h.row.View) {
 		out.Resources = append(out.Resources, schedule.Resource{

@@ -82,6 +82,8 @@ type Standin struct {
 	// show, at most one a row; lapseAt is when the first of them is too old, zero for none.
 	rooms   map[schedule.ID]*room
 	lapseAt time.Time
+	// withheld are the hosts that operators keep new instances from.
+	withheld map[schedule.ID]*cellv1.WithheldHost
 }
 
 // New makes one that knows no hosts yet: it answers CELL_UNAVAILABLE until the first

@@ -58,7 +58,10 @@ func (s *Standin) summarize(version string) *cellv1.GetSummaryResponse {
 	var sums [3]cellgatev1.ResourceTotals
 	var largest [3]int64
 	for id, h := range s.hosts {
-		if !h.down && !h.row.Disabled {
+		switch {
+		case h.withheld != nil:
+			totals.HostsWithheld++
+		case !h.down && !h.row.Disabled:
 			totals.HostsUp++
 		}
 		on := s.known.byHost[id]

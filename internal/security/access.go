@@ -37,6 +37,7 @@ var access = map[string][]Role{
 	"cellgate.v1.Hosts/PutFacts":    {Operator, Service},
 	"cellgate.v1.Hosts/DeleteFacts": {Operator, Service},
 	"cellgate.v1.Hosts/ResyncHosts": {Operator},
+	"cellgate.v1.Hosts/UpdateHost":  {Operator},
 
 	"cellgate.cell.v1.CellScheduler/ProposeBatch":  {Gateway},
 	"cellgate.cell.v1.CellScheduler/ClaimBatch":    {Gateway},
@@ -44,6 +45,7 @@ var access = map[string][]Role{
 	"cellgate.cell.v1.CellScheduler/ListHosts":     {Gateway},
 	"cellgate.cell.v1.CellScheduler/GetSummary":    {Gateway},
 	"cellgate.cell.v1.CellScheduler/PutFacts":      {Gateway},
+	"cellgate.cell.v1.CellScheduler/SetAdminState": {Gateway},
 	"cellgate.cell.v1.CellScheduler/PutDecisions":  {Gateway},
 	"cellgate.cell.v1.CellScheduler/GetDecision":   {Gateway},
 	"cellgate.cell.v1.CellScheduler/ListDecisions": {Gateway},

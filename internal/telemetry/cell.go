@@ -253,7 +253,7 @@ func (c *Cell) GateCompared(compared, differed int64) {
 
 // CellReading is what is read of a cell when it is asked for.
 type CellReading struct {
-	Hosts, HostsUp, HostsImported, Pending, Confirmed int64
+	Hosts, HostsUp, HostsImported, HostsWithheld, Pending, Confirmed int64
 
 	QueuedUrgent, QueuedOther int
 	Pinned                    int
@@ -277,6 +277,7 @@ func (c *Cell) Watch(read func() (r CellReading, ok bool)) {
 		emit(cellHosts, float64(r.Hosts), c.name, c.replica)
 		emit(cellHostsUp, float64(r.HostsUp), c.name, c.replica)
 		emit(cellHostsImported, float64(r.HostsImported), c.name, c.replica)
+		emit(cellHostsWithheld, float64(r.HostsWithheld), c.name, c.replica)
 		emit(cellClaims, float64(r.Pending), c.name, c.replica, "pending")
 		emit(cellClaims, float64(r.Confirmed), c.name, c.replica, "confirmed")
 		emit(cellQueueOps, float64(r.QueuedUrgent), c.name, c.replica, "urgent")

@@ -114,12 +114,13 @@ const (
 	OpMoveGate Op = "move_gate"
 	OpPutFacts Op = "put_facts"
 	OpJudge    Op = "judge"
+	OpAdmin    Op = "admin_state"
 	OpOther    Op = "other"
 )
 
 // Ops lists them.
 func Ops() []Op {
-	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpKeep, OpMoveGate, OpPutFacts, OpJudge, OpOther}
+	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpKeep, OpMoveGate, OpPutFacts, OpJudge, OpAdmin, OpOther}
 }
 
 // BreakerState is a breaker's state, in gobreaker's numbers.
@@ -457,11 +458,15 @@ var (
 	}
 	cellHostsUp = Metric{
 		Name: "cellgate_cell_hosts_up", Kind: Reading, Of: inCell, Labels: cellLabels(),
-		Help: "Hosts that are enabled and whose agent was heard in time.",
+		Help: "Hosts that are enabled, not withheld, and whose agent was heard in time.",
 	}
 	cellHostsImported = Metric{
 		Name: "cellgate_cell_hosts_imported", Kind: Reading, Of: inCell, Labels: cellLabels(),
 		Help: "Hosts of cellgate_cell_hosts that no agent speaks for: an importer wrote them from Nova's tables.",
+	}
+	cellHostsWithheld = Metric{
+		Name: "cellgate_cell_hosts_withheld", Kind: Reading, Of: inCell, Labels: cellLabels(),
+		Help: "Hosts of the agents' that an operator keeps new instances from: disabled, in maintenance or forced down (cellgate hosts).",
 	}
 	cellClaims = Metric{
 		Name: "cellgate_cell_claims", Kind: Reading, Of: inCell, Labels: cellLabels(labelClaim),
@@ -575,7 +580,7 @@ func Metrics() []Metric {
 		gatewayBreaker, gatewayBreakerMoves, gatewayGate, gatewayGateMoves, gatewayGateReplans,
 		gatewayLegacyReads, gatewayLegacySeconds, gatewayLegacyAge, gatewayLegacyHosts, gatewayLegacyHostsUp, gatewayShadow, gatewayDecisions,
 		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellCold, cellTransactions, cellTransactionSeconds,
-		cellTransactionOps, cellStoreEvents, cellStoreConnections, cellStoreConnectionsMax, cellStoreWait, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellHostsImported, cellClaims,
+		cellTransactionOps, cellStoreEvents, cellStoreConnections, cellStoreConnectionsMax, cellStoreWait, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellHostsImported, cellHostsWithheld, cellClaims,
 		cellLeasesExpired, cellVerdicts, cellVerdictWait, cellOffersUnanswered, cellAdopted, cellElsewhere, cellOvercommitted, cellJournalAge, cellPinned, cellStreams, cellStates,
 		cellGate, cellGateEpoch, cellGateLagging, cellGateAwaited, cellGateMoves, cellGateCompared,
 		agentHosts, agentConnected, agentReports, agentReconnects, agentVerdicts, agentReadFailures, agentReadAge,

@@ -17,6 +17,8 @@ type cache struct {
 	gate   *shard.Gate
 	// namespaces by host uuid, then name.
 	namespaces map[string]map[string]*shard.Namespace
+	// admins by host uuid.
+	admins map[string]*shard.AdminState
 	// Ids of live claims.
 	byConsumer consumers
 	byHost     map[string]ids
@@ -32,6 +34,7 @@ func newCache() *cache {
 	return &cache{
 		hosts: map[string]*shard.Host{}, usages: map[string]*shard.Usage{},
 		claims: map[string]*shard.Claim{}, pins: map[string]*shard.Pin{}, namespaces: map[string]map[string]*shard.Namespace{},
+		admins:     map[string]*shard.AdminState{},
 		byConsumer: consumers{one: map[string]string{}, more: map[string]ids{}},
 		byHost:     map[string]ids{}, byGroup: map[string]ids{}, transferred: map[string]ids{},
 	}
@@ -50,6 +53,8 @@ func (c *cache) put(ch shard.Change) {
 		c.gate = ch.Gate
 	case ch.Namespace != nil:
 		c.putNamespace(ch.Namespace)
+	case ch.AdminState != nil:
+		c.admins[ch.AdminState.HostUUID] = ch.AdminState
 	case len(ch.Pin.Holders) == 0:
 		delete(c.pins, ch.Pin.GroupUUID)
 	default:

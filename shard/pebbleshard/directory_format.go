@@ -16,7 +16,8 @@ import (
 //	3  the gate; hosts that are imported
 //	4  namespaces
 //	5  verdicts of hosts on claims, and rejected claims
-const FormatVersion = 5
+//	6  operators' words about hosts
+const FormatVersion = 6
 
 // formatTitle is the first line of FORMAT.
 const formatTitle = "cellgate shard"

@@ -17,6 +17,7 @@ import (
 //	p <group uuid>                       Pin
 //	g                                    Gate
 //	f <host uuid> 0 <name>               Namespace
+//	a <host uuid>                        AdminState
 //	j <life> <seq>                       Entry
 //	l <life>                             Lane
 //	d <decision id>                      Decision
@@ -34,6 +35,7 @@ const (
 	pinKey           = 'p'
 	gateKey          = 'g'
 	namespaceKey     = 'f'
+	adminKey         = 'a'
 	entryKey         = 'j'
 	laneKey          = 'l'
 	decisionKey      = 'd'

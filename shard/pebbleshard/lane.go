@@ -187,6 +187,8 @@ func setRow(b *pebble.Batch, ch shard.Change, row []byte, ended map[string]time.
 		return b.Delete(namespaceKeyOf(ch.Namespace.HostUUID, ch.Namespace.Name), nil)
 	case ch.Namespace != nil:
 		return b.Set(namespaceKeyOf(ch.Namespace.HostUUID, ch.Namespace.Name), row, nil)
+	case ch.AdminState != nil:
+		return b.Set(nameKey(adminKey, ch.AdminState.HostUUID), row, nil)
 	case len(ch.Pin.Holders) == 0:
 		return b.Delete(nameKey(pinKey, ch.Pin.GroupUUID), nil)
 	default:

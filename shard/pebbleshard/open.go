@@ -177,6 +177,13 @@ func (s *Store) load() error {
 			}
 			return err
 		}),
+		s.each(adminKey, func(b []byte) error {
+			a, err := rowcodec.AdminState(b)
+			if err == nil {
+				s.rows.put(shard.Change{AdminState: a})
+			}
+			return err
+		}),
 		s.each(laneKey, func(b []byte) error {
 			m := &storagev1.Lane{}
 			if err := proto.Unmarshal(b, m); err != nil {

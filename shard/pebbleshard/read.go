@@ -14,7 +14,8 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// Load visits the gate, and hosts, usages, claims, pins and namespaces, each by id.
+// Load visits the gate, and hosts, usages, claims, pins, namespaces and admin states,
+// each by id.
 func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (shard.Cursor, error) {
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
@@ -30,6 +31,7 @@ func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (shard
 	for _, of := range s.rows.namespaces {
 		namespaces = slices.AppendSeq(namespaces, maps.Values(of))
 	}
+	admins := slices.Collect(maps.Values(s.rows.admins))
 	at := s.position()
 	seen := s.last
 	s.mu.Unlock()
@@ -59,6 +61,10 @@ func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (shard
 	if err == nil {
 		shard.SortNamespaces(namespaces)
 		err = visitAll(ctx, namespaces, func(n *shard.Namespace) error { return visit(shard.Change{Namespace: n}) })
+	}
+	if err == nil {
+		slices.SortFunc(admins, func(a, b *shard.AdminState) int { return cmp.Compare(a.HostUUID, b.HostUUID) })
+		err = visitAll(ctx, admins, func(a *shard.AdminState) error { return visit(shard.Change{AdminState: a}) })
 	}
 	if err != nil {
 		return nil, err

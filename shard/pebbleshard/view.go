@@ -78,6 +78,9 @@ func (r *viewReader) host(id string) {
 	if u := r.rows.usages[id]; u != nil {
 		r.view.Usages[id] = u
 	}
+	if a := r.rows.admins[id]; a != nil {
+		r.view.AdminStates[id] = a
+	}
 }
 
 func (r *viewReader) claim(c *shard.Claim) {

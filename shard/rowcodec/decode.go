@@ -171,6 +171,22 @@ func rowNamespace(m *storagev1.Namespace) *shard.Namespace {
 	return &shard.Namespace{HostUUID: m.HostUuid, Name: m.Name, Facts: m.Facts, Generation: m.Generation}
 }
 
+// AdminState reads an operator's word from its bytes.
+func AdminState(b []byte) (*shard.AdminState, error) {
+	m := &storagev1.AdminState{}
+	if err := proto.Unmarshal(b, m); err != nil {
+		return nil, err
+	}
+	return rowAdminState(m), nil
+}
+
+func rowAdminState(m *storagev1.AdminState) *shard.AdminState {
+	return &shard.AdminState{
+		HostUUID: m.HostUuid, State: shard.Admin(m.State), Reason: m.Reason, By: m.By,
+		Since: Instant(m.Since), Until: Instant(m.Until), Generation: m.Generation,
+	}
+}
+
 // Time reads only when an entry was made; it stands first.
 func Time(b []byte) (time.Time, error) {
 	field, kind, n := protowire.ConsumeTag(b)
@@ -207,6 +223,8 @@ func Entry(b []byte) (at time.Time, changes []shard.Change, err error) {
 			changes[i].Gate = rowGate(r.Gate)
 		case *storagev1.Change_Namespace:
 			changes[i].Namespace = rowNamespace(r.Namespace)
+		case *storagev1.Change_AdminState:
+			changes[i].AdminState = rowAdminState(r.AdminState)
 		default:
 			return time.Time{}, nil, fmt.Errorf("a change of an unknown row: %v", c)
 		}

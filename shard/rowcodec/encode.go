@@ -21,7 +21,8 @@ const (
 	changePin    protowire.Number = 4
 	changeGate   protowire.Number = 5
 
-	changeNamespace protowire.Number = 6
+	changeNamespace  protowire.Number = 6
+	changeAdminState protowire.Number = 7
 )
 
 // AppendRow adds an encoded row to an encoded storagev1.Entry, so that a row
@@ -60,6 +61,9 @@ func Row(buf []byte, c shard.Change) (longer []byte, field protowire.Number, row
 	case c.Namespace != nil:
 		field = changeNamespace
 		w.b, err = proto.MarshalOptions{}.MarshalAppend(w.b, namespaceRow(c.Namespace))
+	case c.AdminState != nil:
+		field = changeAdminState
+		w.b, err = proto.MarshalOptions{}.MarshalAppend(w.b, adminRow(c.AdminState))
 	default:
 		field = changePin
 		w.b, err = proto.MarshalOptions{}.MarshalAppend(w.b, pinRow(c.Pin))
@@ -134,6 +138,13 @@ func gateRow(g *shard.Gate) *storagev1.Gate {
 
 func namespaceRow(n *shard.Namespace) *storagev1.Namespace {
 	return &storagev1.Namespace{HostUuid: n.HostUUID, Name: n.Name, Facts: n.Facts, Generation: n.Generation}
+}
+
+func adminRow(a *shard.AdminState) *storagev1.AdminState {
+	return &storagev1.AdminState{
+		HostUuid: a.HostUUID, State: string(a.State), Reason: a.Reason, By: a.By,
+		Since: Nanos(a.Since), Until: Nanos(a.Until), Generation: a.Generation,
+	}
 }
 
 // EncodeGuest gives a claim's guest; empty for nil.

@@ -153,7 +153,7 @@ func (s *storyteller) look(step int) {
 		for _, w := range rows.Check() {
 			s.Error(w)
 		}
-		s.say("rows", []any{rows.Hosts, rows.Usages, rows.Claims, rows.Pins, rows.Gates, rows.Namespaces, len(at)}, nil)
+		s.say("rows", []any{rows.Hosts, rows.Usages, rows.Claims, rows.Pins, rows.Gates, rows.Namespaces, rows.AdminStates, len(at)}, nil)
 	case 1:
 		due, err := s.Due(s.ctx, 1000)
 		slices.SortFunc(due, func(a, b shard.ClaimRef) int { return strings.Compare(a.ClaimID, b.ClaimID) })
@@ -195,7 +195,7 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 	ref := Ref(n)
 	ttl := time.Duration(2*(1+rng.IntN(5))) * grain
 	group := GroupID(rng.IntN(3))
-	switch rng.IntN(26) {
+	switch rng.IntN(29) {
 	case 0, 1:
 		return []shard.Op{{Confirm: ref}}
 	case 22, 23:
@@ -276,6 +276,14 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 			j.End = rng.IntN(3) == 0
 		}
 		return []shard.Op{{Judge: j}}
+	case 26, 27:
+		p := setAdmin(rng.IntN(hosts+1), []shard.Admin{shard.AdminEnabled, shard.AdminDisabled, shard.AdminMaintenance, shard.AdminForcedDown}[rng.IntN(4)])
+		if p.State == shard.AdminMaintenance && rng.IntN(4) > 0 {
+			p.For = time.Duration(2*(1+rng.IntN(3))) * grain
+		}
+		return []shard.Op{{SetAdminState: p}}
+	case 28:
+		return []shard.Op{{EndMaintenance: &shard.EndMaintenance{HostUUID: HostID(rng.IntN(hosts + 1))}}}
 	case 13, 14:
 		s.made++
 		c := NewClaim(s.made, rng.IntN(hosts), 1)

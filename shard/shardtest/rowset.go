@@ -22,6 +22,8 @@ type Rows struct {
 	Gates map[string]*shard.Gate
 	// Namespaces by host uuid and name, a blank between.
 	Namespaces map[string]*shard.Namespace
+	// AdminStates by host uuid.
+	AdminStates map[string]*shard.AdminState
 	// pinned is when the journal last spoke of a pin.
 	pinned map[string]time.Time
 }
@@ -31,8 +33,8 @@ func NewRows() *Rows {
 	return &Rows{
 		Hosts: map[string]*shard.Host{}, Usages: map[string]*shard.Usage{},
 		Claims: map[string]*shard.Claim{}, Pins: map[string]*shard.Pin{}, Gates: map[string]*shard.Gate{},
-		Namespaces: map[string]*shard.Namespace{},
-		pinned:     map[string]time.Time{},
+		Namespaces: map[string]*shard.Namespace{}, AdminStates: map[string]*shard.AdminState{},
+		pinned: map[string]time.Time{},
 	}
 }
 
@@ -74,6 +76,10 @@ func (r *Rows) Put(c shard.Change, at time.Time) {
 		// Those that are gone stay, so that an older row does not bring one back.
 		if old := r.Namespaces[key]; old == nil || old.Generation < c.Namespace.Generation {
 			r.Namespaces[key] = c.Namespace
+		}
+	case c.AdminState != nil:
+		if old := r.AdminStates[c.AdminState.HostUUID]; old == nil || old.Generation < c.AdminState.Generation {
+			r.AdminStates[c.AdminState.HostUUID] = c.AdminState
 		}
 	case c.Pin != nil:
 		if r.pinned[c.Pin.GroupUUID].After(at) {
@@ -184,6 +190,7 @@ func (r *Rows) Diff(other *Rows) []string {
 	d = append(d, diff("claim", r.Claims, other.Claims)...)
 	d = append(d, diff("pin", r.Pins, other.Pins)...)
 	d = append(d, diff("namespace", r.Namespaces, other.Namespaces)...)
+	d = append(d, diff("admin state", r.AdminStates, other.AdminStates)...)
 	return append(d, diff("gate", r.Gates, other.Gates)...)
 }
 

@@ -71,6 +71,7 @@ func topics() []topic {
 		{"imports", importClauses()},
 		{"gate", gateClauses()},
 		{"facts", factsClauses()},
+		{"adminstates", adminStateClauses()},
 		{"badinput", badInputClauses()},
 		{"lanes", laneClauses()},
 		{"journal", journalClauses()},
@@ -258,6 +259,10 @@ func opOf(v any) shard.Op {
 		return shard.Op{MoveGate: v}
 	case *shard.PutFacts:
 		return shard.Op{PutFacts: v}
+	case *shard.SetAdminState:
+		return shard.Op{SetAdminState: v}
+	case *shard.EndMaintenance:
+		return shard.Op{EndMaintenance: v}
 	}
 	return v.(shard.Op)
 }

@@ -12,7 +12,7 @@
 // stands for it, which is locked before the set is read, or inserted when it is
 // not there.
 //
-//	host_usages    a host, what is used of it, the claims on it, and its namespaces
+//	host_usages    a host, what is used of it, the claims on it, its namespaces, and its admin state
 //	consumers      which live claims a consumer has
 //	server_groups  which live claims a group has
 //	pins           a pin

@@ -19,7 +19,8 @@ type hostFilter struct {
 
 func (f *hostFilter) sql() string {
 	return `SELECT h.host_uuid FROM hosts h JOIN host_usages u ON u.host_uuid = h.host_uuid` + f.joins.String() + `
-WHERE NOT h.disabled` + f.wheres.String() + ` ORDER BY h.host_uuid`
+WHERE NOT h.disabled
+AND NOT u.withheld` + f.wheres.String() + ` ORDER BY h.host_uuid`
 }
 
 func (f *hostFilter) where(condition string) {

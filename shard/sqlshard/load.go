@@ -51,7 +51,7 @@ func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (at sh
 			refused = visit(ch)
 			return refused
 		}}
-		for _, part := range []func(context.Context) error{l.gate, l.hosts, l.usages, l.claims, l.pins, l.namespaces} {
+		for _, part := range []func(context.Context) error{l.gate, l.hosts, l.usages, l.claims, l.pins, l.namespaces, l.adminStates} {
 			if err := part(ctx); err != nil {
 				return err
 			}

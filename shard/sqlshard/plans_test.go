@@ -52,6 +52,7 @@ func hot() []hotStatement {
 		{"the journal (Tail)", readEntries, []any{"r", 1, 0, 100, 10}},
 		{"live claims, page by page (Load)", pageClaims, []any{"1", 500}},
 		{"namespaces, page by page (Load)", pageNamespaces, []any{"1", "", 500}},
+		{"what operators want of hosts, page by page (Load)", pageAdminStates, []any{"1", 500}},
 		{"claims of a project (FindClaims)", findKeys, []any{"1", "2", "project-1", 100}},
 		{"claims on a host (FindClaims)", findByHost, []any{hosts[0]}},
 		{"the newest decisions (FindDecisions)", newestDecisions, []any{"1", "2", false, 64}},

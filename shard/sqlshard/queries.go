@@ -17,7 +17,7 @@ const (
 	// lockGate is for who moves the gate; claims read it (readGate).
 	lockGate = readGate + ` FOR UPDATE`
 
-	lockHosts = `SELECT host_uuid, host_generation, generation, pending, confirmed, used FROM host_usages
+	lockHosts = `SELECT host_uuid, host_generation, generation, pending, confirmed, used, admin FROM host_usages
 WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid FOR UPDATE`
 
 	lockConsumers = `SELECT consumer_uuid FROM consumers

@@ -30,6 +30,8 @@ type picture struct {
 	gate      *shard.Gate
 	// namespaces by host uuid, then name.
 	namespaces map[string]map[string]*shard.Namespace
+	// admins by host uuid.
+	admins map[string]*shard.AdminState
 }
 
 func newPicture(n *names) *picture {
@@ -37,7 +39,7 @@ func newPicture(n *names) *picture {
 		usages: make(map[string]*shard.Usage, len(n.hosts)), generations: make(map[string]int64, len(n.hosts)),
 		hosts:  make(map[string]*shard.Host, len(n.hosts)),
 		claims: map[string]*shard.Claim{}, consumers: map[string]bool{}, groups: map[string]bool{},
-		pins: map[string]*shard.Pin{}, namespaces: map[string]map[string]*shard.Namespace{},
+		pins: map[string]*shard.Pin{}, namespaces: map[string]map[string]*shard.Namespace{}, admins: map[string]*shard.AdminState{},
 	}
 }
 
@@ -200,6 +202,9 @@ func (p *picture) view(n *names) *shard.View {
 	for id, of := range p.namespaces {
 		v.Namespaces[id] = maps.Clone(of)
 	}
+	for id, a := range p.admins {
+		v.AdminStates[id] = a
+	}
 	for id, c := range p.claims {
 		v.Claims[id] = c
 		if !c.State.Live() {
@@ -227,9 +232,14 @@ func scanNames(r pgx.Rows, to map[string]bool) error {
 func (s *Store) scanUsages(r pgx.Rows, p *picture) error {
 	var u shard.Usage
 	var host int64
-	var text string
-	_, err := pgx.ForEachRow(r, []any{&u.HostUUID, &host, &u.Generation, &u.Pending, &u.Confirmed, &text}, func() error {
+	var text, admin string
+	_, err := pgx.ForEachRow(r, []any{&u.HostUUID, &host, &u.Generation, &u.Pending, &u.Confirmed, &text, &admin}, func() error {
 		p.generations[u.HostUUID] = host
+		if a, err := textAdmin(u.HostUUID, admin); err != nil {
+			return err
+		} else if a != nil {
+			p.admins[u.HostUUID] = a
+		}
 		if known := s.usages.get(u.HostUUID, u.Generation); known != nil {
 			p.usages[u.HostUUID] = known
 			return nil

@@ -40,6 +40,7 @@ func (w *writes) entry(e shard.Entry) error {
 	var pins []*shard.Pin
 	var gate *shard.Gate
 	var namespaces []*shard.Namespace
+	var admins []*shard.AdminState
 	body := rowcodec.AppendTime(make([]byte, 0, 512*len(e.Changes)), e.At)
 	var buf []byte
 	for _, ch := range e.Changes {
@@ -59,6 +60,8 @@ func (w *writes) entry(e shard.Entry) error {
 			gate = ch.Gate
 		case ch.Namespace != nil:
 			namespaces = append(namespaces, ch.Namespace)
+		case ch.AdminState != nil:
+			admins = append(admins, ch.AdminState)
 		default:
 			pins = append(pins, ch.Pin)
 		}
@@ -75,6 +78,7 @@ func (w *writes) entry(e shard.Entry) error {
 	w.hostRows(hosts)
 	shard.SortNamespaces(namespaces)
 	w.namespaceRows(namespaces)
+	w.adminRows(admins)
 	w.queue(insertEntry, e.Lane.Replica, int64(e.Lane.Life), int64(e.Seq), e.At.UnixNano(), rowcodec.Pack(body))
 	return nil
 }

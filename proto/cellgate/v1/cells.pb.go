@@ -151,7 +151,8 @@ type Cell struct {
 	// While the gate is LEGACY or SHADOW: hosts, hosts_up, resources and zones are those of
 	// Nova's tables, which answer.
 	Hosts int32 `protobuf:"varint,7,opt,name=hosts,proto3" json:"hosts,omitempty"`
-	// Hosts that are enabled and heard of: by their agents, or by services of Nova's tables.
+	// Hosts that are enabled, not withheld and heard of: by their agents, or by services of
+	// Nova's tables.
 	HostsUp         int32             `protobuf:"varint,8,opt,name=hosts_up,json=hostsUp,proto3" json:"hosts_up,omitempty"`
 	ClaimsPending   int32             `protobuf:"varint,9,opt,name=claims_pending,json=claimsPending,proto3" json:"claims_pending,omitempty"`
 	ClaimsConfirmed int32             `protobuf:"varint,10,opt,name=claims_confirmed,json=claimsConfirmed,proto3" json:"claims_confirmed,omitempty"`
@@ -168,6 +169,8 @@ type Cell struct {
 	// Hosts in the shard that no agent speaks for: an importer wrote them there from Nova's
 	// tables.
 	HostsImported int32 `protobuf:"varint,16,opt,name=hosts_imported,json=hostsImported,proto3" json:"hosts_imported,omitempty"`
+	// Hosts of the others that an operator keeps new instances from (Hosts.UpdateHost).
+	HostsWithheld int32 `protobuf:"varint,17,opt,name=hosts_withheld,json=hostsWithheld,proto3" json:"hosts_withheld,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -310,6 +313,13 @@ func (x *Cell) GetGate() *Gate {
 func (x *Cell) GetHostsImported() int32 {
 	if x != nil {
 		return x.HostsImported
+	}
+	return 0
+}
+
+func (x *Cell) GetHostsWithheld() int32 {
+	if x != nil {
+		return x.HostsWithheld
 	}
 	return 0
 }
@@ -1113,7 +1123,7 @@ var File_cellgate_v1_cells_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\n" +
-	"\x17cellgate/v1/cells.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc5\x04\n" +
+	"\x17cellgate/v1/cells.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xec\x04\n" +
 	"\x04Cell\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
 	"\tcell_uuid\x18\x02 \x01(\tR\bcellUuid\x12\x18\n" +
@@ -1131,7 +1141,8 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\rtable_version\x18\r \x01(\tR\ftableVersion\x12@\n" +
 	"\x0ereplica_states\x18\x0e \x03(\v2\x19.cellgate.v1.ReplicaStateR\rreplicaStates\x12%\n" +
 	"\x04gate\x18\x0f \x01(\v2\x11.cellgate.v1.GateR\x04gate\x12%\n" +
-	"\x0ehosts_imported\x18\x10 \x01(\x05R\rhostsImported\"\xb0\x05\n" +
+	"\x0ehosts_imported\x18\x10 \x01(\x05R\rhostsImported\x12%\n" +
+	"\x0ehosts_withheld\x18\x11 \x01(\x05R\rhostsWithheld\"\xb0\x05\n" +
 	"\x04Gate\x12-\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x17.cellgate.v1.Gate.StateR\x05state\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x120\n" +

@@ -26,16 +26,74 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type HostAdmin_State int32
+
+const (
+	HostAdmin_STATE_UNSPECIFIED HostAdmin_State = 0
+	HostAdmin_ENABLED           HostAdmin_State = 1
+	// No new instance is placed there.
+	HostAdmin_DISABLED HostAdmin_State = 2
+	// The same, until a time when it has one.
+	HostAdmin_MAINTENANCE HostAdmin_State = 3
+	// The same, and the host counts as down, whatever is heard of it.
+	HostAdmin_FORCED_DOWN HostAdmin_State = 4
+)
+
+// Enum value maps for HostAdmin_State.
+var (
+	HostAdmin_State_name = map[int32]string{
+		0: "STATE_UNSPECIFIED",
+		1: "ENABLED",
+		2: "DISABLED",
+		3: "MAINTENANCE",
+		4: "FORCED_DOWN",
+	}
+	HostAdmin_State_value = map[string]int32{
+		"STATE_UNSPECIFIED": 0,
+		"ENABLED":           1,
+		"DISABLED":          2,
+		"MAINTENANCE":       3,
+		"FORCED_DOWN":       4,
+	}
+)
+
+func (x HostAdmin_State) Enum() *HostAdmin_State {
+	p := new(HostAdmin_State)
+	*p = x
+	return p
+}
+
+func (x HostAdmin_State) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (HostAdmin_State) Descriptor() protoreflect.EnumDescriptor {
+	return file_cellgate_v1_hosts_proto_enumTypes[0].Descriptor()
+}
+
+func (HostAdmin_State) Type() protoreflect.EnumType {
+	return &file_cellgate_v1_hosts_proto_enumTypes[0]
+}
+
+func (x HostAdmin_State) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use HostAdmin_State.Descriptor instead.
+func (HostAdmin_State) EnumDescriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{1, 0}
+}
+
 type Host struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	HostUuid    string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
 	ServiceHost string                 `protobuf:"bytes,2,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
 	Nodename    string                 `protobuf:"bytes,3,opt,name=nodename,proto3" json:"nodename,omitempty"`
 	Cell        string                 `protobuf:"bytes,4,opt,name=cell,proto3" json:"cell,omitempty"`
-	// The operator's word, as the agent reports it.
+	// The operator's word as the agent, or Nova's tables, report it; see also admin.
 	Enabled        bool   `protobuf:"varint,5,opt,name=enabled,proto3" json:"enabled,omitempty"`
 	DisabledReason string `protobuf:"bytes,6,opt,name=disabled_reason,json=disabledReason,proto3" json:"disabled_reason,omitempty"`
-	// Heard of within the cell's service_down_time.
+	// Heard of within the cell's service_down_time, and not forced down.
 	Up bool `protobuf:"varint,7,opt,name=up,proto3" json:"up,omitempty"`
 	// The first by name of those its aggregates name; the gateway's default zone
 	// when they name none, as in selections.
@@ -53,7 +111,9 @@ type Host struct {
 	// then of the agent that it was taken back from, 0 when it never had one.
 	Imported bool `protobuf:"varint,16,opt,name=imported,proto3" json:"imported,omitempty"`
 	// What services, and the host itself, say of it, by name. GetHost alone shows them.
-	Namespaces    []*HostNamespace `protobuf:"bytes,17,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	Namespaces []*HostNamespace `protobuf:"bytes,17,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	// What an operator wants of it (UpdateHost); unset when none said anything yet.
+	Admin         *HostAdmin `protobuf:"bytes,18,opt,name=admin,proto3" json:"admin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -207,6 +267,100 @@ func (x *Host) GetNamespaces() []*HostNamespace {
 	return nil
 }
 
+func (x *Host) GetAdmin() *HostAdmin {
+	if x != nil {
+		return x.Admin
+	}
+	return nil
+}
+
+// HostAdmin is an operator's word about a host.
+type HostAdmin struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	State  HostAdmin_State        `protobuf:"varint,1,opt,name=state,proto3,enum=cellgate.v1.HostAdmin_State" json:"state,omitempty"`
+	Reason string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Who said so: the name of the credential.
+	By    string                 `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	// When the maintenance ends; unset for when it is told to. Times are the cell's.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
+	Generation    int64                  `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostAdmin) Reset() {
+	*x = HostAdmin{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostAdmin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostAdmin) ProtoMessage() {}
+
+func (x *HostAdmin) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostAdmin.ProtoReflect.Descriptor instead.
+func (*HostAdmin) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *HostAdmin) GetState() HostAdmin_State {
+	if x != nil {
+		return x.State
+	}
+	return HostAdmin_STATE_UNSPECIFIED
+}
+
+func (x *HostAdmin) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *HostAdmin) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *HostAdmin) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *HostAdmin) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *HostAdmin) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
 // HostNamespace is an object of facts.
 type HostNamespace struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -223,7 +377,7 @@ type HostNamespace struct {
 
 func (x *HostNamespace) Reset() {
 	*x = HostNamespace{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[1]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -235,7 +389,7 @@ func (x *HostNamespace) String() string {
 func (*HostNamespace) ProtoMessage() {}
 
 func (x *HostNamespace) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[1]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -248,7 +402,7 @@ func (x *HostNamespace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostNamespace.ProtoReflect.Descriptor instead.
 func (*HostNamespace) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{1}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *HostNamespace) GetName() string {
@@ -290,7 +444,7 @@ type HostAggregate struct {
 
 func (x *HostAggregate) Reset() {
 	*x = HostAggregate{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[2]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -302,7 +456,7 @@ func (x *HostAggregate) String() string {
 func (*HostAggregate) ProtoMessage() {}
 
 func (x *HostAggregate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[2]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -315,7 +469,7 @@ func (x *HostAggregate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAggregate.ProtoReflect.Descriptor instead.
 func (*HostAggregate) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{2}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *HostAggregate) GetUuid() string {
@@ -356,7 +510,7 @@ type HostInventory struct {
 
 func (x *HostInventory) Reset() {
 	*x = HostInventory{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[3]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -368,7 +522,7 @@ func (x *HostInventory) String() string {
 func (*HostInventory) ProtoMessage() {}
 
 func (x *HostInventory) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[3]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -381,7 +535,7 @@ func (x *HostInventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostInventory.ProtoReflect.Descriptor instead.
 func (*HostInventory) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{3}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *HostInventory) GetProviderUuid() string {
@@ -466,7 +620,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[4]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -478,7 +632,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[4]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -491,7 +645,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{4}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListHostsRequest) GetCell() string {
@@ -550,7 +704,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[5]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -562,7 +716,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[5]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -575,7 +729,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{5}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListHostsResponse) GetHosts() []*Host {
@@ -608,7 +762,7 @@ type GetHostRequest struct {
 
 func (x *GetHostRequest) Reset() {
 	*x = GetHostRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[6]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -620,7 +774,7 @@ func (x *GetHostRequest) String() string {
 func (*GetHostRequest) ProtoMessage() {}
 
 func (x *GetHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[6]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -633,7 +787,7 @@ func (x *GetHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHostRequest.ProtoReflect.Descriptor instead.
 func (*GetHostRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetHostRequest) GetHostUuid() string {
@@ -652,7 +806,7 @@ type GetHostResponse struct {
 
 func (x *GetHostResponse) Reset() {
 	*x = GetHostResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[7]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -664,7 +818,7 @@ func (x *GetHostResponse) String() string {
 func (*GetHostResponse) ProtoMessage() {}
 
 func (x *GetHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[7]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -677,7 +831,7 @@ func (x *GetHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHostResponse.ProtoReflect.Descriptor instead.
 func (*GetHostResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetHostResponse) GetHost() *Host {
@@ -700,7 +854,7 @@ type ResyncHostsRequest struct {
 
 func (x *ResyncHostsRequest) Reset() {
 	*x = ResyncHostsRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[8]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -712,7 +866,7 @@ func (x *ResyncHostsRequest) String() string {
 func (*ResyncHostsRequest) ProtoMessage() {}
 
 func (x *ResyncHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[8]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -725,7 +879,7 @@ func (x *ResyncHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncHostsRequest.ProtoReflect.Descriptor instead.
 func (*ResyncHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ResyncHostsRequest) GetCell() string {
@@ -759,7 +913,7 @@ type ResyncHostsResponse struct {
 
 func (x *ResyncHostsResponse) Reset() {
 	*x = ResyncHostsResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[9]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +925,7 @@ func (x *ResyncHostsResponse) String() string {
 func (*ResyncHostsResponse) ProtoMessage() {}
 
 func (x *ResyncHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[9]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +938,7 @@ func (x *ResyncHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncHostsResponse.ProtoReflect.Descriptor instead.
 func (*ResyncHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ResyncHostsResponse) GetReplicas() []*ResyncedReplica {
@@ -810,7 +964,7 @@ type ResyncedReplica struct {
 
 func (x *ResyncedReplica) Reset() {
 	*x = ResyncedReplica{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[10]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -822,7 +976,7 @@ func (x *ResyncedReplica) String() string {
 func (*ResyncedReplica) ProtoMessage() {}
 
 func (x *ResyncedReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[10]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -835,7 +989,7 @@ func (x *ResyncedReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncedReplica.ProtoReflect.Descriptor instead.
 func (*ResyncedReplica) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ResyncedReplica) GetReplica() string {
@@ -866,6 +1020,138 @@ func (x *ResyncedReplica) GetError() string {
 	return ""
 }
 
+type UpdateHostRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	HostUuid   string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	AdminState HostAdmin_State        `protobuf:"varint,2,opt,name=admin_state,json=adminState,proto3,enum=cellgate.v1.HostAdmin_State" json:"admin_state,omitempty"`
+	// Required, but with ENABLED.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// With MAINTENANCE, one of these or none: when it ends, or how long it lasts from now
+	// on, at most 366 days.
+	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	Lasts *durationpb.Duration   `protobuf:"bytes,5,opt,name=lasts,proto3" json:"lasts,omitempty"`
+	// Where the host is; empty: it is looked for in all cells.
+	Cell          string `protobuf:"bytes,6,opt,name=cell,proto3" json:"cell,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateHostRequest) Reset() {
+	*x = UpdateHostRequest{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateHostRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateHostRequest) ProtoMessage() {}
+
+func (x *UpdateHostRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateHostRequest.ProtoReflect.Descriptor instead.
+func (*UpdateHostRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *UpdateHostRequest) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *UpdateHostRequest) GetAdminState() HostAdmin_State {
+	if x != nil {
+		return x.AdminState
+	}
+	return HostAdmin_STATE_UNSPECIFIED
+}
+
+func (x *UpdateHostRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *UpdateHostRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *UpdateHostRequest) GetLasts() *durationpb.Duration {
+	if x != nil {
+		return x.Lasts
+	}
+	return nil
+}
+
+func (x *UpdateHostRequest) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+type UpdateHostResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Host          *Host                  `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateHostResponse) Reset() {
+	*x = UpdateHostResponse{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateHostResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateHostResponse) ProtoMessage() {}
+
+func (x *UpdateHostResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateHostResponse.ProtoReflect.Descriptor instead.
+func (*UpdateHostResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *UpdateHostResponse) GetHost() *Host {
+	if x != nil {
+		return x.Host
+	}
+	return nil
+}
+
 type PutFactsRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	HostUuid string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
@@ -885,7 +1171,7 @@ type PutFactsRequest struct {
 
 func (x *PutFactsRequest) Reset() {
 	*x = PutFactsRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[11]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -897,7 +1183,7 @@ func (x *PutFactsRequest) String() string {
 func (*PutFactsRequest) ProtoMessage() {}
 
 func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[11]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -910,7 +1196,7 @@ func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsRequest.ProtoReflect.Descriptor instead.
 func (*PutFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PutFactsRequest) GetHostUuid() string {
@@ -958,7 +1244,7 @@ type PutFactsResponse struct {
 
 func (x *PutFactsResponse) Reset() {
 	*x = PutFactsResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[12]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +1256,7 @@ func (x *PutFactsResponse) String() string {
 func (*PutFactsResponse) ProtoMessage() {}
 
 func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[12]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +1269,7 @@ func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsResponse.ProtoReflect.Descriptor instead.
 func (*PutFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PutFactsResponse) GetNamespace() *HostNamespace {
@@ -1013,7 +1299,7 @@ type DeleteFactsRequest struct {
 
 func (x *DeleteFactsRequest) Reset() {
 	*x = DeleteFactsRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[13]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1025,7 +1311,7 @@ func (x *DeleteFactsRequest) String() string {
 func (*DeleteFactsRequest) ProtoMessage() {}
 
 func (x *DeleteFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[13]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1038,7 +1324,7 @@ func (x *DeleteFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteFactsRequest.ProtoReflect.Descriptor instead.
 func (*DeleteFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DeleteFactsRequest) GetHostUuid() string {
@@ -1078,7 +1364,7 @@ type DeleteFactsResponse struct {
 
 func (x *DeleteFactsResponse) Reset() {
 	*x = DeleteFactsResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[14]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1376,7 @@ func (x *DeleteFactsResponse) String() string {
 func (*DeleteFactsResponse) ProtoMessage() {}
 
 func (x *DeleteFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[14]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1389,7 @@ func (x *DeleteFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteFactsResponse.ProtoReflect.Descriptor instead.
 func (*DeleteFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DeleteFactsResponse) GetCell() string {
@@ -1117,7 +1403,7 @@ var File_cellgate_v1_hosts_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\n" +
-	"\x17cellgate/v1/hosts.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x81\x05\n" +
+	"\x17cellgate/v1/hosts.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaf\x05\n" +
 	"\x04Host\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12!\n" +
 	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x12\x1a\n" +
@@ -1143,7 +1429,23 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\bimported\x18\x10 \x01(\bR\bimported\x12:\n" +
 	"\n" +
 	"namespaces\x18\x11 \x03(\v2\x1a.cellgate.v1.HostNamespaceR\n" +
-	"namespaces\"\x8d\x01\n" +
+	"namespaces\x12,\n" +
+	"\x05admin\x18\x12 \x01(\v2\x16.cellgate.v1.HostAdminR\x05admin\"\xc8\x02\n" +
+	"\tHostAdmin\x122\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x1c.cellgate.v1.HostAdmin.StateR\x05state\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x06 \x01(\x03R\n" +
+	"generation\"[\n" +
+	"\x05State\x12\x15\n" +
+	"\x11STATE_UNSPECIFIED\x10\x00\x12\v\n" +
+	"\aENABLED\x10\x01\x12\f\n" +
+	"\bDISABLED\x10\x02\x12\x0f\n" +
+	"\vMAINTENANCE\x10\x03\x12\x0f\n" +
+	"\vFORCED_DOWN\x10\x04\"\x8d\x01\n" +
 	"\rHostNamespace\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
 	"\x05facts\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x05facts\x12\x1e\n" +
@@ -1197,7 +1499,18 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x121\n" +
 	"\x06within\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06within\x12\x14\n" +
-	"\x05error\x18\x04 \x01(\tR\x05error\"\xfe\x01\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"\xa8\x02\n" +
+	"\x11UpdateHostRequest\x12%\n" +
+	"\thost_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x12I\n" +
+	"\vadmin_state\x18\x02 \x01(\x0e2\x1c.cellgate.v1.HostAdmin.StateB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\n" +
+	"adminState\x12 \n" +
+	"\x06reason\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06reason\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12/\n" +
+	"\x05lasts\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05lasts\x12\x1c\n" +
+	"\x04cell\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\";\n" +
+	"\x12UpdateHostResponse\x12%\n" +
+	"\x04host\x18\x01 \x01(\v2\x11.cellgate.v1.HostR\x04host\"\xfe\x01\n" +
 	"\x0fPutFactsRequest\x12%\n" +
 	"\thost_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x128\n" +
 	"\tnamespace\x18\x02 \x01(\tB\x1a\xbaH\x17r\x15\x18?2\x11^[a-z][a-z0-9_]*$R\tnamespace\x125\n" +
@@ -1213,10 +1526,12 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\x04cell\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x125\n" +
 	"\rif_generation\x18\x04 \x01(\x03B\x10\xbaH\r\"\v(\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01R\fifGeneration\")\n" +
 	"\x13DeleteFactsResponse\x12\x12\n" +
-	"\x04cell\x18\x01 \x01(\tR\x04cell2\xbf\x04\n" +
+	"\x04cell\x18\x01 \x01(\tR\x04cell2\xb0\x05\n" +
 	"\x05Hosts\x12]\n" +
 	"\tListHosts\x12\x1d.cellgate.v1.ListHostsRequest\x1a\x1e.cellgate.v1.ListHostsResponse\"\x11\x82\xd3\xe4\x93\x02\v\x12\t/v1/hosts\x12c\n" +
-	"\aGetHost\x12\x1b.cellgate.v1.GetHostRequest\x1a\x1c.cellgate.v1.GetHostResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/hosts/{host_uuid}\x12m\n" +
+	"\aGetHost\x12\x1b.cellgate.v1.GetHostRequest\x1a\x1c.cellgate.v1.GetHostResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/hosts/{host_uuid}\x12o\n" +
+	"\n" +
+	"UpdateHost\x12\x1e.cellgate.v1.UpdateHostRequest\x1a\x1f.cellgate.v1.UpdateHostResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*2\x15/v1/hosts/{host_uuid}\x12m\n" +
 	"\vResyncHosts\x12\x1f.cellgate.v1.ResyncHostsRequest\x1a .cellgate.v1.ResyncHostsResponse\"\x1b\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/hosts:resync\x12\x7f\n" +
 	"\bPutFacts\x12\x1c.cellgate.v1.PutFactsRequest\x1a\x1d.cellgate.v1.PutFactsResponse\"6\x82\xd3\xe4\x93\x020:\x05facts\x1a'/v1/hosts/{host_uuid}/facts/{namespace}\x12\x81\x01\n" +
 	"\vDeleteFacts\x12\x1f.cellgate.v1.DeleteFactsRequest\x1a .cellgate.v1.DeleteFactsResponse\"/\x82\xd3\xe4\x93\x02)*'/v1/hosts/{host_uuid}/facts/{namespace}B'Z%cellgate/proto/cellgate/v1;cellgatev1b\x06proto3"
@@ -1233,56 +1548,71 @@ func file_cellgate_v1_hosts_proto_rawDescGZIP() []byte {
 	return file_cellgate_v1_hosts_proto_rawDescData
 }
 
-var file_cellgate_v1_hosts_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_cellgate_v1_hosts_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_cellgate_v1_hosts_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_cellgate_v1_hosts_proto_goTypes = []any{
-	(*Host)(nil),                  // 0: cellgate.v1.Host
-	(*HostNamespace)(nil),         // 1: cellgate.v1.HostNamespace
-	(*HostAggregate)(nil),         // 2: cellgate.v1.HostAggregate
-	(*HostInventory)(nil),         // 3: cellgate.v1.HostInventory
-	(*ListHostsRequest)(nil),      // 4: cellgate.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),     // 5: cellgate.v1.ListHostsResponse
-	(*GetHostRequest)(nil),        // 6: cellgate.v1.GetHostRequest
-	(*GetHostResponse)(nil),       // 7: cellgate.v1.GetHostResponse
-	(*ResyncHostsRequest)(nil),    // 8: cellgate.v1.ResyncHostsRequest
-	(*ResyncHostsResponse)(nil),   // 9: cellgate.v1.ResyncHostsResponse
-	(*ResyncedReplica)(nil),       // 10: cellgate.v1.ResyncedReplica
-	(*PutFactsRequest)(nil),       // 11: cellgate.v1.PutFactsRequest
-	(*PutFactsResponse)(nil),      // 12: cellgate.v1.PutFactsResponse
-	(*DeleteFactsRequest)(nil),    // 13: cellgate.v1.DeleteFactsRequest
-	(*DeleteFactsResponse)(nil),   // 14: cellgate.v1.DeleteFactsResponse
-	nil,                           // 15: cellgate.v1.HostAggregate.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),       // 17: google.protobuf.Struct
-	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
+	(HostAdmin_State)(0),          // 0: cellgate.v1.HostAdmin.State
+	(*Host)(nil),                  // 1: cellgate.v1.Host
+	(*HostAdmin)(nil),             // 2: cellgate.v1.HostAdmin
+	(*HostNamespace)(nil),         // 3: cellgate.v1.HostNamespace
+	(*HostAggregate)(nil),         // 4: cellgate.v1.HostAggregate
+	(*HostInventory)(nil),         // 5: cellgate.v1.HostInventory
+	(*ListHostsRequest)(nil),      // 6: cellgate.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),     // 7: cellgate.v1.ListHostsResponse
+	(*GetHostRequest)(nil),        // 8: cellgate.v1.GetHostRequest
+	(*GetHostResponse)(nil),       // 9: cellgate.v1.GetHostResponse
+	(*ResyncHostsRequest)(nil),    // 10: cellgate.v1.ResyncHostsRequest
+	(*ResyncHostsResponse)(nil),   // 11: cellgate.v1.ResyncHostsResponse
+	(*ResyncedReplica)(nil),       // 12: cellgate.v1.ResyncedReplica
+	(*UpdateHostRequest)(nil),     // 13: cellgate.v1.UpdateHostRequest
+	(*UpdateHostResponse)(nil),    // 14: cellgate.v1.UpdateHostResponse
+	(*PutFactsRequest)(nil),       // 15: cellgate.v1.PutFactsRequest
+	(*PutFactsResponse)(nil),      // 16: cellgate.v1.PutFactsResponse
+	(*DeleteFactsRequest)(nil),    // 17: cellgate.v1.DeleteFactsRequest
+	(*DeleteFactsResponse)(nil),   // 18: cellgate.v1.DeleteFactsResponse
+	nil,                           // 19: cellgate.v1.HostAggregate.MetadataEntry
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),       // 21: google.protobuf.Struct
+	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
 }
 var file_cellgate_v1_hosts_proto_depIdxs = []int32{
-	2,  // 0: cellgate.v1.Host.aggregates:type_name -> cellgate.v1.HostAggregate
-	3,  // 1: cellgate.v1.Host.inventories:type_name -> cellgate.v1.HostInventory
-	16, // 2: cellgate.v1.Host.last_seen_at:type_name -> google.protobuf.Timestamp
-	1,  // 3: cellgate.v1.Host.namespaces:type_name -> cellgate.v1.HostNamespace
-	17, // 4: cellgate.v1.HostNamespace.facts:type_name -> google.protobuf.Struct
-	15, // 5: cellgate.v1.HostAggregate.metadata:type_name -> cellgate.v1.HostAggregate.MetadataEntry
-	0,  // 6: cellgate.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	0,  // 7: cellgate.v1.GetHostResponse.host:type_name -> cellgate.v1.Host
-	10, // 8: cellgate.v1.ResyncHostsResponse.replicas:type_name -> cellgate.v1.ResyncedReplica
-	18, // 9: cellgate.v1.ResyncedReplica.within:type_name -> google.protobuf.Duration
-	17, // 10: cellgate.v1.PutFactsRequest.facts:type_name -> google.protobuf.Struct
-	1,  // 11: cellgate.v1.PutFactsResponse.namespace:type_name -> cellgate.v1.HostNamespace
-	4,  // 12: cellgate.v1.Hosts.ListHosts:input_type -> cellgate.v1.ListHostsRequest
-	6,  // 13: cellgate.v1.Hosts.GetHost:input_type -> cellgate.v1.GetHostRequest
-	8,  // 14: cellgate.v1.Hosts.ResyncHosts:input_type -> cellgate.v1.ResyncHostsRequest
-	11, // 15: cellgate.v1.Hosts.PutFacts:input_type -> cellgate.v1.PutFactsRequest
-	13, // 16: cellgate.v1.Hosts.DeleteFacts:input_type -> cellgate.v1.DeleteFactsRequest
-	5,  // 17: cellgate.v1.Hosts.ListHosts:output_type -> cellgate.v1.ListHostsResponse
-	7,  // 18: cellgate.v1.Hosts.GetHost:output_type -> cellgate.v1.GetHostResponse
-	9,  // 19: cellgate.v1.Hosts.ResyncHosts:output_type -> cellgate.v1.ResyncHostsResponse
-	12, // 20: cellgate.v1.Hosts.PutFacts:output_type -> cellgate.v1.PutFactsResponse
-	14, // 21: cellgate.v1.Hosts.DeleteFacts:output_type -> cellgate.v1.DeleteFactsResponse
-	17, // [17:22] is the sub-list for method output_type
-	12, // [12:17] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	4,  // 0: cellgate.v1.Host.aggregates:type_name -> cellgate.v1.HostAggregate
+	5,  // 1: cellgate.v1.Host.inventories:type_name -> cellgate.v1.HostInventory
+	20, // 2: cellgate.v1.Host.last_seen_at:type_name -> google.protobuf.Timestamp
+	3,  // 3: cellgate.v1.Host.namespaces:type_name -> cellgate.v1.HostNamespace
+	2,  // 4: cellgate.v1.Host.admin:type_name -> cellgate.v1.HostAdmin
+	0,  // 5: cellgate.v1.HostAdmin.state:type_name -> cellgate.v1.HostAdmin.State
+	20, // 6: cellgate.v1.HostAdmin.since:type_name -> google.protobuf.Timestamp
+	20, // 7: cellgate.v1.HostAdmin.until:type_name -> google.protobuf.Timestamp
+	21, // 8: cellgate.v1.HostNamespace.facts:type_name -> google.protobuf.Struct
+	19, // 9: cellgate.v1.HostAggregate.metadata:type_name -> cellgate.v1.HostAggregate.MetadataEntry
+	1,  // 10: cellgate.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	1,  // 11: cellgate.v1.GetHostResponse.host:type_name -> cellgate.v1.Host
+	12, // 12: cellgate.v1.ResyncHostsResponse.replicas:type_name -> cellgate.v1.ResyncedReplica
+	22, // 13: cellgate.v1.ResyncedReplica.within:type_name -> google.protobuf.Duration
+	0,  // 14: cellgate.v1.UpdateHostRequest.admin_state:type_name -> cellgate.v1.HostAdmin.State
+	20, // 15: cellgate.v1.UpdateHostRequest.until:type_name -> google.protobuf.Timestamp
+	22, // 16: cellgate.v1.UpdateHostRequest.lasts:type_name -> google.protobuf.Duration
+	1,  // 17: cellgate.v1.UpdateHostResponse.host:type_name -> cellgate.v1.Host
+	21, // 18: cellgate.v1.PutFactsRequest.facts:type_name -> google.protobuf.Struct
+	3,  // 19: cellgate.v1.PutFactsResponse.namespace:type_name -> cellgate.v1.HostNamespace
+	6,  // 20: cellgate.v1.Hosts.ListHosts:input_type -> cellgate.v1.ListHostsRequest
+	8,  // 21: cellgate.v1.Hosts.GetHost:input_type -> cellgate.v1.GetHostRequest
+	13, // 22: cellgate.v1.Hosts.UpdateHost:input_type -> cellgate.v1.UpdateHostRequest
+	10, // 23: cellgate.v1.Hosts.ResyncHosts:input_type -> cellgate.v1.ResyncHostsRequest
+	15, // 24: cellgate.v1.Hosts.PutFacts:input_type -> cellgate.v1.PutFactsRequest
+	17, // 25: cellgate.v1.Hosts.DeleteFacts:input_type -> cellgate.v1.DeleteFactsRequest
+	7,  // 26: cellgate.v1.Hosts.ListHosts:output_type -> cellgate.v1.ListHostsResponse
+	9,  // 27: cellgate.v1.Hosts.GetHost:output_type -> cellgate.v1.GetHostResponse
+	14, // 28: cellgate.v1.Hosts.UpdateHost:output_type -> cellgate.v1.UpdateHostResponse
+	11, // 29: cellgate.v1.Hosts.ResyncHosts:output_type -> cellgate.v1.ResyncHostsResponse
+	16, // 30: cellgate.v1.Hosts.PutFacts:output_type -> cellgate.v1.PutFactsResponse
+	18, // 31: cellgate.v1.Hosts.DeleteFacts:output_type -> cellgate.v1.DeleteFactsResponse
+	26, // [26:32] is the sub-list for method output_type
+	20, // [20:26] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_hosts_proto_init() }
@@ -1295,13 +1625,14 @@ func file_cellgate_v1_hosts_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_hosts_proto_rawDesc), len(file_cellgate_v1_hosts_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   16,
+			NumEnums:      1,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_cellgate_v1_hosts_proto_goTypes,
 		DependencyIndexes: file_cellgate_v1_hosts_proto_depIdxs,
+		EnumInfos:         file_cellgate_v1_hosts_proto_enumTypes,
 		MessageInfos:      file_cellgate_v1_hosts_proto_msgTypes,
 	}.Build()
 	File_cellgate_v1_hosts_proto = out.File

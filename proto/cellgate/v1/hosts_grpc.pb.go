@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	Hosts_ListHosts_FullMethodName   = "/cellgate.v1.Hosts/ListHosts"
 	Hosts_GetHost_FullMethodName     = "/cellgate.v1.Hosts/GetHost"
+	Hosts_UpdateHost_FullMethodName  = "/cellgate.v1.Hosts/UpdateHost"
 	Hosts_ResyncHosts_FullMethodName = "/cellgate.v1.Hosts/ResyncHosts"
 	Hosts_PutFacts_FullMethodName    = "/cellgate.v1.Hosts/PutFacts"
 	Hosts_DeleteFacts_FullMethodName = "/cellgate.v1.Hosts/DeleteFacts"
@@ -30,11 +31,16 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Hosts shows the hosts of all cells, makes them report anew, and takes what other
-// services say of them.
+// Hosts shows the hosts of all cells, takes them out of service and back, makes them
+// report anew, and takes what other services say of them.
 type HostsClient interface {
 	ListHosts(ctx context.Context, in *ListHostsRequest, opts ...grpc.CallOption) (*ListHostsResponse, error)
 	GetHost(ctx context.Context, in *GetHostRequest, opts ...grpc.CallOption) (*GetHostResponse, error)
+	// UpdateHost says what an operator wants of a host: whether it takes new instances, and
+	// why not. It stays so, whatever the host reports and whoever starts anew, until
+	// somebody says otherwise or the maintenance ends. What is on the host stays there. The
+	// same again changes nothing. For operators.
+	UpdateHost(ctx context.Context, in *UpdateHostRequest, opts ...grpc.CallOption) (*UpdateHostResponse, error)
 	// ResyncHosts asks the agent of a host, or those of all hosts of a cell, for the
 	// whole state as a new version, at every replica of the cell. It does not wait for
 	// them.
@@ -68,6 +74,16 @@ func (c *hostsClient) GetHost(ctx context.Context, in *GetHostRequest, opts ...g
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetHostResponse)
 	err := c.cc.Invoke(ctx, Hosts_GetHost_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *hostsClient) UpdateHost(ctx context.Context, in *UpdateHostRequest, opts ...grpc.CallOption) (*UpdateHostResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateHostResponse)
+	err := c.cc.Invoke(ctx, Hosts_UpdateHost_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -108,11 +124,16 @@ func (c *hostsClient) DeleteFacts(ctx context.Context, in *DeleteFactsRequest, o
 // All implementations must embed UnimplementedHostsServer
 // for forward compatibility.
 //
-// Hosts shows the hosts of all cells, makes them report anew, and takes what other
-// services say of them.
+// Hosts shows the hosts of all cells, takes them out of service and back, makes them
+// report anew, and takes what other services say of them.
 type HostsServer interface {
 	ListHosts(context.Context, *ListHostsRequest) (*ListHostsResponse, error)
 	GetHost(context.Context, *GetHostRequest) (*GetHostResponse, error)
+	// UpdateHost says what an operator wants of a host: whether it takes new instances, and
+	// why not. It stays so, whatever the host reports and whoever starts anew, until
+	// somebody says otherwise or the maintenance ends. What is on the host stays there. The
+	// same again changes nothing. For operators.
+	UpdateHost(context.Context, *UpdateHostRequest) (*UpdateHostResponse, error)
 	// ResyncHosts asks the agent of a host, or those of all hosts of a cell, for the
 	// whole state as a new version, at every replica of the cell. It does not wait for
 	// them.
@@ -137,6 +158,9 @@ func (UnimplementedHostsServer) ListHosts(context.Context, *ListHostsRequest) (*
 }
 func (UnimplementedHostsServer) GetHost(context.Context, *GetHostRequest) (*GetHostResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetHost not implemented")
+}
+func (UnimplementedHostsServer) UpdateHost(context.Context, *UpdateHostRequest) (*UpdateHostResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateHost not implemented")
 }
 func (UnimplementedHostsServer) ResyncHosts(context.Context, *ResyncHostsRequest) (*ResyncHostsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResyncHosts not implemented")
@@ -200,6 +224,24 @@ func _Hosts_GetHost_Handler(srv interface{}, ctx context.Context, dec func(inter
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(HostsServer).GetHost(ctx, req.(*GetHostRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Hosts_UpdateHost_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateHostRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HostsServer).UpdateHost(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Hosts_UpdateHost_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HostsServer).UpdateHost(ctx, req.(*UpdateHostRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -272,6 +314,10 @@ var Hosts_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetHost",
 			Handler:    _Hosts_GetHost_Handler,
+		},
+		{
+			MethodName: "UpdateHost",
+			Handler:    _Hosts_UpdateHost_Handler,
 		},
 		{
 			MethodName: "ResyncHosts",

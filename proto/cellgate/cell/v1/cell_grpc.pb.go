@@ -26,6 +26,7 @@ const (
 	CellScheduler_ListClaims_FullMethodName    = "/cellgate.cell.v1.CellScheduler/ListClaims"
 	CellScheduler_ListHosts_FullMethodName     = "/cellgate.cell.v1.CellScheduler/ListHosts"
 	CellScheduler_PutFacts_FullMethodName      = "/cellgate.cell.v1.CellScheduler/PutFacts"
+	CellScheduler_SetAdminState_FullMethodName = "/cellgate.cell.v1.CellScheduler/SetAdminState"
 	CellScheduler_PutDecisions_FullMethodName  = "/cellgate.cell.v1.CellScheduler/PutDecisions"
 	CellScheduler_GetDecision_FullMethodName   = "/cellgate.cell.v1.CellScheduler/GetDecision"
 	CellScheduler_ListDecisions_FullMethodName = "/cellgate.cell.v1.CellScheduler/ListDecisions"
@@ -52,6 +53,8 @@ type CellSchedulerClient interface {
 	ListHosts(ctx context.Context, in *ListHostsRequest, opts ...grpc.CallOption) (*ListHostsResponse, error)
 	// PutFacts writes a namespace of a host, or takes it away.
 	PutFacts(ctx context.Context, in *PutFactsRequest, opts ...grpc.CallOption) (*PutFactsResponse, error)
+	// SetAdminState says what an operator wants of a host.
+	SetAdminState(ctx context.Context, in *SetAdminStateRequest, opts ...grpc.CallOption) (*SetAdminStateResponse, error)
 	// PutDecisions keeps decisions in the cell's shard; one that is there already is
 	// replaced.
 	PutDecisions(ctx context.Context, in *PutDecisionsRequest, opts ...grpc.CallOption) (*PutDecisionsResponse, error)
@@ -127,6 +130,16 @@ func (c *cellSchedulerClient) PutFacts(ctx context.Context, in *PutFactsRequest,
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PutFactsResponse)
 	err := c.cc.Invoke(ctx, CellScheduler_PutFacts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *cellSchedulerClient) SetAdminState(ctx context.Context, in *SetAdminStateRequest, opts ...grpc.CallOption) (*SetAdminStateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetAdminStateResponse)
+	err := c.cc.Invoke(ctx, CellScheduler_SetAdminState_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -238,6 +251,8 @@ type CellSchedulerServer interface {
 	ListHosts(context.Context, *ListHostsRequest) (*ListHostsResponse, error)
 	// PutFacts writes a namespace of a host, or takes it away.
 	PutFacts(context.Context, *PutFactsRequest) (*PutFactsResponse, error)
+	// SetAdminState says what an operator wants of a host.
+	SetAdminState(context.Context, *SetAdminStateRequest) (*SetAdminStateResponse, error)
 	// PutDecisions keeps decisions in the cell's shard; one that is there already is
 	// replaced.
 	PutDecisions(context.Context, *PutDecisionsRequest) (*PutDecisionsResponse, error)
@@ -283,6 +298,9 @@ func (UnimplementedCellSchedulerServer) ListHosts(context.Context, *ListHostsReq
 }
 func (UnimplementedCellSchedulerServer) PutFacts(context.Context, *PutFactsRequest) (*PutFactsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutFacts not implemented")
+}
+func (UnimplementedCellSchedulerServer) SetAdminState(context.Context, *SetAdminStateRequest) (*SetAdminStateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetAdminState not implemented")
 }
 func (UnimplementedCellSchedulerServer) PutDecisions(context.Context, *PutDecisionsRequest) (*PutDecisionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutDecisions not implemented")
@@ -418,6 +436,24 @@ func _CellScheduler_PutFacts_Handler(srv interface{}, ctx context.Context, dec f
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(CellSchedulerServer).PutFacts(ctx, req.(*PutFactsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CellScheduler_SetAdminState_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetAdminStateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CellSchedulerServer).SetAdminState(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CellScheduler_SetAdminState_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CellSchedulerServer).SetAdminState(ctx, req.(*SetAdminStateRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -610,6 +646,10 @@ var CellScheduler_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PutFacts",
 			Handler:    _CellScheduler_PutFacts_Handler,
+		},
+		{
+			MethodName: "SetAdminState",
+			Handler:    _CellScheduler_SetAdminState_Handler,
 		},
 		{
 			MethodName: "PutDecisions",

@@ -1489,6 +1489,99 @@ func (x *Namespace) GetGeneration() int64 {
 	return 0
 }
 
+// AdminState is an operator's word about a host.
+type AdminState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	HostUuid      string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	By            string                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	Since         int64                  `protobuf:"varint,5,opt,name=since,proto3" json:"since,omitempty"`
+	Until         int64                  `protobuf:"varint,6,opt,name=until,proto3" json:"until,omitempty"`
+	Generation    int64                  `protobuf:"varint,7,opt,name=generation,proto3" json:"generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminState) Reset() {
+	*x = AdminState{}
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminState) ProtoMessage() {}
+
+func (x *AdminState) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminState.ProtoReflect.Descriptor instead.
+func (*AdminState) Descriptor() ([]byte, []int) {
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *AdminState) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *AdminState) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *AdminState) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *AdminState) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *AdminState) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *AdminState) GetUntil() int64 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
+}
+
+func (x *AdminState) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
 // Decision is a decision's row without its body, which has its own.
 type Decision struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1505,7 +1598,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1610,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1623,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Decision) GetAt() int64 {
@@ -1589,7 +1682,7 @@ type Lane struct {
 
 func (x *Lane) Reset() {
 	*x = Lane{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1601,7 +1694,7 @@ func (x *Lane) String() string {
 func (*Lane) ProtoMessage() {}
 
 func (x *Lane) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1614,7 +1707,7 @@ func (x *Lane) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lane.ProtoReflect.Descriptor instead.
 func (*Lane) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Lane) GetReplica() string {
@@ -1656,7 +1749,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[17]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1668,7 +1761,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[17]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1681,7 +1774,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{17}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Entry) GetAt() int64 {
@@ -1708,6 +1801,7 @@ type Change struct {
 	//	*Change_Pin
 	//	*Change_Gate
 	//	*Change_Namespace
+	//	*Change_AdminState
 	Row           isChange_Row `protobuf_oneof:"row"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1715,7 +1809,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[18]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1821,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[18]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1834,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{18}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Change) GetRow() isChange_Row {
@@ -1804,6 +1898,15 @@ func (x *Change) GetNamespace() *Namespace {
 	return nil
 }
 
+func (x *Change) GetAdminState() *AdminState {
+	if x != nil {
+		if x, ok := x.Row.(*Change_AdminState); ok {
+			return x.AdminState
+		}
+	}
+	return nil
+}
+
 type isChange_Row interface {
 	isChange_Row()
 }
@@ -1832,6 +1935,10 @@ type Change_Namespace struct {
 	Namespace *Namespace `protobuf:"bytes,6,opt,name=namespace,proto3,oneof"`
 }
 
+type Change_AdminState struct {
+	AdminState *AdminState `protobuf:"bytes,7,opt,name=admin_state,json=adminState,proto3,oneof"`
+}
+
 func (*Change_Host) isChange_Row() {}
 
 func (*Change_Usage) isChange_Row() {}
@@ -1843,6 +1950,8 @@ func (*Change_Pin) isChange_Row() {}
 func (*Change_Gate) isChange_Row() {}
 
 func (*Change_Namespace) isChange_Row() {}
+
+func (*Change_AdminState) isChange_Row() {}
 
 var File_cellgate_storage_v1_rows_proto protoreflect.FileDescriptor
 
@@ -2002,6 +2111,17 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x05facts\x18\x03 \x01(\tR\x05facts\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x04 \x01(\x03R\n" +
+	"generation\"\xb3\x01\n" +
+	"\n" +
+	"AdminState\x12\x1b\n" +
+	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x0e\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\x12\x14\n" +
+	"\x05since\x18\x05 \x01(\x03R\x05since\x12\x14\n" +
+	"\x05until\x18\x06 \x01(\x03R\x05until\x12\x1e\n" +
+	"\n" +
+	"generation\x18\a \x01(\x03R\n" +
 	"generation\"\xb8\x01\n" +
 	"\bDecision\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x03R\x02at\x12%\n" +
@@ -2020,14 +2140,16 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x04last\x18\x04 \x01(\x04R\x04last\"N\n" +
 	"\x05Entry\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x03R\x02at\x125\n" +
-	"\achanges\x18\x02 \x03(\v2\x1b.cellgate.storage.v1.ChangeR\achanges\"\xc7\x02\n" +
+	"\achanges\x18\x02 \x03(\v2\x1b.cellgate.storage.v1.ChangeR\achanges\"\x8b\x03\n" +
 	"\x06Change\x12/\n" +
 	"\x04host\x18\x01 \x01(\v2\x19.cellgate.storage.v1.HostH\x00R\x04host\x122\n" +
 	"\x05usage\x18\x02 \x01(\v2\x1a.cellgate.storage.v1.UsageH\x00R\x05usage\x122\n" +
 	"\x05claim\x18\x03 \x01(\v2\x1a.cellgate.storage.v1.ClaimH\x00R\x05claim\x12,\n" +
 	"\x03pin\x18\x04 \x01(\v2\x18.cellgate.storage.v1.PinH\x00R\x03pin\x12/\n" +
 	"\x04gate\x18\x05 \x01(\v2\x19.cellgate.storage.v1.GateH\x00R\x04gate\x12>\n" +
-	"\tnamespace\x18\x06 \x01(\v2\x1e.cellgate.storage.v1.NamespaceH\x00R\tnamespaceB\x05\n" +
+	"\tnamespace\x18\x06 \x01(\v2\x1e.cellgate.storage.v1.NamespaceH\x00R\tnamespace\x12B\n" +
+	"\vadmin_state\x18\a \x01(\v2\x1f.cellgate.storage.v1.AdminStateH\x00R\n" +
+	"adminStateB\x05\n" +
 	"\x03row*\xaa\x01\n" +
 	"\n" +
 	"ClaimState\x12\x1b\n" +
@@ -2051,36 +2173,37 @@ func file_cellgate_storage_v1_rows_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_storage_v1_rows_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cellgate_storage_v1_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_cellgate_storage_v1_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_cellgate_storage_v1_rows_proto_goTypes = []any{
-	(ClaimState)(0),   // 0: cellgate.storage.v1.ClaimState
-	(*Host)(nil),      // 1: cellgate.storage.v1.Host
-	(*Facts)(nil),     // 2: cellgate.storage.v1.Facts
-	(*Provider)(nil),  // 3: cellgate.storage.v1.Provider
-	(*Inventory)(nil), // 4: cellgate.storage.v1.Inventory
-	(*Aggregate)(nil), // 5: cellgate.storage.v1.Aggregate
-	(*Usage)(nil),     // 6: cellgate.storage.v1.Usage
-	(*Used)(nil),      // 7: cellgate.storage.v1.Used
-	(*Claim)(nil),     // 8: cellgate.storage.v1.Claim
-	(*Verdict)(nil),   // 9: cellgate.storage.v1.Verdict
-	(*Guest)(nil),     // 10: cellgate.storage.v1.Guest
-	(*Group)(nil),     // 11: cellgate.storage.v1.Group
-	(*Pin)(nil),       // 12: cellgate.storage.v1.Pin
-	(*Holder)(nil),    // 13: cellgate.storage.v1.Holder
-	(*Gate)(nil),      // 14: cellgate.storage.v1.Gate
-	(*Namespace)(nil), // 15: cellgate.storage.v1.Namespace
-	(*Decision)(nil),  // 16: cellgate.storage.v1.Decision
-	(*Lane)(nil),      // 17: cellgate.storage.v1.Lane
-	(*Entry)(nil),     // 18: cellgate.storage.v1.Entry
-	(*Change)(nil),    // 19: cellgate.storage.v1.Change
-	nil,               // 20: cellgate.storage.v1.Aggregate.MetadataEntry
+	(ClaimState)(0),    // 0: cellgate.storage.v1.ClaimState
+	(*Host)(nil),       // 1: cellgate.storage.v1.Host
+	(*Facts)(nil),      // 2: cellgate.storage.v1.Facts
+	(*Provider)(nil),   // 3: cellgate.storage.v1.Provider
+	(*Inventory)(nil),  // 4: cellgate.storage.v1.Inventory
+	(*Aggregate)(nil),  // 5: cellgate.storage.v1.Aggregate
+	(*Usage)(nil),      // 6: cellgate.storage.v1.Usage
+	(*Used)(nil),       // 7: cellgate.storage.v1.Used
+	(*Claim)(nil),      // 8: cellgate.storage.v1.Claim
+	(*Verdict)(nil),    // 9: cellgate.storage.v1.Verdict
+	(*Guest)(nil),      // 10: cellgate.storage.v1.Guest
+	(*Group)(nil),      // 11: cellgate.storage.v1.Group
+	(*Pin)(nil),        // 12: cellgate.storage.v1.Pin
+	(*Holder)(nil),     // 13: cellgate.storage.v1.Holder
+	(*Gate)(nil),       // 14: cellgate.storage.v1.Gate
+	(*Namespace)(nil),  // 15: cellgate.storage.v1.Namespace
+	(*AdminState)(nil), // 16: cellgate.storage.v1.AdminState
+	(*Decision)(nil),   // 17: cellgate.storage.v1.Decision
+	(*Lane)(nil),       // 18: cellgate.storage.v1.Lane
+	(*Entry)(nil),      // 19: cellgate.storage.v1.Entry
+	(*Change)(nil),     // 20: cellgate.storage.v1.Change
+	nil,                // 21: cellgate.storage.v1.Aggregate.MetadataEntry
 }
 var file_cellgate_storage_v1_rows_proto_depIdxs = []int32{
 	3,  // 0: cellgate.storage.v1.Host.providers:type_name -> cellgate.storage.v1.Provider
 	5,  // 1: cellgate.storage.v1.Host.aggregates:type_name -> cellgate.storage.v1.Aggregate
 	2,  // 2: cellgate.storage.v1.Host.facts:type_name -> cellgate.storage.v1.Facts
 	4,  // 3: cellgate.storage.v1.Provider.inventories:type_name -> cellgate.storage.v1.Inventory
-	20, // 4: cellgate.storage.v1.Aggregate.metadata:type_name -> cellgate.storage.v1.Aggregate.MetadataEntry
+	21, // 4: cellgate.storage.v1.Aggregate.metadata:type_name -> cellgate.storage.v1.Aggregate.MetadataEntry
 	7,  // 5: cellgate.storage.v1.Usage.used:type_name -> cellgate.storage.v1.Used
 	0,  // 6: cellgate.storage.v1.Claim.state:type_name -> cellgate.storage.v1.ClaimState
 	7,  // 7: cellgate.storage.v1.Claim.allocations:type_name -> cellgate.storage.v1.Used
@@ -2088,18 +2211,19 @@ var file_cellgate_storage_v1_rows_proto_depIdxs = []int32{
 	10, // 9: cellgate.storage.v1.Claim.guest:type_name -> cellgate.storage.v1.Guest
 	9,  // 10: cellgate.storage.v1.Claim.verdict:type_name -> cellgate.storage.v1.Verdict
 	13, // 11: cellgate.storage.v1.Pin.holders:type_name -> cellgate.storage.v1.Holder
-	19, // 12: cellgate.storage.v1.Entry.changes:type_name -> cellgate.storage.v1.Change
+	20, // 12: cellgate.storage.v1.Entry.changes:type_name -> cellgate.storage.v1.Change
 	1,  // 13: cellgate.storage.v1.Change.host:type_name -> cellgate.storage.v1.Host
 	6,  // 14: cellgate.storage.v1.Change.usage:type_name -> cellgate.storage.v1.Usage
 	8,  // 15: cellgate.storage.v1.Change.claim:type_name -> cellgate.storage.v1.Claim
 	12, // 16: cellgate.storage.v1.Change.pin:type_name -> cellgate.storage.v1.Pin
 	14, // 17: cellgate.storage.v1.Change.gate:type_name -> cellgate.storage.v1.Gate
 	15, // 18: cellgate.storage.v1.Change.namespace:type_name -> cellgate.storage.v1.Namespace
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	16, // 19: cellgate.storage.v1.Change.admin_state:type_name -> cellgate.storage.v1.AdminState
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_storage_v1_rows_proto_init() }
@@ -2107,13 +2231,14 @@ func file_cellgate_storage_v1_rows_proto_init() {
 	if File_cellgate_storage_v1_rows_proto != nil {
 		return
 	}
-	file_cellgate_storage_v1_rows_proto_msgTypes[18].OneofWrappers = []any{
+	file_cellgate_storage_v1_rows_proto_msgTypes[19].OneofWrappers = []any{
 		(*Change_Host)(nil),
 		(*Change_Usage)(nil),
 		(*Change_Claim)(nil),
 		(*Change_Pin)(nil),
 		(*Change_Gate)(nil),
 		(*Change_Namespace)(nil),
+		(*Change_AdminState)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2121,7 +2246,7 @@ func file_cellgate_storage_v1_rows_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_storage_v1_rows_proto_rawDesc), len(file_cellgate_storage_v1_rows_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// newHostsAdmin makes the commands that take a host out of service, and back.
+func newHostsAdmin(t terminal) []*cobra.Command {
+	const host = "6f1b0c1e-6b0e-4a44-8f3f-0d1c5a8f2b11"
+	of := func(use, short, long, example string, state cellgatev1.HostAdmin_State) *cobra.Command {
+		cmd := &cobra.Command{Use: use + " HOST", Short: short, Long: long, Example: "  cellgate hosts " + use + " " + host + example, Args: usageArgs(cobra.ExactArgs(1))}
+		c := newClient(cmd, t)
+		f := cmd.Flags()
+		cell := f.String("cell", "", "where the host is, if it is known")
+		why := "why: shown with the host and to whoever finds no host"
+		if state == cellgatev1.HostAdmin_ENABLED {
+			why = "why, for who reads it later"
+		}
+		reason := f.String("reason", "", why)
+		until, lasts := "", time.Duration(0)
+		if state == cellgatev1.HostAdmin_MAINTENANCE {
+			f.StringVar(&until, "until", "", "when it ends, as 2026-01-31T18:00:00Z")
+			f.DurationVar(&lasts, "for", 0, "how long it lasts from now on, as 2h30m")
+		}
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			req := &cellgatev1.UpdateHostRequest{HostUuid: args[0], AdminState: state, Reason: *reason, Cell: *cell}
+			switch {
+			case *reason == "" && state != cellgatev1.HostAdmin_ENABLED:
+				return usage(cmd, errors.New("--reason: must say why"))
+			case until != "" && cmd.Flags().Changed("for"):
+				return usage(cmd, errors.New("--until and --for exclude each other"))
+			case until != "":
+				at, err := time.Parse(time.RFC3339, until)
+				if err != nil {
+					return usage(cmd, fmt.Errorf("--until: %q is no time like 2026-01-31T18:00:00Z", until))
+				}
+				req.Until = timestamppb.New(at)
+			case cmd.Flags().Changed("for"):
+				if lasts <= 0 {
+					return usage(cmd, fmt.Errorf("--for: %v is not above 0", lasts))
+				}
+				req.Lasts = durationpb.New(lasts)
+			}
+			return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.UpdateHostResponse, error) {
+				return cellgatev1.NewHostsClient(conn).UpdateHost(ctx, req)
+			}, func(w io.Writer, m *cellgatev1.UpdateHostResponse) error {
+				h := m.GetHost()
+				_, err := fmt.Fprintf(w, "host %s of cell %s: %s\n", h.GetServiceHost(), h.GetCell(), hostState(h))
+				return err
+			})
+		}
+		return cmd
+	}
+	const stays = `It stays so, whatever the host reports and whoever starts anew, until
+"cellgate hosts enable". What is on the host stays there, and can be moved away.`
+	return []*cobra.Command{
+		of("disable", "Place nothing new on a host", "Place nothing new on a host. "+stays, ` --reason "a bad disk"`, cellgatev1.HostAdmin_DISABLED),
+		of("maintenance", "Place nothing new on a host, until a time",
+			"Place nothing new on a host, until a time or until it is told to. "+stays, ` --for 2h --reason "a kernel"`, cellgatev1.HostAdmin_MAINTENANCE),
+		of("force-down", "Have a host count as down",
+			"Have a host count as down, whatever is heard of it. "+stays, ` --reason "fenced"`, cellgatev1.HostAdmin_FORCED_DOWN),
+		of("enable", "Place instances on a host again", `Take back what "cellgate hosts disable", "maintenance" or "force-down" said. A host that its
+agent reports as disabled, or that is not heard of, stays so.`, "", cellgatev1.HostAdmin_ENABLED),
+	}
+}
+
+// adminText shows an operator's word about a host; "" when instances may be placed there.
+func adminText(a *cellgatev1.HostAdmin) string {
+	text := ""
+	switch a.GetState() {
+	case cellgatev1.HostAdmin_DISABLED:
+		text = "disabled by operator"
+	case cellgatev1.HostAdmin_MAINTENANCE:
+		text = "maintenance"
+		if a.GetUntil() != nil {
+			text += " until " + a.GetUntil().AsTime().Format(time.RFC3339)
+		}
+	case cellgatev1.HostAdmin_FORCED_DOWN:
+		text = "forced down"
+	default:
+		return ""
+	}
+	if a.GetReason() != "" {
+		text += ": " + a.GetReason()
+	}
+	return text
+}
+
+// adminLine says who said what of a host, and when; "" when nobody did.
+func adminLine(a *cellgatev1.HostAdmin) string {
+	if a == nil {
+		return ""
+	}
+	text := adminText(a)
+	if text == "" {
+		text = "in service"
+	}
+	return fmt.Sprintf("%s (since %s, by %s)\n", text, a.GetSince().AsTime().Format(time.RFC3339), a.GetBy())
+}

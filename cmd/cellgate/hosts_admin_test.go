@@ -1,0 +1,56 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+func TestWhatOperatorsWantOfAHostIsShown(t *testing.T) {
+	end := timestamppb.New(time.Date(2026, 1, 31, 18, 0, 0, 0, time.UTC))
+	is := func(s cellgatev1.HostAdmin_State, up bool) *cellgatev1.Host {
+		return &cellgatev1.Host{Enabled: true, Up: up, Admin: &cellgatev1.HostAdmin{State: s, Reason: "a kernel", By: "alice", Since: end}}
+	}
+	limited, imported := is(cellgatev1.HostAdmin_MAINTENANCE, true), is(cellgatev1.HostAdmin_DISABLED, false)
+	limited.Admin.Until, imported.Imported = end, true
+	for want, h := range map[string]*cellgatev1.Host{
+		"disabled by operator: a kernel":                   is(cellgatev1.HostAdmin_DISABLED, true),
+		"disabled by operator: a kernel (down)":            is(cellgatev1.HostAdmin_DISABLED, false),
+		"disabled by operator: a kernel (imported)":        imported,
+		"maintenance: a kernel":                            is(cellgatev1.HostAdmin_MAINTENANCE, true),
+		"maintenance until 2026-01-31T18:00:00Z: a kernel": limited,
+		"forced down: a kernel":                            is(cellgatev1.HostAdmin_FORCED_DOWN, false),
+		"up":                                               is(cellgatev1.HostAdmin_ENABLED, true),
+		"down":                                             is(cellgatev1.HostAdmin_ENABLED, false),
+	} {
+		if got := hostState(h); got != want {
+			t.Errorf("%v is shown as %q, want %q", h.GetAdmin(), got, want)
+		}
+	}
+	if got, want := adminLine(is(cellgatev1.HostAdmin_FORCED_DOWN, false).GetAdmin()), "forced down: a kernel (since 2026-01-31T18:00:00Z, by alice)\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := adminLine(nil); got != "" {
+		t.Errorf("of a host of which nobody said anything: %q", got)
+	}
+}
+
+func TestWrongUseOfTheCommandsThatTakeHostsOutOfService(t *testing.T) {
+	for _, args := range [][]string{
+		{"hosts", "disable"},
+		{"hosts", "disable", "h"},
+		{"hosts", "force-down", "h", "--reason", ""},
+		{"hosts", "disable", "h", "--reason", "x", "--for", "1h"},
+		{"hosts", "maintenance", "h", "--reason", "x", "--for", "1h", "--until", "2026-01-31T18:00:00Z"},
+		{"hosts", "maintenance", "h", "--reason", "x", "--until", "tomorrow"},
+		{"hosts", "maintenance", "h", "--reason", "x", "--for", "0s"},
+		{"hosts", "enable", "h", "g"},
+	} {
+		if _, stderr, status := typed(t.Context(), "", args...); status != exitUsage || stderr == "" {
+			t.Errorf("%v: status %d, %q", args, status, stderr)
+		}
+	}
+}

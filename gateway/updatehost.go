@@ -1,0 +1,52 @@
+package gateway
+
+import (
+	"context"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/security"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// updateHost says what an operator wants of a host, in the shard of its cell.
+func (g *Gateway) updateHost(ctx context.Context, req *cellgatev1.UpdateHostRequest) (*cellgatev1.Host, error) {
+	c, host, err := g.setAdminState(ctx, req)
+	g.tellAdmin(ctx, c, req, host, err)
+	return host, err
+}
+
+func (g *Gateway) setAdminState(ctx context.Context, req *cellgatev1.UpdateHostRequest) (*cell, *cellgatev1.Host, error) {
+	uuid := canonical(req.GetHostUuid())
+	c, err := g.cellOfHost(ctx, req.GetCell(), uuid)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case c.gate != nil && c.gate.cfg.Only:
+		return c, nil, fault.Invalid("host_uuid", "cell %s has no scheduler but one in each gateway (legacy_only), which forgets such words: disable the host's service in Nova", c.cfg.Name)
+	}
+	resp, err := callFor(ctx, c, uuid, g.cfg.ClaimBudget, &cellv1.SetAdminStateRequest{
+		HostUuid: uuid, State: req.GetAdminState(), Reason: req.GetReason(), By: whoAsks(ctx), Until: req.GetUntil(), Lasts: req.GetLasts(),
+		DefaultAvailabilityZone: g.cfg.DefaultAvailabilityZone,
+	}, cellv1.CellSchedulerClient.SetAdminState)
+	return c, resp.GetHost(), changed(ctx, c, err)
+}
+
+// tellAdmin logs that somebody took a host out of service, or back, for the audit.
+func (g *Gateway) tellAdmin(ctx context.Context, c *cell, req *cellgatev1.UpdateHostRequest, host *cellgatev1.Host, err error) {
+	told := []any{"host_uuid", req.GetHostUuid(), "state", req.GetAdminState().String(), "reason", req.GetReason()}
+	if c != nil {
+		told = append(told, "cell", c.cfg.Name)
+	}
+	if u := host.GetAdmin().GetUntil(); u != nil {
+		told = append(told, "until", u.AsTime())
+	}
+	if who := security.FromContext(ctx); who != nil {
+		told = append(told, "role", string(who.Role), "name", who.Name, "from", security.AddressOf(ctx))
+	}
+	outcome := "OK"
+	if err != nil {
+		outcome = string(fault.KindOf(err))
+	}
+	g.log.InfoContext(ctx, "an operator changed what is wanted of a host", append(told, "outcome", outcome)...)
+}

@@ -1,0 +1,119 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+func (f *fakeCell) SetAdminState(ctx context.Context, req *cellv1.SetAdminStateRequest) (*cellv1.SetAdminStateResponse, error) {
+	if err := f.enter(ctx, "SetAdminState", req); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	h, ok := f.table.Host(mustID(req.GetHostUuid()))
+	if ok {
+		f.words = append(f.words, req)
+	}
+	f.mu.Unlock()
+	switch {
+	case !ok:
+		return nil, fault.New(fault.NotFound, "host %s is not in this cell", req.GetHostUuid())
+	case req.GetReason() == "" && req.GetState() != cellgatev1.HostAdmin_ENABLED:
+		return nil, fault.Invalid("reason", "must say why")
+	}
+	return &cellv1.SetAdminStateResponse{Host: &cellgatev1.Host{
+		HostUuid: req.GetHostUuid(), ServiceHost: h.ServiceHost,
+		Admin: &cellgatev1.HostAdmin{State: req.GetState(), Reason: req.GetReason(), By: req.GetBy(), Until: req.GetUntil()},
+	}}, f.leave("SetAdminState", req)
+}
+
+func TestAnOperatorsWordGoesToTheCellThatHasTheHost(t *testing.T) {
+	cells := fleet(3, 2)
+	var log safeBuffer
+	w := startLogged(t, cells, nil, slog.New(slog.NewTextHandler(&log, nil)))
+	host := testUUID(0xa, 100)
+	rec := w.send("PATCH", "/v1/hosts/"+strings.ToUpper(host), `{"admin_state": "MAINTENANCE", "reason": "a kernel", "until": "2026-01-31T18:00:00Z"}`)
+	if rec.Code != 200 || !strings.Contains(rec.Body.String(), `"state":"MAINTENANCE"`) || !strings.Contains(rec.Body.String(), `"by":"an operator"`) {
+		t.Fatalf("%d %s", rec.Code, rec.Body)
+	}
+	if len(cells[0].words)+len(cells[2].words) != 0 || len(cells[1].words) != 1 {
+		t.Fatalf("the cells were told %v, %v, %v", cells[0].words, cells[1].words, cells[2].words)
+	}
+	until := timestamppb.New(time.Date(2026, 1, 31, 18, 0, 0, 0, time.UTC))
+	if m := cells[1].words[0]; m.GetHostUuid() != host || m.GetState() != cellgatev1.HostAdmin_MAINTENANCE || m.GetReason() != "a kernel" || !m.GetUntil().AsTime().Equal(until.AsTime()) || m.GetLasts() != nil {
+		t.Errorf("the cell was told %v", m)
+	}
+	if rec := w.send("PATCH", "/v1/hosts/"+host, `{"admin_state": "MAINTENANCE", "reason": "a kernel", "lasts": "7200s", "cell": "cell2"}`); rec.Code != 200 || cells[1].words[1].GetLasts().AsDuration() != 2*time.Hour {
+		t.Errorf("%d %s; the cell was told %v", rec.Code, rec.Body, cells[1].words[1])
+	}
+	for _, want := range []string{"an operator changed what is wanted of a host", "state=MAINTENANCE", `reason="a kernel"`, "cell=cell2", "outcome=OK"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %q:\n%s", want, log.String())
+		}
+	}
+}
+
+func TestBadWordsAboutAHostAreNamed(t *testing.T) {
+	w := start(t, fleet(2, 1), nil)
+	host := testUUID(0xa, 0)
+	for _, tt := range []struct{ path, body, reason, field string }{
+		{"/v1/hosts/x", `{"admin_state": "DISABLED", "reason": "r"}`, "INVALID_REQUEST", "host_uuid"},
+		{"/v1/hosts/" + host, `{"reason": "r"}`, "INVALID_REQUEST", "admin_state"},
+		{"/v1/hosts/" + host, `{"admin_state": "BROKEN", "reason": "r"}`, "INVALID_REQUEST", "admin_state"},
+		{"/v1/hosts/" + host, `{"admin_state": "DISABLED"}`, "INVALID_REQUEST", "reason"},
+		{"/v1/hosts/" + host, `{"admin_state": "DISABLED", "reason": "` + strings.Repeat("r", 256) + `"}`, "INVALID_REQUEST", "reason"},
+		{"/v1/hosts/" + host, `{"admin_state": "DISABLED", "reason": "r", "cell": "nowhere"}`, "INVALID_REQUEST", "cell"},
+		{"/v1/hosts/" + host, `{"admin_state": "DISABLED", "reason": "r", "enabled": false}`, "INVALID_REQUEST", "enabled"},
+		{"/v1/hosts/" + testUUID(0xa, 999), `{"admin_state": "DISABLED", "reason": "r"}`, "NOT_FOUND", ""},
+		{"/v1/hosts/" + host, `{"admin_state": "DISABLED", "reason": "r", "cell": "cell2"}`, "NOT_FOUND", ""},
+	} {
+		rec := w.send("PATCH", tt.path, tt.body)
+		if rec.Code == 200 || !strings.Contains(rec.Body.String(), tt.reason) || !strings.Contains(rec.Body.String(), tt.field) {
+			t.Errorf("%s %s: %d %s", tt.path, tt.body, rec.Code, rec.Body)
+		}
+	}
+}
+
+// A reply that was lost says neither that it was done nor that it was not.
+func TestAWordWhoseAnswerWasLost(t *testing.T) {
+	cells := fleet(1, 1)
+	w := start(t, cells, nil)
+	cells[0].hook(nil, func(method string, _ any) error {
+		if method == "SetAdminState" {
+			return status.Error(codes.Unavailable, "the connection broke")
+		}
+		return nil
+	})
+	rec := w.send("PATCH", "/v1/hosts/"+testUUID(0xa, 0), `{"admin_state": "MAINTENANCE", "reason": "r", "lasts": "60s"}`)
+	if rec.Code != 503 || !strings.Contains(rec.Body.String(), "OUTCOME_UNKNOWN") {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+}
+
+// Who answers from Nova's tables in the cell's place hears of it.
+func TestAStandInIsToldWhatOperatorsWant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading(1, testHost(1, 4))
+		f.moveGate(cellgatev1.Gate_LEGACY)
+		f.gate.withheld = []*cellv1.WithheldHost{{HostUuid: testUUID(0xa, 1), Why: "in maintenance: a kernel"}}
+		startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+		time.Sleep(10 * time.Second)
+		u.standIn.mu.Lock()
+		defer u.standIn.mu.Unlock()
+		if w := u.standIn.withheld; len(w) != 1 || w[0].GetWhy() != "in maintenance: a kernel" {
+			t.Errorf("the stand-in was told %v", w)
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package schedule
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// maxReasons is how many of an operator's reasons have a reject count of their own, those
+// of the most hosts; the others share otherReasons.
+const (
+	maxReasons   = 16
+	otherReasons = "for other reasons of operators"
+)
+
+// reasons are why operators keep new instances from hosts (Host.Withheld), by text. The
+// edit that made it (owner) may write to it. Nil: no host is withheld.
+type reasons struct {
+	owner uint64
+	list  []reason
+}
+
+type reason struct {
+	why   string
+	hosts int
+}
+
+// withhold notes that a host was withheld for one reason and is for another; empty for
+// none.
+func (e *Edit) withhold(was, is string) {
+	if was == is {
+		return
+	}
+	r := e.t.withheld
+	switch {
+	case r == nil:
+		r = &reasons{owner: e.t.version}
+	case r.owner != e.t.version:
+		r = &reasons{owner: e.t.version, list: slices.Clone(r.list)}
+	}
+	r.count(was, -1)
+	r.count(is, +1)
+	if e.t.withheld = r; len(r.list) == 0 {
+		e.t.withheld = nil
+	}
+}
+
+func (r *reasons) count(why string, n int) {
+	if why == "" {
+		return
+	}
+	at, known := slices.BinarySearchFunc(r.list, why, func(a reason, why string) int { return strings.Compare(a.why, why) })
+	if !known {
+		r.list = slices.Insert(r.list, at, reason{why: why})
+	}
+	if r.list[at].hosts += n; r.list[at].hosts == 0 {
+		r.list = slices.Delete(r.list, at, at+1)
+	}
+}
+
+// told gives the reasons that are counted each by itself.
+func (r *reasons) told() []reason {
+	if len(r.list) <= maxReasons {
+		return r.list
+	}
+	most := slices.Clone(r.list)
+	slices.SortStableFunc(most, func(a, b reason) int { return b.hosts - a.hosts })
+	return most[:maxReasons]
+}
+
+// withheldChecks rejects hosts that operators keep new instances from, reason by reason.
+func (s *scan) withheldChecks() {
+	r := s.t.withheld
+	if r == nil {
+		return
+	}
+	told := r.told()
+	for i := range told {
+		why := told[i].why
+		s.check(ComputeFilter, why, func(_ int, c *chunk, m uint64) uint64 {
+			kept := ^uint64(0)
+			for m &= c.withheld; m != 0; m &= m - 1 {
+				if at := bits.TrailingZeros64(m); c.rows.v[at].host.Withheld == why {
+					kept &^= 1 << at
+				}
+			}
+			return kept
+		})
+	}
+	if len(told) < len(r.list) {
+		s.check(ComputeFilter, otherReasons, func(_ int, c *chunk, _ uint64) uint64 { return ^c.withheld })
+	}
+}

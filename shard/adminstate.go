@@ -1,0 +1,205 @@
+package shard
+
+import (
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"cellgate/internal/fault"
+)
+
+// AdminState is an operator's word about a host: a row of its own beside the host's,
+// which no report of an agent and no import touches. A host without one is AdminEnabled.
+// Rows are never dropped: one that let the host go says so.
+type AdminState struct {
+	HostUUID string
+	State    Admin
+	// Reason is for people, By names who said so.
+	Reason string
+	By     string
+	// Since is when State began, Until when AdminMaintenance ends, zero for when it is
+	// told to. Store time.
+	Since time.Time
+	Until time.Time
+	// Generation is the host's after the write; the higher one is newer.
+	Generation int64
+}
+
+// Admin is what an operator wants of a host.
+type Admin string
+
+// The administrative states. All but AdminEnabled keep new claims away; those there are
+// stay, and are confirmed, moved away and released as ever.
+const (
+	AdminEnabled     Admin = "ENABLED"
+	AdminDisabled    Admin = "DISABLED"
+	AdminMaintenance Admin = "MAINTENANCE"
+	// AdminForcedDown: the host counts as down, whatever is heard of it.
+	AdminForcedDown Admin = "FORCED_DOWN"
+)
+
+// MaxAdminReason and MaxAdminBy bound the characters of those texts. MaxMaintenance is how
+// long a maintenance with an end may last.
+const (
+	MaxAdminReason = 255
+	MaxAdminBy     = 255
+	MaxMaintenance = 366 * 24 * time.Hour
+)
+
+// SetAdminState replaces a host's AdminState. The host must be there: NOT_FOUND. What
+// says the same is not written.
+type SetAdminState struct {
+	HostUUID string
+	State    Admin
+	// Reason must not be empty, but with AdminEnabled.
+	Reason string
+	By     string
+	// Until or For, with AdminMaintenance, is its end, which must come and is at most
+	// MaxMaintenance away; For counts from now on. Both zero: it has none.
+	Until time.Time
+	For   time.Duration
+}
+
+// EndMaintenance makes a host AdminEnabled whose maintenance is over in store time, and
+// does nothing to any other.
+type EndMaintenance struct {
+	HostUUID string
+}
+
+// Withholds reports whether new claims are kept from the host at a moment of store time.
+// What readers of the row show until the end was written may be later than that.
+func (a *AdminState) Withholds(now time.Time) bool { return a.Withheld() && !a.over(now) }
+
+// Withheld is Withholds for who does not know the store's time: a maintenance lasts until
+// somebody has written its end.
+func (a *AdminState) Withheld() bool { return a != nil && a.State != AdminEnabled }
+
+// ForcedDown reports whether the host counts as down.
+func (a *AdminState) ForcedDown() bool { return a != nil && a.State == AdminForcedDown }
+
+// over reports whether a maintenance has ended.
+func (a *AdminState) over(now time.Time) bool {
+	return a.State == AdminMaintenance && !a.Until.IsZero() && !now.Before(a.Until)
+}
+
+// Why says in words why new claims are kept from the host, as reject counts have it; ""
+// when they are not.
+func (a *AdminState) Why() string {
+	if !a.Withheld() {
+		return ""
+	}
+	what := "disabled by operator"
+	switch a.State {
+	case AdminMaintenance:
+		what = "in maintenance"
+	case AdminForcedDown:
+		what = "forced down by operator"
+	}
+	if a.Reason == "" {
+		return what
+	}
+	return what + ": " + a.Reason
+}
+
+func (t *transaction) setAdminState(p *SetAdminState) Outcome {
+	until, problem := p.read(t.now)
+	if problem != "" {
+		return refused(fault.InvalidRequest, "%s", problem)
+	}
+	if t.view.Hosts[p.HostUUID] == nil {
+		return refused(fault.NotFound, "host %s is not in this cell", p.HostUUID)
+	}
+	old := t.view.AdminStates[p.HostUUID]
+	if old == nil && p.State == AdminEnabled {
+		return Outcome{}
+	}
+	if old != nil && old.State == p.State && old.Reason == p.Reason && old.Until.Equal(until) && (old.By == p.By || p.State == AdminEnabled) {
+		return Outcome{AdminState: old}
+	}
+	n := &AdminState{
+		HostUUID: p.HostUUID, State: p.State, Reason: p.Reason, By: p.By, Since: t.now, Until: until,
+	}
+	if old != nil && old.State == p.State {
+		n.Since = old.Since
+	}
+	return Outcome{AdminState: t.putAdminState(n)}
+}
+
+func (t *transaction) endMaintenance(p *EndMaintenance) Outcome {
+	if !isID(p.HostUUID) {
+		return refused(fault.InvalidRequest, "%s", "host_uuid: "+idRule)
+	}
+	old := t.view.AdminStates[p.HostUUID]
+	if old == nil || !old.over(t.now) {
+		return Outcome{AdminState: old}
+	}
+	return Outcome{AdminState: t.putAdminState(&AdminState{
+		HostUUID: p.HostUUID, State: AdminEnabled, Reason: old.Reason, By: old.By, Since: old.Until,
+	})}
+}
+
+// putAdminState writes a row. The host's usage is written with it (touchUsage).
+func (t *transaction) putAdminState(n *AdminState) *AdminState {
+	n.Generation = t.nextGeneration(n.HostUUID)
+	t.view.AdminStates[n.HostUUID] = n
+	t.touch(adminRow, n.HostUUID)
+	t.touchUsage(n.HostUUID, n.Generation)
+	return n
+}
+
+// touchUsage writes a host's usage as it is, with the generation of a row beside it:
+// whoever writes to the host waits for it, and its generations stay in one order.
+func (t *transaction) touchUsage(host string, generation int64) {
+	u := Usage{HostUUID: host}
+	if known := t.view.Usages[host]; known != nil {
+		u = *known
+	}
+	u.Generation = generation
+	t.view.Usages[host] = &u
+	t.touch(usageRow, host)
+}
+
+// read gives the end of a maintenance, zero for none, or what is wrong with the operation.
+func (p *SetAdminState) read(now time.Time) (until time.Time, problem string) {
+	if !isID(p.HostUUID) {
+		return until, "host_uuid: " + idRule
+	}
+	for _, text := range [...]struct {
+		path, is string
+		most     int
+	}{{"reason", p.Reason, MaxAdminReason}, {"by", p.By, MaxAdminBy}} {
+		if problem = textProblem(text.path, text.is); problem != "" {
+			return until, problem
+		}
+		if utf8.RuneCountInString(text.is) > text.most {
+			return until, fmt.Sprintf("%s: must have at most %d characters", text.path, text.most)
+		}
+	}
+	ends := !p.Until.IsZero() || p.For != 0
+	switch p.State {
+	case AdminEnabled, AdminDisabled, AdminMaintenance, AdminForcedDown:
+	default:
+		return until, fmt.Sprintf("admin_state: is %q, must be one of %s, %s, %s, %s", p.State, AdminEnabled, AdminDisabled, AdminMaintenance, AdminForcedDown)
+	}
+	switch {
+	case p.State != AdminEnabled && p.Reason == "":
+		return until, "reason: must say why: whoever finds the host so asks"
+	case ends && p.State != AdminMaintenance:
+		return until, fmt.Sprintf("until: only a maintenance has an end, not %s", p.State)
+	case !p.Until.IsZero() && p.For != 0:
+		return until, "until: must not be set beside lasts"
+	case !ends:
+		return until, ""
+	case p.For < 0 || p.For > MaxMaintenance:
+		return until, fmt.Sprintf("lasts: is %v, must be above 0 and at most %v", p.For, MaxMaintenance)
+	}
+	if until = p.Until; p.For > 0 {
+		until = now.Add(p.For)
+	}
+	// What every backend can tell apart.
+	until = until.Round(0).UTC().Truncate(time.Microsecond)
+	if !until.After(now) || until.Sub(now) > MaxMaintenance {
+		return until, fmt.Sprintf("until: is %s, must come, and at most %v after the cell's time, %s", until.Format(time.RFC3339), MaxMaintenance, now.Format(time.RFC3339))
+	}
+	return until, ""
+}

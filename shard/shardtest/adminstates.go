@@ -1,0 +1,262 @@
+package shardtest
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// setAdmin is an operator's word about host n.
+func setAdmin(n int, to shard.Admin) *shard.SetAdminState {
+	return &shard.SetAdminState{HostUUID: HostID(n), State: to, Reason: "a bad disk", By: "alice"}
+}
+
+func endMaintenance(n int) *shard.EndMaintenance {
+	return &shard.EndMaintenance{HostUUID: HostID(n)}
+}
+
+// admin gives the row of host n; nil for none.
+func (s *suite) admin(n int) *shard.AdminState {
+	s.Helper()
+	return s.rows().AdminStates[HostID(n)]
+}
+
+func adminStateClauses() []clause {
+	advance := []string{"advance"}
+	return []clause{
+		{name: "ItKeepsNewClaimsAwayAndSaysWhy", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewHost(2, 8))
+			for to, why := range map[shard.Admin]string{
+				shard.AdminDisabled: "disabled by operator: a bad disk", shard.AdminMaintenance: "in maintenance: a bad disk",
+				shard.AdminForcedDown: "forced down by operator: a bad disk",
+			} {
+				s.do(setAdmin(1, to))
+				o := s.refused(NewClaim(1, 1, 1), fault.NoValidHost)
+				if o.Refusal.Filter != "ComputeFilter" || o.Refusal.Detail != why || !strings.Contains(o.Refusal.Message, why) {
+					s.Errorf("%s: refused with %+v", to, o.Refusal)
+				}
+			}
+			s.do(NewClaim(1, 2, 1))
+			s.refused(&shard.Swap{
+				ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(1), HostUUID: HostID(1), TTL: time.Minute,
+				Allocations: []shard.Used{{ProviderUUID: HostID(1), ResourceClass: Class, Amount: 1}},
+			}, fault.NoValidHost)
+			s.do(setAdmin(1, shard.AdminEnabled))
+			s.do(NewClaim(2, 1, 1))
+		}},
+		{name: "InTheBatchThatSetsItToo", test: func(s *suite) {
+			a := s.apply(opOf(NewHost(1, 8)), opOf(NewClaim(1, 1, 1)), opOf(setAdmin(1, shard.AdminDisabled)), opOf(NewClaim(2, 1, 1)))
+			if a.Outcomes[1].Refusal != nil || a.Outcomes[3].Refusal == nil {
+				s.Errorf("before it %+v, after it %+v", a.Outcomes[1].Refusal, a.Outcomes[3].Refusal)
+			}
+			s.used(1, 1)
+		}},
+		{name: "ClaimsThatAreThereGoOnAsEver", needs: advance, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewHost(2, 8))
+			s.expired(4, 1, 1)
+			for n := 1; n <= 3; n++ {
+				s.do(NewClaim(n, 1, 1))
+			}
+			s.do(confirm(*Ref(3)))
+			s.do(setAdmin(1, shard.AdminForcedDown))
+			s.do(NewClaim(1, 1, 1)) // the same again
+			s.do(confirm(*Ref(1)))
+			s.do(confirm(*Ref(4))) // its lease was over: the instance is there
+			s.do(release(*Ref(2)))
+			away := NewClaim(5, 2, 1)
+			away.ConsumerUUID, away.Moves = ConsumerID(3), ClaimID(3)
+			s.do(away)
+			s.do(confirm(shard.ClaimRef{ClaimID: away.ClaimID, ConsumerUUID: away.ConsumerUUID}))
+			s.state(3, shard.Released)
+			s.used(1, 2)
+			s.used(2, 1)
+		}},
+		{name: "NoReportOfTheHostTouchesIt", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			before := s.do(setAdmin(1, shard.AdminMaintenance)).AdminState
+			again := NewHost(1, 16)
+			again.Host.BootID = "boot-2"
+			again.Instances = []shard.Instance{{UUID: ConsumerID(7), Allocations: []shard.Used{{ProviderUUID: HostID(1), ResourceClass: Class, Amount: 2}}}}
+			if o := s.do(again); o.Adopted != 1 {
+				s.Errorf("an instance on it was not adopted: %+v", o)
+			}
+			imported := NewHost(1, 4)
+			imported.Host.Imported, imported.Host.BootID = true, "import"
+			imported.Retake = &shard.Registration{BootID: "boot-2", StateVersion: again.Host.StateVersion}
+			s.do(imported)
+			if got := s.admin(1); !equalRows(got, before) {
+				s.Errorf("the word is %+v, was %+v", got, before)
+			}
+			s.refused(NewClaim(1, 1, 1), fault.NoValidHost)
+		}},
+		{name: "ItSaysWhoAndSinceWhenAndTheSameAgainIsNotWritten", needs: advance, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.nothing(setAdmin(1, shard.AdminEnabled))
+			first := s.do(setAdmin(1, shard.AdminDisabled)).AdminState
+			if first.By != "alice" || first.Reason != "a bad disk" || first.State != shard.AdminDisabled || s.now().Before(first.Since) || first.Generation != 2 {
+				s.Errorf("it is %+v", first)
+			}
+			s.Advance(time.Minute)
+			s.nothing(setAdmin(1, shard.AdminDisabled))
+			other := setAdmin(1, shard.AdminDisabled)
+			other.Reason, other.By = "a bad fan", "bob"
+			if got := s.do(other).AdminState; !got.Since.Equal(first.Since) || got.Reason != "a bad fan" || got.By != "bob" || got.Generation <= first.Generation {
+				s.Errorf("for another reason it is %+v", got)
+			}
+			back := s.do(setAdmin(1, shard.AdminEnabled)).AdminState
+			if !back.Since.After(first.Since) || !equalRows(back, s.admin(1)) {
+				s.Errorf("it went back as %+v, the row is %+v", back, s.admin(1))
+			}
+		}},
+		{name: "AMaintenanceEndsInStoreTime", needs: advance, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			for n, lasts := range []time.Duration{time.Hour, 0} {
+				before := s.now()
+				p := setAdmin(1, shard.AdminMaintenance)
+				if p.For = lasts; lasts == 0 {
+					p.Until = before.Add(time.Hour)
+				}
+				a := s.do(p).AdminState
+				if a.Until.Before(before.Add(time.Hour-time.Millisecond)) || a.Until.After(s.now().Add(time.Hour)) {
+					s.Errorf("it ends at %v, an hour from %v", a.Until, before)
+				}
+				s.nothing(endMaintenance(1))
+				s.refused(NewClaim(n, 1, 1), fault.NoValidHost)
+				s.Advance(time.Hour + time.Second)
+				// Nobody has written the end yet.
+				c := s.do(NewClaim(n, 1, 1)).Claim
+				s.do(release(shard.ClaimRef{ClaimID: c.ClaimID, ConsumerUUID: c.ConsumerUUID}))
+				if end := s.do(endMaintenance(1)).AdminState; end.State != shard.AdminEnabled || !end.Since.Equal(a.Until) || !end.Until.IsZero() || end.By != "alice" {
+					s.Errorf("it ended as %+v", end)
+				}
+				s.nothing(endMaintenance(1))
+			}
+		}},
+		{name: "OneWithoutAnEndStays", needs: advance, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.nothing(endMaintenance(1))
+			s.do(setAdmin(1, shard.AdminMaintenance))
+			s.Advance(400 * 24 * time.Hour)
+			s.nothing(endMaintenance(1))
+			s.refused(NewClaim(1, 1, 1), fault.NoValidHost)
+		}},
+		{name: "GenerationsOfAHostsRowsAreInOneOrder", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 1))
+			used := s.rows().Usages[HostID(1)]
+			a := s.do(setAdmin(1, shard.AdminDisabled)).AdminState
+			if after := s.rows().Usages[HostID(1)]; a.Generation != used.Generation+1 || after.Generation != a.Generation || after.Pending != 1 {
+				s.Errorf("of usage %+v comes %+v and usage %+v", used, a, after)
+			}
+			s.do(putFacts(1, "cinder", `{}`))
+			if n := s.said(1, "cinder"); n.Generation != a.Generation+1 || !equalRows(s.admin(1), a) {
+				s.Errorf("facts after it are %+v, beside %+v", n, s.admin(1))
+			}
+			s.used(1, 1)
+		}},
+		{name: "WhatIsBadIsRefusedByField", test: func(s *suite) {
+			s.refused(setAdmin(1, shard.AdminDisabled), fault.NotFound)
+			s.refused(setAdmin(1, shard.AdminEnabled), fault.NotFound)
+			s.do(NewHost(1, 8))
+			with := func(change func(*shard.SetAdminState)) *shard.SetAdminState {
+				p := setAdmin(1, shard.AdminMaintenance)
+				change(p)
+				return p
+			}
+			for _, bad := range []struct {
+				field string
+				op    *shard.SetAdminState
+			}{
+				{"host_uuid", with(func(p *shard.SetAdminState) { p.HostUUID = "" })},
+				{"admin_state", with(func(p *shard.SetAdminState) { p.State = "" })},
+				{"admin_state", with(func(p *shard.SetAdminState) { p.State = "BROKEN" })},
+				{"reason", with(func(p *shard.SetAdminState) { p.Reason = "" })},
+				{"reason", with(func(p *shard.SetAdminState) { p.Reason = "\xff" })},
+				{"reason", with(func(p *shard.SetAdminState) { p.Reason = strings.Repeat("ä", shard.MaxAdminReason+1) })},
+				{"by", with(func(p *shard.SetAdminState) { p.By = "a\x00" })},
+				{"by", with(func(p *shard.SetAdminState) { p.By = strings.Repeat("b", shard.MaxAdminBy+1) })},
+				{"until", with(func(p *shard.SetAdminState) { p.Until = s.now().Add(-time.Second) })},
+				{"until", with(func(p *shard.SetAdminState) { p.Until = s.now().Add(shard.MaxMaintenance + time.Hour) })},
+				{"until", with(func(p *shard.SetAdminState) { p.Until, p.For = s.now().Add(time.Hour), time.Hour })},
+				{"until", with(func(p *shard.SetAdminState) { p.State, p.For = shard.AdminDisabled, time.Hour })},
+				{"lasts", with(func(p *shard.SetAdminState) { p.For = -time.Second })},
+				{"lasts", with(func(p *shard.SetAdminState) { p.For = shard.MaxMaintenance + time.Second })},
+			} {
+				s.namesField(bad.op, bad.field)
+			}
+			if s.admin(1) != nil {
+				s.Errorf("there is %+v", s.admin(1))
+			}
+			s.namesField(&shard.EndMaintenance{}, "host_uuid")
+			s.do(with(func(p *shard.SetAdminState) { p.Reason = strings.Repeat("ä", shard.MaxAdminReason) }))
+			enable := setAdmin(1, shard.AdminEnabled)
+			enable.Reason = ""
+			s.do(enable)
+		}},
+		{name: "NoClaimOfAnotherLaneSlipsBy", test: func(s *suite) {
+			s.do(NewHost(1, 1000))
+			const writers, times = 4, 20
+			var all sync.WaitGroup
+			var mu sync.Mutex
+			late := 0
+			set := make(chan struct{})
+			for n := range writers {
+				l := s.openLane(ServiceHost(n))
+				all.Go(func() {
+					for k := range times {
+						known := false
+						select {
+						case <-set:
+							known = true
+						default:
+						}
+						a, err := l.Apply(s.ctx, []shard.Op{opOf(NewClaim(n*times+k, 1, 1))})
+						if err != nil {
+							s.Errorf("writer %d: %v", n, err)
+							return
+						}
+						if known && a.Outcomes[0].Refusal == nil {
+							mu.Lock()
+							late++
+							mu.Unlock()
+						}
+					}
+				})
+			}
+			a, err := s.lane.Apply(s.ctx, []shard.Op{opOf(setAdmin(1, shard.AdminDisabled))})
+			if err == nil && a.Outcomes[0].Refusal != nil {
+				err = errors.New(a.Outcomes[0].Refusal.Message)
+			}
+			close(set)
+			all.Wait()
+			if err != nil || late != 0 {
+				s.Errorf("%d claims were made after it was done, %v", late, err)
+			}
+		}},
+		{name: "ItIsThereAfterARestart", needs: []string{"reopen"}, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewHost(2, 8))
+			p := setAdmin(1, shard.AdminMaintenance)
+			p.For = time.Hour
+			a := s.do(p).AdminState
+			s.do(setAdmin(2, shard.AdminDisabled))
+			s.do(setAdmin(2, shard.AdminEnabled))
+			before := s.rows()
+			s.reopen()
+			for _, d := range before.Diff(s.rows()) {
+				s.Error(d)
+			}
+			if got := s.admin(1); !equalRows(got, a) {
+				s.Errorf("there is %+v, was %+v", got, a)
+			}
+			s.refused(NewClaim(1, 1, 1), fault.NoValidHost)
+			s.do(NewClaim(2, 2, 1))
+		}},
+	}
+}
