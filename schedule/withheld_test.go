@@ -61,7 +61,7 @@ func TestReasonsOfOperatorsAreCounted(t *testing.T) {
 		t.Errorf("of none there are %v, kept is %+v", got, table.withheld)
 	}
 	table = old
-	if got := rejected(); len(got) != 1 || got["in maintenance: a kernel"] != 100 {
-		t.Errorf("the older table has %v", got)
+	if got := rejected(); len(got) != 1 || got["in maintenance: a kernel"] != 100 || table.withheld.list[0].hosts != 100 {
+		t.Errorf("the older table has %v, counted are %+v", got, table.withheld)
 	}
 }
