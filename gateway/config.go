@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/novarelease"
 	"cellgate/schedule"
 	"cellgate/schedule/nova"
 )
@@ -62,6 +63,11 @@ func checkConfig(cfg Config) error {
 	for _, f := range UnknownNames(cfg.Filters, cfg.Weighers) {
 		bad("%s: %s", f.Path, f.Problem)
 	}
+	if cfg.Options != nil {
+		if _, err := novarelease.Parse(cfg.Options.Release); err != nil {
+			bad("nova.nova_release: %v", err)
+		}
+	}
 	if _, i, err := nova.NewAliases(cfg.PCIAliases); err != nil {
 		bad("pci_alias[%d]: %v", i, err)
 	}
@@ -82,10 +88,12 @@ func CheckPCIAliases(all []PCIAlias) (index int, err error) {
 // DefaultFilters are the filters when none are configured, in their order.
 func DefaultFilters() []string { return schedule.DefaultFilters() }
 
-// DefaultWeighers are the weighers when none are configured.
-func DefaultWeighers() []WeigherConfig {
+// DefaultWeighers are the weighers when none are configured, with the newest Nova.
+func DefaultWeighers() []WeigherConfig { return defaultWeighers(0) }
+
+func defaultWeighers(release novarelease.Release) []WeigherConfig {
 	var list []WeigherConfig
-	for _, w := range schedule.DefaultWeighers() {
+	for _, w := range ofRelease(release, schedule.DefaultWeighers()) {
 		list = append(list, WeigherConfig(w))
 	}
 	return list
@@ -126,11 +134,19 @@ func longestBudget(cfg Config) time.Duration {
 	return max(cfg.ProposeBudget, cfg.ClaimBudget, cfg.Breaker.ProbeBudget)
 }
 
+// ofRelease leaves out those of Nova's default weighers that the release does not have.
+func ofRelease(release novarelease.Release, list []schedule.Weigher) []schedule.Weigher {
+	defaults := schedule.DefaultWeighers()
+	return slices.DeleteFunc(list, func(w schedule.Weigher) bool {
+		return !release.HasWeigher(w.Name) && slices.ContainsFunc(defaults, func(d schedule.Weigher) bool { return d.Name == w.Name })
+	})
+}
+
 // rulesFor gives what to decide by. A strategy replaces the configured weighers.
 func rulesFor(cfg Config, strategy string) *schedule.Rules {
 	r := &schedule.Rules{Filters: cfg.Filters, DefaultAvailabilityZone: cfg.DefaultAvailabilityZone, Options: cfg.Options.core()}
 	if named, ok := schedule.Strategy(strategy); ok {
-		r.Weighers = named
+		r.Weighers = ofRelease(cfg.Options.release(), named)
 		return r
 	}
 	for _, w := range cfg.Weighers {

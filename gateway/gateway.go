@@ -230,7 +230,7 @@ func withDefaults(cfg Config) Config {
 		cfg.Filters = DefaultFilters()
 	}
 	if len(cfg.Weighers) == 0 {
-		cfg.Weighers = DefaultWeighers()
+		cfg.Weighers = defaultWeighers(cfg.Options.release())
 	}
 	return cfg
 }

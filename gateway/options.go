@@ -3,6 +3,7 @@ package gateway
 import (
 	"strings"
 
+	"cellgate/internal/novarelease"
 	"cellgate/schedule"
 	"cellgate/schedule/nova"
 )
@@ -34,6 +35,21 @@ type Options struct {
 	NoPCPUFallback          bool
 	ExactTenantKey          bool
 	Strict                  bool
+	// Release is the name of the release of Nova that is replaced; "" means the newest
+	// (internal/novarelease).
+	Release string
+}
+
+// release is the one named; a name that there is not ends the start (Config.check).
+func (o *Options) release() novarelease.Release {
+	if o == nil {
+		return 0
+	}
+	r, err := novarelease.Parse(o.Release)
+	if err != nil {
+		return 0
+	}
+	return r
 }
 
 // core gives what the core reads; nil for nil.
@@ -48,7 +64,7 @@ func (o *Options) core() *schedule.Options {
 		ImageIsolationNamespace: o.ImageIsolationNamespace, ImageIsolationSeparator: o.ImageIsolationSeparator,
 		ImagePropertySetting: ratios(o.ImagePropertySetting), MetricsSetting: ratios(o.MetricsSetting),
 		MetricsRequired: o.MetricsRequired, MetricsUnavailable: o.MetricsUnavailable,
-		ExactTenantKey: o.ExactTenantKey, StrictNova: o.Strict,
+		ExactTenantKey: o.ExactTenantKey || o.release().ExactTenantKey(), StrictNova: o.Strict,
 	}
 }
 
@@ -60,7 +76,7 @@ func (o *Options) translation(aliases *nova.Aliases) *nova.Options {
 	return &nova.Options{
 		LimitTenants: o.LimitTenants, TenantsRequireAggregate: o.TenantsRequireAggregate,
 		ImageTypeSupport: o.ImageTypeSupport, IsolateAggregates: o.IsolateAggregates, ImageMetadata: o.ImageMetadata,
-		NoPCPUFallback: o.NoPCPUFallback, Strict: o.Strict, Aliases: aliases,
+		NoPCPUFallback: o.NoPCPUFallback, Strict: o.Strict, Release: int(o.release()), Aliases: aliases,
 	}
 }
 

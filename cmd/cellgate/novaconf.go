@@ -16,6 +16,7 @@ import (
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
 	"cellgate/internal/novaconf"
+	"cellgate/internal/novarelease"
 )
 
 // told is what there is to tell of a configuration: where its values come from,
@@ -74,11 +75,18 @@ func (t *told) fillFromNova(c *config.Config, section string, from config.Origin
 	files := c.Gateway.NovaConf
 	if section == "dev" {
 		c.Gateway, files = config.Default().Gateway, c.Dev.NovaConf
+		c.Gateway.Nova.Release = c.Dev.NovaRelease
 	}
 	if len(files) == 0 {
 		return nil
 	}
-	s, err := novaconf.Read(files, knownToNova())
+	known := knownToNova()
+	release, err := novarelease.Parse(c.Gateway.Nova.Release)
+	if err != nil {
+		return nil // the check of the configuration says so
+	}
+	known.Release = release
+	s, err := novaconf.Read(files, known)
 	var p *novaconf.Problems
 	if errors.As(err, &p) {
 		var bad []fault.Field
@@ -88,6 +96,10 @@ func (t *told) fillFromNova(c *config.Config, section string, from config.Origin
 		return bad
 	}
 	t.notes = s.Notes
+	if release == 0 {
+		key := map[string]string{"gateway": "gateway.nova.nova_release", "dev": "dev.nova_release"}[section]
+		t.notes = append(t.notes, novaconf.Note{Where: "nova.conf", What: key, Why: "is not set: read as " + release.String() + " does, the newest known: with HypervisorVersionWeigher (since 2023.2) and traits for TPMs (since 2026.1), without names of options from before Ocata"})
+	}
 	g := &c.Gateway
 	take := func(key, option string, set bool, take func()) {
 		path, where := "gateway."+key, s.From[option]

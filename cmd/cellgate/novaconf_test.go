@@ -107,7 +107,7 @@ func TestDevDecidesByNovaConf(t *testing.T) {
 enabled_filters = ComputeFilter,IsolatedHostsFilter,RetryFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter
 isolated_hosts = cell1-r01-h001,cell1-r01-h002
 `)
-	p := launch(t, false, append([]string{"dev", "--cells", "1", "--hosts", "2", "--data", t.TempDir(), "--nova-conf", conf}, freePorts...)...)
+	p := launch(t, false, append([]string{"dev", "--cells", "1", "--hosts", "2", "--data", t.TempDir(), "--nova-conf", conf, "--nova-release", "stein"}, freePorts...)...)
 	addr := p.await(`gRPC +(\S+)`)[1]
 	out, stderr, _ := typed(t.Context(), "", "select", "--addr", addr, "--vcpus", "1", "--memory-mb", "512", "--disk-gb", "1")
 	if !strings.Contains(out+stderr, "IsolatedHostsFilter") {
@@ -130,13 +130,54 @@ func TestExampleNovaConfIsGoneBy(t *testing.T) {
 	}
 }
 
+// The release decides whether old names count and which weighers all_weighers has; one
+// that is not named is the newest, and that is told.
+func TestNovaReleaseDecidesHowNovaConfIsRead(t *testing.T) {
+	conf := novaConfFile(t, "[DEFAULT]\nscheduler_host_subset_size = 7\n")
+	for release, want := range map[string]struct {
+		subset         string
+		versions, note bool
+	}{
+		"":       {"1", true, true},
+		"2023.2": {"1", true, false},
+		"zed":    {"1", false, false},
+		"ocata":  {"7", false, false},
+	} {
+		for command, args := range map[string][]string{
+			"gateway": {"gateway", "--cell", "a=h:1", "--nova-conf", conf, "--nova-release", release},
+			"dev":     {"dev", "--data", "d", "--nova-conf", conf, "--nova-release", release},
+		} {
+			rows, notes := printed(t, args...)
+			if got := rows["gateway.nova.host_subset_size"][1]; got != want.subset {
+				t.Errorf("%s %q: host_subset_size %s, want %s", command, release, got, want.subset)
+			}
+			if got := strings.Contains(rows["gateway.weighers"][1], "HypervisorVersionWeigher"); got != want.versions {
+				t.Errorf("%s %q: weighers %s", command, release, rows["gateway.weighers"][1])
+			}
+			if got := strings.Contains(notes, "is not set: read as Nova 34 (2026.2)"); got != want.note {
+				t.Errorf("%s %q: notes %s", command, release, notes)
+			}
+		}
+	}
+	for _, args := range [][]string{
+		{"gateway", "--cell", "a=h:1", "--nova-release", "zedd"},
+		{"gateway", "--cell", "a=h:1", "--nova-conf", conf, "--nova-release", "zedd"},
+		{"dev", "--data", "d", "--nova-release", "zedd"},
+	} {
+		_, stderr, status := typed(t.Context(), "", append(args, "--print-config")...)
+		if status != exitUsage || !strings.Contains(stderr, `nova_release: "zedd" is no release of Nova; did you mean zed?`) {
+			t.Errorf("%v: status %d, %s", args, status, stderr)
+		}
+	}
+}
+
 // Every key of gateway.nova that Nova has is taken from nova.conf.
 func TestEveryOptionOfNovaHasItsKey(t *testing.T) {
 	taken := map[string]bool{}
 	for _, o := range novaOptions {
 		taken["gateway.nova."+o.key] = true
 	}
-	own := []string{"gateway.nova.exact_tenant_key", "gateway.nova.strict_nova"}
+	own := []string{"gateway.nova.exact_tenant_key", "gateway.nova.strict_nova", "gateway.nova.nova_release"}
 	for _, k := range own {
 		taken[k] = true
 	}

@@ -11,6 +11,8 @@ import (
 	"unicode"
 
 	"github.com/google/uuid"
+
+	"cellgate/internal/novarelease"
 )
 
 // check reports what is wrong with the values of a section.
@@ -48,6 +50,7 @@ func (l *loader) checkGateway(g Gateway) {
 	l.atLeast("gateway.nova.host_subset_size", g.Nova.HostSubsetSize, 1)
 	l.atLeast("gateway.nova.max_io_ops_per_host", g.Nova.MaxIOOpsPerHost, 0)
 	l.atLeast("gateway.nova.max_instances_per_host", g.Nova.MaxInstancesPerHost, 1)
+	l.novaRelease("gateway.nova.nova_release", g.Nova.Release)
 	l.factors("gateway.nova.image_props_weight_setting", g.Nova.ImagePropertySetting)
 	l.factors("gateway.nova.metrics_weight_setting", g.Nova.MetricsSetting)
 	if len(g.Cells) == 0 {
@@ -180,7 +183,14 @@ func (l *loader) checkAgent(a Agent) {
 	}
 }
 
+func (l *loader) novaRelease(path, name string) {
+	if _, err := novarelease.Parse(name); err != nil {
+		l.bad(path, "%v", err)
+	}
+}
+
 func (l *loader) checkDev(d Dev) {
+	l.novaRelease("dev.nova_release", d.NovaRelease)
 	l.atLeast("dev.cells", d.Cells, 1)
 	l.atLeast("dev.hosts", d.Hosts, 1)
 	l.shard("dev", d.Data, d.Store, d.Insecure)

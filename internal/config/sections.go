@@ -90,8 +90,9 @@ type NovaOptions struct {
 	IsolateAggregates       bool     `yaml:"enable_isolated_aggregate_filtering" help:"aggregates that require traits take no request without them"`
 	ImageMetadata           bool     `yaml:"image_metadata_prefilter" help:"hosts must support the models that the image names"`
 	NoPCPUFallback          bool     `yaml:"disable_fallback_pcpu_query" help:"dedicated CPUs are asked of hosts that report PCPU only, not of others as VCPU"`
-	ExactTenantKey          bool     `yaml:"exact_tenant_key" help:"AggregateMultiTenancyIsolation reads filter_tenant_id only, as before Nova 18, not every key that begins so"`
+	ExactTenantKey          bool     `yaml:"exact_tenant_key" help:"AggregateMultiTenancyIsolation reads filter_tenant_id only, as Nova did before 2024.2, not every key that begins so"`
 	Strict                  bool     `yaml:"strict_nova" help:"a host whose data Nova could not read fails the request, as in Nova, instead of being left out"`
+	Release                 string   `yaml:"nova_release" flag:"nova-release" help:"release of the Nova that is replaced, as zed or 2025.1: its default weighers and request filters, and how it reads nova.conf; empty means the newest known"`
 }
 
 // ServerTLS says how a process proves who it is to its callers, and how they
@@ -237,10 +238,11 @@ type Dev struct {
 	CellBasePort int    `yaml:"cell_base_port" help:"port of the first cell; the others follow; 0 for any free ones"`
 	Insecure     bool   `yaml:"insecure" help:"allow addresses that are not loopback: dev has no TLS and no authentication"`
 	// NovaConf is that of the gateway.
-	NovaConf []string `yaml:"nova_conf" help:"nova.conf files for the gateway: filters, weighers and their options"`
-	Sample   bool     `yaml:"sample" help:"send the bundled requests when the hosts are registered and print the destinations"`
-	Once     bool     `yaml:"once" help:"end after the sample's table instead of serving"`
-	Pprof    string   `yaml:"pprof" help:"loopback address of /debug/pprof; empty for none"`
+	NovaConf    []string `yaml:"nova_conf" help:"nova.conf files for the gateway: filters, weighers and their options"`
+	NovaRelease string   `yaml:"nova_release" help:"release of the Nova that wrote them, as zed or 2025.1; empty means the newest known"`
+	Sample      bool     `yaml:"sample" help:"send the bundled requests when the hosts are registered and print the destinations"`
+	Once        bool     `yaml:"once" help:"end after the sample's table instead of serving"`
+	Pprof       string   `yaml:"pprof" help:"loopback address of /debug/pprof; empty for none"`
 }
 
 // Default is the one place of the defaults.

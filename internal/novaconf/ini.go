@@ -73,7 +73,7 @@ func parseINI(file, text string) (all []assignment, problems []string) {
 				bad(n, "%s stands before the first section", key)
 			default:
 				open = &assignment{
-					place: place{group, strings.ReplaceAll(key, "-", "_")},
+					place: place{group, key},
 					value: unquote(strings.TrimSpace(line[i+1:])), file: file, line: n,
 				}
 			}

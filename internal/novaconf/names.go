@@ -10,9 +10,6 @@ const (
 	allWeighers    = weigherPackage + "all_weighers"
 )
 
-// defaultFilters are Nova's.
-const defaultFilters = "ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter"
-
 // always are cellgate's filters for what Nova leaves to Placement and does before
 // its filters run; they run whatever is enabled, first.
 var always = []string{"HostFilter", "AvailabilityZoneFilter", "AggregateFilter", "TraitFilter", "ResourceFilter"}

@@ -1,10 +1,18 @@
 package novaconf
 
+import (
+	"strings"
+
+	"cellgate/internal/novarelease"
+)
+
 // option is one of Nova's options, and what becomes of it here. One of set, idle
 // and missing is given.
 type option struct {
 	place
 	kind kind
+	// weigher is whose multiplier it is; "" for other options.
+	weigher string
 	// old are the places where older releases had it; they still count.
 	old []place
 	// standard is Nova's default, as text. An integer's or number's least value.
@@ -55,7 +63,9 @@ func (o option) notYet(what string) option          { o.missing = what; return o
 // multiplier is the option of a weigher's multiplier.
 func multiplier(weigher, name, standard string, old ...string) option {
 	p, places := in(filters, name, old...)
-	return opt(p, places, number, standard).to(func(s *Settings, v value) { s.multipliers[weigher] = v.num })
+	o := opt(p, places, number, standard)
+	o.weigher = weigher
+	return o.to(func(s *Settings, v value) { s.multipliers[weigher] = v.num })
 }
 
 // tableOfOptions has every option of the sections that Nova's scheduler reads,
@@ -74,7 +84,7 @@ func tableOfOptions() []option {
 	}
 	return []option{
 		o(filters, "available_filters", several, "nova.scheduler.filters.all_filters", "scheduler_available_filters"),
-		o(filters, "enabled_filters", list, defaultFilters, "scheduler_default_filters"),
+		o(filters, "enabled_filters", list, strings.Join(novarelease.Release(0).DefaultFilters(), ","), "scheduler_default_filters"),
 		o(filters, "weight_classes", list, allWeighers, "scheduler_weight_classes"),
 
 		multiplier("RAMWeigher", "ram_weight_multiplier", "1.0", "ram_weight_multiplier"),

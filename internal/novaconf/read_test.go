@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"cellgate/internal/novarelease"
 )
 
 // everything knows all of Nova's names but those listed.
@@ -89,7 +91,8 @@ func TestNothingSetIsNovasDefault(t *testing.T) {
 // The files that deployment tools write, shortened to what matters here.
 func TestFilesOfDeployments(t *testing.T) {
 	for name, c := range map[string]struct {
-		texts []string
+		texts   []string
+		release novarelease.Release
 		// filters enabled after those that always run; weights by name; notes.
 		filters []string
 		weights map[string]float64
@@ -137,6 +140,7 @@ track_instance_changes = False
 			notes:   []string{"a.conf:9 [filter_scheduler] track_instance_changes: has no effect here: agents"},
 		},
 		"RDO of old, two files": {
+			release: 15,
 			texts: []string{`[DEFAULT]
 # distribution's defaults
 scheduler_host_subset_size=1
@@ -192,7 +196,9 @@ weight_setting = cpu.percent=1.0, memory.bandwidth=-2
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := settings(t, everything(), c.texts...)
+			known := everything()
+			known.Release = c.release
+			s := settings(t, known, c.texts...)
 			if got := s.Filters[len(always):]; !slices.Equal(got, c.filters) {
 				t.Errorf("filters\n %v, want\n %v", got, c.filters)
 			}
@@ -255,7 +261,8 @@ func TestWhatIsRefused(t *testing.T) {
 		"too small":           {text: "host_subset_size = 0\npci_weight_multiplier = -1", want: []string{"0 is below 1, the least that Nova takes", "-1 is below 0"}},
 		"neither":             {text: "restrict_isolated_hosts_to_isolated_images = maybe", want: []string{`"maybe" is neither true nor false`}},
 		"pre-filter":          {text: "[scheduler]\nquery_placement_for_routed_network_aggregates = yes", want: []string{"a.conf:3: [scheduler] query_placement_for_routed_network_aggregates = yes: cellgate does not have the pre-filter of routed networks"}},
-		"no such option":      {text: "cpu_weigth_multiplier = 2\nRestrict-isolated-hosts = true", want: []string{"a.conf:2: [filter_scheduler] cpu_weigth_multiplier: Nova's scheduler has no such option: delete it, or did you mean cpu_weight_multiplier?", "a.conf:3: [filter_scheduler] Restrict_isolated_hosts: Nova's"}},
+		"no such option":      {text: "cpu_weigth_multiplier = 2\nRestrict-isolated-hosts = true", want: []string{"a.conf:2: [filter_scheduler] cpu_weigth_multiplier: Nova's scheduler has no such option: delete it, or did you mean cpu_weight_multiplier?", "a.conf:3: [filter_scheduler] Restrict-isolated-hosts: Nova's"}},
+		"dashes":              {text: "host-subset-size = 2", want: []string{"a.conf:2: [filter_scheduler] host-subset-size: Nova reads no name with dashes: write host_subset_size"}},
 		"no architecture":     {text: "image_properties_default_architecture = z80", want: []string{`"z80" is none of alpha, `}},
 		"dangling reference":  {text: "isolated_hosts = $nobody", want: []string{"isolated_hosts refers to $nobody, which the files do not set"}},
 		"round":               {text: "isolated_hosts = $a\na = ${filter_scheduler.b}\nb = $a", want: []string{"refers to itself"}},
@@ -343,13 +350,13 @@ reserved_host_memory_mb = 512
 func TestLaterFilesAndNamesWin(t *testing.T) {
 	// As in oslo.config: the last file that has the option under any name; there
 	// today's name.
-	s := settings(t, everything(),
+	s := settings(t, of(23),
 		"[filter_scheduler]\nhost_subset_size = 2\nhost_subset_size = 3\n",
 		"[DEFAULT]\nscheduler_host_subset_size = 4\n")
 	if s.Options.HostSubsetSize != 4 {
 		t.Errorf("host_subset_size %d, want 4, of the later file", s.Options.HostSubsetSize)
 	}
-	s = settings(t, everything(), "[filter_scheduler]\nhost_subset_size = 2\nhost_subset_size = 3\n[DEFAULT]\nscheduler_host_subset_size = 4\n")
+	s = settings(t, of(23), "[filter_scheduler]\nhost_subset_size = 2\nhost_subset_size = 3\n[DEFAULT]\nscheduler_host_subset_size = 4\n")
 	if s.Options.HostSubsetSize != 3 {
 		t.Errorf("host_subset_size %d, want 3, today's name and the last of them", s.Options.HostSubsetSize)
 	}

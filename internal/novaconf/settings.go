@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"cellgate/internal/novarelease"
 )
 
 // Settings are what nova.conf says, as far as cellgate goes by it. What the files
@@ -86,6 +88,8 @@ type Note struct {
 // Known says what there is besides Nova's names: whether cellgate has a filter,
 // a weigher.
 type Known struct {
+	// Release of the Nova that the files were written for.
+	Release novarelease.Release
 	Filter  func(name string) bool
 	Weigher func(name string) bool
 	// PCIAliases says which of them is wrong, by itself or beside those before it, and

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"cellgate/internal/novarelease"
 	"cellgate/internal/spell"
 )
 
@@ -25,6 +26,11 @@ func (t *translation) note(a *assignment, what, why string) {
 // options reads every option of the table.
 func (t *translation) options() {
 	for _, o := range tableOfOptions() {
+		names := append([]place{o.place}, o.old...)
+		if o.idle == "" && !t.known.Release.ReadsOldNames() {
+			t.unread(&o)
+			names = names[:1]
+		}
 		v, err := o.read(o.standard)
 		if err != nil && o.standard != "" {
 			panic("novaconf: default of " + o.place.String() + ": " + err.Error()) // a defect of the table
@@ -33,7 +39,7 @@ func (t *translation) options() {
 			t.values[o.place] = v
 			continue // read where it is used
 		}
-		if a := t.last(append([]place{o.place}, o.old...)...); a != nil {
+		if a := t.last(names...); a != nil {
 			v = t.given(&o, a, v)
 		}
 		t.values[o.place] = v
@@ -43,13 +49,20 @@ func (t *translation) options() {
 	}
 }
 
+// unread says of the assignments to an option's old names that they do not count.
+func (t *translation) unread(o *option) {
+	for _, a := range t.every(o.old...) {
+		t.note(a, a.place.String(), fmt.Sprintf("does not count: Nova has read [%s] %s alone since 24.0.0 (xena); move the line there, or delete it; with nova_release wallaby or older it counts", o.group, o.name))
+	}
+}
+
 // given reads an assignment of an option and says what there is to say of it.
 func (t *translation) given(o *option, a *assignment, standard value) value {
 	t.set[o.place] = a
 	t.From[o.place.String()] = a.at()
 	written := t.text(a)
 	if a.place != o.place && o.idle == "" {
-		t.note(a, a.place.String(), fmt.Sprintf("is %s today; it counts here, but Nova has dropped the old name and ignores it (Zed does): move the line to [%s] as %s, or delete it", o.place, o.group, o.name))
+		t.note(a, a.place.String(), fmt.Sprintf("is %s today, and counts in %s; since 24.0.0 (xena) Nova ignores the old name: move the line to [%s] as %s, or delete it", o.place, t.known.Release, o.group, o.name))
 	}
 	if written == "" && o.kind != text && o.kind != list {
 		t.note(a, a.place.String(), "is empty: Nova's default counts, "+orNone(o.standard))
@@ -89,7 +102,11 @@ func (t *translation) filters() {
 		t.bad(where+": "+format, args...)
 	}
 	seen := map[string]bool{}
-	for _, written := range t.values[enabled].list {
+	list := t.values[enabled].list
+	if a == nil {
+		list = t.known.Release.DefaultFilters()
+	}
+	for _, written := range list {
 		name, ofNovas := className(written, filterPackage)
 		what, is := ofNova[name]
 		switch {
@@ -106,7 +123,7 @@ func (t *translation) filters() {
 		case offered != nil && offered[name] == "" && offered["*"] == "":
 			refuse("%s is enabled, but not in %s", name, available)
 		case seen[name]:
-			t.note(a, name, "is enabled twice: delete one")
+			t.filterNote(a, name, "is enabled twice: delete one")
 		default:
 			seen[name] = true
 			names = t.enable(names, name, what.redundant, a, refuse)
@@ -123,14 +140,22 @@ func (t *translation) filters() {
 	t.Settings.Filters = names
 }
 
+// filterNote is a note on a filter that the files enable; what the release enables by
+// default cannot be deleted.
+func (t *translation) filterNote(a *assignment, name, why string) {
+	if a != nil {
+		t.note(a, name, why)
+	}
+}
+
 // enable takes one of Nova's filters into the list.
 func (t *translation) enable(names []string, name, redundant string, a *assignment, refuse func(string, ...any)) []string {
 	switch {
 	case slices.Contains(names, name):
-		t.note(a, name, "redundant: delete it from enabled_filters; "+redundant)
+		t.filterNote(a, name, "redundant: delete it from enabled_filters; "+redundant)
 		return names
 	case redundant != "":
-		t.note(a, name, "redundant: delete it from enabled_filters; "+redundant)
+		t.filterNote(a, name, "redundant: delete it from enabled_filters; "+redundant)
 		if !t.known.Filter(name) {
 			return names
 		}
@@ -158,7 +183,11 @@ func orWritten(path, written string) string {
 // offered gives the filters that available_filters names, by class, with their
 // paths; "*" stands for all of Nova's. nil when no file sets it.
 func (t *translation) offered(available place) map[string]string {
-	all := t.every(available, place{"DEFAULT", "scheduler_available_filters"})
+	names := []place{available}
+	if t.known.Release.ReadsOldNames() {
+		names = append(names, place{"DEFAULT", "scheduler_available_filters"})
+	}
+	all := t.every(names...)
 	if len(all) == 0 {
 		return nil
 	}
@@ -207,11 +236,17 @@ func (t *translation) weighers() {
 		name, ofNovas := className(path, weigherPackage)
 		switch {
 		case path == allWeighers:
-			chosen = append(chosen, weighers...)
+			for _, w := range weighers {
+				if t.known.Release.HasWeigher(w) {
+					chosen = append(chosen, w)
+				}
+			}
 		case !ofNovas:
 			t.bad("%s: %s: %s is not Nova's own: cellgate runs no Python; delete it, or keep to %s", a.at(), a.place, path, strings.Join(weighers, ", "))
 		case !slices.Contains(weighers, name):
 			t.bad("%s: %s: %s", a.at(), a.place, unknown("weigher", name, weighers))
+		case !t.known.Release.HasWeigher(name):
+			t.bad("%s: %s: %s has no %s, which came with %s", a.at(), a.place, t.known.Release, name, novarelease.WeigherSince(name))
 		default:
 			if slices.Contains(chosen, name) {
 				t.note(a, name, "is named twice: its weight counts twice, as in Nova")
@@ -219,6 +254,7 @@ func (t *translation) weighers() {
 			chosen = append(chosen, name)
 		}
 	}
+	t.multipliersOfNone(chosen)
 	var from []string
 	for _, o := range tableOfOptions() {
 		if at := t.From[o.place.String()]; at != "" && (o.place == option || strings.HasSuffix(o.name, "weight_multiplier")) {
@@ -242,6 +278,16 @@ func (t *translation) weighers() {
 	}
 }
 
+// multipliersOfNone says which multipliers are of weighers that the release lacks.
+func (t *translation) multipliersOfNone(chosen []string) {
+	for _, o := range tableOfOptions() {
+		a := t.set[o.place]
+		if a != nil && o.weigher != "" && !t.known.Release.HasWeigher(o.weigher) && !slices.Contains(chosen, o.weigher) {
+			t.note(a, a.place.String(), fmt.Sprintf("has no effect: %s has no %s, which came with %s", t.known.Release, o.weigher, novarelease.WeigherSince(o.weigher)))
+		}
+	}
+}
+
 // unknown refuses options that Nova's scheduler does not have: what was meant by one
 // would not count. [DEFAULT] holds the options of everything else: what looks like
 // the scheduler's is only told of.
@@ -254,22 +300,32 @@ func (t *translation) unknown() {
 		for j := range t.files[i] {
 			a := &t.files[i][j]
 			ours := len(names[a.group]) > 0 && a.group != "DEFAULT" && a.group != workarounds && a.group != pci ||
-				a.group == "DEFAULT" && (strings.HasPrefix(a.name, "scheduler_") || strings.HasSuffix(a.name, "_weight_multiplier"))
+				a.group == "DEFAULT" && (strings.HasPrefix(a.name, "scheduler_") || strings.HasSuffix(a.name, "_weight_multiplier") || dashed(a.name, names[a.group]))
 			if !ours || t.used[a] {
 				continue
 			}
 			why := "Nova's scheduler has no such option: delete it"
+			if dashed(a.name, names[a.group]) {
+				why = "Nova reads no name with dashes: write " + underscored(a.name)
+			}
 			if a.group == "DEFAULT" {
 				t.note(a, a.place.String(), why)
 				continue
 			}
-			if n := spell.Nearest(a.name, names[a.group], 3); n != "" {
+			if n := spell.Nearest(a.name, names[a.group], 3); n != "" && !dashed(a.name, names[a.group]) {
 				why += ", or did you mean " + n + "?"
 			}
 			t.bad("%s: %s: %s", a.at(), a.place, why)
 		}
 	}
 }
+
+// dashed reports whether a name is a known one but for its dashes.
+func dashed(name string, known []string) bool {
+	return strings.Contains(name, "-") && slices.Contains(known, underscored(name))
+}
+
+func underscored(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 // order gives where an assignment stands, over all files.
 func (t *translation) order(where string) int {

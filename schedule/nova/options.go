@@ -17,6 +17,9 @@ type Options struct {
 	ImageMetadata bool
 	// NoPCPUFallback is disable_fallback_pcpu_query, of the section workarounds.
 	NoPCPUFallback bool
+	// Release is the first number of the versions of the Nova that is replaced; 0 means
+	// the newest. Request filters that it does not have do not run.
+	Release int
 	// Strict is strict_nova: also what looks like a defect of Nova's is done.
 	Strict bool
 	// Aliases are [pci] alias, for forms in which Nova has not resolved them.

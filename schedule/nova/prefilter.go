@@ -16,17 +16,23 @@ type prefiltering struct {
 // owner_nova_filter the versions of all computes; docs/nova-placement.md has what
 // happens instead. compute_status_filter and those that read aggregates leave
 // conditions that the cells evaluate.
-var prefilters = []func(*prefiltering){
-	(*prefiltering).tenantAggregate,
-	(*prefiltering).imageTypeSupport,
-	(*prefiltering).computeStatus,
-	(*prefiltering).isolatedAggregates,
-	(*prefiltering).imageMetadata,
-	(*prefiltering).accelerators,
-	(*prefiltering).packedVirtqueue,
-	(*prefiltering).ephemeralEncryption,
-	(*prefiltering).virtioSound,
-	(*prefiltering).tpmSecretSecurity,
+//
+// Those that ask for a trait which only computes of newer releases report run since the
+// release that brought them; of the others no key or option is set before that.
+var prefilters = []struct {
+	run   func(*prefiltering)
+	since int
+}{
+	{run: (*prefiltering).tenantAggregate},
+	{run: (*prefiltering).imageTypeSupport},
+	{run: (*prefiltering).computeStatus},
+	{run: (*prefiltering).isolatedAggregates},
+	{run: (*prefiltering).imageMetadata},
+	{run: (*prefiltering).accelerators},
+	{run: (*prefiltering).packedVirtqueue, since: 29},
+	{run: (*prefiltering).ephemeralEncryption, since: 26},
+	{run: (*prefiltering).virtioSound, since: 32},
+	{run: (*prefiltering).tpmSecretSecurity, since: 33},
 }
 
 // prefilter runs them all; on a rebuild none, since Placement is not asked then.
@@ -35,8 +41,10 @@ func (f *findings) prefilter(s *Spec, asked *resourceRequest, r *schedule.Reques
 		return
 	}
 	p := &prefiltering{guest: newGuest(f, s), asked: asked, request: r, options: f.options}
-	for _, run := range prefilters {
-		run(p)
+	for _, x := range prefilters {
+		if f.options.Release == 0 || f.options.Release >= x.since {
+			x.run(p)
+		}
 	}
 }
 
