@@ -40,6 +40,14 @@ func newClaims(state *agentv1.FullState) *Claims {
 	return &Claims{ledger: newLedger(state), now: time.Now}
 }
 
+// SetClock replaces the clock that claims go by: how long those stay that were made on the
+// host, and those that only one replica offered.
+func (c *Claims) SetClock(now func() time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = now
+}
+
 func (c *Claims) observe(state *agentv1.FullState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,0 +1,212 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// caller is a conductor with a story of its own, which its random numbers decide. It
+// reacts to answers as docs/api.md says.
+type caller struct {
+	world *world
+	n     int
+	rng   *rand.Rand
+}
+
+// builtOn is an instance that a caller has a claim for.
+type builtOn struct {
+	consumer string
+	vcpus    int32
+	promise  *promise
+	host     *host
+}
+
+// errGivenUp ends a story: the caller went away in the middle of something.
+var errGivenUp = errors.New("the caller gave up")
+
+func (w *world) play(s story) {
+	c := &caller{world: w, n: s.n, rng: rand.New(rand.NewPCG(s.seed, 7))}
+	err := c.tell()
+	w.trace("caller %d is done: %v", c.n, err)
+	if err != nil && !errors.Is(err, errGivenUp) && !final(err) {
+		w.wrong("caller %d: %v", c.n, err)
+	}
+}
+
+// tell plays the story.
+func (c *caller) tell() error {
+	req, vcpus := c.request()
+	got, err := c.selects(req)
+	if err != nil {
+		return err
+	}
+	var built []*builtOn
+	for i, d := range got {
+		built = append(built, &builtOn{consumer: req.GetInstanceUuids()[i], vcpus: vcpus, promise: d, host: c.world.hostOf(d.hostUUID)})
+	}
+	if c.rng.IntN(4) == 0 {
+		if err := c.repeats(req, built); err != nil {
+			return err
+		}
+	}
+	c.pause(3 * time.Second)
+	for _, b := range built {
+		if err := c.use(b, req); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// use does with an instance what the caller wants of it.
+func (c *caller) use(b *builtOn, req *cellgatev1.SelectDestinationsRequest) error {
+	switch how := c.rng.IntN(10); how {
+	case 0: // never confirmed: the lease ends it
+		b.promise.set(func(p *promise) { p.left = true })
+		return nil
+	case 1: // not wanted after all
+		return c.releases(b, true)
+	case 2: // confirmed, and not started
+		_, err := c.confirms(b, true)
+		return err
+	case 3: // the host's report confirms it
+		if c.build(b) != nil {
+			return c.releases(b, true)
+		}
+	case 4: // the host failed: an alternate
+		if err := c.alternate(b); err != nil {
+			return err
+		}
+		fallthrough
+	default:
+		if ok, err := c.confirms(b, true); err != nil || !ok {
+			return err
+		}
+		if c.build(b) != nil {
+			return c.releases(b, true)
+		}
+	}
+	c.pause(15 * time.Second)
+	switch c.rng.IntN(3) {
+	case 0:
+		return nil // it runs on
+	case 1:
+		if req.GetRequestSpec().GetInstanceGroup() == nil {
+			if err := c.moves(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	default:
+		b.host.stop(b.consumer)
+		if c.rng.IntN(2) == 0 {
+			return c.releases(b, true)
+		}
+		b.promise.set(func(p *promise) { p.kept = true })
+		return nil // what was claimed stays until its caller releases it
+	}
+}
+
+// request is for one or two instances, now and then of a group.
+func (c *caller) request() (*cellgatev1.SelectDestinationsRequest, int32) {
+	vcpus := int32(1 + c.rng.IntN(4))
+	r := &cellgatev1.SelectDestinationsRequest{
+		RequestId: fmt.Sprintf("build-%d", c.n), ClaimTtl: durationpb.New(time.Duration(5+c.rng.IntN(25)) * time.Second), ReturnAlternates: true,
+		Spec: &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: &cellgatev1.RequestSpec{
+			Flavor: &cellgatev1.Flavor{Vcpus: vcpus, MemoryMb: memoryOf(vcpus), RootGb: diskOf(vcpus)}, ProjectId: "p",
+		}},
+	}
+	for i := range 1 + c.rng.IntN(2) {
+		r.InstanceUuids = append(r.InstanceUuids, uuidOf(0x1, 10*c.n+i+1))
+	}
+	switch c.rng.IntN(5) {
+	case 0:
+		r.GetRequestSpec().InstanceGroup = &cellgatev1.InstanceGroup{Uuid: uuidOf(0x6, 1+c.rng.IntN(2)), Policy: "anti-affinity"}
+	case 1:
+		r.GetRequestSpec().InstanceGroup = &cellgatev1.InstanceGroup{Uuid: uuidOf(0x6, 3+c.rng.IntN(2)), Policy: "affinity"}
+	}
+	return r, vcpus
+}
+
+// patience is how long a call may take: now and then too short for what it does.
+func (c *caller) patience() time.Duration {
+	if c.rng.IntN(3) == 0 {
+		return time.Duration(5+c.rng.IntN(400)) * time.Millisecond
+	}
+	return time.Duration(1+c.rng.IntN(8)) * time.Second
+}
+
+func (c *caller) pause(most time.Duration) { time.Sleep(time.Duration(c.rng.Int64N(int64(most)))) }
+
+// again does a call until it is answered with a yes or a no; what was not, is done again,
+// through any gateway, unless the caller gives up.
+func (c *caller) again(what string, mayGiveUp bool, do func(context.Context, *door) error) error {
+	for try := 1; ; try++ {
+		ctx, cancel := context.WithTimeout(context.Background(), c.patience())
+		d := c.world.doors[c.rng.IntN(len(c.world.doors))]
+		began := time.Now()
+		err := do(ctx, d)
+		cancel()
+		c.world.count("call " + what)
+		c.world.trace("caller %d: %s through %s, try %d: %s after %v", c.n, what, d.name, try, short(err), time.Since(began))
+		if err == nil || !unanswered(err) {
+			return err
+		}
+		switch {
+		case mayGiveUp && c.rng.IntN(12) == 0:
+			c.world.count("given up")
+			return errGivenUp
+		case c.world.quietFor() > 2*time.Minute:
+			return fmt.Errorf("%s is still unanswered two minutes after the last fault: %w", what, err)
+		}
+		c.pause(time.Second)
+	}
+}
+
+// unanswered: docs/api.md says to repeat it.
+func unanswered(err error) bool {
+	switch fault.KindOf(err) {
+	case fault.CellUnavailable, fault.OutcomeUnknown, fault.Contended, fault.Overloaded:
+		return true
+	}
+	switch status.Code(err) {
+	case codes.DeadlineExceeded, codes.Canceled:
+		return true
+	}
+	return errors.Is(err, context.DeadlineExceeded)
+}
+
+// final: a no that a caller may hear.
+func final(err error) bool {
+	switch fault.KindOf(err) {
+	case fault.NoValidHost, fault.ClaimExpired, fault.ClaimRejected, fault.AlreadyExists, fault.NotFound:
+		return true
+	}
+	return false
+}
+
+func short(err error) string {
+	if err == nil {
+		return "done"
+	}
+	s := err.Error()
+	if len(s) > 200 {
+		s = s[:200]
+	}
+	return s
+}
+
+// build starts the instance on its host.
+func (c *caller) build(b *builtOn) error {
+	return b.host.build(b.promise.claim, b.consumer, usagesOf(b.host.uuid, b.vcpus))
+}

@@ -1,0 +1,167 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// selects sends a request until it is answered, and notes what was promised.
+func (c *caller) selects(req *cellgatev1.SelectDestinationsRequest) ([]*promise, error) {
+	began := time.Now()
+	var resp *cellgatev1.SelectDestinationsResponse
+	if err := c.again("select", true, func(ctx context.Context, d *door) (err error) {
+		resp, err = d.scheduler().SelectDestinations(ctx, req)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	var out []*promise
+	for i, d := range resp.GetDestinations() {
+		out = append(out, c.world.checks.promised(req.GetInstanceUuids()[i], d, began))
+	}
+	return out, nil
+}
+
+// repeats sends an answered request again. It has the same answer, while all cells
+// answer and the leases go on.
+func (c *caller) repeats(req *cellgatev1.SelectDestinationsRequest, built []*builtOn) error {
+	c.pause(2 * time.Second)
+	for _, b := range built {
+		b.promise.set(func(p *promise) { p.doubted = true })
+	}
+	got, err := c.selects(req)
+	if err != nil {
+		return err
+	}
+	for i, p := range got {
+		b := built[i]
+		c.world.count("repeated")
+		if p != b.promise {
+			c.world.count("repeated with another answer")
+			b.promise.set(func(was *promise) { was.superseded = true })
+		}
+		b.promise, b.host = p, c.world.hostOf(p.hostUUID)
+		p.set(func(p *promise) { p.doubted = false })
+	}
+	return nil
+}
+
+// confirms confirms a claim; false when it cannot be any more, and nothing is held.
+func (c *caller) confirms(b *builtOn, mayGiveUp bool) (bool, error) {
+	p := b.promise
+	p.set(func(p *promise) { p.confirming = true })
+	began := time.Now()
+	err := c.again("confirm", mayGiveUp, func(ctx context.Context, d *door) error {
+		_, err := d.claims().ConfirmClaim(ctx, &cellgatev1.ConfirmClaimRequest{ConsumerUuid: b.consumer, ClaimId: p.claim})
+		return err
+	})
+	switch {
+	case err == nil:
+		p.set(func(p *promise) { p.confirmed, p.confirmedAt, p.began = true, time.Now(), began })
+		c.world.checks.ask(p)
+		return true, nil
+	case fault.KindOf(err) == fault.ClaimRejected:
+		c.world.count("confirm rejected")
+		return false, c.releases(b, mayGiveUp)
+	case final(err):
+		c.world.count("confirm refused")
+		p.set(func(p *promise) { p.refused = true })
+		return false, nil
+	}
+	return false, err
+}
+
+// releases gives a claim back.
+func (c *caller) releases(b *builtOn, mayGiveUp bool) error {
+	p := b.promise
+	p.set(func(p *promise) { p.releasing = true })
+	err := c.again("release", mayGiveUp, func(ctx context.Context, d *door) error {
+		_, err := d.claims().ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: b.consumer, ClaimId: p.claim})
+		return err
+	})
+	if err == nil {
+		p.set(func(p *promise) { p.released = true })
+		c.world.checks.ask(p)
+	}
+	return err
+}
+
+// alternate puts a claim on one of its alternates, when there is one that takes it.
+func (c *caller) alternate(b *builtOn) error {
+	p := b.promise
+	if len(p.alternates) == 0 {
+		return nil
+	}
+	to := p.alternates[c.rng.IntN(len(p.alternates))]
+	p.set(func(p *promise) { p.swapping = true })
+	var claim *cellgatev1.Claim
+	err := c.again("alternate", true, func(ctx context.Context, d *door) error {
+		resp, err := d.claims().ClaimAlternate(ctx, &cellgatev1.ClaimAlternateRequest{
+			ConsumerUuid: b.consumer, ClaimId: p.claim, HostUuid: to, ClaimTtl: durationpb.New(20 * time.Second),
+		})
+		claim = resp.GetClaim()
+		return err
+	})
+	if errors.Is(err, errGivenUp) {
+		return err
+	}
+	if err == nil {
+		p.set(func(p *promise) { p.hostUUID = claim.GetHostUuid() })
+		b.host = c.world.hostOf(claim.GetHostUuid())
+		return nil
+	}
+	if !final(err) {
+		return err
+	}
+	c.world.count("alternate refused")
+	// A try before may have done it.
+	if on := c.world.checks.hostOf(p.claim); on != "" {
+		p.set(func(p *promise) { p.hostUUID = on })
+		b.host = c.world.hostOf(on)
+	}
+	return nil
+}
+
+// moves migrates a running instance to another host.
+func (c *caller) moves(b *builtOn) error {
+	r := &cellgatev1.SelectDestinationsRequest{
+		RequestId: "move-" + b.consumer, Operation: cellgatev1.Operation_LIVE_MIGRATE, InstanceUuids: []string{b.consumer},
+		ClaimTtl: durationpb.New(20 * time.Second),
+		Spec: &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: &cellgatev1.RequestSpec{
+			Flavor: &cellgatev1.Flavor{Vcpus: b.vcpus, MemoryMb: memoryOf(b.vcpus), RootGb: diskOf(b.vcpus)}, ProjectId: "p",
+			IgnoreHosts: []string{b.host.name},
+		}},
+	}
+	got, err := c.selects(r)
+	if err != nil {
+		return err
+	}
+	to := &builtOn{consumer: b.consumer, vcpus: b.vcpus, promise: got[0], host: c.world.hostOf(got[0].hostUUID)}
+	if c.rng.IntN(4) == 0 { // not moved after all
+		return c.releases(to, true)
+	}
+	b.promise.set(func(p *promise) { p.moving = true })
+	// Somebody ends what it began: between the confirm and the migration the instance runs
+	// where no claim is.
+	ok, err := c.confirms(to, false)
+	if err != nil || !ok {
+		return err
+	}
+	c.world.count("moved")
+	b.promise.set(func(p *promise) { p.moved = true })
+	if to.host.build(to.promise.claim, to.consumer, usagesOf(to.host.uuid, to.vcpus)) != nil {
+		// The destination does not take it: it stays where it runs, and the claim there is
+		// made anew from the host's next report.
+		err := c.releases(to, false)
+		b.host.change(func() {})
+		return err
+	}
+	b.host.stop(b.consumer)
+	return nil
+}

@@ -1,0 +1,96 @@
+package simulation
+
+import (
+	"context"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"cellgate/gateway"
+	"cellgate/internal/rpc"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// door is a gateway, alive or not.
+type door struct {
+	world *world
+	name  string
+	clock clock
+	conn  *grpc.ClientConn // of the callers
+	life  *life            // of that connection
+
+	mu   sync.Mutex
+	runs *serving
+}
+
+// serving is a life of a gateway.
+type serving struct {
+	life   *life
+	cancel context.CancelFunc
+	stop   func()
+	ended  chan error
+}
+
+func (w *world) newDoor(n int) *door {
+	d := &door{world: w, name: w.plan.gatewayName(n), life: newLife()}
+	conn, err := w.net.dialer(callers, d.life)(d.name)
+	w.must(err)
+	d.conn = conn
+	return d
+}
+
+func (d *door) start() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.runs != nil {
+		return
+	}
+	w := d.world
+	run := &serving{life: newLife(), ended: make(chan error, 1)}
+	cfg := gateway.Config{}
+	for _, c := range w.cells {
+		cc := gateway.CellConfig{Name: c.name, UUID: c.uuid}
+		for _, r := range c.replicas {
+			cc.Replicas = append(cc.Replicas, r.name)
+		}
+		cfg.Cells = append(cfg.Cells, cc)
+	}
+	g, err := gateway.New(cfg, gateway.Deps{Log: w.log, Dial: w.net.dialer(d.name, run.life), Now: d.clock.now})
+	w.must(err)
+	server, l := rpc.NewServer(w.log, gateway.ServerOptions()...), w.net.listen(d.name)
+	g.Register(server)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	ctx, cancel := context.WithCancel(context.Background())
+	run.cancel = cancel
+	go func() { run.ended <- g.Run(ctx) }()
+	run.stop = func() {
+		w.net.leave(d.name, l)
+		server.Stop()
+		<-served
+	}
+	d.runs = run
+	w.trace("%s starts", d.name)
+}
+
+// end ends the life there is, at once: what it would still have released stays.
+func (d *door) end() {
+	d.mu.Lock()
+	run := d.runs
+	d.runs = nil
+	d.mu.Unlock()
+	if run == nil {
+		return
+	}
+	run.life.die()
+	d.world.net.silence(d.name, func(*wire) bool { return true })
+	run.stop()
+	run.cancel()
+	if err := <-run.ended; err != nil {
+		d.world.wrong("%s ended with %v", d.name, err)
+	}
+}
+
+func (d *door) scheduler() cellgatev1.SchedulerClient { return cellgatev1.NewSchedulerClient(d.conn) }
+func (d *door) claims() cellgatev1.ClaimsClient       { return cellgatev1.NewClaimsClient(d.conn) }
+func (d *door) hosts() cellgatev1.HostsClient         { return cellgatev1.NewHostsClient(d.conn) }

@@ -1,0 +1,196 @@
+package simulation
+
+import (
+	"context"
+	"time"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// inject does what a fault says, and ends it after its time or when all faults end.
+func (w *world) inject(f trouble) {
+	if w.over() {
+		return
+	}
+	w.count("fault: " + string(f.kind))
+	w.trace("FAULT %v", f)
+	w.disturb(1)
+	end := w.effect(f)
+	if end == nil {
+		end = func() {}
+	}
+	for left := f.lasts; left > 0 && !w.over(); left -= time.Second {
+		time.Sleep(min(left, time.Second))
+	}
+	end()
+	w.disturb(-1)
+}
+
+func (w *world) disturb(by int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.active += by
+	w.disturbed = time.Now()
+}
+
+// effect begins a fault and gives how it ends; nil when it has.
+func (w *world) effect(f trouble) (end func()) {
+	switch f.kind {
+	case cutLink, slowLink, holdLink, loseCall:
+		return w.onLink(f)
+	case killGateway, jumpGateway:
+		return w.onGateway(f)
+	case jumpStore, resyncCell:
+		return w.onCell(f)
+	case killAgent, jumpAgent, changeHost, disableHost, startStranger, stopStranger:
+		return w.onHost(f)
+	default:
+		return w.onReplica(f)
+	}
+}
+
+func (w *world) onLink(f trouble) func() {
+	switch f.kind {
+	case slowLink:
+		// Mostly as a busy network is, seldom seconds.
+		late := time.Duration(f.size*f.size*f.size*float64(3*time.Second)) + time.Millisecond
+		w.net.on(f.target, f.peer, func(l *link) { l.late = late })
+		return func() { w.net.on(f.target, f.peer, func(l *link) { l.late = 0 }) }
+	case holdLink:
+		w.net.on(f.target, f.peer, (*link).hold)
+		return func() { w.net.on(f.target, f.peer, (*link).release) }
+	case loseCall:
+		w.net.on(f.target, f.peer, func(l *link) { l.lose = 0.1 + f.size/2 })
+		return func() { w.net.on(f.target, f.peer, func(l *link) { l.lose = 0 }) }
+	default:
+		w.net.cut(f.target, f.peer)
+		return nil
+	}
+}
+
+func (w *world) onGateway(f trouble) func() {
+	for _, d := range w.doors {
+		if d.name != f.target {
+			continue
+		}
+		if f.kind == jumpGateway {
+			d.clock.jump(jump(f))
+			return nil
+		}
+		d.end()
+		return d.start
+	}
+	panic("no gateway " + f.target)
+}
+
+// jump is how far a clock jumps: seconds or minutes, to and fro.
+func jump(f trouble) time.Duration {
+	d := time.Duration((f.size - 0.5) * float64(4*time.Minute))
+	if f.seed%2 == 0 {
+		d /= 10
+	}
+	return d
+}
+
+func (w *world) onCell(f trouble) func() {
+	for _, c := range w.cells {
+		if c.name != f.target {
+			continue
+		}
+		if f.kind == jumpStore {
+			d := jump(f)
+			if f.seed%8 == 1 {
+				d = 2 * time.Hour // journals are trimmed
+			}
+			c.clock.jump(d)
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_, err := w.doors[int(f.seed%uint64(len(w.doors)))].hosts().ResyncHosts(ctx, &cellgatev1.ResyncHostsRequest{Cell: c.name, Reason: "a fault of the plan"})
+		w.trace("resync of %s: %s", c.name, short(err))
+		return nil
+	}
+	panic("no cell " + f.target)
+}
+
+func (w *world) onHost(f trouble) func() {
+	for _, h := range w.hosts {
+		if h.name != f.target {
+			continue
+		}
+		switch f.kind {
+		case killAgent:
+			h.end()
+			return h.start
+		case jumpAgent:
+			h.clock.jump(jump(f))
+		case changeHost:
+			h.change(func() {
+				h.vcpus = hostVCPUs - 3 + int32(f.seed%6)
+				h.reserved, h.io = int32(f.seed>>8%2048), int32(f.seed>>20%4)
+			})
+		case disableHost:
+			h.change(func() { h.disabled = true })
+			return func() { h.change(func() { h.disabled = false }) }
+		case startStranger:
+			h.stranger(int32(1 + f.seed%3))
+		case stopStranger:
+			h.stopStranger()
+		}
+		return nil
+	}
+	panic("no host " + f.target)
+}
+
+func (w *world) onReplica(f trouble) func() {
+	for _, c := range w.cells {
+		for _, r := range c.replicas {
+			if r.name == f.target {
+				return r.suffer(f)
+			}
+		}
+	}
+	panic("no replica " + f.target)
+}
+
+func (r *replica) suffer(f trouble) func() {
+	run := r.alive()
+	store := func(change func(*handle)) func() {
+		if run == nil {
+			return nil
+		}
+		run.handle.set(change)
+		return func() { run.handle.set(func(h *handle) { h.late, h.fail, h.lose = 0, 0, 0 }) }
+	}
+	switch f.kind {
+	case killReplica:
+		r.end(false)
+		return r.start
+	case stopReplica:
+		r.end(true)
+		return r.start
+	case pauseReplica:
+		if run == nil {
+			return nil
+		}
+		run.paused.close()
+		r.world.net.each(r.name, (*link).hold)
+		return func() {
+			run.paused.open()
+			r.world.net.each(r.name, (*link).release)
+		}
+	case usurpReplica:
+		r.usurp(f.lasts + time.Second)
+		return nil
+	case slowStore:
+		return store(func(h *handle) { h.late = time.Duration(f.size*f.size*float64(2*time.Second)) + time.Millisecond })
+	case failStore:
+		return store(func(h *handle) { h.fail = 0.2 + 0.8*f.size })
+	case loseStore:
+		return store(func(h *handle) { h.lose = 0.1 + f.size/2 })
+	case jumpReplica:
+		r.clock.jump(jump(f))
+	}
+	return nil
+}

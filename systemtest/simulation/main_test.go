@@ -1,0 +1,39 @@
+package simulation
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"cellgate/shard"
+	"cellgate/shard/pebbleshard"
+)
+
+// TestMain has the store make what it keeps for the whole process before the first
+// bubble: what is made in one bubble cannot be used in the next.
+func TestMain(m *testing.M) {
+	if err := keepOneDecision(); err != nil {
+		slog.Error("no store to test with", "error", err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func keepOneDecision() error {
+	s, err := pebbleshard.OpenMem(pebbleshard.Options{Cell: "cell", CellUUID: uuidOf(0xc, 0), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	if err := s.PutDecisions(context.Background(), []shard.Decision{{ID: "cell.01JAB2C3D4E5F6G7H8J9KMNPQR", At: time.Now(), Body: bytes.Repeat([]byte("packed "), 100)}}, 1_000_000); err != nil {
+		return err
+	}
+	if _, err := s.FindDecisions(context.Background(), shard.DecisionQuery{}); err != nil {
+		return err
+	}
+	return s.Close()
+}

@@ -1,0 +1,365 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"net"
+	"path"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	"cellgate/internal/rpc"
+)
+
+// callers is the part that all callers are.
+const callers = "callers"
+
+// network carries bytes between parts, which have names, and does to them what faults
+// say. A connection keeps its bytes in order; they may be late, held, and lost with the
+// connection. Calls and replies may be lost by themselves.
+type network struct {
+	seed uint64
+
+	mu        sync.Mutex
+	listeners map[string]*bufconn.Listener
+	links     map[string]*link
+	calls     map[string]uint64
+	dials     uint64
+}
+
+// link is a pair of parts: who dials, and who listens.
+type link struct {
+	late  time.Duration // at most
+	held  chan struct{} // closed when bytes flow again; nil when they do
+	lose  float64       // of calls
+	wires map[*wire]struct{}
+	// disturbed is when the link was last not as it should be.
+	disturbed time.Time
+}
+
+func newNetwork(seed uint64) *network {
+	return &network{seed: seed, listeners: map[string]*bufconn.Listener{}, links: map[string]*link{}, calls: map[string]uint64{}}
+}
+
+func (n *network) link(from, to string) *link {
+	name := from + ">" + to
+	l := n.links[name]
+	if l == nil {
+		l = &link{wires: map[*wire]struct{}{}}
+		n.links[name] = l
+	}
+	return l
+}
+
+// on changes a link.
+func (n *network) on(from, to string, change func(*link)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := n.link(from, to)
+	l.disturbed = time.Now()
+	change(l)
+	l.disturbed = time.Now()
+}
+
+// cut closes the connections of a link; all bytes on their way are lost.
+func (n *network) cut(from, to string) {
+	n.on(from, to, func(l *link) { l.cut() })
+}
+
+func (l *link) cut() {
+	for w := range l.wires {
+		w.kill()
+	}
+	clear(l.wires)
+}
+
+// silence closes all connections of a part; it is gone.
+func (n *network) silence(part string, gone func(*wire) bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, l := range n.links {
+		for w := range l.wires {
+			if (w.from == part || w.to == part) && gone(w) {
+				l.disturbed = time.Now()
+				w.kill()
+				delete(l.wires, w)
+			}
+		}
+	}
+}
+
+// each changes all links of a part.
+func (n *network) each(part string, change func(*link)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for name, l := range n.links {
+		if from, to := ends(name); from == part || to == part {
+			l.disturbed = time.Now()
+			change(l)
+		}
+	}
+}
+
+func ends(name string) (from, to string) {
+	for i := range name {
+		if name[i] == '>' {
+			return name[:i], name[i+1:]
+		}
+	}
+	return name, ""
+}
+
+// heal ends all faults of the network.
+func (n *network) heal() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, l := range n.links {
+		l.late, l.lose = 0, 0
+		l.release()
+	}
+}
+
+func (l *link) hold() {
+	if l.held == nil {
+		l.held = make(chan struct{})
+	}
+}
+
+func (l *link) release() {
+	if l.held != nil {
+		close(l.held)
+		l.held = nil
+	}
+}
+
+// calm reports whether nothing was done to a link since a time.
+func (n *network) calm(from, to string, since time.Time) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := n.link(from, to)
+	return l.late == 0 && l.lose == 0 && l.held == nil && l.disturbed.Before(since)
+}
+
+// listen has a part answer under its name from now on.
+func (n *network) listen(part string) *bufconn.Listener {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := bufconn.Listen(64 << 10)
+	n.listeners[part] = l
+	return l
+}
+
+// leave ends that, if it is still l that answers.
+func (n *network) leave(part string, l *bufconn.Listener) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.listeners[part] == l {
+		delete(n.listeners, part)
+	}
+}
+
+// dialer makes connections from a life of a part.
+func (n *network) dialer(from string, life *life) func(target string) (*grpc.ClientConn, error) {
+	return func(to string) (*grpc.ClientConn, error) {
+		return rpc.Dial("passthrough:///"+to,
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return n.dial(ctx, from, to, life) }),
+			grpc.WithChainUnaryInterceptor(n.unary(from, to)))
+	}
+}
+
+func (n *network) dial(ctx context.Context, from, to string, life *life) (net.Conn, error) {
+	n.mu.Lock()
+	at, held := n.listeners[to], n.link(from, to).held
+	n.dials++
+	rng := rand.New(rand.NewPCG(n.seed, hash(from, to)+n.dials))
+	n.mu.Unlock()
+	if held != nil {
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	if at == nil || life.over() {
+		return nil, errors.New("nobody listens at " + to)
+	}
+	c, err := at.DialContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &wire{Conn: c, network: n, from: from, to: to, life: life, gone: make(chan struct{}), rng: rng}
+	n.mu.Lock()
+	n.link(from, to).wires[w] = struct{}{}
+	n.mu.Unlock()
+	if life.over() {
+		w.kill()
+	}
+	return w, nil
+}
+
+// wire is one connection, at the end that dialled it.
+type wire struct {
+	net.Conn
+	network  *network
+	from, to string
+	life     *life
+	once     sync.Once
+	gone     chan struct{}
+	mu       sync.Mutex
+	rng      *rand.Rand
+}
+
+var errCut = errors.New("the connection was cut")
+
+// kill ends the wire; what is on its way is lost.
+func (w *wire) kill() {
+	w.once.Do(func() {
+		close(w.gone)
+		_ = w.Conn.Close() // of bufconn: never fails
+	})
+}
+
+func (w *wire) Close() error {
+	w.network.mu.Lock()
+	delete(w.network.link(w.from, w.to).wires, w)
+	w.network.mu.Unlock()
+	w.kill()
+	return nil
+}
+
+func (w *wire) Read(p []byte) (int, error) {
+	got, err := w.Conn.Read(p)
+	if err != nil {
+		return got, err
+	}
+	return got, w.pass()
+}
+
+func (w *wire) Write(p []byte) (int, error) {
+	if err := w.pass(); err != nil {
+		return 0, err
+	}
+	return w.Conn.Write(p)
+}
+
+// pass waits as long as bytes take, and as they are held.
+func (w *wire) pass() error {
+	w.network.mu.Lock()
+	l := w.network.link(w.from, w.to)
+	late := l.late
+	w.network.mu.Unlock()
+	if late > 0 {
+		w.mu.Lock()
+		d := time.Duration(w.rng.Int64N(int64(late)))
+		w.mu.Unlock()
+		select {
+		case <-time.After(d):
+		case <-w.gone:
+			return errCut
+		}
+	}
+	for {
+		w.network.mu.Lock()
+		held := l.held
+		w.network.mu.Unlock()
+		if held == nil {
+			break
+		}
+		select {
+		case <-held:
+		case <-w.gone:
+			return errCut
+		}
+	}
+	select {
+	case <-w.gone:
+		return errCut
+	default:
+		return nil
+	}
+}
+
+// unary loses calls and replies, and makes them late by themselves, so that of two
+// calls the later one may come first.
+func (n *network) unary(from, to string) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, full string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		before, after, how := n.fate(from, to, path.Base(full))
+		if err := wait(ctx, before); err != nil {
+			return err
+		}
+		if how == lostCall {
+			return status.Error(codes.Unavailable, "the connection broke before the call was sent")
+		}
+		err := invoke(ctx, full, req, reply, cc, opts...)
+		if late := wait(ctx, after); late != nil {
+			return late
+		}
+		switch how {
+		case lostReply:
+			return status.Error(codes.Unavailable, "the connection broke before the reply was there")
+		case noReply:
+			<-ctx.Done()
+			return status.FromContextError(ctx.Err()).Err()
+		}
+		return err
+	}
+}
+
+type fate int
+
+const (
+	fine fate = iota
+	lostCall
+	lostReply
+	noReply
+)
+
+// fate draws what becomes of a call: of the n-th of its kind on a link always the same.
+func (n *network) fate(from, to, method string) (before, after time.Duration, how fate) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := n.link(from, to)
+	if l.late == 0 && l.lose == 0 {
+		return 0, 0, fine
+	}
+	kind := from + ">" + to + " " + method
+	n.calls[kind]++
+	rng := rand.New(rand.NewPCG(n.seed, hash(kind, fmt.Sprint(n.calls[kind]))))
+	if l.late > 0 {
+		before, after = time.Duration(rng.Int64N(int64(l.late))), time.Duration(rng.Int64N(int64(l.late)))
+	}
+	if rng.Float64() < l.lose {
+		how = fate(1 + rng.IntN(3))
+	}
+	return before, after, how
+}
+
+// wait waits for d, or until ctx ends.
+func wait(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
+}
+
+func hash(words ...string) uint64 {
+	h := fnv.New64a()
+	for _, w := range words {
+		_, _ = h.Write([]byte(w)) // cannot fail
+		_, _ = h.Write([]byte{0})
+	}
+	return h.Sum64()
+}

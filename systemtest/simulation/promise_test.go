@@ -1,0 +1,174 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
+)
+
+// promise is what a caller was told: that it has a claim. What it did with it since says
+// which ends of the claim are right.
+type promise struct {
+	checks                          *checks
+	claim, consumer, cell, hostUUID string
+	alternates                      []string
+	// began is when the call was first sent that was answered with it last, confirmedAt
+	// when it was confirmed.
+	began, confirmedAt time.Time
+
+	confirmed, released, refused, moved bool
+	// releasing, confirming, swapping, moving: a call was sent that does it, and may do it late.
+	releasing, confirming, swapping, moving bool
+	// doubted: its request was sent again and is not answered yet; superseded: it was,
+	// with another claim.
+	doubted, superseded bool
+	// left: its lease is to end it; kept: its instance is gone, and it was not released.
+	left, kept bool
+}
+
+func (p *promise) set(change func(*promise)) {
+	p.checks.mu.Lock()
+	defer p.checks.mu.Unlock()
+	change(p)
+}
+
+// mayEnd reports whether a release of the claim is somebody's will.
+func (p *promise) mayEnd() bool {
+	return p.releasing || p.moving || p.doubted || p.superseded
+}
+
+// promised notes an answer; the same claim is the same promise.
+func (k *checks) promised(consumer string, d *cellgatev1.Destinations, began time.Time) *promise {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := d.GetSelected()
+	p := k.promises[s.GetClaimId()]
+	if p == nil {
+		p = &promise{checks: k, claim: s.GetClaimId(), consumer: consumer, cell: s.GetCell(), hostUUID: s.GetComputeNodeUuid()}
+		k.promises[p.claim] = p
+	}
+	if p.consumer != consumer || p.hostUUID != s.GetComputeNodeUuid() {
+		k.world.wrong("claim %s of %s on %s was answered to %s as on %s", short8(p.claim), p.consumer, p.hostUUID, consumer, s.GetComputeNodeUuid())
+	}
+	p.began, p.alternates = began, nil
+	for _, a := range d.GetAlternates() {
+		p.alternates = append(p.alternates, a.GetComputeNodeUuid())
+	}
+	k.asked = append(k.asked, p)
+	return p
+}
+
+// ask has a promise checked once all that was acknowledged by now is read.
+func (k *checks) ask(p *promise) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.asked = append(k.asked, p)
+}
+
+// kept checks a promise against the claim there is. The caller holds mu.
+func (k *checks) kept(p *promise) {
+	k.count++
+	c := k.claimOf(p.claim)
+	switch {
+	case c == nil:
+		k.world.wrong("I3: %s was told that it has claim %s in %s; there is no such claim", p.consumer, short8(p.claim), p.cell)
+	case p.confirmed && c.State == shard.Expired && !p.mayEnd():
+		k.world.wrong("I3: claim %s of %s was confirmed and is EXPIRED", short8(p.claim), p.consumer)
+	case !c.State.Live():
+		if why := k.ends[c.ClaimID]; why != "" && !p.mayEnd() {
+			k.world.wrong("I3: %s was told that it has claim %s; %s", p.consumer, short8(p.claim), why)
+		}
+	case p.released:
+		k.world.wrong("I3: claim %s of %s was released and is %s", short8(p.claim), p.consumer, c.State)
+	case c.HostUUID != p.hostUUID && !p.swapping:
+		k.world.wrong("I3: %s was told that claim %s is on %s; it is on %s", p.consumer, short8(p.claim), p.hostUUID, c.HostUUID)
+	case p.confirmed && c.State != shard.Confirmed:
+		k.world.wrong("I3: claim %s of %s was confirmed and is %s", short8(p.claim), p.consumer, c.State)
+	case p.confirmed:
+		k.oneConfirmed(p, c)
+	}
+}
+
+// oneConfirmed: over the cells that answer, a consumer has one confirmed claim (ADR 5).
+func (k *checks) oneConfirmed(p *promise, c *shard.Claim) {
+	for _, cell := range k.cells {
+		for _, o := range cell.claims {
+			if o.ConsumerUUID != c.ConsumerUUID || o.ClaimID == c.ClaimID || o.State != shard.Confirmed || o.Adopted || o.Moves == c.ClaimID {
+				continue
+			}
+			if k.world.calmSince(p.began) {
+				k.world.wrong("I2: %s has two confirmed claims, %s and %s, and all cells answered", p.consumer, short8(c.ClaimID), short8(o.ClaimID))
+			} else {
+				k.world.count("confirmed twice, not all cells answered")
+			}
+		}
+	}
+}
+
+// hostOf gives the host that a claim is on in its shard now; "" for none.
+func (k *checks) hostOf(id string) string {
+	k.poll()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if c := k.claimOf(id); c != nil {
+		return c.HostUUID
+	}
+	return ""
+}
+
+func (k *checks) claimOf(id string) *shard.Claim {
+	var found *shard.Claim
+	for _, cell := range k.cells {
+		if c := cell.claims[id]; c != nil && (found == nil || c.State.Live()) {
+			found = c
+		}
+	}
+	return found
+}
+
+// wanted gives the claims that are to be there at the end, and those of which nobody
+// knows whether they are.
+func (k *checks) wanted() (want, may map[string]*promise) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	want, may = map[string]*promise{}, map[string]*promise{}
+	for id, p := range k.promises {
+		switch {
+		case p.released, p.moved:
+		case p.confirmed && !p.mayEnd():
+			want[id] = p
+		case p.confirming, p.mayEnd(), p.swapping, p.kept:
+			may[id] = p
+		}
+	}
+	return want, may
+}
+
+func short8(id string) string {
+	if len(id) > 8 {
+		return id[len(id)-8:]
+	}
+	return id
+}
+
+func compare(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// sortedKeys gives a map's keys in order.
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

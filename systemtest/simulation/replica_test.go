@@ -1,0 +1,186 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"cellgate/cell"
+	"cellgate/internal/rpc"
+	"cellgate/shard"
+	"cellgate/shard/pebbleshard"
+)
+
+const (
+	// downAfter is how long a host may be silent, beatEvery how often it says that it
+	// lives, tailEvery how often journals are read.
+	downAfter = 20 * time.Second
+	beatEvery = 5 * time.Second
+	tailEvery = 250 * time.Millisecond
+)
+
+// simCell is a cell: its shard, and its replicas.
+type simCell struct {
+	n        int
+	name     string
+	uuid     string
+	store    *pebbleshard.Store
+	clock    clock
+	replicas []*replica
+
+	mu sync.Mutex
+	// lives has the newest life of each replica that opened a lane.
+	lives map[string]int
+}
+
+func (w *world) newCell(n int) *simCell {
+	c := &simCell{n: n, name: w.plan.cellName(n), uuid: uuidOf(0xc, n+1), lives: map[string]int{}}
+	store, err := pebbleshard.OpenMem(pebbleshard.Options{Cell: c.name, CellUUID: c.uuid, Clock: c.clock.now, Log: w.log})
+	w.must(err)
+	c.store = store
+	for r := range w.plan.replicas {
+		c.replicas = append(c.replicas, &replica{world: w, cell: c, name: w.plan.replicaName(c.n, r)})
+	}
+	return c
+}
+
+// replica is a scheduler replica of a cell, alive or not.
+type replica struct {
+	world *world
+	cell  *simCell
+	name  string
+	clock clock
+
+	mu   sync.Mutex
+	n    int // lives begun
+	runs *running
+}
+
+// running is a life of a replica.
+type running struct {
+	life   *life
+	paused *gate
+	handle *handle
+	cell   *cell.Cell
+	cancel context.CancelFunc
+	stop   func() // the server
+	ended  chan error
+}
+
+// start begins a life, unless there is one.
+func (r *replica) start() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.runs != nil {
+		return
+	}
+	r.n++
+	w := r.world
+	run := &running{life: newLife(), paused: &gate{}, ended: make(chan error, 1)}
+	run.handle = &handle{
+		Store: r.cell.store, cell: r.cell, replica: r.name, n: r.n, life: run.life, paused: run.paused,
+		rng: rand.New(rand.NewPCG(w.plan.seed, hash(r.name, fmt.Sprint(r.n)))),
+	}
+	c, err := cell.New(cell.Config{
+		Name: r.cell.name, UUID: r.cell.uuid, Replica: r.name, VerifyMode: w.plan.mode,
+		ServiceDownTime: downAfter, HeartbeatEvery: beatEvery, TailEvery: tailEvery,
+	}, cell.Deps{Store: run.handle.store(), Log: w.log, Now: r.clock.now})
+	w.must(err)
+	run.cell = c
+	server, l := rpc.NewServer(w.log, cell.ServerOptions()...), w.net.listen(r.name)
+	c.Register(server)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	ctx, cancel := context.WithCancel(context.Background())
+	run.cancel = cancel
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	run.stop = func() {
+		w.net.leave(r.name, l)
+		server.Stop()
+		<-served
+	}
+	r.runs = run
+	w.trace("%s starts its life %d", r.name, r.n)
+	go func() {
+		err := <-ended
+		run.ended <- err
+		// A replica that ends by itself is started again by its machine.
+		r.mu.Lock()
+		own := r.runs == run
+		r.mu.Unlock()
+		if own {
+			w.trace("%s ended by itself: %v", r.name, err)
+			if !errors.Is(err, shard.ErrFenced) && !errors.Is(err, shard.ErrBroken) && !run.life.over() {
+				w.wrong("%s ended by itself: %v", r.name, err)
+			}
+			r.end(false)
+			w.later(time.Second, r.start)
+		}
+	}()
+}
+
+// end ends the life there is: gently, or at once, with all that is on its way lost.
+func (r *replica) end(gently bool) {
+	r.mu.Lock()
+	run := r.runs
+	r.runs = nil
+	r.mu.Unlock()
+	if run != nil {
+		if !gently {
+			run.life.die()
+			r.world.net.silence(r.name, func(*wire) bool { return true })
+		}
+		run.paused.open()
+		run.cancel()
+		err := <-run.ended
+		run.ended <- err
+		if gently && err != nil {
+			r.world.wrong("%s was stopped and ended with %v", r.name, err)
+		}
+		run.stop()
+		run.life.die()
+	}
+}
+
+// alive gives the life there is; nil for none.
+func (r *replica) alive() *running {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.runs
+}
+
+// usurp starts another process under the name of a replica that is paused, and lets the
+// old one wake after that: its lane is fenced.
+func (r *replica) usurp(wakes time.Duration) {
+	r.mu.Lock()
+	old := r.runs
+	r.runs = nil
+	r.mu.Unlock()
+	if old == nil {
+		return
+	}
+	old.paused.close()
+	r.world.net.silence(r.name, func(*wire) bool { return true })
+	r.start()
+	r.world.later(wakes, func() {
+		old.paused.open()
+		select {
+		case err := <-old.ended:
+			old.ended <- err
+			if !errors.Is(err, shard.ErrFenced) {
+				r.world.wrong("%s was fenced and ended with %v", r.name, err)
+			}
+			r.world.count("a replica found that it was fenced")
+		case <-time.After(30 * time.Second): // it had nothing to write
+			old.life.die()
+		}
+		old.cancel()
+		<-old.ended
+		old.stop()
+		old.life.die()
+	})
+}

@@ -1,0 +1,155 @@
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// settings of a run, from the environment.
+type settings struct {
+	first, seeds uint64
+	runs         int
+	// length stretches each seed's plan.
+	length int
+	trace  bool
+}
+
+func settingsOf(t *testing.T) settings {
+	number := func(name string, unset int) int {
+		text := os.Getenv(name)
+		if text == "" {
+			return unset
+		}
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			t.Fatalf("%s=%s is no number above 0", name, text)
+		}
+		return n
+	}
+	s := settings{first: 1, seeds: 200, runs: 1, length: 1}
+	if os.Getenv("CELLGATE_LONG") != "" {
+		s.seeds, s.length = 1000, 2
+	}
+	s.seeds = uint64(number("CELLGATE_SIM_SEEDS", int(s.seeds)))
+	s.length = number("CELLGATE_SIM_LENGTH", s.length)
+	if n := number("CELLGATE_SIM_SEED", 0); n > 0 {
+		s.first, s.seeds, s.trace = uint64(n), 1, true
+	}
+	s.runs = number("CELLGATE_SIM_RUNS", 1)
+	return s
+}
+
+// sums is what all seeds came to.
+type sums struct {
+	mu              sync.Mutex
+	seeds, failed   int
+	entries, checks int
+	virtual         time.Duration
+	counts          map[string]int
+}
+
+func (s *sums) add(r result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seeds++
+	s.entries, s.checks, s.virtual = s.entries+r.entries, s.checks+r.checks, s.virtual+r.virtual
+	if len(r.wrongs) > 0 {
+		s.failed++
+	}
+	for what, n := range r.counts {
+		s.counts[what] += n
+	}
+}
+
+// String is the table that make sim prints.
+func (s *sums) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d seeds, %d failed: %v of virtual time, %d transactions, %d checks\n", s.seeds, s.failed, s.virtual.Round(time.Second), s.entries, s.checks)
+	for _, what := range slices.Sorted(maps.Keys(s.counts)) {
+		fmt.Fprintf(&b, "%10d  %s\n", s.counts[what], what)
+	}
+	return b.String()
+}
+
+// TestI1_I2_I3_I4_I8_I9_Simulation: whatever the seeds' faults do, no invariant is broken
+// on the way, and after quiet all replicas' tables, all agents' truths and the shards are
+// the same.
+func TestI1_I2_I3_I4_I8_I9_Simulation(t *testing.T) {
+	if raced {
+		t.Skip("with the race detector Go 1.26's runtime crashes now and then (racegostart, in a timer of a synctest bubble); `make test` runs this once more without it")
+	}
+	set := settingsOf(t)
+	all := &sums{counts: map[string]int{}}
+	t.Run("seeds", func(t *testing.T) {
+		for seed := set.first; seed < set.first+set.seeds; seed++ {
+			for range set.runs {
+				t.Run(fmt.Sprint(seed), func(t *testing.T) {
+					t.Parallel()
+					all.add(play(t, seed, set))
+				})
+			}
+		}
+	})
+	t.Logf("\n%s", all)
+	if set.seeds < 50 {
+		return
+	}
+	// A plan that does nothing proves nothing.
+	for _, k := range kinds {
+		if all.counts["fault: "+string(k)] == 0 {
+			t.Errorf("no seed had the fault %q", k)
+		}
+	}
+	for _, what := range []string{"call select", "call confirm", "call release", "call alternate", "moved", "repeated", "given up"} {
+		if all.counts[what] == 0 {
+			t.Errorf("nothing was counted as %q", what)
+		}
+	}
+}
+
+// play runs one seed, and tells how to run it again when something was wrong.
+func play(t *testing.T, seed uint64, set settings) (r result) {
+	t.Helper()
+	p := newPlan(seed, set.length)
+	synctest.Test(t, func(t *testing.T) { r = run(t, p) })
+	if set.trace || len(r.wrongs) > 0 {
+		t.Logf("seed %d: %d cells of %d replicas and %d hosts, %d gateways, mode %s, %d faults, %d callers, %d transactions, %d checks in %v of virtual time",
+			seed, p.cells, p.replicas, p.hostsEach, p.gateways, p.mode, len(p.faults), len(p.stories), r.entries, r.checks, r.virtual)
+	}
+	if len(r.wrongs) == 0 {
+		return r
+	}
+	again := fmt.Sprintf("make sim SEED=%d", seed)
+	if set.length > 1 {
+		again += fmt.Sprintf(" SIM_LENGTH=%d", set.length)
+	}
+	t.Errorf("seed %d broke what must hold; again, many times: %s RUNS=20\n  %s\n%s", seed, again, strings.Join(r.wrongs, "\n  "), traceOf(r))
+	return r
+}
+
+// traceOf is what came before the first thing that was wrong, and some of what came after.
+func traceOf(r result) string {
+	if os.Getenv("CELLGATE_SIM_TRACE") != "" {
+		return strings.Join(r.traces, "\n")
+	}
+	at := slices.IndexFunc(r.traces, func(s string) bool { return strings.Contains(s, "WRONG") })
+	from, to := max(0, at-150), min(len(r.traces), at+50)
+	return strings.Join(r.traces[from:to], "\n")
+}
+
+// The plan follows from the seed alone.
+func TestPlansFollowFromTheirSeeds(t *testing.T) {
+	for seed := range uint64(50) {
+		if a, b := fmt.Sprintf("%+v", *newPlan(seed, 1)), fmt.Sprintf("%+v", *newPlan(seed, 1)); a != b {
+			t.Fatalf("seed %d has two plans:\n%s\n%s", seed, a, b)
+		}
+	}
+}
