@@ -30,7 +30,7 @@ build: ## Build bin/cellgate.
 test: needs $(TOOLS)/.stamp ## Run all tests with the race detector; what did not run is counted and listed at the end. AGAIN=1 runs a few that failed once more, and lists them.
 	@mkdir -p .cellgate && rm -f .cellgate/again*
 	$(TOOLS)/gotestsum --format pkgname $(call again,.cellgate/again-race) --packages ./... -- -race -count=1 -timeout 40m
-	$(TOOLS)/gotestsum --format pkgname $(call again,.cellgate/again) --packages ./systemtest -- -count=1 -timeout 40m
+	$(TOOLS)/gotestsum --format pkgname $(call again,.cellgate/again) --packages "./systemtest ./systemtest/simulation" -- -count=1 -timeout 40m
 	@if [ -s .cellgate/again-race ] || [ -s .cellgate/again ]; then echo "failed, then passed when run again; each is a defect of the test or of what it tests:"; cat .cellgate/again*; fi
 
 # More than six failures (a subtest counts its parent too), or a data race, are never run again.
@@ -55,7 +55,7 @@ fuzz: ## Fuzz what reads extra specs, JSON and requests, and what keeps facts in
 .PHONY: test-long
 test-long: needs $(TOOLS)/.stamp ## Run the property and crash tests with many more seeds (about 30 minutes).
 	CELLGATE_LONG=1 $(TOOLS)/gotestsum --format pkgname -- -race -count=1 -timeout 90m ./...
-	CELLGATE_LONG=1 $(TOOLS)/gotestsum --format pkgname -- -count=1 -timeout 90m ./systemtest
+	CELLGATE_LONG=1 $(TOOLS)/gotestsum --format pkgname -- -count=1 -timeout 90m ./systemtest ./systemtest/simulation
 
 .PHONY: chaos
 chaos: ## Kill -9 a cell, the gateway or everything, 20 times in the middle of 2,000 requests at once, and look for what was acknowledged (10 minutes).
@@ -85,6 +85,12 @@ sim-store: needs ## Kill -9 the scheduler and PostgreSQL in 1,000,000 claim oper
 	@mkdir -p .cellgate
 	CELLGATE_SIM_OPS=$(or $(SIM_OPS),1000000) CELLGATE_SIM_LIMIT=$(or $(SIM_LIMIT),2h) CELLGATE_SEED=$(SEED) CELLGATE_SIM_SUMMARY=$(CURDIR)/.cellgate/sim-store.md \
 	go test -count=1 -timeout 3h -v -run 'TestI1_I3_I8_Simulation' ./shard/sqlshard
+
+# The plan of a seed is always the same, what comes of it nearly so: see systemtest/simulation/doc.go.
+.PHONY: sim
+sim: ## Simulate the whole in virtual time, under 3,000 seeds' faults (8 minutes), and check every invariant on the way. SEED=n RUNS=20 repeats one, SIM_SEEDS=, SIM_LENGTH=2 has longer plans.
+	@CELLGATE_SIM_SEEDS=$(or $(SIM_SEEDS),3000) CELLGATE_SIM_SEED=$(SEED) CELLGATE_SIM_RUNS=$(RUNS) CELLGATE_SIM_LENGTH=$(SIM_LENGTH) \
+	go test -count=1 -timeout 6h -v -run '_Simulation$$' ./systemtest/simulation | grep -v '^=== \|^ *--- PASS'
 
 BENCH_TIME ?= 5s
 

@@ -48,6 +48,9 @@ func (c *caller) tell() error {
 	req, vcpus := c.request()
 	got, err := c.selects(req)
 	if err != nil {
+		if fault.KindOf(err) == fault.NoValidHost {
+			c.world.count("no valid host")
+		}
 		return err
 	}
 	var built []*builtOn
@@ -113,7 +116,7 @@ func (c *caller) use(b *builtOn, req *cellgatev1.SelectDestinationsRequest) erro
 			return c.releases(b, true)
 		}
 		b.promise.set(func(p *promise) { p.kept = true })
-		return nil // what was claimed stays until its caller releases it
+		return nil // its caller forgets what it claimed
 	}
 }
 

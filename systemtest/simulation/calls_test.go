@@ -21,6 +21,7 @@ func (c *caller) selects(req *cellgatev1.SelectDestinationsRequest) ([]*promise,
 	}); err != nil {
 		return nil, err
 	}
+	c.world.count("placed")
 	var out []*promise
 	for i, d := range resp.GetDestinations() {
 		out = append(out, c.world.checks.promised(req.GetInstanceUuids()[i], d, began))

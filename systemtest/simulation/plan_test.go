@@ -99,11 +99,11 @@ func newPlan(seed uint64, length int) *plan {
 	if p.cells == 1 {
 		p.hostsEach++
 	}
-	for range length * (10 + draw.IntN(10)) {
+	for range length * (14 + draw.IntN(22)) {
 		p.faults = append(p.faults, p.drawFault(draw))
 	}
 	slices.SortStableFunc(p.faults, func(a, b trouble) int { return int(a.at - b.at) })
-	for n := range length * (10 + draw.IntN(8)) {
+	for n := range length * (12 + draw.IntN(14)) {
 		p.stories = append(p.stories, story{n: n, at: p.moment(draw), seed: draw.Uint64()})
 	}
 	slices.SortStableFunc(p.stories, func(a, b story) int { return int(a.at - b.at) })

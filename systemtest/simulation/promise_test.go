@@ -24,7 +24,7 @@ type promise struct {
 	// doubted: its request was sent again and is not answered yet; superseded: it was,
 	// with another claim.
 	doubted, superseded bool
-	// left: its lease is to end it; kept: its instance is gone, and it was not released.
+	// left: its lease is to end it; kept: its instance is gone, and its caller did not release it.
 	left, kept bool
 }
 
@@ -137,7 +137,7 @@ func (k *checks) wanted() (want, may map[string]*promise) {
 	for id, p := range k.promises {
 		switch {
 		case p.released, p.moved:
-		case p.confirmed && !p.mayEnd():
+		case p.confirmed && !p.mayEnd() && !p.kept:
 			want[id] = p
 		case p.confirming, p.mayEnd(), p.swapping, p.kept:
 			may[id] = p

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/cell"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/shard"
@@ -124,6 +125,15 @@ func (w *world) compareBook(h *host, book []*agentv1.HostClaim, rows *shardtest.
 		held[b.GetClaimId()] = true
 		if c := rows.Claims[b.GetClaimId()]; b.GetOffered() && (c == nil || c.HostUUID != h.uuid) {
 			w.wrong("%s: its book has claim %s of %s (%s); the shard does not", h.name, short8(b.GetClaimId()), b.GetInstanceUuid(), b.GetState())
+		}
+	}
+	for _, b := range book {
+		c := rows.Claims[b.GetClaimId()]
+		if b.GetState() != agentv1.HostClaim_REJECTED || c == nil || w.plan.mode == cell.VerifyShadow {
+			continue
+		}
+		if c.State == shard.Pending && (c.Verdict == nil || c.Verdict.Outcome != shard.VerdictRejected) {
+			w.wrong("%s rejected claim %s, and its shard does not know", h.name, short8(b.GetClaimId()))
 		}
 	}
 	for id, c := range rows.Claims {

@@ -54,9 +54,11 @@ type sums struct {
 	entries, checks int
 	virtual         time.Duration
 	counts          map[string]int
+	// histories has how many of a seed's runs had each history.
+	histories map[uint64]map[uint64]int
 }
 
-func (s *sums) add(r result) {
+func (s *sums) add(seed uint64, r result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seeds++
@@ -67,12 +69,26 @@ func (s *sums) add(r result) {
 	for what, n := range r.counts {
 		s.counts[what] += n
 	}
+	if s.histories[seed] == nil {
+		s.histories[seed] = map[uint64]int{}
+	}
+	s.histories[seed][hash(r.history...)]++
+}
+
+// replayed counts the seeds of which every run had the same history.
+func (s *sums) replayed() (same int) {
+	for _, h := range s.histories {
+		if len(h) == 1 {
+			same++
+		}
+	}
+	return same
 }
 
 // String is the table that make sim prints.
 func (s *sums) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d seeds, %d failed: %v of virtual time, %d transactions, %d checks\n", s.seeds, s.failed, s.virtual.Round(time.Second), s.entries, s.checks)
+	fmt.Fprintf(&b, "%d runs of seeds, %d failed: %v of virtual time, %d transactions, %d checks\n", s.seeds, s.failed, s.virtual.Round(time.Second), s.entries, s.checks)
 	for _, what := range slices.Sorted(maps.Keys(s.counts)) {
 		fmt.Fprintf(&b, "%10d  %s\n", s.counts[what], what)
 	}
@@ -87,18 +103,21 @@ func TestI1_I2_I3_I4_I8_I9_Simulation(t *testing.T) {
 		t.Skip("with the race detector Go 1.26's runtime crashes now and then (racegostart, in a timer of a synctest bubble); `make test` runs this once more without it")
 	}
 	set := settingsOf(t)
-	all := &sums{counts: map[string]int{}}
+	all := &sums{counts: map[string]int{}, histories: map[uint64]map[uint64]int{}}
 	t.Run("seeds", func(t *testing.T) {
 		for seed := set.first; seed < set.first+set.seeds; seed++ {
 			for range set.runs {
 				t.Run(fmt.Sprint(seed), func(t *testing.T) {
 					t.Parallel()
-					all.add(play(t, seed, set))
+					all.add(seed, play(t, seed, set))
 				})
 			}
 		}
 	})
 	t.Logf("\n%s", all)
+	if set.runs > 1 {
+		t.Logf("of %d seeds, %d had the same history in all of their %d runs", set.seeds, all.replayed(), set.runs)
+	}
 	if set.seeds < 50 {
 		return
 	}

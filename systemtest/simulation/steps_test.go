@@ -65,8 +65,8 @@ func (k *checks) ended(e shard.Entry, was, is *shard.Claim, bad func(string, ...
 		}
 		k.nobodys(p, is, "it was ended as rejected", bad)
 	case shard.Released:
-		// A claim made from a report ends with its instance.
-		if was.Adopted && was.Seen && k.world.hostOf(was.HostUUID).ran(was.Instance()) {
+		// What its host reported once may end with its instance.
+		if was.Seen && k.world.hostOf(was.HostUUID).ran(was.Instance()) {
 			return
 		}
 		if k.taken(e, is.ClaimID) {
