@@ -98,9 +98,9 @@ func BenchmarkClaimPipeline(b *testing.B) {
 			r := fleet(b, store, 1000, 1<<20)
 			var transactions, next atomic.Int64
 			inner := r.cell.pipeline.committed
-			r.cell.pipeline.committed = func(e shard.Entry) {
+			r.cell.pipeline.committed = func(e shard.Entry, show func([]shard.Change)) {
 				transactions.Add(1)
-				inner(e)
+				inner(e, show)
 			}
 			done := make(chan struct{})
 			b.ResetTimer()

@@ -67,14 +67,19 @@ func (f *follower) opened(own shard.LaneID) {
 	f.own = own
 }
 
-// committed notes an entry of the own lane that was shown already.
-func (f *follower) committed(e shard.Entry) {
-	if e.Seq == 0 {
-		return
-	}
+// committed notes an entry of the own lane and has its changes shown, none when
+// the journal brought it before its transaction was answered: other lanes may have gone on
+// from it since, and that they ended a claim is forgotten after a while (rows.caughtUp). show is called before the position moves on from here; it must not
+// take f.mu.
+func (f *follower) committed(e shard.Entry, show func(changes []shard.Change)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if e.Seq > f.cursor[f.own] {
+	if e.Seq > 0 && e.Seq <= f.cursor[f.own] {
+		show(nil)
+		return
+	}
+	show(e.Changes)
+	if e.Seq > 0 {
 		f.ahead[e.Seq] = struct{}{}
 	}
 	f.closeGap()

@@ -16,7 +16,7 @@ func TestAPositionDoesNotNameDroppedLanes(t *testing.T) {
 	f := newFollower(nil, nil, time.Second, nil, nil, slog.New(slog.DiscardHandler))
 	f.opened(own)
 	f.moved(shard.Cursor{other: 3, dropped: 7})
-	f.committed(shard.Entry{Lane: own, Seq: 1})
+	f.committed(shard.Entry{Lane: own, Seq: 1}, func([]shard.Change) {})
 	f.moved(shard.Cursor{other: 4})
 	if want := (shard.Cursor{own: 1, other: 4}); !maps.Equal(f.position(), want) {
 		t.Errorf("the position is %v, want %v", f.position(), want)

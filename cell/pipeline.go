@@ -29,9 +29,9 @@ type pipeline struct {
 	// offer hears of the changes of every transaction once the table shows them, after
 	// its callers are answered. It must not block.
 	offer func(changes []shard.Change)
-	// committed hears of every journal entry of the lane, unknown of a
-	// transaction whose fate is not known.
-	committed func(shard.Entry)
+	// committed hears of every journal entry of the lane, and says which of its changes
+	// are to be shown; unknown hears of a transaction whose fate is not known.
+	committed func(e shard.Entry, show func(changes []shard.Change))
 	unknown   func()
 	// stored hears how each transaction went.
 	stored *storeWatch
@@ -123,7 +123,7 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 	for _, i := range items {
 		p.taken(i.job)
 		if i.abandoned() {
-			p.settle([]item{i}, func(int) answer { return answer{err: i.job.ctx.Err()} }, nil)
+			p.settle([]item{i}, func(int) answer { return answer{err: i.job.ctx.Err()} })
 			continue
 		}
 		batch = append(batch, i)
@@ -152,11 +152,11 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 	switch {
 	case err == nil && len(applied.Outcomes) != len(ops):
 		err = fault.New(fault.Internal, "the store answered %d of %d operations", len(applied.Outcomes), len(ops))
-		p.settle(batch, func(int) answer { return answer{err: err} }, nil)
+		p.settle(batch, func(int) answer { return answer{err: err} })
 		return err
 	case err != nil:
 		p.log.Warn("a transaction failed", "ops", len(ops), "err", err)
-		p.settle(batch, func(int) answer { return answer{err: err} }, nil)
+		p.settle(batch, func(int) answer { return answer{err: err} })
 		if errors.Is(err, shard.ErrBroken) || errors.Is(err, shard.ErrFenced) {
 			return err
 		}
@@ -165,8 +165,9 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 		}
 		return nil
 	}
-	p.committed(applied.Entry)
-	p.settle(batch, func(n int) answer { return answer{outcome: applied.Outcomes[n]} }, applied.Entry.Changes)
+	p.committed(applied.Entry, func(changes []shard.Change) {
+		p.show(p.settling(batch, func(n int) answer { return answer{outcome: applied.Outcomes[n]} }, changes, applied.Entry.Changes))
+	})
 	return nil
 }
 
@@ -189,24 +190,30 @@ func (p *pipeline) screened(ctx context.Context, batch []item) ([]item, []shard.
 		}
 		refusal := why[n]
 		p.tel.Operation(opKind(ops[n]), refusal.Kind)
-		p.settle([]item{i}, func(int) answer { return answer{outcome: shard.Outcome{Refusal: refusal}} }, nil)
+		p.settle([]item{i}, func(int) answer { return answer{outcome: shard.Outcome{Refusal: refusal}} })
 	}
 	return batch[:left], ops[:left]
 }
 
-// settle answers a batch once the table shows its changes. Every answer is
-// given on the writer's goroutine, so that a job's are never given by two.
-func (p *pipeline) settle(batch []item, of func(n int) answer, changes []shard.Change) {
+// settle answers a batch that changed nothing.
+func (p *pipeline) settle(batch []item, of func(n int) answer) {
+	p.show(p.settling(batch, of, nil, nil))
+}
+
+// settling answers a batch once the table shows its changes, and offers all that it
+// wrote. Every answer is given on the writer's goroutine, so that a job's are never given
+// by two.
+func (p *pipeline) settling(batch []item, of func(n int) answer, changes, wrote []shard.Change) feed {
 	spans := p.spans(batch, telemetry.SpanPublish)
-	p.show(feed{changes: changes, shown: func() {
+	return feed{changes: changes, shown: func() {
 		end(spans, nil)
 		for n, i := range batch {
 			i.settle(of(n))
 		}
-		if len(changes) > 0 {
-			p.offer(changes)
+		if len(wrote) > 0 {
+			p.offer(wrote)
 		}
-	}})
+	}}
 }
 
 func (p *pipeline) refuseRest() {
@@ -216,7 +223,7 @@ func (p *pipeline) refuseRest() {
 		for _, i := range rest {
 			p.taken(i.job)
 		}
-		p.settle(rest, func(int) answer { return answer{err: err} }, nil)
+		p.settle(rest, func(int) answer { return answer{err: err} })
 	}
 }
 

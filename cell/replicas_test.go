@@ -370,3 +370,40 @@ func TestAFencedReplicaEnds(t *testing.T) {
 	}
 	r.must(newClaim("k1", 1, 1, 8))
 }
+
+// A replica hears late that its own transaction was done, which it has read in the journal
+// long since: what another one ended meanwhile does not come back.
+func TestALateAnswerBringsNothingBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow, store := newStore(t), &testStore{}
+		store.Store = slow.Store
+		one, two := start(t, slow, named("r1")), start(t, store, named("r2"))
+		one.register(plainState(1, 8))
+		slow.hook(func(_ []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
+			applied, err := commit()
+			time.Sleep(5 * time.Second)
+			return applied, err
+		})
+		answered := make(chan *cellv1.ClaimBatchResponse)
+		go func() {
+			out, err := one.cells.ClaimBatch(t.Context(), &cellv1.ClaimBatchRequest{Ops: []*cellv1.ClaimOp{newClaim("k1", 1, 1, 8)}})
+			if err != nil {
+				t.Error(err)
+			}
+			answered <- out
+		}()
+		time.Sleep(time.Second)
+		two.must(release("k1", 1))
+		if out := <-answered; out.GetOutcomes()[0].GetRefusal() != nil {
+			t.Errorf("the claim was answered %v", out)
+		}
+		synctest.Wait()
+		q := query(8)
+		q.ConsumerUuids = []string{consumerUUID(1)}
+		for _, r := range []*replica{one, two} {
+			if p := r.propose(q); len(p.GetClaims()) != 0 || p.GetPassed() != 1 {
+				t.Errorf("%s has the released claim: %v", r.cell.cfg.Replica, p)
+			}
+		}
+	})
+}
