@@ -41,8 +41,6 @@ type link struct {
 	held  chan struct{} // closed when bytes flow again; nil when they do
 	lose  float64       // of calls
 	wires map[*wire]struct{}
-	// disturbed is when the link was last not as it should be.
-	disturbed time.Time
 }
 
 func newNetwork(seed uint64) *network {
@@ -63,10 +61,7 @@ func (n *network) link(from, to string) *link {
 func (n *network) on(from, to string, change func(*link)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	l := n.link(from, to)
-	l.disturbed = time.Now()
-	change(l)
-	l.disturbed = time.Now()
+	change(n.link(from, to))
 }
 
 // cut closes the connections of a link; all bytes on their way are lost.
@@ -88,7 +83,6 @@ func (n *network) silence(part string, gone func(*wire) bool) {
 	for _, l := range n.links {
 		for w := range l.wires {
 			if (w.from == part || w.to == part) && gone(w) {
-				l.disturbed = time.Now()
 				w.kill()
 				delete(l.wires, w)
 			}
@@ -102,7 +96,6 @@ func (n *network) each(part string, change func(*link)) {
 	defer n.mu.Unlock()
 	for name, l := range n.links {
 		if from, to := ends(name); from == part || to == part {
-			l.disturbed = time.Now()
 			change(l)
 		}
 	}
@@ -138,14 +131,6 @@ func (l *link) release() {
 		close(l.held)
 		l.held = nil
 	}
-}
-
-// calm reports whether nothing was done to a link since a time.
-func (n *network) calm(from, to string, since time.Time) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	l := n.link(from, to)
-	return l.late == 0 && l.lose == 0 && l.held == nil && l.disturbed.Before(since)
 }
 
 // listen has a part answer under its name from now on.
