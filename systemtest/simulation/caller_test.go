@@ -149,7 +149,7 @@ func (c *caller) patience() time.Duration {
 	return time.Duration(1+c.rng.IntN(8)) * time.Second
 }
 
-func (c *caller) pause(most time.Duration) { time.Sleep(time.Duration(c.rng.Int64N(int64(most)))) }
+func (c *caller) pause(most time.Duration) { sleep(time.Duration(c.rng.Int64N(int64(most)))) }
 
 // again does a call until it is answered with a yes or a no; what was not, is done again,
 // through any gateway, unless the caller gives up.

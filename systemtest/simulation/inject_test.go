@@ -20,7 +20,7 @@ func (w *world) inject(f trouble) {
 		end = func() {}
 	}
 	for left := f.lasts; left > 0 && !w.over(); left -= time.Second {
-		time.Sleep(min(left, time.Second))
+		sleep(min(left, time.Second))
 	}
 	end()
 	w.disturb(-1)

@@ -172,3 +172,6 @@ func TestPlansFollowFromTheirSeeds(t *testing.T) {
 		}
 	}
 }
+
+// sleep lets the bubble's time pass.
+func sleep(d time.Duration) { time.Sleep(d) }

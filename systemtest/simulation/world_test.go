@@ -65,14 +65,14 @@ func run(t *testing.T, p *plan) result {
 	watch, unwatch := context.WithCancel(context.Background())
 	var watching sync.WaitGroup
 	watching.Go(func() { w.checks.run(watch) })
-	time.Sleep(2 * time.Second) // the hosts are there
+	sleep(2 * time.Second) // the hosts are there
 	for _, f := range p.faults {
 		w.later(f.at, func() { w.inject(f) })
 	}
 	for _, s := range p.stories {
 		w.later(s.at, func() { w.play(s) })
 	}
-	time.Sleep(p.lasts)
+	sleep(p.lasts)
 	w.calm()
 	w.background.Wait()
 	w.compare()
@@ -177,7 +177,7 @@ func (w *world) calmSince(t time.Time) bool {
 // later has something done after a while.
 func (w *world) later(d time.Duration, do func()) {
 	w.background.Go(func() {
-		time.Sleep(d)
+		sleep(d)
 		do()
 	})
 }
