@@ -118,9 +118,16 @@ func newDemoCell(t testing.TB, s legacytest.Server, api *legacytest.Database, nu
 	return c
 }
 
-// write changes the cell's database.
+// write changes the cell's database. The statement is MySQL's, with a question mark for
+// each argument.
 func (c *demoCell) write(statement string, args ...any) {
 	c.t.Helper()
+	if c.db.Kind == legacytest.PostgreSQL {
+		statement = strings.ReplaceAll(statement, "UTC_TIMESTAMP()", "(clock_timestamp() AT TIME ZONE 'UTC')")
+		for i := range args {
+			statement = strings.Replace(statement, "?", c.db.Mark(i+1), 1)
+		}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), tooLong)
 	defer cancel()
 	if _, err := c.db.DB.ExecContext(ctx, statement, args...); err != nil {
@@ -148,7 +155,7 @@ func (k *compute) build(instance string, vcpus, memoryMB, diskGB int32) {
 		k.over++
 	}
 	k.cell.write(`INSERT INTO instances (created_at, updated_at, deleted, uuid, host, node, vcpus, memory_mb, root_gb, ephemeral_gb, project_id, user_id, vm_state, hidden, instance_type_id)
-		VALUES (UTC_TIMESTAMP(), UTC_TIMESTAMP(), 0, ?, ?, ?, ?, ?, ?, 0, 'demo', 'demo', 'active', 0, 1)`, instance, k.host, k.host, vcpus, memoryMB, diskGB)
+		VALUES (UTC_TIMESTAMP(), UTC_TIMESTAMP(), 0, ?, ?, ?, ?, ?, ?, 0, 'demo', 'demo', 'active', ?, 1)`, instance, k.host, k.host, vcpus, memoryMB, diskGB, false)
 	k.save()
 }
 

@@ -20,6 +20,8 @@ import (
 
 // upgradePlan is how large a run is.
 type upgradePlan struct {
+	// kind is of the server of Nova's databases.
+	kind        legacytest.Kind
 	hosts, rate int
 	life        time.Duration
 	// filled are the instances of 2 VCPUs that each compute has before all else; 0: some
@@ -32,26 +34,36 @@ type upgradePlan struct {
 	every, rest time.Duration
 	settle      time.Duration
 	compared    int
+	// refresh is how often gateways read the tables and report.
+	refresh time.Duration
 }
 
-// upgradePlanOf: CELLGATE_DEMO_UPGRADE=1 (`make demo-upgrade`) is the demonstration; a
-// test is a small one.
-func upgradePlanOf() upgradePlan {
-	if os.Getenv("CELLGATE_DEMO_UPGRADE") != "" {
-		return upgradePlan{hosts: 200, rate: 20, life: 20 * time.Second, filled: 3, faults: true, every: 50 * time.Millisecond, rest: 8 * time.Second, settle: 5 * time.Second, compared: 100}
+// demonstrates reports whether this is `make demo-upgrade`; a test is a small one.
+func demonstrates() bool { return os.Getenv("CELLGATE_DEMO_UPGRADE") != "" }
+
+func upgradePlanOf(k legacytest.Kind) upgradePlan {
+	if demonstrates() {
+		return upgradePlan{kind: k, hosts: 200, rate: 20, life: 20 * time.Second, filled: 3, faults: true, every: 50 * time.Millisecond, rest: 8 * time.Second, settle: 5 * time.Second, compared: 100, refresh: 2 * time.Second}
 	}
-	return upgradePlan{hosts: 8, rate: 5, life: 3 * time.Second, every: 50 * time.Millisecond, rest: time.Second, settle: time.Second, compared: 5}
+	return upgradePlan{kind: k, hosts: 8, rate: 5, life: 3 * time.Second, every: 50 * time.Millisecond, rest: time.Second, settle: time.Second, compared: 5, refresh: 500 * time.Millisecond}
 }
 
 // TestI10_RollingUpgradeOfACloud upgrades three cells of a simulated Nova, compute by
-// compute, under a steady load through two gateways. Real processes, a real MariaDB with
-// Nova's schema. Nothing is refused, nothing is over-allocated, every answer is of whole
+// compute, under a steady load through two gateways. Real processes, a real MariaDB, then a
+// real PostgreSQL, with Nova's schema. Nothing is refused, nothing is over-allocated, every answer is of whole
 // tables; then one compute is rolled back, and its cell alone falls back. The
 // demonstration fills the cells to some 90 %, restarts a gateway and kills a cell on the
 // way, and rolls a second compute back while no gateway runs: whoever imports then takes
-// it back from its agent.
+// it back from its agent; it is of MariaDB alone.
 func TestI10_RollingUpgradeOfACloud(t *testing.T) {
-	plan := upgradePlanOf()
+	if demonstrates() {
+		rollingUpgrade(t, upgradePlanOf(legacytest.MariaDB))
+		return
+	}
+	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) { rollingUpgrade(t, upgradePlanOf(k)) })
+}
+
+func rollingUpgrade(t *testing.T, plan upgradePlan) {
 	u := startUpgrade(t, plan)
 	faults := &upgradeFaults{u: u}
 	l := newUpgradeLoad(t, u.cells, u.conns, plan.life)
@@ -145,7 +157,7 @@ type upgradeLine struct {
 
 func startUpgrade(t testing.TB, plan upgradePlan) *upgradeSystem {
 	t.Helper()
-	server := legacytest.MariaDB.Shared(t)
+	server := plan.kind.Shared(t)
 	api := legacytest.NewAPI(t, server)
 	u := &upgradeSystem{t: t}
 	dir := t.TempDir()
@@ -195,7 +207,7 @@ func startUpgrade(t testing.TB, plan upgradePlan) *upgradeSystem {
 		u.members = append(u.members, m)
 		u.agents = append(u.agents, u.dial(door))
 		fmt.Fprintf(&cells, "    - {name: %s, uuid: %s, replicas: [%q]}\n", c.name, c.uuid, door)
-		fmt.Fprintf(&tables, "    - {cell: %s, database: %q, api: %q, required_version: %d}\n", c.name, c.db.URL, api.URL, newCompute)
+		fmt.Fprintf(&tables, "    - {cell: %s, database: %q, api: %q, required_version: %d, refresh: %v}\n", c.name, c.db.URL, api.URL, newCompute, plan.refresh)
 	}
 	for i := range 2 {
 		grpcAt, file := freePort(t), filepath.Join(dir, fmt.Sprintf("gateway%d.yaml", i+1))
@@ -429,10 +441,10 @@ func (u *upgradeSystem) report(l *upgradeLoad, back time.Duration) {
 	for _, h := range over {
 		t.Errorf("over-allocated: %s", h)
 	}
-	if os.Getenv("CELLGATE_DEMO_UPGRADE") != "" && back > 5*time.Second {
+	if demonstrates() && back > 5*time.Second {
 		t.Errorf("the cell fell back after %v", back)
 	}
-	if os.Getenv("CELLGATE_DEMO_UPGRADE") != "" && peak < 0.87 {
+	if demonstrates() && peak < 0.87 {
 		t.Errorf("at most %.0f %% of the VCPUs were in use: a cloud with that much room shows little", 100*peak)
 	}
 	if l.sources[cellgatev1.CellSource_LEGACY] == 0 || l.sources[cellgatev1.CellSource_NATIVE] == 0 {
