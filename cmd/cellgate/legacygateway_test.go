@@ -44,16 +44,23 @@ const numaRow = `{"nova_object.name": "NUMATopology", "nova_object.namespace": "
  {"nova_object.name": "NUMACell", "nova_object.namespace": "nova", "nova_object.version": "1.5", "nova_object.data": {"id": 0, "cpuset": [0, 1, 2, 3], "pcpuset": [0, 1, 2, 3], "memory": 32768, "cpu_usage": 0, "memory_usage": 0, "pinned_cpus": [], "siblings": [], "mempages": [], "network_metadata": null, "socket": 0}},
  {"nova_object.name": "NUMACell", "nova_object.namespace": "nova", "nova_object.version": "1.5", "nova_object.data": {"id": 1, "cpuset": [4, 5, 6, 7], "pcpuset": [4, 5, 6, 7], "memory": 32768, "cpu_usage": 0, "memory_usage": 0, "pinned_cpus": [], "siblings": [], "mempages": [], "network_metadata": null, "socket": 0}}]}}`
 
+// pciRow is the pci_stats of a row with two devices of one kind.
+const pciRow = `{"nova_object.name": "PciDevicePoolList", "nova_object.namespace": "nova", "nova_object.version": "1.1", "nova_object.data": {"objects": [
+ {"nova_object.name": "PciDevicePool", "nova_object.namespace": "nova", "nova_object.version": "1.1", "nova_object.data": {"product_id": "1db6", "vendor_id": "10de", "numa_node": 0, "tags": {"dev_type": "type-PCI"}, "count": 2}}]}}`
+
 // A cell without a scheduler, over a real database with Nova's schema: its rows answer,
 // claims are held and found again, a server group's rule holds for members that nobody
-// names, a request for a NUMA cell goes where the row has one, and hosts are filled to
-// the last VCPU and no further.
+// names, a request for a NUMA cell or for PCI devices goes where the row has them, as
+// often as it has some, and hosts are filled to the last VCPU and no further.
 func TestLegacyOnlyOverRealDatabases(t *testing.T) { legacytest.Servers(t, legacyOnly) }
 
 func legacyOnly(t *testing.T, k legacytest.Kind) {
 	d := legacytest.NewCell(t, k.Shared(t))
 	novaRows(t, d, 3, 60)
 	if _, err := d.DB.ExecContext(t.Context(), "UPDATE compute_nodes SET numa_topology = "+d.Mark(1)+" WHERE id = 2", numaRow); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.DB.ExecContext(t.Context(), "UPDATE compute_nodes SET pci_stats = "+d.Mark(1)+" WHERE id = 3", pciRow); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "gateway.yaml")
@@ -64,7 +71,8 @@ func legacyOnly(t *testing.T, k legacytest.Kind) {
   propose_budget: 20s
   claim_budget: 20s
   breaker: {window: 60s}
-  filters: [ComputeFilter, ResourceFilter, ServerGroupAntiAffinityFilter, NUMATopologyFilter]
+  filters: [ComputeFilter, ResourceFilter, ServerGroupAntiAffinityFilter, NUMATopologyFilter, PciPassthroughFilter]
+  pci_alias: [{name: gpu, vendor_id: 10de, product_id: 1db6, device_type: type-PCI}]
   cells: [{name: cell1, uuid: c0000000-0000-4000-8000-000000000001}]
   legacy: [{cell: cell1, database: '` + d.URL + `', legacy_only: true, required_version: 68, refresh: 200ms, service_down_time: 1h}]
 `
@@ -149,7 +157,16 @@ func legacyOnly(t *testing.T, k legacytest.Kind) {
 		}
 		on["host2"]++
 	}
-	for range 7 {
+	gpu := map[string]string{"pci_passthrough:alias": "gpu:1"}
+	refused("more devices than there are", nil, map[string]string{"pci_passthrough:alias": "gpu:3"})
+	for range 2 {
+		if host := must("a PCI device", nil, gpu); host != "host3" {
+			t.Errorf("an instance with a PCI device is on %s", host)
+		}
+		on["host3"]++
+	}
+	refused("a third PCI device", nil, gpu)
+	for range 5 {
 		on[must("what is left", nil, nil)]++
 	}
 	if on["host1"] != 4 || on["host2"] != 4 || on["host3"] != 4 {

@@ -66,6 +66,8 @@ type compute struct {
 	over  int
 	agent *agent.Host
 	stop  func()
+	// unlisted is an instance that the agent does not list.
+	unlisted string
 }
 
 func (c *compute) has() (vcpus, memoryMB, diskGB int32) {
@@ -192,10 +194,21 @@ func (k *compute) state() *agentv1.FullState {
 		Facts:     &agentv1.Facts{CpuInfo: `{"arch": "x86_64"}`, SupportedInstances: `[["x86_64", "kvm", "hvm"]]`, Stats: fmt.Sprintf(`{"num_instances": "%d", "io_workload": "0"}`, len(k.instances)), Metrics: "[]"},
 		Providers: []*agentv1.Provider{{Uuid: k.uuid, Name: k.host, Inventories: []*agentv1.Inventory{inventory("VCPU", computeVCPUs), inventory("MEMORY_MB", computeMemoryMB), inventory("DISK_GB", computeDiskGB)}}},
 	}
-	for _, i := range k.instances {
-		s.Instances = append(s.Instances, i)
+	for id, i := range k.instances {
+		if id != k.unlisted {
+			s.Instances = append(s.Instances, i)
+		}
 	}
 	return s
+}
+
+// lists says which instance the agent does not list from now on; "" for none.
+func (k *compute) lists(allBut string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.unlisted = allBut; k.agent != nil {
+		k.agent.Put(k.state())
+	}
 }
 
 // upgrade starts the new nova-compute, and the host's agent.

@@ -139,6 +139,8 @@ type upgradeSystem struct {
 	conns   []*grpc.ClientConn // to the gateways
 	agents  []*grpc.ClientConn // to each cell's replica
 	began   time.Time
+	// configs are the gateways' files.
+	configs []string
 
 	mu    sync.Mutex
 	lines []upgradeLine
@@ -215,6 +217,7 @@ func startUpgrade(t testing.TB, plan upgradePlan) *upgradeSystem {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		u.configs = append(u.configs, file)
 		m := &member{t: t, name: fmt.Sprintf("gateway%d", i+1), log: filepath.Join(dir, fmt.Sprintf("gateway%d.log", i+1)), args: []string{"gateway", "--config", file}}
 		u.members = append(u.members, m)
 		u.conns = append(u.conns, u.dial(grpcAt))

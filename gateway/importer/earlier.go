@@ -12,8 +12,8 @@ import (
 // listPage is how many hosts or claims are asked for at once.
 const listPage = 1000
 
-// askForGone asks, once in a life, which hosts earlier imports have written: those that
-// have no row now went while nobody imported, others may go before they are sent.
+// askForGone asks, once in a life, which hosts the shard has: those that have no row now
+// went while nobody imported, others may go before they are sent.
 func (m *Importer) askForGone(ctx context.Context, c Caller) error {
 	lister, ok := c.(Lister)
 	if !ok || m.asked {
@@ -21,7 +21,7 @@ func (m *Importer) askForGone(ctx context.Context, c Caller) error {
 	}
 	err := eachHost(ctx, lister, func(in *cellgatev1.Host) {
 		id, err := schedule.ParseID(in.GetHostUuid())
-		if err != nil || agents(in) {
+		if err != nil {
 			return
 		}
 		m.mu.Lock()

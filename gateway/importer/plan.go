@@ -192,9 +192,14 @@ const missingSteps = 2
 // gone plans to take a host out of the shard that has no row any more. It is disabled and
 // has no room; while instances are on it, by their rows, its claims are of something
 // that it has none of. Without them it has no inventories, and once no claim is left it
-// is no host (shard.Host.Gone).
+// is no host (shard.Host.Gone). One of an agent is taken back once that is gone.
 func (p *planning) gone(h *host) {
-	if h.missing++; h.missing < missingSteps || h.shape == nil || h.agents && h.settled {
+	if h.missing++; h.missing < missingSteps || h.shape == nil {
+		return
+	}
+	// Its service is gone with it, as it is old elsewhere: an agent that may be alive keeps
+	// the host, one that is gone does not.
+	if h.aged(true); h.agents && h.settled && !p.asks(h) {
 		return
 	}
 	p.r.Gone++

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"fmt"
 	"context"
 	"slices"
 	"testing"
@@ -16,7 +17,7 @@ func requiring(version int64) func(*Config) {
 
 // agents has a host's agent register it, and be alive for a time from now on.
 func (f *fakeCell) agents(i int64, alive time.Duration) {
-	s := &agentv1.FullState{HostUuid: hostID(i), Providers: []*agentv1.Provider{{Uuid: hostID(i)}}}
+	s := &agentv1.FullState{HostUuid: hostID(i), ServiceHost: fmt.Sprintf("host%d", i), Nodename: fmt.Sprintf("node%d", i), Providers: []*agentv1.Provider{{Uuid: hostID(i)}}}
 	f.hosts[hostID(i)] = &fakeHost{agent: true, alive: alive, state: s}
 }
 
@@ -212,6 +213,45 @@ func TestTheImporterSpeaksForInstancesThatAnAgentDoesNotKnow(t *testing.T) {
 	for range 5 {
 		if r := step(t, m, n, cell); r.Sent != 0 {
 			t.Errorf("the agent knows them, and the importer goes on: %+v", r)
+		}
+	}
+}
+
+// A host whose row is gone is taken back from an agent that is gone too, whether this
+// importer has ever seen the row or not; one whose agent may be alive is asked for later.
+func TestAHostWithoutARowGoesWithItsAgent(t *testing.T) {
+	for _, seen := range []bool{true, false} {
+		n, cell := newNova(2), newCell()
+		n.services[1].Version, n.services[2].Version = 60, 60
+		cell.agents(1, time.Minute)
+		cell.agents(2, time.Minute)
+		m := importerOf(t, n, requiring(60), func(c *Config) { c.FullEvery = 24 * time.Hour })
+		if seen {
+			step(t, m, n, cell)
+		}
+		delete(n.hosts, 1)
+		delete(n.services, 1)
+		for range 5 {
+			step(t, m, n, cell)
+		}
+		if h := cell.hosts[hostID(1)]; !h.agent {
+			t.Errorf("seen %v: it was taken from an agent that may be alive: %v", seen, h.state)
+		}
+		cell.hosts[hostID(1)].alive = 0
+		sent := len(cell.sent)
+		n.now = n.now.Add(10 * time.Minute)
+		step(t, m, n, cell)
+		h := cell.hosts[hostID(1)]
+		if h.agent || !h.state.GetDisabled() || len(h.state.GetProviders()[0].GetInventories()) != 0 {
+			t.Errorf("seen %v: it is %v", seen, h.state)
+		}
+		for _, in := range cell.sent[sent:] {
+			if in.GetState().GetHostUuid() == hostID(2) && in.GetRetake() {
+				t.Errorf("seen %v: a host that has a row is asked for", seen)
+			}
+		}
+		if !cell.hosts[hostID(2)].agent {
+			t.Errorf("seen %v: a host that has a row was taken back", seen)
 		}
 	}
 }

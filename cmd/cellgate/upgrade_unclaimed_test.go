@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cellgate/gateway/legacy/legacytest"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// An agent that does not list an instance, of which Nova's rows say that it is on its
+// host, has the claim of it released: the gate of its cell waits, however long all else
+// holds, and names the instance; so does the doctor. The other cells do not wait. When
+// the agent lists it the gate opens by itself.
+func TestAnAgentThatDoesNotListAnInstanceHoldsTheGate(t *testing.T) {
+	plan := upgradePlan{kind: legacytest.MariaDB, hosts: 2, settle: time.Second, compared: 3, refresh: 300 * time.Millisecond}
+	u := startUpgrade(t, plan)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	all.Go(func() { u.beat(ctx) })
+	defer func() { cancel(); all.Wait() }()
+	const instance = "d1000000-0000-4000-8000-000000000001"
+	k := u.cells[0].order()[1]
+	k.build(instance, 2, 2048, 10)
+	u.await("the importer has brought the instance's claim", func(map[string]*cellgatev1.Gate) bool {
+		claim, err := cellgatev1.NewClaimsClient(u.conns[0]).GetClaim(ctx, &cellgatev1.GetClaimRequest{ConsumerUuid: instance})
+		return err == nil && claim.GetClaim().GetState() == cellgatev1.ClaimState_CONFIRMED
+	})
+	k.lists(instance)
+	for i, c := range u.cells {
+		for _, k := range c.order() {
+			k.upgrade(u.agents[i])
+		}
+	}
+	u.await("the other cells are NATIVE", func(states map[string]*cellgatev1.Gate) bool {
+		return states["cell2"].GetState() == cellgatev1.Gate_NATIVE && states["cell3"].GetState() == cellgatev1.Gate_NATIVE
+	})
+	want := "1 instance of Nova's tables has no claim in the shard: " + instance + " on " + k.host
+	u.await("the gate waits for the instance alone", func(states map[string]*cellgatev1.Gate) bool {
+		g := states["cell1"]
+		if g.GetState() != cellgatev1.Gate_LEGACY {
+			t.Fatalf("the gate is %v", g)
+		}
+		waits := strings.Join(g.GetWaitsFor(), "; ")
+		// All else has held for longer than it has to.
+		return waits == want && g.GetRegistered() == 2
+	})
+	rows := diagnoses(t, exitRefused, "upgrade", "--config", u.configs[0], "--cell", "cell1")
+	must(t, rows, "cell1 claims on "+k.host, unhealthy, instance)
+	must(t, rows, "cell1 gate", found, "it waits for "+want)
+	k.lists("")
+	u.await("the gate opens", func(states map[string]*cellgatev1.Gate) bool {
+		return states["cell1"].GetState() == cellgatev1.Gate_NATIVE
+	})
+	must(t, diagnoses(t, exitDone, "upgrade", "--config", u.configs[0], "--cell", "cell1"), "cell1 claims", found, "each of ")
+}
