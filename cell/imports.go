@@ -82,7 +82,7 @@ func (c *Cell) importOutcome(put *shard.PutHost, a answer, wait time.Duration) *
 		return &cellv1.ImportOutcome{Failure: &cellv1.Failure{Reason: string(r.Kind), Message: r.Message}}
 	}
 	if o.Retaken {
-		c.log.Warn("audit: a host was taken back from its agent: its nova-compute is old, and the agent is gone", "host", put.Host.ServiceHost, "host_uuid", put.Host.UUID,
+		c.log.Warn("audit: a host was taken back from its agent: its nova-compute is old, or has no row any more, and the agent is gone", "host", put.Host.ServiceHost, "host_uuid", put.Host.UUID,
 			"boot_id", put.Retake.BootID, "adopted", o.Adopted, "released", o.Released)
 	}
 	out := &cellv1.ImportOutcome{

@@ -1,8 +1,8 @@
 package importer
 
 import (
-	"fmt"
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"

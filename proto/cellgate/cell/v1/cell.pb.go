@@ -903,7 +903,7 @@ type ImportedHost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// agent_version is 0. boot_id and version order the states of one import.
 	State *v11.FullState `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
-	// The host's service is old. The cell takes the host even from an agent that registered
+	// The host's service is old, or its row is gone. The cell takes the host even from an agent that registered
 	// it, unless that agent may be alive: it has a stream, or was heard within the cell's
 	// service_down_time, or another replica wrote its state lately.
 	Retake        bool `protobuf:"varint,2,opt,name=retake,proto3" json:"retake,omitempty"`
