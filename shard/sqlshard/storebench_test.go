@@ -126,6 +126,8 @@ func factors(store string, hosts []int, more func(t *storeTable, base storeSetti
 	for _, p := range []string{modulo, rendezvous} {
 		t.add("partition "+p, base.with(func(s *storeSetting) { s.partition = p }))
 	}
+	t.add("rendezvous, "+packAmong, base.with(func(s *storeSetting) { s.partition, s.pick = rendezvous, packAmong }))
+	t.add("2 schedulers, rendezvous, spread", base.with(func(s *storeSetting) { s.schedulers, s.partition, s.pick = 2, rendezvous, spread }))
 	if more != nil {
 		more(t, base)
 	}
@@ -139,13 +141,14 @@ func strategies(t *storeTable, base storeSetting) {
 	}
 }
 
-// storeTables lists the runs: at most 60.
+// storeTables lists the runs: at most mostRuns.
 func storeTables(cockroach bool) []*storeTable {
 	const pg, pebble, crdb = "PostgreSQL", "Pebble", "CockroachDB"
-	hosts := []int{100, 200, 400, 10000}
+	hosts, nodes := []int{100, 200, 400, 10000}, []int{100, 200, 400, 800}
 	tables := []*storeTable{factors(pg, hosts, strategies)}
 	if cockroach {
-		tables = append(tables, factors(pebble, []int{100, 10000}, nil), factors(crdb, nil, nil))
+		nodes = []int{100, 800}
+		tables = append(tables, factors(pebble, []int{10000}, nil), factors(crdb, nil, nil))
 	} else {
 		tables = append(tables, factors(pebble, hosts, nil))
 	}
@@ -157,7 +160,7 @@ func storeTables(cockroach bool) []*storeTable {
 	}
 	for _, p := range []string{unshared, modulo} {
 		for _, how := range []string{byClaims, bySwap} {
-			for _, n := range []int{100, 200, 400, 800} {
+			for _, n := range nodes {
 				seed.add(fmt.Sprintf("partition %s, %s, %d nodes", p, how, n), around(pg).with(func(s *storeSetting) {
 					s.callers, s.hosts, s.partition, s.strategy = 8, n, p, how
 				}))
@@ -184,6 +187,21 @@ func storeTables(cockroach bool) []*storeTable {
 		}
 	}
 	return append(tables, seed, full, computes)
+}
+
+// mostRuns of 5 s each are five minutes.
+const mostRuns = 60
+
+func TestTheStoreBenchmarkHasAnEnd(t *testing.T) {
+	for _, cockroach := range []bool{false, true} {
+		runs := 0
+		for _, table := range storeTables(cockroach) {
+			runs += len(table.rows)
+		}
+		if runs > mostRuns {
+			t.Errorf("with CockroachDB %t: %d runs, at most %d", cockroach, runs, mostRuns)
+		}
+	}
 }
 
 func TestI1_StoreBenchmark(t *testing.T) {
