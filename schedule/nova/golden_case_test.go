@@ -48,6 +48,8 @@ type goldenCase struct {
 	} `json:"aggregates"`
 	InstanceUUIDs []string       `json:"instance_uuids"`
 	RequestSpec   map[string]any `json:"request_spec"`
+	// Nova is the version that answered; "": 26.2.2.
+	Nova string `json:"nova"`
 	// Alone are the filters that per_filter has; nil: filtersAlone.
 	Alone    []string       `json:"alone"`
 	Expected goldenExpected `json:"expected"`

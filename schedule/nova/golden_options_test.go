@@ -24,7 +24,7 @@ func (c *goldenCase) rules(filters []string, weighers []schedule.Weigher) *sched
 
 func (c *goldenCase) options() *schedule.Options {
 	o, g := schedule.DefaultOptions(), &c.Config
-	o.StrictNova, o.ExactTenantKey = true, true
+	o.StrictNova, o.ExactTenantKey = true, c.Nova == ""
 	o.MaxIOOpsPerHost = value(g.MaxIOOps, o.MaxIOOpsPerHost)
 	o.MaxInstancesPerHost = value(g.MaxInstances, o.MaxInstancesPerHost)
 	o.IsolatedHosts, o.IsolatedImages = g.IsolatedHosts, g.IsolatedImages

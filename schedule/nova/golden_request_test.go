@@ -23,8 +23,11 @@ var filtersAlone = []string{
 
 // tried are the filters that a case was asked about alone.
 func (c *goldenCase) tried() []string {
-	if c.Alone != nil {
+	switch {
+	case c.Alone != nil:
 		return c.Alone
+	case c.Nova != "":
+		return slices.DeleteFunc(slices.Clone(filtersAlone), func(f string) bool { return f == schedule.ZoneFilter })
 	}
 	return filtersAlone
 }

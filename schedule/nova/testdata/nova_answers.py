@@ -99,6 +99,13 @@ class Error(Exception):
                       "message": str(e)}
 
 
+def candidates(states):
+    """Gives each host one allocation candidate that filters may take away, as newer
+    releases have them."""
+    for s in states:
+        s.allocation_candidates = [{"allocations": {}, "mappings": {}}]
+
+
 def limits(state):
     """Those of amounts, as the wire has them."""
     l = objects.SchedulerLimits.from_dict(
@@ -182,6 +189,7 @@ class Cloud:
         asked = self.case.get("alone")
         for name in asked or sorted(FILTERS):
             f = FILTERS[name]()
+            candidates(states)
             try:
                 passed = [self.key(s) for s in f.filter_all(states, spec)]
             except Exception as e:
@@ -217,6 +225,7 @@ class Cloud:
         picked = []
         for num, uuid in enumerate(self.case["instance_uuids"]):
             spec.instance_uuid = uuid
+            candidates(states)
             states = list(m.get_filtered_hosts(states, spec, num))
             if not states:
                 return {"hosts": picked, "error": True}
@@ -246,6 +255,7 @@ class Cloud:
             self.alone(states, spec, out)
             for s in states:
                 s.limits = {}
+            candidates(states)
             m = self.manager(self.case["config"]["enabled_filters"])
             try:
                 passed = list(m.get_filtered_hosts(states, spec, 0))
