@@ -22,6 +22,8 @@ func (s *selecting) setExpression(r *schedule.Request, text, path string) error 
 			n.Hints = slices.Delete(n.Hints, at, at+1)
 			hint := path + `.scheduler_hints["` + nova.ExpressionHint + `"]`
 			switch {
+			case !s.g.cfg.HintExpressions:
+				return fault.Invalid(hint, "expressions in hints are not allowed here (gateway.hint_expressions): a server's owner writes them")
 			case len(hinted) != 1:
 				return fault.Invalid(hint, "must be one expression, is %d", len(hinted))
 			case text != "" && text != hinted[0]:
@@ -49,6 +51,15 @@ func (s *selecting) setExpression(r *schedule.Request, text, path string) error 
 		s.ignored = append(s.ignored, field)
 		return nil
 	}
-	r.Expression = made
+	r.Expression, s.expressionField = made, field
 	return nil
+}
+
+// ownField names what a cell says of the expression by the field that the caller set.
+func (s *selecting) ownField(err error) error {
+	var e *fault.Error
+	if s.expressionField == "" || !errors.As(err, &e) || len(e.Fields) != 1 || e.Fields[0].Path != "placement.filter_expression" {
+		return err
+	}
+	return fault.Invalid(s.expressionField, "%s", e.Fields[0].Problem)
 }

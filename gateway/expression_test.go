@@ -26,6 +26,55 @@ func storedCells() []*fakeCell {
 	}
 }
 
+func hintsAllowed(c *Config) { c.HintExpressions = true }
+
+// Unless the gateway allows it, no hint brings an expression: the owner of a server
+// writes hints.
+func TestExpressionsOfHintsHaveASwitch(t *testing.T) {
+	w := start(t, storedCells(), nil)
+	typed := ask(1, 1)
+	typed.GetRequestSpec().SchedulerHints = map[string]*cellgatev1.StringList{"cellgate:filter": {Values: []string{"true"}}}
+	hinted := novaAsk(t, 1, func(spec, _ map[string]any) {
+		spec["scheduler_hints"] = map[string]any{"cellgate:filter": []any{"true"}}
+	})
+	for path, r := range map[string]*cellgatev1.SelectDestinationsRequest{
+		`request_spec.scheduler_hints["cellgate:filter"]`: typed, `nova_request_spec.scheduler_hints["cellgate:filter"]`: hinted,
+	} {
+		e := w.refused(r, fault.InvalidRequest)
+		if len(e.Fields) != 1 || e.Fields[0].Path != path || !strings.Contains(e.Fields[0].Problem, "gateway.hint_expressions") {
+			t.Errorf("%v, want %s", e.Fields, path)
+		}
+	}
+	typed.GetRequestSpec().SchedulerHints, typed.GetRequestSpec().FilterExpression = nil, "true"
+	w.choose(typed)
+}
+
+// An expression that costs too much over the hosts of a cell is the caller's fault, by
+// its field, and not the cell's.
+func TestAnExpressionThatCostsTooMuch(t *testing.T) {
+	var hosts []schedule.Host
+	for n := range 7000 {
+		hosts = append(hosts, testHost(n, 8))
+	}
+	w := start(t, []*fakeCell{newFakeCell(1, hosts...)}, hintsAllowed)
+	const costly = `[1, 2, 3, 4, 5, 6, 7, 8, 9].all(x, host.free.VCPU > -1 * x) && true`
+	typed := ask(1, 1)
+	typed.GetRequestSpec().FilterExpression = costly
+	hinted := novaAsk(t, 1, func(spec, _ map[string]any) {
+		spec["scheduler_hints"] = map[string]any{"cellgate:filter": []any{costly}}
+	})
+	for path, r := range map[string]*cellgatev1.SelectDestinationsRequest{
+		`request_spec.filter_expression`: typed, `nova_request_spec.scheduler_hints["cellgate:filter"]`: hinted,
+	} {
+		e := w.refused(r, fault.InvalidRequest)
+		if len(e.Fields) != 1 || e.Fields[0].Path != path || !strings.Contains(e.Fields[0].Problem, "costs more than 400000 of CEL's steps") {
+			t.Errorf("%v, want %s", e.Fields, path)
+		}
+	}
+	typed.GetRequestSpec().FilterExpression = `host.free.VCPU > 0`
+	w.choose(typed)
+}
+
 // A request is placed, in whichever cell, where its expression holds: in the typed form,
 // by the hint there, and by that of Nova's form.
 func TestHostsPassTheRequestsExpression(t *testing.T) {
@@ -37,7 +86,7 @@ func TestHostsPassTheRequestsExpression(t *testing.T) {
 	typed.GetRequestSpec().FilterExpression = text
 	hinted.GetRequestSpec().SchedulerHints = map[string]*cellgatev1.StringList{"cellgate:filter": {Values: []string{text}}}
 	for name, r := range map[string]*cellgatev1.SelectDestinationsRequest{"typed": typed, "hint": hinted, "Nova's form": novaAsk(t, 2, hint)} {
-		w := start(t, storedCells(), nil)
+		w := start(t, storedCells(), hintsAllowed)
 		got := w.choose(r)
 		for i, d := range got.GetDestinations() {
 			if h := d.GetSelected().GetServiceHost(); h != "host003" && h != "host004" {
@@ -71,7 +120,7 @@ func TestRejectedByTheExpression(t *testing.T) {
 // is asked.
 func TestBadExpressionsAreNamed(t *testing.T) {
 	cells := storedCells()
-	w := start(t, cells, nil)
+	w := start(t, cells, hintsAllowed)
 	for _, c := range cells {
 		c.hook(func(_ context.Context, method string, _ any) error {
 			if method == "ProposeBatch" {

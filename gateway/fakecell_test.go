@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/proposing"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -198,7 +199,7 @@ func (f *fakeCell) propose(q *cellv1.Query) *cellv1.Proposal {
 	}
 	p, err := t.Propose(queryFrom(q))
 	if err != nil {
-		return &cellv1.Proposal{Failure: &cellv1.Failure{Reason: string(fault.InvalidRequest), Message: err.Error()}}
+		return &cellv1.Proposal{Failure: proposing.FailureOf(proposing.QueryFailure(err))}
 	}
 	out := proposalTo(p)
 	out.GateEpoch, out.Rooms = f.gate.GetEpoch(), roomsOf(t, q.GetRoomOf())

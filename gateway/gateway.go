@@ -49,6 +49,9 @@ type Config struct {
 	// KeepOrder: the first pick is the best host also while requests get in each
 	// other's way. Without it they choose among the first few then; see contention.go.
 	KeepOrder bool
+	// HintExpressions: the hint cellgate:filter may bring an expression. Whoever may make a
+	// server writes its hints.
+	HintExpressions bool
 	// DecisionQueue is how many decisions may wait to be written; more are dropped
 	// and counted (4096).
 	DecisionQueue int

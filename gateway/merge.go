@@ -191,6 +191,7 @@ func (s *selecting) round(ctx context.Context, n int, cells []int, asks []schedu
 				round, given = nil, share(ctx, own)
 			}
 			got[i] = s.ask(ctx, cell, round, given, queries[i])
+			got[i].err = s.ownField(got[i].err)
 		})
 	}
 	all.Wait()

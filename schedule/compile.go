@@ -27,8 +27,10 @@ type scan struct {
 	trees  treeSearch
 	// expression: ExpressionFilter is to run.
 	expression bool
-	warned     []warned
-	weighers   []weigher
+	// spent is what it cost so far.
+	spent    int
+	warned   []warned
+	weighers []weigher
 	// members of the request's group, by slot.
 	members []memberCount
 	// varied: hosts may have multipliers of their own, those of the weighers

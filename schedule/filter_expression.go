@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"encoding/json"
+	"errors"
 	"math/bits"
 	"sync"
 )
@@ -18,11 +19,19 @@ type Expression interface {
 	Text() string
 	// Details are the reject counts' details that Ask speaks of, each once.
 	Details() []string
-	// Ask gives the index of the detail that the host is rejected under; -1: it passes.
-	Ask(r *Request, h HostFacts) int
+	// Ask gives the index of the detail that the host is rejected under, -1: it passes; and
+	// what it cost, at least 1, in what ExpressionBudget is in.
+	Ask(r *Request, h HostFacts) (why, cost int)
 	// ReadsFacts reports whether the answer follows from Namespaces too.
 	ReadsFacts() bool
 }
+
+// ExpressionBudget is what an Expression may cost in one query: beyond it the query ends
+// with ErrCostly. What is not asked again, since it is known (Standing), costs nothing.
+const ExpressionBudget = 400_000
+
+// ErrCostly is the error of a query whose Expression costs more.
+var ErrCostly = errors.New("the expression costs more over the hosts than a query may")
 
 // HostFacts are a host as an Expression sees it. Valid during the call alone.
 type HostFacts struct{ row *row }
@@ -83,8 +92,9 @@ func (s *scan) expressionFilter() {
 		s.check(ExpressionFilter, detail, func(_ int, c *chunk, m uint64) uint64 {
 			if at == 0 {
 				clear(rejected)
-				for ; m != 0; m &= m - 1 {
-					if why := r.Expression.Ask(r, HostFacts{c.rows.v[bits.TrailingZeros64(m)]}); why >= 0 {
+				for ; m != 0 && s.spent <= ExpressionBudget; m &= m - 1 {
+					why, cost := r.Expression.Ask(r, HostFacts{c.rows.v[bits.TrailingZeros64(m)]})
+					if s.spent += cost; why >= 0 {
 						rejected[why] |= m & -m
 					}
 				}

@@ -1,9 +1,11 @@
 package schedule
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"testing"
 )
 
 // testExpression passes hosts whose fact rank.of is at least least, when no more than
@@ -11,13 +13,16 @@ import (
 type testExpression struct {
 	least float64
 	used  int64
+	cost  int
 }
 
 func (x testExpression) Text() string    { return fmt.Sprint(x.least, x.used) }
 func (testExpression) Details() []string { return []string{"low", "no rank", "used"} }
 func (testExpression) ReadsFacts() bool  { return true }
 
-func (x testExpression) Ask(_ *Request, h HostFacts) int {
+func (x testExpression) Ask(_ *Request, h HostFacts) (why, cost int) { return x.ask(h), max(1, x.cost) }
+
+func (x testExpression) ask(h HostFacts) int {
 	rank, ok := h.Host().Namespaces.Values()["rank"].(map[string]any)
 	switch {
 	case !ok:
@@ -48,6 +53,43 @@ func randomNamespaces(rng *rand.Rand) *Namespaces {
 		return nil
 	}
 	return NewNamespaces(map[string]string{"rank": fmt.Sprintf(`{"of": %d}`, rng.IntN(6)), "other": `[]`})
+}
+
+// A query that costs more than its budget ends so, in whichever way it is answered;
+// what is known already costs nothing.
+func TestAQueryHasABudgetForItsExpression(t *testing.T) {
+	put := func(table *Table, from, to int) *Table {
+		e := table.Edit()
+		for n := from; n < to; n++ {
+			e.PutHost(Host{UUID: fleetHost(n), Namespaces: NewNamespaces(map[string]string{"rank": `{"of": 5}`})})
+		}
+		return e.Table()
+	}
+	table := put(NewTable(), 0, 140)
+	q := &Query{
+		Request: &Request{Expression: testExpression{cost: ExpressionBudget / 150}},
+		Rules:   &Rules{Filters: []string{ExpressionFilter}}, Limit: 1,
+	}
+	large := put(table, 140, 200)
+	k := NewStanding(q.Request, q.Rules)
+	for round := range 3 {
+		if p, err := table.Propose(q); err != nil || p.Passed != 140 {
+			t.Errorf("within the budget: %+v, %v", p, err)
+		}
+		if p, err := large.Propose(q); !errors.Is(err, ErrCostly) {
+			t.Errorf("beyond it: %+v, %v", p, err)
+		}
+		// Twelve hosts are in the chunk that is another each time.
+		for range 3 {
+			table = put(table, 130, 131)
+			if p, err := k.Propose(table, q); err != nil || p.Passed != 140 {
+				t.Errorf("round %d, with what is known: %+v, %v", round, p, err)
+			}
+		}
+		if p, err := k.Propose(large, q); !errors.Is(err, ErrCostly) {
+			t.Errorf("round %d, beyond it: %+v, %v", round, p, err)
+		}
+	}
 }
 
 // randomExpression gives a request an expression, and the rules its filter, last.

@@ -8,7 +8,7 @@ import (
 
 // Propose answers a query: which hosts pass, who rejected the others, what the
 // raw weights span, and the best hosts. An error means a bad
-// query (*QueryError) or one that was stopped (ErrStopped); that no host passes is an answer. Takes on hosts that are not in the
+// query (*QueryError), one that was stopped (ErrStopped), or one that costs too much (ErrCostly); that no host passes is an answer. Takes on hosts that are not in the
 // table are other tables' business.
 //
 // In principle: ask every filter about every host, weigh each host that passed,
@@ -45,6 +45,9 @@ func (t *Table) Propose(q *Query) (*Proposal, error) {
 			return nil, ErrStopped
 		}
 		m := s.filter(i, c)
+		if s.spent > ExpressionBudget {
+			return nil, ErrCostly
+		}
 		passed += bits.OnesCount64(m)
 		if m != 0 {
 			s.widen(i, c, m)

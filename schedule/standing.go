@@ -120,7 +120,7 @@ func (k *Standing) follow(t *Table, q *Query) (bool, error) {
 		}
 	}
 	s := k.scan
-	s.t, s.before, s.q = t, t, q
+	s.t, s.before, s.q, s.spent = t, t, q, 0
 	stale := uint64(0) // weighers whose bounds may have been those of what changed
 	for i, c := range t.chunks {
 		if q.stopped(i) {
@@ -131,6 +131,10 @@ func (k *Standing) follow(t *Table, q *Query) (bool, error) {
 			continue
 		}
 		stale |= k.renew(i, c)
+		if s.spent > ExpressionBudget {
+			k.scan = nil // As above.
+			return false, ErrCostly
+		}
 		if len(s.exceptions)+len(s.warned) > 0 {
 			return false, nil
 		}

@@ -102,7 +102,7 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	cfg := gateway.Config{
 		Name:          nameOf(d.grpc),
 		ProposeBudget: c.ProposeBudget, ClaimBudget: c.ClaimBudget, MaxDeadline: c.MaxDeadline,
-		Filters: c.Filters, DefaultAvailabilityZone: c.DefaultAvailabilityZone, MaxInFlight: c.MaxInFlight, KeepOrder: !c.AvoidCollisions,
+		Filters: c.Filters, DefaultAvailabilityZone: c.DefaultAvailabilityZone, MaxInFlight: c.MaxInFlight, KeepOrder: !c.AvoidCollisions, HintExpressions: c.HintExpressions,
 		Options:       (*gateway.Options)(&c.Nova),
 		DecisionQueue: c.DecisionQueue,
 		Breaker:       gateway.BreakerConfig(c.Breaker),

@@ -110,6 +110,35 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// What an expression costs follows from what it does, and its host's part is counted.
+func TestCosts(t *testing.T) {
+	costs := func(text string, hosts int) error {
+		p, err := Compile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := schedule.NewTable().Edit()
+		for i := range hosts {
+			h := aHost()
+			h.UUID = schedule.ID{byte(i), byte(i >> 8)}
+			e.PutHost(h)
+		}
+		_, err = e.Table().Propose(&schedule.Query{
+			Request: &schedule.Request{Expression: p}, Rules: &schedule.Rules{Filters: []string{schedule.ExpressionFilter}}, Limit: 1,
+		})
+		return err
+	}
+	const light, heavy = `host.free.VCPU >= 4`, `[1, 1, 1, 1, 1, 1, 1, 1, 1].all(x, facts.cinder.free_gb > x)`
+	for text, most := range map[string]int{light: schedule.ExpressionBudget / 12, heavy: schedule.ExpressionBudget / (MaxCost + hostCost)} {
+		if err := costs(text, most); err != nil {
+			t.Errorf("%s of %d hosts: %v", text, most, err)
+		}
+	}
+	if err := costs(heavy, schedule.ExpressionBudget/60); !errors.Is(err, schedule.ErrCostly) {
+		t.Errorf("%s of %d hosts: %v", heavy, schedule.ExpressionBudget/60, err)
+	}
+}
+
 // What is wrong is told with its place.
 func TestProblems(t *testing.T) {
 	for text, want := range map[string]string{

@@ -35,18 +35,25 @@ func (p *Program) Details() []string { return p.details }
 
 func (p *Program) ReadsFacts() bool { return p.facts }
 
+// hostCost is what a host costs beside the steps: making what is read of it.
+const hostCost = 5
+
 // Ask is 0, the first detail, for a host that the expression is false of.
-func (p *Program) Ask(r *schedule.Request, h schedule.HostFacts) int {
-	answer, _, err := p.program.Eval(reading{r, h})
+func (p *Program) Ask(r *schedule.Request, h schedule.HostFacts) (why, cost int) {
+	answer, spent, err := p.program.Eval(reading{r, h})
+	cost = hostCost
+	if steps := spent.ActualCost(); steps != nil {
+		cost += int(*steps)
+	}
 	switch {
 	case err != nil:
-		return p.why(err)
+		return p.why(err), cost
 	case answer == types.True:
-		return -1
+		return -1, cost
 	case answer == types.False:
-		return 0
+		return 0, cost
 	}
-	return p.at(unanswerable)
+	return p.at(unanswerable), cost
 }
 
 // why is the detail of an error.

@@ -15,7 +15,7 @@ type Version struct {
 func (at Version) Rank(q *schedule.Query) (*schedule.Proposal, error) {
 	found, err := at.Table.Propose(q)
 	if err != nil {
-		return nil, failureOf(err)
+		return nil, QueryFailure(err)
 	}
 	if at.Part == nil {
 		return found, nil

@@ -43,17 +43,20 @@ func (s *Shapes) rank(asked *Shape, at Version, q *schedule.Query) (*schedule.Pr
 	if at.Part == nil {
 		found, err := s.memories.propose(asked, at.Table, q)
 		if err != nil {
-			return nil, failureOf(err)
+			return nil, QueryFailure(err)
 		}
 		return found, nil
 	}
 	return at.Rank(q)
 }
 
-// failureOf is the core's error: the query is bad, if it was not stopped.
-func failureOf(err error) error {
+// QueryFailure is the core's error: the query is bad, if it was not stopped.
+func QueryFailure(err error) error {
 	if errors.Is(err, schedule.ErrStopped) {
 		return err
+	}
+	if errors.Is(err, schedule.ErrCostly) {
+		return fault.New(fault.InvalidRequest, "placement.filter_expression: costs more than %d of CEL's steps over the hosts of a cell: ask less of a host, or of fewer hosts", schedule.ExpressionBudget)
 	}
 	return fault.New(fault.InvalidRequest, "%v", err)
 }
