@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,17 @@ type migration struct {
 	statements []string
 	// sum tells a step that was changed after it was released.
 	sum string
+}
+
+// fenceAll is the statement of steps that no replica of an older program may outlive.
+const fenceAll = `UPDATE lanes SET fenced = true WHERE NOT fenced`
+
+func (m migration) fences() bool { return slices.Contains(m.statements, fenceAll) }
+
+// schemaSteps are the program's; tests add those of a newer one.
+func (s *Store) schemaSteps() ([]migration, error) {
+	all, err := migrations()
+	return append(all, s.opts.later...), err
 }
 
 // migrations reads the embedded steps: NNNN_name.sql, numbered from 1 without gaps.
@@ -87,8 +99,8 @@ type Status struct {
 }
 
 // The table that says which steps a database has. Version 0 is no step: who
-// migrates writes it, in a transaction that is rolled back. CockroachDB forgets a lock
-// of FOR UPDATE alone when the range is split, as making a table does.
+// migrates writes it, in a transaction that is rolled back, and who opens a lane locks it. CockroachDB
+// forgets a lock of FOR UPDATE alone when the range is split, as making a table does.
 const createVersions = `CREATE TABLE IF NOT EXISTS schema_version (
   version int8 PRIMARY KEY,
   name text NOT NULL,
@@ -99,7 +111,10 @@ const createVersions = `CREATE TABLE IF NOT EXISTS schema_version (
 const (
 	addVersion   = `INSERT INTO schema_version (version, name, sum, applied_at) VALUES ($1, $2, $3, now()) ON CONFLICT (version) DO NOTHING`
 	lockVersions = `UPDATE schema_version SET applied_at = now() WHERE version = 0`
-	readVersions = `SELECT version, name, sum, applied_at FROM schema_version WHERE version > 0 ORDER BY version`
+	// guardVersions is for who opens a lane: it waits for who migrates, and who migrates
+	// waits for it. On CockroachDB the lock may be lost; see record.
+	guardVersions = `SELECT version FROM schema_version WHERE version = 0 FOR UPDATE`
+	readVersions  = `SELECT version, name, sum, applied_at FROM schema_version WHERE version > 0 ORDER BY version`
 )
 
 // Migrate brings a database's schema up to date and gives the names of the steps it
@@ -126,7 +141,7 @@ func ReadStatus(ctx context.Context, opts Options) (st Status, err error) {
 	}
 	defer c.Release()
 	st.Server = s.version
-	st.Applied, st.Pending, err = compare(ctx, c.Conn())
+	st.Applied, st.Pending, err = s.compare(ctx, c.Conn())
 	return st, err
 }
 
@@ -177,8 +192,8 @@ func bare(ctx context.Context, opts Options) (*Store, error) {
 
 // compare tells what a database has and lacks. It fails when the two cannot be of
 // one history.
-func compare(ctx context.Context, c *pgx.Conn) (have []Applied, lack []string, err error) {
-	all, err := migrations()
+func (s *Store) compare(ctx context.Context, c *pgx.Conn) (have []Applied, lack []string, err error) {
+	all, err := s.schemaSteps()
 	if err != nil {
 		return nil, nil, final{err}
 	}
@@ -219,12 +234,12 @@ func foreign(format string, args ...any) error { return final{fmt.Errorf(format,
 
 // checkSchema fails when the schema is not this program's.
 func (s *Store) checkSchema(ctx context.Context, c *pgx.Conn) error {
-	have, lack, err := compare(ctx, c)
+	have, lack, err := s.compare(ctx, c)
 	if err != nil {
 		return err
 	}
 	if len(lack) > 0 {
-		return fmt.Errorf("its schema is of step %d and lacks %s: run cellgate migrate up", len(have), strings.Join(lack, ", "))
+		return foreign("its schema is of step %d and lacks %s: run cellgate migrate up", len(have), strings.Join(lack, ", "))
 	}
 	return nil
 }
@@ -263,11 +278,11 @@ func (s *Store) migrateOnce(ctx context.Context) (done []string, err error) {
 	if _, err := guard.Exec(ctx, lockVersions); err != nil {
 		return nil, err
 	}
-	all, err := migrations()
+	all, err := s.schemaSteps()
 	if err != nil {
 		return nil, final{err}
 	}
-	have, _, err := compare(ctx, worker.Conn)
+	have, _, err := s.compare(ctx, worker.Conn)
 	if err != nil {
 		return nil, err
 	}
@@ -322,11 +337,11 @@ func (s *Store) versionTable(ctx context.Context) error {
 // else statement by statement, each of which may be there already.
 func (s *Store) step(ctx context.Context, c *pgx.Conn, m migration) (err error) {
 	if s.server.ddlInTransaction() {
-		if _, err := c.Exec(ctx, "BEGIN"); err != nil {
+		if _, err := c.Exec(ctx, s.server.begin(readCommitted)); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, s.rollback(c)) }()
 	}
+	defer func() { err = errors.Join(err, s.rollback(c)) }()
 	for _, sql := range m.statements {
 		sql = strings.ReplaceAll(sql, "{{key}}", s.server.keyType())
 		if _, err := c.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol); err != nil {
@@ -336,12 +351,28 @@ func (s *Store) step(ctx context.Context, c *pgx.Conn, m migration) (err error) 
 			return err
 		}
 	}
+	return s.record(ctx, c, m)
+}
+
+// record notes that a step was taken, and fences once more where the step does, in one
+// transaction: who opened a lane since the step began is fenced too, and who opens one
+// later sees the step. That holds where the lock of version 0 does not: programs from
+// before guardVersions do not take it, and CockroachDB may lose it.
+func (s *Store) record(ctx context.Context, c *pgx.Conn, m migration) error {
+	if !s.server.ddlInTransaction() {
+		if _, err := c.Exec(ctx, s.server.begin(readCommitted)); err != nil {
+			return err
+		}
+	}
+	if m.fences() {
+		if _, err := c.Exec(ctx, fenceAll); err != nil {
+			return err
+		}
+	}
 	if _, err := c.Exec(ctx, addVersion, m.version, m.name, m.sum); err != nil {
 		return err
 	}
-	if s.server.ddlInTransaction() {
-		_, err = c.Exec(ctx, "COMMIT")
-	}
+	_, err := c.Exec(ctx, "COMMIT")
 	return err
 }
 

@@ -55,9 +55,14 @@ type Options struct {
 	// as has the server taken for another kind than it says, by tests; nil for what it
 	// says.
 	as *server
+	// later are steps of the schema that a newer program has, by tests.
+	later []migration
 	// dial makes connections, in tests that cut them.
 	dial pgconn.DialFunc
 }
+
+// readCommitted is what Isolation is unless it says otherwise.
+const readCommitted = "read committed"
 
 // Defaults of Options.
 const (
@@ -82,8 +87,8 @@ func (o Options) complete() (Options, error) {
 	}
 	switch o.Isolation {
 	case "":
-		o.Isolation = "read committed"
-	case "read committed", "repeatable read", "serializable":
+		o.Isolation = readCommitted
+	case readCommitted, "repeatable read", "serializable":
 	default:
 		return o, fmt.Errorf("isolation is %q, must be read committed, repeatable read or serializable", o.Isolation)
 	}
