@@ -153,6 +153,7 @@ func (a *agentSession) settle(ctx context.Context, t taken) (*agentv1.ReportResp
 	}
 	if t.state != nil {
 		a.held = t.state
+		a.reported.heard(a, t.host, t.state, a.now())
 		if a.host == "" {
 			a.host = t.host
 			a.sessions.add(t.host, a)

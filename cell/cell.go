@@ -50,6 +50,8 @@ type Cell struct {
 	order     hostOrder
 	strangers strangers
 	verify    *verifier
+	reported  reported
+	reconcile *reconciler
 	// sessions are the streams of the agents that this replica hears.
 	sessions sessions
 	// slots bounds the proposals computed at once, states the agents' states that are in
@@ -110,6 +112,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 		screen: c.screenHardware, committed: c.follower.committed, unknown: c.follower.now, offer: c.verify.committed, stored: c.stored, log: c.log, tel: c.tel,
 	}
 	c.verify.do = c.pipeline.do
+	c.reconcile = newReconciler(c)
 	c.tel.Watch(c.reading)
 	c.keeper = &keeper{
 		store: deps.Store, every: cfg.LeaseScan, keep: cfg.JournalKeep, decisionsKeep: cfg.DecisionsKeep, maxDecisions: cfg.MaxDecisions,
@@ -175,6 +178,7 @@ func (c *Cell) serve(ctx context.Context) error {
 		g.Go(func() error { return c.verify.run(ctx) })
 		g.Go(func() error { return c.verify.write(ctx) })
 		g.Go(func() error { return c.live.run(ctx, c.outages.tell) })
+		g.Go(func() error { return c.reconcile.run(ctx) })
 		// What others wrote since the moment that was read is in what was answered so far.
 		for c.follower.caughtUp(ctx) != nil {
 			if ctx.Err() != nil {

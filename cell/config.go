@@ -60,6 +60,15 @@ type Config struct {
 	// waits for them (200 ms, which is the most).
 	VerifyMode VerifyMode
 	VerifyWait time.Duration
+	// ReconcileInterval is how often the shard, the table and the hosts' reports are
+	// compared (60 s); ReconcileGrace is how long they must disagree before that is a
+	// finding (10 m), ReconcileRelease how long an instance must be missing before its
+	// claim is released (1 h, the longest lease: a move of it has ended by then).
+	// ReconcileReportOnly repairs nothing.
+	ReconcileInterval   time.Duration
+	ReconcileGrace      time.Duration
+	ReconcileRelease    time.Duration
+	ReconcileReportOnly bool
 	// Version of the binary, for those who compare; may be empty.
 	Version string
 }
@@ -103,6 +112,9 @@ func (c Config) withDefaults() (Config, error) {
 		{"decisions_keep", &c.DecisionsKeep, 24 * time.Hour},
 		{"gate_settle", &c.GateSettle, 60 * time.Second},
 		{"verify_wait", &c.VerifyWait, MaxVerifyWait},
+		{"reconcile_interval", &c.ReconcileInterval, time.Minute},
+		{"reconcile_grace", &c.ReconcileGrace, 10 * time.Minute},
+		{"reconcile_release", &c.ReconcileRelease, shard.MaxClaimTTL},
 	}
 	for _, d := range durations {
 		if *d.value < 0 {
@@ -154,6 +166,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.MaxBatch == 1 {
 		bad = append(bad, fault.Field{Path: "max_batch", Problem: "must be at least 2: registrations go beside claims"})
+	}
+	if c.ReconcileRelease < c.ReconcileGrace {
+		bad = append(bad, fault.Field{Path: "reconcile_release", Problem: "must not be less than reconcile_grace"})
 	}
 	if c.HeartbeatEvery >= c.ServiceDownTime {
 		bad = append(bad, fault.Field{Path: "heartbeat_every", Problem: "must be less than service_down_time"})

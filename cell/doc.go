@@ -35,6 +35,9 @@
 //   - A replica proposes from a table that is at most maxBehind (2 s) behind what other
 //     replicas did: one that stood still reads the journal first (follow.go), and does
 //     not take its hosts for silent (liveness.go). One whose lane was fenced ends.
+//   - What the shard, the table and the hosts' reports do not agree on is found
+//     (reconcile.go). A claim is released only on its host's word that the instance is
+//     gone, and the shard checks that it still is the word.
 //   - A lease ends once, in store time (shard.Due, Expire).
 //   - Nothing is lost by a restart: everything but liveness is in the shard (I8).
 package cell

@@ -232,3 +232,24 @@ func (f *follower) caughtUp(ctx context.Context) error {
 		}
 	}
 }
+
+// readSince waits until the journal was read to its end, and shown, by a reading that
+// began after a time. It fails when the journal cannot be read.
+func (f *follower) readSince(ctx context.Context, at time.Time) error {
+	for asked := false; ; asked = true {
+		f.mu.Lock()
+		done, reading, failed := f.atEnd.After(at), f.reading, f.failed
+		f.mu.Unlock()
+		switch {
+		case done:
+			return nil
+		case asked && failed != nil:
+			return failed
+		}
+		select {
+		case <-reading:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

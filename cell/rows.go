@@ -228,6 +228,11 @@ func (r *rows) applyClaim(c *shard.Claim, d *dirty) {
 	if older(c, old) || older(c, r.ended[c.ClaimID]) || older(c, r.endedBefore[c.ClaimID]) {
 		return
 	}
+	r.setClaim(old, c, d)
+}
+
+// setClaim puts a claim's row in place of the one known, nil for none, whatever their age.
+func (r *rows) setClaim(old, c *shard.Claim, d *dirty) {
 	if old != nil {
 		drop(r.byConsumer, old.ConsumerUUID, old.ClaimID)
 		drop(r.transferred, old.TransferredFrom, old.ClaimID)
@@ -476,4 +481,11 @@ func (r *rows) claim(id string) *shard.Claim {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.claims[id]
+}
+
+// claimsHeldBy reports whether a consumer has a live claim, of whatever instance.
+func (r *rows) claimsHeldBy(consumer string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return consumer != "" && len(r.byConsumer[consumer]) > 0
 }

@@ -38,8 +38,12 @@ func opKind(op shard.Op) telemetry.Op {
 		return telemetry.OpJudge
 	case op.MoveGate != nil:
 		return telemetry.OpMoveGate
-	case op.SetAdminState != nil, op.EndMaintenance != nil:
+	case op.SetAdminState != nil:
 		return telemetry.OpAdmin
+	case op.EndMaintenance != nil:
+		return telemetry.OpEndMaintenance
+	case op.Audit != nil:
+		return telemetry.OpAudit
 	}
 	return telemetry.OpOther
 }
@@ -121,5 +125,6 @@ func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
 		r.GateLagging, r.GateAwaited = told.laggingHosts, c.rows.awaitedCount()
 	}
 	r.JournalAge = time.Since(c.follower.lastEnd())
+	r.Findings, r.Compared, r.ReconcileAge = c.reconcile.reading()
 	return r, true
 }

@@ -15,7 +15,9 @@ const maxFeeds = 64
 // goroutine, once the newest version has them. It must not block.
 type feed struct {
 	changes []shard.Change
-	shown   func()
+	// reread are hosts' rows as the shard has them, in place of those that differ.
+	reread []reread
+	shown  func()
 }
 
 // writer makes the versions of the table; nobody else does. What waits while
@@ -90,6 +92,9 @@ func (w *writer) apply(feeds []feed) *dirty {
 	for _, f := range feeds {
 		if err := w.rows.apply(f.changes, d); err != nil {
 			w.log.Error("a row of the shard is not readable and was left out of the table", "err", err)
+		}
+		for i := range f.reread {
+			w.rows.reread(&f.reread[i], d)
 		}
 	}
 	turned := w.live.takeChanged()

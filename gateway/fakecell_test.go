@@ -46,6 +46,9 @@ type fakeCell struct {
 
 	gate    fakeGate
 	resyncs []*cellv1.ResyncHostsRequest
+	// findings are what it answers of its reconciler, besides claims that moved in and are confirmed.
+	findings []*cellgatev1.Finding
+	noRepair bool
 	// members are service hosts of members that no table knows, by group.
 	members map[string][]string
 

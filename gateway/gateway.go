@@ -55,6 +55,9 @@ type Config struct {
 	// DecisionQueue is how many decisions may wait to be written; more are dropped
 	// and counted (4096).
 	DecisionQueue int
+	// ReconcileEvery is how often moves between cells are looked for that nobody finished
+	// (1 m).
+	ReconcileEvery time.Duration
 	// Breaker is of every replica.
 	Breaker BreakerConfig
 }
@@ -127,6 +130,7 @@ type Gateway struct {
 	// or from staying unknown, where a cell does not answer.
 	confirmed confirmedRequests
 	unseen    unseenClaims
+	moves     unfinishedMoves
 	// inFlight counts the selections running.
 	inFlight atomic.Int64
 	// life ends with Run, after its tasks had their time; tasks are the
@@ -197,6 +201,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	stop, told := g.decisions.start(), g.unreleased.start()
 	var gates sync.WaitGroup
 	gates.Go(func() { g.watchGates(ctx) })
+	gates.Go(func() { g.watchMoves(ctx) })
 	g.watchCells(ctx)
 	gates.Wait()
 	g.tasks.Wait()
@@ -224,6 +229,7 @@ func withDefaults(cfg Config) Config {
 	setDefault(&cfg.DefaultAvailabilityZone, "nova")
 	setDefault(&cfg.MaxInFlight, 1024)
 	setDefault(&cfg.DecisionQueue, 4096)
+	setDefault(&cfg.ReconcileEvery, time.Minute)
 	setDefault(&cfg.Breaker.Failures, 5)
 	setDefault(&cfg.Breaker.OpenFor, time.Second)
 	setDefault(&cfg.Breaker.ProbeEvery, 500*time.Millisecond)

@@ -83,7 +83,7 @@ func TestRESTSelect(t *testing.T) {
 	if rec := w.send("GET", path, ""); rec.Code != 404 || problemOf(t, rec).Reason != fault.NotFound {
 		t.Errorf("get: %d %s", rec.Code, rec.Body)
 	}
-	for _, path := range []string{"/v1/hosts?page_size=1", "/v1/cells", "/v1/cells/cell1", "/v1/claims", "/healthz", "/readyz", "/openapi.json"} {
+	for _, path := range []string{"/v1/hosts?page_size=1", "/v1/cells", "/v1/cells/cell1", "/v1/findings?kind=ORPHANED_CLAIM", "/v1/claims", "/healthz", "/readyz", "/openapi.json"} {
 		if rec := w.send("GET", path, ""); rec.Code != 200 || !json.Valid(rec.Body.Bytes()) {
 			t.Errorf("%s: %d %.100s", path, rec.Code, rec.Body)
 		}

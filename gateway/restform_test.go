@@ -58,7 +58,7 @@ func TestOpenAPIDescribesTheErrors(t *testing.T) {
 			}
 		}
 	}
-	if calls != 17 {
+	if calls != 19 {
 		t.Errorf("%d calls", calls)
 	}
 	var sent map[string]any

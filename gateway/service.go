@@ -112,6 +112,10 @@ func (s *cellsService) UpdateCell(ctx context.Context, req *cellgatev1.UpdateCel
 	return &cellgatev1.UpdateCellResponse{Cell: c}, nil
 }
 
+func (s *cellsService) ListFindings(ctx context.Context, req *cellgatev1.ListFindingsRequest) (*cellgatev1.ListFindingsResponse, error) {
+	return s.g.listFindings(ctx, req)
+}
+
 type hostsService struct {
 	cellgatev1.UnimplementedHostsServer
 	g *Gateway

@@ -79,6 +79,7 @@ func (a *assembly) addCell(ctx context.Context, c config.Cell, l net.Listener, t
 		Name: c.Name, UUID: c.UUID, Replica: c.Replica,
 		ServiceDownTime: c.ServiceDownTime, HeartbeatEvery: c.HeartbeatEvery,
 		VerifyMode: cell.VerifyMode(c.VerifyMode), VerifyWait: c.VerifyWait,
+		ReconcileInterval: c.ReconcileInterval, ReconcileGrace: c.ReconcileGrace, ReconcileRelease: c.ReconcileRelease, ReconcileReportOnly: !c.ReconcileRepair,
 		PinFor: c.PinFor, LeaseScan: c.LeaseScan, MaxBatch: c.MaxBatch, MaxQueue: c.MaxQueue,
 		DecisionsKeep: c.DecisionsKeep, MaxDecisions: c.MaxDecisions,
 		GateSettle: c.GateSettle, GateCompared: c.GateCompared, GateMaxDifference: c.GateMaxDifference,

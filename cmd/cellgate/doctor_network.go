@@ -14,6 +14,7 @@ import (
 
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
 	"cellgate/internal/security"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -56,6 +57,9 @@ func (d *doctor) peer(check string, dial dialFunc, address string, want config.G
 		return
 	}
 	d.holds(check, s.GetTotals(), took, legacy)
+	if !s.GetLoading() {
+		d.findings(ctx, "findings of "+check, client)
+	}
 	if s.GetMachineTime() != nil {
 		d.apart("clock of "+check, s.GetMachineTime().AsTime().Sub(sent.Add(took/2)), took)
 		if ahead := s.GetStoreTime().AsTime().Sub(s.GetMachineTime().AsTime()); ahead > clockApart || ahead < -clockApart {
@@ -64,6 +68,23 @@ func (d *doctor) peer(check string, dial dialFunc, address string, want config.G
 	}
 	if v := s.GetVersion(); v != "" && v != versionText() {
 		d.add("version of "+check, noted, fmt.Sprintf("is %s, this one is %s", v, versionText()), "")
+	}
+}
+
+// findings tells of what a replica's reconciler found and could not put right.
+func (d *doctor) findings(ctx context.Context, check string, client cellv1.CellSchedulerClient) {
+	got, err := client.ListFindings(ctx, &cellv1.ListFindingsRequest{})
+	switch text := byKind(got.GetFindings()); {
+	case rpc.Unserved(err):
+		d.add(check, noted, "not looked for: its version is older than this one", "")
+	case err != nil:
+		d.add(check, warned, "could not be asked: "+err.Error(), "")
+	case text != "":
+		d.add(check, warned, text, "cellgate findings shows them; docs/reconcile.md says what to do")
+	case got.GetLookedAt() == nil:
+		d.add(check, noted, "it has not looked yet", "")
+	default:
+		d.ok(check, "none; the reports of %d of %d hosts could be compared", got.GetHostsCompared(), got.GetHosts())
 	}
 }
 

@@ -43,7 +43,7 @@ Exit status: 0 done, 1 refused by the system (no valid host), 2 wrong usage,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, err) })
 	root.AddCommand(
 		newDev(t), newGateway(t), newCell(t), newAgent(t),
-		newSelect(t), newCells(t), newHosts(t), newClaims(t), newDecisions(t), newBench(t), newDoctor(t), newImport(t), newMigrate(), newToken(), newVersion(),
+		newSelect(t), newCells(t), newHosts(t), newClaims(t), newDecisions(t), newFindings(t), newBench(t), newDoctor(t), newImport(t), newMigrate(), newToken(), newVersion(),
 	)
 	return root
 }

@@ -76,6 +76,7 @@ var quiet = []string{
 	"cellgate_cell_gate_state", "cellgate_cell_gate_epoch", "cellgate_cell_gate_lagging_hosts", "cellgate_cell_gate_awaited_claims",
 	"cellgate_cell_hosts_imported", "cellgate_cell_hosts_withheld", "cellgate_cell_gate_moves_total", "cellgate_cell_gate_comparisons_total",
 	"cellgate_agent_read_failures_total", "cellgate_agent_read_age_seconds",
+	"cellgate_cell_findings", "cellgate_cell_repairs_total", "cellgate_cell_hosts_compared", "cellgate_cell_reconcile_age_seconds", "cellgate_gateway_moves_finished_total",
 }
 
 func TestMetricsAndTracesOfASystem(t *testing.T) {

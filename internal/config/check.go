@@ -131,6 +131,11 @@ func (l *loader) checkCell(c Cell) {
 		l.bad("cell.verify_mode", "%q is not async, sync or shadow", c.VerifyMode)
 	}
 	l.between("cell.verify_wait", c.VerifyWait, minVerifyWait, maxVerifyWait)
+	l.between("cell.reconcile_interval", c.ReconcileInterval, minReconcile, maxReconcile)
+	l.positive("cell.reconcile_grace", c.ReconcileGrace)
+	if c.ReconcileRelease < c.ReconcileGrace {
+		l.bad("cell.reconcile_release", "%v is shorter than reconcile_grace (%v)", c.ReconcileRelease, c.ReconcileGrace)
+	}
 	l.atLeast("cell.max_queue", c.MaxQueue, 1)
 	l.positive("cell.decisions_keep", c.DecisionsKeep)
 	l.atLeast("cell.max_decisions", c.MaxDecisions, 1)
@@ -252,6 +257,8 @@ const (
 	// What a lease holds is held a scan longer.
 	minLeaseScan, maxLeaseScan   = 10 * time.Millisecond, time.Minute
 	minGateSettle, maxGateSettle = 100 * time.Millisecond, 24 * time.Hour
+	// A look costs some ms a 1,000 hosts.
+	minReconcile, maxReconcile = 100 * time.Millisecond, time.Hour
 	// A caller of a selection waits for it.
 	minVerifyWait, maxVerifyWait = time.Millisecond, 200 * time.Millisecond
 	// minBatch has room for a registration beside claims.

@@ -206,6 +206,10 @@ type Cell struct {
 	GateAgentVersion  int           `yaml:"gate_agent_version" help:"least version of the hosts' agents"`
 	VerifyMode        string        `yaml:"verify_mode" help:"what hosts' verdicts on claims do: async, a rejected claim cannot be confirmed; sync, the next candidate is taken; shadow, nothing"`
 	VerifyWait        time.Duration `yaml:"verify_wait" help:"how long sync waits for a verdict, 200ms at most"`
+	ReconcileInterval time.Duration `yaml:"reconcile_interval" help:"how often the shard, the table and the hosts' reports are compared"`
+	ReconcileGrace    time.Duration `yaml:"reconcile_grace" help:"how long they must disagree before that is a finding"`
+	ReconcileRelease  time.Duration `yaml:"reconcile_release" help:"how long an instance must be missing from its host's reports before its claim is released"`
+	ReconcileRepair   bool          `yaml:"reconcile_repair" help:"put right what is safe; without it findings are only reported"`
 	DrainDelay        time.Duration `yaml:"drain_delay" help:"how long to go on serving, not ready, after being asked to stop"`
 	Metrics           string        `yaml:"metrics" help:"address of /metrics and /healthz over HTTP; empty for none"`
 }
@@ -272,6 +276,7 @@ func Default() Config {
 			GateSettle: 60 * time.Second, GateCompared: 100, GateMaxDifference: 0.01,
 			GateClasses: []string{"VCPU", "MEMORY_MB", "DISK_GB"}, GateAgentVersion: 1,
 			VerifyMode: "async", VerifyWait: 200 * time.Millisecond,
+			ReconcileInterval: time.Minute, ReconcileGrace: 10 * time.Minute, ReconcileRelease: time.Hour, ReconcileRepair: true,
 		},
 		Agent: Agent{
 			Seed: 1, HostsPerConn: 250, Verify: true,

@@ -31,8 +31,11 @@ var access = map[string][]Role{
 	"cellgate.v1.Cells/ListCells":  {Operator, Reader},
 	"cellgate.v1.Cells/GetCell":    {Operator, Reader},
 	"cellgate.v1.Cells/UpdateCell": {Operator},
-	"cellgate.v1.Hosts/ListHosts":  {Operator, Reader, Service},
-	"cellgate.v1.Hosts/GetHost":    {Operator, Reader, Service},
+
+	"cellgate.v1.Cells/ListFindings": {Operator, Reader},
+
+	"cellgate.v1.Hosts/ListHosts": {Operator, Reader, Service},
+	"cellgate.v1.Hosts/GetHost":   {Operator, Reader, Service},
 
 	"cellgate.v1.Hosts/PutFacts":    {Operator, Service},
 	"cellgate.v1.Hosts/DeleteFacts": {Operator, Service},
@@ -54,6 +57,7 @@ var access = map[string][]Role{
 	"cellgate.cell.v1.CellScheduler/FindUnclaimed": {Gateway},
 	"cellgate.cell.v1.CellScheduler/PinGate":       {Gateway},
 	"cellgate.cell.v1.CellScheduler/ResyncHosts":   {Gateway},
+	"cellgate.cell.v1.CellScheduler/ListFindings":  {Gateway},
 
 	"cellgate.agent.v1.HostReports/Report": {Agent},
 

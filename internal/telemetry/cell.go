@@ -24,6 +24,7 @@ type Cell struct {
 	unanswered    prometheus.Counter
 	cold          lazily
 	gateMoves     lazily
+	repairs       lazily
 	ops           map[Op]*lazily
 	refused       map[bool]prometheus.Counter
 	waits         map[bool]prometheus.Observer
@@ -60,6 +61,10 @@ func (p *Process) Cell(cell, replica string) *Cell {
 	c.unanswered = p.counter(cellOffersUnanswered, cell, replica)
 	c.cold.of = func(answer string) prometheus.Counter { return p.counter(cellCold, cell, replica, answer) }
 	c.gateMoves.of = func(to string) prometheus.Counter { return p.counter(cellGateMoves, cell, replica, to) }
+	c.repairs.of = func(what string) prometheus.Counter {
+		kind, end, _ := strings.Cut(what, " ")
+		return p.counter(cellRepairs, cell, replica, kind, end)
+	}
 	c.same, c.different = p.counter(cellGateCompared, cell, replica, "same"), p.counter(cellGateCompared, cell, replica, "different")
 	c.states.of = func(o string) prometheus.Counter { return p.counter(cellStates, cell, replica, o) }
 	for _, op := range Ops() {
@@ -251,6 +256,13 @@ func (c *Cell) GateCompared(compared, differed int64) {
 	}
 }
 
+// Repaired counts a repair of a finding of a kind that was done, refused, or failed.
+func (c *Cell) Repaired(kind, end string) {
+	if c != nil {
+		c.repairs.at(inList(labelFinding, kind) + " " + inList(labelRepair, end)).Inc()
+	}
+}
+
 // CellReading is what is read of a cell when it is asked for.
 type CellReading struct {
 	Hosts, HostsUp, HostsImported, HostsWithheld, Pending, Confirmed int64
@@ -262,6 +274,10 @@ type CellReading struct {
 	GateEpoch                int64
 	GateLagging, GateAwaited int
 	JournalAge               time.Duration
+	// Findings that stand, by kind, and the hosts that were compared.
+	Findings     map[string]int
+	Compared     int
+	ReconcileAge time.Duration
 }
 
 // Watch has the cell read; ok is false while there is nothing to read.
@@ -288,6 +304,11 @@ func (c *Cell) Watch(read func() (r CellReading, ok bool)) {
 			emit(cellGateLagging, float64(r.GateLagging), c.name, c.replica)
 			emit(cellGateAwaited, float64(r.GateAwaited), c.name, c.replica)
 		}
+		for _, kind := range FindingKinds() {
+			emit(cellFindings, float64(r.Findings[kind]), c.name, c.replica, kind)
+		}
+		emit(cellHostsCompared, float64(r.Compared), c.name, c.replica)
+		emit(cellReconcileAge, r.ReconcileAge.Seconds(), c.name, c.replica)
 		emit(cellPinned, float64(r.Pinned), c.name, c.replica)
 		emit(cellJournalAge, r.JournalAge.Seconds(), c.name, c.replica)
 	})

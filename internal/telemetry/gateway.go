@@ -26,6 +26,7 @@ type Gateway struct {
 	twoConfirmed                               prometheus.Counter
 	claimed, refused, spread                   prometheus.Counter
 	batchQueries, batchWait                    prometheus.Observer
+	movesFinished, movesFailed                 prometheus.Counter
 }
 
 // Gateway makes the handle of the process's gateway.
@@ -50,6 +51,7 @@ func (p *Process) Gateway() *Gateway {
 		partial: p.counter(gatewayPartial), inexact: map[Inexact]prometheus.Counter{},
 		racesLost: p.counter(gatewayRacesLost), restarts: p.counter(gatewayRestarts), twoConfirmed: p.counter(gatewayTwoConfirmed),
 		claimed: p.counter(gatewayClaims, "made"), refused: p.counter(gatewayClaims, "refused"), spread: p.counter(gatewaySpread),
+		movesFinished: p.counter(gatewayMovesFinished, "done"), movesFailed: p.counter(gatewayMovesFinished, "failed"),
 		batchQueries: p.histogram(gatewayBatchQueries), batchWait: p.histogram(gatewayBatchWait),
 	}
 	g.rejects.of = func(filter string) prometheus.Counter { return p.counter(gatewayRejects, filter) }
@@ -171,6 +173,18 @@ func (g *Gateway) RaceLost() {
 func (g *Gateway) TwoConfirmed() {
 	if g != nil {
 		g.twoConfirmed.Inc()
+	}
+}
+
+// MoveFinished counts a move between cells that was finished in its caller's place, or
+// could not be.
+func (g *Gateway) MoveFinished(err error) {
+	switch {
+	case g == nil:
+	case err != nil:
+		g.movesFailed.Inc()
+	default:
+		g.movesFinished.Inc()
 	}
 }
 

@@ -115,12 +115,16 @@ const (
 	OpPutFacts Op = "put_facts"
 	OpJudge    Op = "judge"
 	OpAdmin    Op = "admin_state"
-	OpOther    Op = "other"
+
+	OpEndMaintenance Op = "end_maintenance"
+
+	OpAudit Op = "audit"
+	OpOther Op = "other"
 )
 
 // Ops lists them.
 func Ops() []Op {
-	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpKeep, OpMoveGate, OpPutFacts, OpJudge, OpAdmin, OpOther}
+	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpKeep, OpMoveGate, OpPutFacts, OpJudge, OpAdmin, OpEndMaintenance, OpAudit, OpOther}
 }
 
 // BreakerState is a breaker's state, in gobreaker's numbers.
@@ -212,6 +216,9 @@ var (
 	labelConnection = Label{Name: "state", Values: []string{"in_use", "idle", "opening"}}
 	labelCold       = Label{Name: "answer", Values: []string{"all", "cut", "refused"}}
 	labelClaim      = Label{Name: "state", Values: []string{"pending", "confirmed"}}
+	labelFinding    = Label{Name: "kind", Values: FindingKinds()}
+	labelRepair     = Label{Name: "end", Values: []string{"done", "refused", "failed"}}
+	labelFinished   = Label{Name: "end", Values: []string{"done", "failed"}}
 	labelSpan       = Label{Name: "end", Values: []string{"exported", "queue_full", "export_failed"}}
 	labelVersion    = Label{Name: "version", From: "the build"}
 	labelRevision   = Label{Name: "revision", From: "the build"}
@@ -298,6 +305,10 @@ var (
 	gatewayRacesLost = Metric{
 		Name: "cellgate_gateway_races_lost_total", Kind: Counter, Of: inGateway,
 		Help: "Attempts at which a claim lost its host to another request and was planned again.",
+	}
+	gatewayMovesFinished = Metric{
+		Name: "cellgate_gateway_moves_finished_total", Kind: Counter, Of: inGateway, Labels: []Label{labelFinished},
+		Help: "Moves between cells that their caller did not finish, and that this gateway did or could not.",
 	}
 	gatewayTwoConfirmed = Metric{
 		Name: "cellgate_gateway_two_confirmed_total", Kind: Counter, Of: inGateway,
@@ -540,6 +551,22 @@ var (
 		Name: "cellgate_cell_gate_comparisons_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelShadow),
 		Help: "Comparisons that gateways told this replica of: the legacy rows and the agents' table answered the same, or not.",
 	}
+	cellFindings = Metric{
+		Name: "cellgate_cell_findings", Kind: Reading, Of: inCell, Labels: cellLabels(labelFinding),
+		Help: "What the shard, this replica's table and the hosts' reports do not agree on for longer than the grace, and nothing has put right.",
+	}
+	cellRepairs = Metric{
+		Name: "cellgate_cell_repairs_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelFinding, labelRepair),
+		Help: "Repairs of findings that this replica made, was refused, or failed with.",
+	}
+	cellHostsCompared = Metric{
+		Name: "cellgate_cell_hosts_compared", Kind: Reading, Of: inCell, Labels: cellLabels(),
+		Help: "Hosts whose reports the last look compared with their claims: their agents are heard and know their instances.",
+	}
+	cellReconcileAge = Metric{
+		Name: "cellgate_cell_reconcile_age_seconds", Kind: Reading, Unit: "seconds", Of: inCell, Labels: cellLabels(),
+		Help: "Time since shard, table and hosts were last compared as a whole; 0 before the first time.",
+	}
 
 	agentHosts = Metric{
 		Name: "cellgate_agent_hosts", Kind: Reading, Of: inAgent, Labels: []Label{labelCell},
@@ -575,7 +602,7 @@ var (
 func Metrics() []Metric {
 	return []Metric{
 		gatewayRequests, gatewayRequestSeconds, gatewayStageSeconds, gatewayMergeRounds, gatewayInFlight, gatewayShed,
-		gatewayPlaced, gatewayInexact, gatewayPartial, gatewaySearches, gatewayRejects, gatewayUnreadable, gatewayRacesLost, gatewayTwoConfirmed, gatewayClaims, gatewaySpread, gatewayRestarts,
+		gatewayPlaced, gatewayInexact, gatewayPartial, gatewaySearches, gatewayRejects, gatewayUnreadable, gatewayRacesLost, gatewayTwoConfirmed, gatewayMovesFinished, gatewayClaims, gatewaySpread, gatewayRestarts,
 		gatewayDoubts, gatewayBatchQueries, gatewayBatchWait, gatewayCallSeconds, gatewayCallErrors, gatewaySummaryAge,
 		gatewayBreaker, gatewayBreakerMoves, gatewayGate, gatewayGateMoves, gatewayGateReplans,
 		gatewayLegacyReads, gatewayLegacySeconds, gatewayLegacyAge, gatewayLegacyHosts, gatewayLegacyHostsUp, gatewayShadow, gatewayDecisions,
@@ -583,7 +610,16 @@ func Metrics() []Metric {
 		cellTransactionOps, cellStoreEvents, cellStoreConnections, cellStoreConnectionsMax, cellStoreWait, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellHostsImported, cellHostsWithheld, cellClaims,
 		cellLeasesExpired, cellVerdicts, cellVerdictWait, cellOffersUnanswered, cellAdopted, cellElsewhere, cellOvercommitted, cellJournalAge, cellPinned, cellStreams, cellStates,
 		cellGate, cellGateEpoch, cellGateLagging, cellGateAwaited, cellGateMoves, cellGateCompared,
+		cellFindings, cellRepairs, cellHostsCompared, cellReconcileAge,
 		agentHosts, agentConnected, agentReports, agentReconnects, agentVerdicts, agentReadFailures, agentReadAge,
 		buildInfo, traceSpans, callersRefused, certificateEnd,
+	}
+}
+
+// FindingKinds lists the kinds of findings of a cell, as cellgate.v1.Finding has them.
+func FindingKinds() []string {
+	return []string{
+		"orphaned_claim", "unclaimed_instance", "claimed_elsewhere", "doubled_claim", "unfinished_move",
+		"overcommitted", "amounts_differ", "usage_differs", "table_differs", "host_differs",
 	}
 }

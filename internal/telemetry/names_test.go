@@ -112,6 +112,7 @@ func useAll(p *Process) {
 	c.Verdict("made up", true, "MADE_UP")
 	c.VerdictWaited(time.Millisecond, true)
 	c.OfferUnanswered()
+	c.Repaired("orphaned_claim", "done")
 	c.HostPut(1, 2, 3)
 	c.GateMoved("LEGACY")
 	c.GateCompared(3, 1)

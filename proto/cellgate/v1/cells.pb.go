@@ -135,6 +135,89 @@ func (Gate_State) EnumDescriptor() ([]byte, []int) {
 	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{1, 0}
 }
 
+type Finding_Kind int32
+
+const (
+	Finding_KIND_UNSPECIFIED Finding_Kind = 0
+	// A confirmed claim whose instance its host does not report.
+	Finding_ORPHANED_CLAIM Finding_Kind = 1
+	// A host reports an instance that has no claim.
+	Finding_UNCLAIMED_INSTANCE Finding_Kind = 2
+	// A host reports an instance whose claim is on another host.
+	Finding_CLAIMED_ELSEWHERE Finding_Kind = 3
+	// An instance has live claims that are not a claim and a move of it.
+	Finding_DOUBLED_CLAIM Finding_Kind = 4
+	// An instance has arrived in another cell, and its claim here is confirmed still.
+	Finding_UNFINISHED_MOVE Finding_Kind = 5
+	// More is in use of a provider than it has.
+	Finding_OVERCOMMITTED Finding_Kind = 6
+	// A host reports other amounts of an instance than its claim has.
+	Finding_AMOUNTS_DIFFER Finding_Kind = 7
+	// What the shard keeps as in use of a host is not the sum of its claims.
+	Finding_USAGE_DIFFERS Finding_Kind = 8
+	// A replica's table has other rows of a host than the shard.
+	Finding_TABLE_DIFFERS Finding_Kind = 9
+	// The shard's row of a host is not what its agent reported.
+	Finding_HOST_DIFFERS Finding_Kind = 10
+)
+
+// Enum value maps for Finding_Kind.
+var (
+	Finding_Kind_name = map[int32]string{
+		0:  "KIND_UNSPECIFIED",
+		1:  "ORPHANED_CLAIM",
+		2:  "UNCLAIMED_INSTANCE",
+		3:  "CLAIMED_ELSEWHERE",
+		4:  "DOUBLED_CLAIM",
+		5:  "UNFINISHED_MOVE",
+		6:  "OVERCOMMITTED",
+		7:  "AMOUNTS_DIFFER",
+		8:  "USAGE_DIFFERS",
+		9:  "TABLE_DIFFERS",
+		10: "HOST_DIFFERS",
+	}
+	Finding_Kind_value = map[string]int32{
+		"KIND_UNSPECIFIED":   0,
+		"ORPHANED_CLAIM":     1,
+		"UNCLAIMED_INSTANCE": 2,
+		"CLAIMED_ELSEWHERE":  3,
+		"DOUBLED_CLAIM":      4,
+		"UNFINISHED_MOVE":    5,
+		"OVERCOMMITTED":      6,
+		"AMOUNTS_DIFFER":     7,
+		"USAGE_DIFFERS":      8,
+		"TABLE_DIFFERS":      9,
+		"HOST_DIFFERS":       10,
+	}
+)
+
+func (x Finding_Kind) Enum() *Finding_Kind {
+	p := new(Finding_Kind)
+	*p = x
+	return p
+}
+
+func (x Finding_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Finding_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_cellgate_v1_cells_proto_enumTypes[2].Descriptor()
+}
+
+func (Finding_Kind) Type() protoreflect.EnumType {
+	return &file_cellgate_v1_cells_proto_enumTypes[2]
+}
+
+func (x Finding_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Finding_Kind.Descriptor instead.
+func (Finding_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{12, 0}
+}
+
 type Cell struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Cell     string                 `protobuf:"bytes,1,opt,name=cell,proto3" json:"cell,omitempty"`
@@ -1119,6 +1202,378 @@ func (x *UpdateCellResponse) GetCell() *Cell {
 	return nil
 }
 
+// Finding is something that does not agree, docs/reconcile.md says what to do.
+type Finding struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  Finding_Kind           `protobuf:"varint,1,opt,name=kind,proto3,enum=cellgate.v1.Finding_Kind" json:"kind,omitempty"`
+	// The cell that it is in; of an UNFINISHED_MOVE, where the instance came from.
+	Cell        string `protobuf:"bytes,2,opt,name=cell,proto3" json:"cell,omitempty"`
+	HostUuid    string `protobuf:"bytes,3,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	ServiceHost string `protobuf:"bytes,4,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
+	ClaimId     string `protobuf:"bytes,5,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	// The instance.
+	ConsumerUuid string `protobuf:"bytes,6,opt,name=consumer_uuid,json=consumerUuid,proto3" json:"consumer_uuid,omitempty"`
+	// The other side: of CLAIMED_ELSEWHERE, DOUBLED_CLAIM and UNFINISHED_MOVE.
+	OtherCell     string `protobuf:"bytes,7,opt,name=other_cell,json=otherCell,proto3" json:"other_cell,omitempty"`
+	OtherHostUuid string `protobuf:"bytes,8,opt,name=other_host_uuid,json=otherHostUuid,proto3" json:"other_host_uuid,omitempty"`
+	OtherClaimId  string `protobuf:"bytes,9,opt,name=other_claim_id,json=otherClaimId,proto3" json:"other_claim_id,omitempty"`
+	// Of OVERCOMMITTED.
+	ProviderUuid  string `protobuf:"bytes,10,opt,name=provider_uuid,json=providerUuid,proto3" json:"provider_uuid,omitempty"`
+	ResourceClass string `protobuf:"bytes,11,opt,name=resource_class,json=resourceClass,proto3" json:"resource_class,omitempty"`
+	// What was seen, in words.
+	Detail string `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`
+	// When it was seen first.
+	Since *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=since,proto3" json:"since,omitempty"`
+	// What was done about it, or why nothing is; empty for nothing yet.
+	Repair string `protobuf:"bytes,14,opt,name=repair,proto3" json:"repair,omitempty"`
+	// When it was put right; unset while it stands.
+	RepairedAt    *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=repaired_at,json=repairedAt,proto3" json:"repaired_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Finding) Reset() {
+	*x = Finding{}
+	mi := &file_cellgate_v1_cells_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Finding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Finding) ProtoMessage() {}
+
+func (x *Finding) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_cells_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Finding.ProtoReflect.Descriptor instead.
+func (*Finding) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Finding) GetKind() Finding_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return Finding_KIND_UNSPECIFIED
+}
+
+func (x *Finding) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+func (x *Finding) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *Finding) GetServiceHost() string {
+	if x != nil {
+		return x.ServiceHost
+	}
+	return ""
+}
+
+func (x *Finding) GetClaimId() string {
+	if x != nil {
+		return x.ClaimId
+	}
+	return ""
+}
+
+func (x *Finding) GetConsumerUuid() string {
+	if x != nil {
+		return x.ConsumerUuid
+	}
+	return ""
+}
+
+func (x *Finding) GetOtherCell() string {
+	if x != nil {
+		return x.OtherCell
+	}
+	return ""
+}
+
+func (x *Finding) GetOtherHostUuid() string {
+	if x != nil {
+		return x.OtherHostUuid
+	}
+	return ""
+}
+
+func (x *Finding) GetOtherClaimId() string {
+	if x != nil {
+		return x.OtherClaimId
+	}
+	return ""
+}
+
+func (x *Finding) GetProviderUuid() string {
+	if x != nil {
+		return x.ProviderUuid
+	}
+	return ""
+}
+
+func (x *Finding) GetResourceClass() string {
+	if x != nil {
+		return x.ResourceClass
+	}
+	return ""
+}
+
+func (x *Finding) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *Finding) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Finding) GetRepair() string {
+	if x != nil {
+		return x.Repair
+	}
+	return ""
+}
+
+func (x *Finding) GetRepairedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RepairedAt
+	}
+	return nil
+}
+
+type ListFindingsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty asks all cells.
+	Cell string `protobuf:"bytes,1,opt,name=cell,proto3" json:"cell,omitempty"`
+	// Unspecified for every kind.
+	Kind Finding_Kind `protobuf:"varint,2,opt,name=kind,proto3,enum=cellgate.v1.Finding_Kind" json:"kind,omitempty"`
+	// Those too that were put right lately.
+	Repaired      bool `protobuf:"varint,3,opt,name=repaired,proto3" json:"repaired,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListFindingsRequest) Reset() {
+	*x = ListFindingsRequest{}
+	mi := &file_cellgate_v1_cells_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListFindingsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListFindingsRequest) ProtoMessage() {}
+
+func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_cells_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListFindingsRequest.ProtoReflect.Descriptor instead.
+func (*ListFindingsRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ListFindingsRequest) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+func (x *ListFindingsRequest) GetKind() Finding_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return Finding_KIND_UNSPECIFIED
+}
+
+func (x *ListFindingsRequest) GetRepaired() bool {
+	if x != nil {
+		return x.Repaired
+	}
+	return false
+}
+
+type ListFindingsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By cell, kind, host and claim.
+	Findings []*Finding `protobuf:"bytes,1,rep,name=findings,proto3" json:"findings,omitempty"`
+	// Those asked, by name.
+	Cells         []*ReconciledCell `protobuf:"bytes,2,rep,name=cells,proto3" json:"cells,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListFindingsResponse) Reset() {
+	*x = ListFindingsResponse{}
+	mi := &file_cellgate_v1_cells_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListFindingsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListFindingsResponse) ProtoMessage() {}
+
+func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_cells_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListFindingsResponse.ProtoReflect.Descriptor instead.
+func (*ListFindingsResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ListFindingsResponse) GetFindings() []*Finding {
+	if x != nil {
+		return x.Findings
+	}
+	return nil
+}
+
+func (x *ListFindingsResponse) GetCells() []*ReconciledCell {
+	if x != nil {
+		return x.Cells
+	}
+	return nil
+}
+
+// ReconciledCell says how a cell was looked at.
+type ReconciledCell struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Cell  string                 `protobuf:"bytes,1,opt,name=cell,proto3" json:"cell,omitempty"`
+	// When a replica last looked at all of it, the oldest of the replicas; unset for never.
+	LookedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=looked_at,json=lookedAt,proto3" json:"looked_at,omitempty"`
+	// Hosts of the shard, and those of them whose reports could be compared: an agent speaks
+	// for the host, is heard, and knows its instances.
+	Hosts         int32 `protobuf:"varint,3,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	HostsCompared int32 `protobuf:"varint,4,opt,name=hosts_compared,json=hostsCompared,proto3" json:"hosts_compared,omitempty"`
+	// It has more findings than are listed.
+	Cut bool `protobuf:"varint,5,opt,name=cut,proto3" json:"cut,omitempty"`
+	// Why a replica did not answer; what it found is missing then.
+	Error         string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReconciledCell) Reset() {
+	*x = ReconciledCell{}
+	mi := &file_cellgate_v1_cells_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReconciledCell) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReconciledCell) ProtoMessage() {}
+
+func (x *ReconciledCell) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_cells_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReconciledCell.ProtoReflect.Descriptor instead.
+func (*ReconciledCell) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ReconciledCell) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+func (x *ReconciledCell) GetLookedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LookedAt
+	}
+	return nil
+}
+
+func (x *ReconciledCell) GetHosts() int32 {
+	if x != nil {
+		return x.Hosts
+	}
+	return 0
+}
+
+func (x *ReconciledCell) GetHostsCompared() int32 {
+	if x != nil {
+		return x.HostsCompared
+	}
+	return 0
+}
+
+func (x *ReconciledCell) GetCut() bool {
+	if x != nil {
+		return x.Cut
+	}
+	return false
+}
+
+func (x *ReconciledCell) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 var File_cellgate_v1_cells_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_cells_proto_rawDesc = "" +
@@ -1216,18 +1671,65 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\bgate_pin\x18\x02 \x01(\x0e2\x17.cellgate.v1.Gate.StateB\b\xbaH\x05\x82\x01\x02\x10\x01R\agatePin\x12 \n" +
 	"\x06reason\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06reason\";\n" +
 	"\x12UpdateCellResponse\x12%\n" +
-	"\x04cell\x18\x01 \x01(\v2\x11.cellgate.v1.CellR\x04cell*R\n" +
+	"\x04cell\x18\x01 \x01(\v2\x11.cellgate.v1.CellR\x04cell\"\x8d\x06\n" +
+	"\aFinding\x12-\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x19.cellgate.v1.Finding.KindR\x04kind\x12\x12\n" +
+	"\x04cell\x18\x02 \x01(\tR\x04cell\x12\x1b\n" +
+	"\thost_uuid\x18\x03 \x01(\tR\bhostUuid\x12!\n" +
+	"\fservice_host\x18\x04 \x01(\tR\vserviceHost\x12\x19\n" +
+	"\bclaim_id\x18\x05 \x01(\tR\aclaimId\x12#\n" +
+	"\rconsumer_uuid\x18\x06 \x01(\tR\fconsumerUuid\x12\x1d\n" +
+	"\n" +
+	"other_cell\x18\a \x01(\tR\totherCell\x12&\n" +
+	"\x0fother_host_uuid\x18\b \x01(\tR\rotherHostUuid\x12$\n" +
+	"\x0eother_claim_id\x18\t \x01(\tR\fotherClaimId\x12#\n" +
+	"\rprovider_uuid\x18\n" +
+	" \x01(\tR\fproviderUuid\x12%\n" +
+	"\x0eresource_class\x18\v \x01(\tR\rresourceClass\x12\x16\n" +
+	"\x06detail\x18\f \x01(\tR\x06detail\x120\n" +
+	"\x05since\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
+	"\x06repair\x18\x0e \x01(\tR\x06repair\x12;\n" +
+	"\vrepaired_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"repairedAt\"\xe6\x01\n" +
+	"\x04Kind\x12\x14\n" +
+	"\x10KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eORPHANED_CLAIM\x10\x01\x12\x16\n" +
+	"\x12UNCLAIMED_INSTANCE\x10\x02\x12\x15\n" +
+	"\x11CLAIMED_ELSEWHERE\x10\x03\x12\x11\n" +
+	"\rDOUBLED_CLAIM\x10\x04\x12\x13\n" +
+	"\x0fUNFINISHED_MOVE\x10\x05\x12\x11\n" +
+	"\rOVERCOMMITTED\x10\x06\x12\x12\n" +
+	"\x0eAMOUNTS_DIFFER\x10\a\x12\x11\n" +
+	"\rUSAGE_DIFFERS\x10\b\x12\x11\n" +
+	"\rTABLE_DIFFERS\x10\t\x12\x10\n" +
+	"\fHOST_DIFFERS\x10\n" +
+	"\"\x88\x01\n" +
+	"\x13ListFindingsRequest\x12\x1c\n" +
+	"\x04cell\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x127\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\x19.cellgate.v1.Finding.KindB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04kind\x12\x1a\n" +
+	"\brepaired\x18\x03 \x01(\bR\brepaired\"{\n" +
+	"\x14ListFindingsResponse\x120\n" +
+	"\bfindings\x18\x01 \x03(\v2\x14.cellgate.v1.FindingR\bfindings\x121\n" +
+	"\x05cells\x18\x02 \x03(\v2\x1b.cellgate.v1.ReconciledCellR\x05cells\"\xc2\x01\n" +
+	"\x0eReconciledCell\x12\x12\n" +
+	"\x04cell\x18\x01 \x01(\tR\x04cell\x127\n" +
+	"\tlooked_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\blookedAt\x12\x14\n" +
+	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\x12%\n" +
+	"\x0ehosts_compared\x18\x04 \x01(\x05R\rhostsCompared\x12\x10\n" +
+	"\x03cut\x18\x05 \x01(\bR\x03cut\x12\x14\n" +
+	"\x05error\x18\x06 \x01(\tR\x05error*R\n" +
 	"\fBreakerState\x12\x1d\n" +
 	"\x19BREAKER_STATE_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
 	"\x06CLOSED\x10\x01\x12\b\n" +
 	"\x04OPEN\x10\x02\x12\r\n" +
-	"\tHALF_OPEN\x10\x032\xb2\x02\n" +
+	"\tHALF_OPEN\x10\x032\x9d\x03\n" +
 	"\x05Cells\x12]\n" +
 	"\tListCells\x12\x1d.cellgate.v1.ListCellsRequest\x1a\x1e.cellgate.v1.ListCellsResponse\"\x11\x82\xd3\xe4\x93\x02\v\x12\t/v1/cells\x12^\n" +
 	"\aGetCell\x12\x1b.cellgate.v1.GetCellRequest\x1a\x1c.cellgate.v1.GetCellResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/cells/{cell}\x12j\n" +
 	"\n" +
-	"UpdateCell\x12\x1e.cellgate.v1.UpdateCellRequest\x1a\x1f.cellgate.v1.UpdateCellResponse\"\x1b\x82\xd3\xe4\x93\x02\x15:\x01*2\x10/v1/cells/{cell}B'Z%cellgate/proto/cellgate/v1;cellgatev1b\x06proto3"
+	"UpdateCell\x12\x1e.cellgate.v1.UpdateCellRequest\x1a\x1f.cellgate.v1.UpdateCellResponse\"\x1b\x82\xd3\xe4\x93\x02\x15:\x01*2\x10/v1/cells/{cell}\x12i\n" +
+	"\fListFindings\x12 .cellgate.v1.ListFindingsRequest\x1a!.cellgate.v1.ListFindingsResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/findingsB'Z%cellgate/proto/cellgate/v1;cellgatev1b\x06proto3"
 
 var (
 	file_cellgate_v1_cells_proto_rawDescOnce sync.Once
@@ -1241,53 +1743,67 @@ func file_cellgate_v1_cells_proto_rawDescGZIP() []byte {
 	return file_cellgate_v1_cells_proto_rawDescData
 }
 
-var file_cellgate_v1_cells_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_cellgate_v1_cells_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_cellgate_v1_cells_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_cellgate_v1_cells_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_cellgate_v1_cells_proto_goTypes = []any{
 	(BreakerState)(0),             // 0: cellgate.v1.BreakerState
 	(Gate_State)(0),               // 1: cellgate.v1.Gate.State
-	(*Cell)(nil),                  // 2: cellgate.v1.Cell
-	(*Gate)(nil),                  // 3: cellgate.v1.Gate
-	(*LaggingHost)(nil),           // 4: cellgate.v1.LaggingHost
-	(*ShadowDifference)(nil),      // 5: cellgate.v1.ShadowDifference
-	(*ReplicaState)(nil),          // 6: cellgate.v1.ReplicaState
-	(*ResourceTotals)(nil),        // 7: cellgate.v1.ResourceTotals
-	(*ListCellsRequest)(nil),      // 8: cellgate.v1.ListCellsRequest
-	(*ListCellsResponse)(nil),     // 9: cellgate.v1.ListCellsResponse
-	(*GetCellRequest)(nil),        // 10: cellgate.v1.GetCellRequest
-	(*GetCellResponse)(nil),       // 11: cellgate.v1.GetCellResponse
-	(*UpdateCellRequest)(nil),     // 12: cellgate.v1.UpdateCellRequest
-	(*UpdateCellResponse)(nil),    // 13: cellgate.v1.UpdateCellResponse
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(Finding_Kind)(0),             // 2: cellgate.v1.Finding.Kind
+	(*Cell)(nil),                  // 3: cellgate.v1.Cell
+	(*Gate)(nil),                  // 4: cellgate.v1.Gate
+	(*LaggingHost)(nil),           // 5: cellgate.v1.LaggingHost
+	(*ShadowDifference)(nil),      // 6: cellgate.v1.ShadowDifference
+	(*ReplicaState)(nil),          // 7: cellgate.v1.ReplicaState
+	(*ResourceTotals)(nil),        // 8: cellgate.v1.ResourceTotals
+	(*ListCellsRequest)(nil),      // 9: cellgate.v1.ListCellsRequest
+	(*ListCellsResponse)(nil),     // 10: cellgate.v1.ListCellsResponse
+	(*GetCellRequest)(nil),        // 11: cellgate.v1.GetCellRequest
+	(*GetCellResponse)(nil),       // 12: cellgate.v1.GetCellResponse
+	(*UpdateCellRequest)(nil),     // 13: cellgate.v1.UpdateCellRequest
+	(*UpdateCellResponse)(nil),    // 14: cellgate.v1.UpdateCellResponse
+	(*Finding)(nil),               // 15: cellgate.v1.Finding
+	(*ListFindingsRequest)(nil),   // 16: cellgate.v1.ListFindingsRequest
+	(*ListFindingsResponse)(nil),  // 17: cellgate.v1.ListFindingsResponse
+	(*ReconciledCell)(nil),        // 18: cellgate.v1.ReconciledCell
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
 }
 var file_cellgate_v1_cells_proto_depIdxs = []int32{
-	7,  // 0: cellgate.v1.Cell.resources:type_name -> cellgate.v1.ResourceTotals
-	6,  // 1: cellgate.v1.Cell.replica_states:type_name -> cellgate.v1.ReplicaState
-	3,  // 2: cellgate.v1.Cell.gate:type_name -> cellgate.v1.Gate
+	8,  // 0: cellgate.v1.Cell.resources:type_name -> cellgate.v1.ResourceTotals
+	7,  // 1: cellgate.v1.Cell.replica_states:type_name -> cellgate.v1.ReplicaState
+	4,  // 2: cellgate.v1.Cell.gate:type_name -> cellgate.v1.Gate
 	1,  // 3: cellgate.v1.Gate.state:type_name -> cellgate.v1.Gate.State
-	14, // 4: cellgate.v1.Gate.since:type_name -> google.protobuf.Timestamp
+	19, // 4: cellgate.v1.Gate.since:type_name -> google.protobuf.Timestamp
 	1,  // 5: cellgate.v1.Gate.pin:type_name -> cellgate.v1.Gate.State
-	4,  // 6: cellgate.v1.Gate.lagging:type_name -> cellgate.v1.LaggingHost
-	5,  // 7: cellgate.v1.Gate.differences:type_name -> cellgate.v1.ShadowDifference
-	14, // 8: cellgate.v1.LaggingHost.last_seen:type_name -> google.protobuf.Timestamp
-	14, // 9: cellgate.v1.ShadowDifference.at:type_name -> google.protobuf.Timestamp
+	5,  // 6: cellgate.v1.Gate.lagging:type_name -> cellgate.v1.LaggingHost
+	6,  // 7: cellgate.v1.Gate.differences:type_name -> cellgate.v1.ShadowDifference
+	19, // 8: cellgate.v1.LaggingHost.last_seen:type_name -> google.protobuf.Timestamp
+	19, // 9: cellgate.v1.ShadowDifference.at:type_name -> google.protobuf.Timestamp
 	0,  // 10: cellgate.v1.ReplicaState.breaker:type_name -> cellgate.v1.BreakerState
-	14, // 11: cellgate.v1.ReplicaState.since:type_name -> google.protobuf.Timestamp
-	2,  // 12: cellgate.v1.ListCellsResponse.cells:type_name -> cellgate.v1.Cell
-	2,  // 13: cellgate.v1.GetCellResponse.cell:type_name -> cellgate.v1.Cell
+	19, // 11: cellgate.v1.ReplicaState.since:type_name -> google.protobuf.Timestamp
+	3,  // 12: cellgate.v1.ListCellsResponse.cells:type_name -> cellgate.v1.Cell
+	3,  // 13: cellgate.v1.GetCellResponse.cell:type_name -> cellgate.v1.Cell
 	1,  // 14: cellgate.v1.UpdateCellRequest.gate_pin:type_name -> cellgate.v1.Gate.State
-	2,  // 15: cellgate.v1.UpdateCellResponse.cell:type_name -> cellgate.v1.Cell
-	8,  // 16: cellgate.v1.Cells.ListCells:input_type -> cellgate.v1.ListCellsRequest
-	10, // 17: cellgate.v1.Cells.GetCell:input_type -> cellgate.v1.GetCellRequest
-	12, // 18: cellgate.v1.Cells.UpdateCell:input_type -> cellgate.v1.UpdateCellRequest
-	9,  // 19: cellgate.v1.Cells.ListCells:output_type -> cellgate.v1.ListCellsResponse
-	11, // 20: cellgate.v1.Cells.GetCell:output_type -> cellgate.v1.GetCellResponse
-	13, // 21: cellgate.v1.Cells.UpdateCell:output_type -> cellgate.v1.UpdateCellResponse
-	19, // [19:22] is the sub-list for method output_type
-	16, // [16:19] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	3,  // 15: cellgate.v1.UpdateCellResponse.cell:type_name -> cellgate.v1.Cell
+	2,  // 16: cellgate.v1.Finding.kind:type_name -> cellgate.v1.Finding.Kind
+	19, // 17: cellgate.v1.Finding.since:type_name -> google.protobuf.Timestamp
+	19, // 18: cellgate.v1.Finding.repaired_at:type_name -> google.protobuf.Timestamp
+	2,  // 19: cellgate.v1.ListFindingsRequest.kind:type_name -> cellgate.v1.Finding.Kind
+	15, // 20: cellgate.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	18, // 21: cellgate.v1.ListFindingsResponse.cells:type_name -> cellgate.v1.ReconciledCell
+	19, // 22: cellgate.v1.ReconciledCell.looked_at:type_name -> google.protobuf.Timestamp
+	9,  // 23: cellgate.v1.Cells.ListCells:input_type -> cellgate.v1.ListCellsRequest
+	11, // 24: cellgate.v1.Cells.GetCell:input_type -> cellgate.v1.GetCellRequest
+	13, // 25: cellgate.v1.Cells.UpdateCell:input_type -> cellgate.v1.UpdateCellRequest
+	16, // 26: cellgate.v1.Cells.ListFindings:input_type -> cellgate.v1.ListFindingsRequest
+	10, // 27: cellgate.v1.Cells.ListCells:output_type -> cellgate.v1.ListCellsResponse
+	12, // 28: cellgate.v1.Cells.GetCell:output_type -> cellgate.v1.GetCellResponse
+	14, // 29: cellgate.v1.Cells.UpdateCell:output_type -> cellgate.v1.UpdateCellResponse
+	17, // 30: cellgate.v1.Cells.ListFindings:output_type -> cellgate.v1.ListFindingsResponse
+	27, // [27:31] is the sub-list for method output_type
+	23, // [23:27] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_cells_proto_init() }
@@ -1300,8 +1816,8 @@ func file_cellgate_v1_cells_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_cells_proto_rawDesc), len(file_cellgate_v1_cells_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   12,
+			NumEnums:      3,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

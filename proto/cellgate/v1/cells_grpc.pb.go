@@ -19,9 +19,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Cells_ListCells_FullMethodName  = "/cellgate.v1.Cells/ListCells"
-	Cells_GetCell_FullMethodName    = "/cellgate.v1.Cells/GetCell"
-	Cells_UpdateCell_FullMethodName = "/cellgate.v1.Cells/UpdateCell"
+	Cells_ListCells_FullMethodName    = "/cellgate.v1.Cells/ListCells"
+	Cells_GetCell_FullMethodName      = "/cellgate.v1.Cells/GetCell"
+	Cells_UpdateCell_FullMethodName   = "/cellgate.v1.Cells/UpdateCell"
+	Cells_ListFindings_FullMethodName = "/cellgate.v1.Cells/ListFindings"
 )
 
 // CellsClient is the client API for Cells service.
@@ -34,6 +35,9 @@ type CellsClient interface {
 	GetCell(ctx context.Context, in *GetCellRequest, opts ...grpc.CallOption) (*GetCellResponse, error)
 	// UpdateCell pins the cell's gate, or lets it move again. For operators.
 	UpdateCell(ctx context.Context, in *UpdateCellRequest, opts ...grpc.CallOption) (*UpdateCellResponse, error)
+	// ListFindings gives where a cell's shard, its replicas' tables and its hosts' reports
+	// do not agree: what stands, and what was put right lately.
+	ListFindings(ctx context.Context, in *ListFindingsRequest, opts ...grpc.CallOption) (*ListFindingsResponse, error)
 }
 
 type cellsClient struct {
@@ -74,6 +78,16 @@ func (c *cellsClient) UpdateCell(ctx context.Context, in *UpdateCellRequest, opt
 	return out, nil
 }
 
+func (c *cellsClient) ListFindings(ctx context.Context, in *ListFindingsRequest, opts ...grpc.CallOption) (*ListFindingsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListFindingsResponse)
+	err := c.cc.Invoke(ctx, Cells_ListFindings_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // CellsServer is the server API for Cells service.
 // All implementations must embed UnimplementedCellsServer
 // for forward compatibility.
@@ -84,6 +98,9 @@ type CellsServer interface {
 	GetCell(context.Context, *GetCellRequest) (*GetCellResponse, error)
 	// UpdateCell pins the cell's gate, or lets it move again. For operators.
 	UpdateCell(context.Context, *UpdateCellRequest) (*UpdateCellResponse, error)
+	// ListFindings gives where a cell's shard, its replicas' tables and its hosts' reports
+	// do not agree: what stands, and what was put right lately.
+	ListFindings(context.Context, *ListFindingsRequest) (*ListFindingsResponse, error)
 	mustEmbedUnimplementedCellsServer()
 }
 
@@ -102,6 +119,9 @@ func (UnimplementedCellsServer) GetCell(context.Context, *GetCellRequest) (*GetC
 }
 func (UnimplementedCellsServer) UpdateCell(context.Context, *UpdateCellRequest) (*UpdateCellResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateCell not implemented")
+}
+func (UnimplementedCellsServer) ListFindings(context.Context, *ListFindingsRequest) (*ListFindingsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListFindings not implemented")
 }
 func (UnimplementedCellsServer) mustEmbedUnimplementedCellsServer() {}
 func (UnimplementedCellsServer) testEmbeddedByValue()               {}
@@ -178,6 +198,24 @@ func _Cells_UpdateCell_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Cells_ListFindings_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListFindingsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CellsServer).ListFindings(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Cells_ListFindings_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CellsServer).ListFindings(ctx, req.(*ListFindingsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Cells_ServiceDesc is the grpc.ServiceDesc for Cells service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -196,6 +234,10 @@ var Cells_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UpdateCell",
 			Handler:    _Cells_UpdateCell_Handler,
+		},
+		{
+			MethodName: "ListFindings",
+			Handler:    _Cells_ListFindings_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -36,6 +36,7 @@ const (
 	CellScheduler_FindUnclaimed_FullMethodName = "/cellgate.cell.v1.CellScheduler/FindUnclaimed"
 	CellScheduler_PinGate_FullMethodName       = "/cellgate.cell.v1.CellScheduler/PinGate"
 	CellScheduler_ResyncHosts_FullMethodName   = "/cellgate.cell.v1.CellScheduler/ResyncHosts"
+	CellScheduler_ListFindings_FullMethodName  = "/cellgate.cell.v1.CellScheduler/ListFindings"
 )
 
 // CellSchedulerClient is the client API for CellScheduler service.
@@ -76,6 +77,9 @@ type CellSchedulerClient interface {
 	// ResyncHosts asks the agents that have a stream to this replica for their states
 	// as new versions.
 	ResyncHosts(ctx context.Context, in *ResyncHostsRequest, opts ...grpc.CallOption) (*ResyncHostsResponse, error)
+	// ListFindings gives what this replica found when it compared the shard, its table and
+	// the reports that it hears.
+	ListFindings(ctx context.Context, in *ListFindingsRequest, opts ...grpc.CallOption) (*ListFindingsResponse, error)
 }
 
 type cellSchedulerClient struct {
@@ -236,6 +240,16 @@ func (c *cellSchedulerClient) ResyncHosts(ctx context.Context, in *ResyncHostsRe
 	return out, nil
 }
 
+func (c *cellSchedulerClient) ListFindings(ctx context.Context, in *ListFindingsRequest, opts ...grpc.CallOption) (*ListFindingsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListFindingsResponse)
+	err := c.cc.Invoke(ctx, CellScheduler_ListFindings_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // CellSchedulerServer is the server API for CellScheduler service.
 // All implementations must embed UnimplementedCellSchedulerServer
 // for forward compatibility.
@@ -274,6 +288,9 @@ type CellSchedulerServer interface {
 	// ResyncHosts asks the agents that have a stream to this replica for their states
 	// as new versions.
 	ResyncHosts(context.Context, *ResyncHostsRequest) (*ResyncHostsResponse, error)
+	// ListFindings gives what this replica found when it compared the shard, its table and
+	// the reports that it hears.
+	ListFindings(context.Context, *ListFindingsRequest) (*ListFindingsResponse, error)
 	mustEmbedUnimplementedCellSchedulerServer()
 }
 
@@ -328,6 +345,9 @@ func (UnimplementedCellSchedulerServer) PinGate(context.Context, *PinGateRequest
 }
 func (UnimplementedCellSchedulerServer) ResyncHosts(context.Context, *ResyncHostsRequest) (*ResyncHostsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResyncHosts not implemented")
+}
+func (UnimplementedCellSchedulerServer) ListFindings(context.Context, *ListFindingsRequest) (*ListFindingsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListFindings not implemented")
 }
 func (UnimplementedCellSchedulerServer) mustEmbedUnimplementedCellSchedulerServer() {}
 func (UnimplementedCellSchedulerServer) testEmbeddedByValue()                       {}
@@ -620,6 +640,24 @@ func _CellScheduler_ResyncHosts_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CellScheduler_ListFindings_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListFindingsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CellSchedulerServer).ListFindings(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CellScheduler_ListFindings_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CellSchedulerServer).ListFindings(ctx, req.(*ListFindingsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // CellScheduler_ServiceDesc is the grpc.ServiceDesc for CellScheduler service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -686,6 +724,10 @@ var CellScheduler_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResyncHosts",
 			Handler:    _CellScheduler_ResyncHosts_Handler,
+		},
+		{
+			MethodName: "ListFindings",
+			Handler:    _CellScheduler_ListFindings_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1,0 +1,190 @@
+package cell
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
+)
+
+// findingKey tells findings of one cell apart.
+type findingKey struct {
+	kind                                   cellgatev1.Finding_Kind
+	host, claim, instance, provider, class string
+}
+
+func keyOf(f *cellgatev1.Finding) findingKey {
+	return findingKey{f.GetKind(), f.GetHostUuid(), f.GetClaimId(), f.GetConsumerUuid(), f.GetProviderUuid(), f.GetResourceClass()}
+}
+
+// fromReports are the kinds that only a host's report shows.
+func (k findingKey) fromReports() bool {
+	switch k.kind {
+	case cellgatev1.Finding_ORPHANED_CLAIM, cellgatev1.Finding_UNCLAIMED_INSTANCE, cellgatev1.Finding_CLAIMED_ELSEWHERE, cellgatev1.Finding_AMOUNTS_DIFFER:
+		return true
+	}
+	return false
+}
+
+// fromAudits are the kinds that only a reading of the shard shows.
+func (k findingKey) fromAudits() bool {
+	switch k.kind {
+	case cellgatev1.Finding_USAGE_DIFFERS, cellgatev1.Finding_TABLE_DIFFERS, cellgatev1.Finding_HOST_DIFFERS:
+		return true
+	}
+	return false
+}
+
+// instancesOf gives the instances of a report, and their ids as rows have them.
+func instancesOf(r *report) (ids []string, by map[string]*agentv1.Instance) {
+	by = make(map[string]*agentv1.Instance, len(r.state.GetInstances()))
+	for _, i := range r.state.GetInstances() {
+		id := strings.ToLower(i.GetInstanceUuid())
+		ids, by[id] = append(ids, id), i
+	}
+	return ids, by
+}
+
+// compareHost says what does not agree on a host at this moment. instances are those
+// of its report, nil when there is none that can be compared. It is pure.
+func compareHost(v view, instances map[string]*agentv1.Instance) (found []*cellgatev1.Finding) {
+	if v.row == nil || v.row.host == nil {
+		return nil
+	}
+	h := v.row.host
+	add := func(kind cellgatev1.Finding_Kind, format string, args ...any) *cellgatev1.Finding {
+		f := &cellgatev1.Finding{Kind: kind, HostUuid: h.UUID, ServiceHost: h.ServiceHost, Detail: fmt.Sprintf(format, args...)}
+		found = append(found, f)
+		return f
+	}
+	for _, c := range v.claims {
+		id := c.Instance()
+		all := v.of[id]
+		if other := doubled(c, all); other != nil {
+			f := add(cellgatev1.Finding_DOUBLED_CLAIM, "claim %s on %s is %s, claim %s on %s is %s", c.ClaimID, c.ServiceHost, c.State, other.ClaimID, other.ServiceHost, other.State)
+			f.ClaimId, f.ConsumerUuid, f.OtherHostUuid, f.OtherClaimId = c.ClaimID, id, other.HostUUID, other.ClaimID
+		}
+		if instances == nil || c.State != shard.Confirmed || c.TransferredFrom != "" {
+			continue
+		}
+		in, there := instances[id]
+		switch {
+		case !there && !movedOn(c, all):
+			f := add(cellgatev1.Finding_ORPHANED_CLAIM, "no report of the host has had the instance since the claim is there")
+			if c.Seen {
+				f.Detail = "the host had the instance, and does not report it any more"
+			}
+			f.ClaimId, f.ConsumerUuid = c.ClaimID, id
+		case there && len(all) == 1 && len(in.GetUsages()) > 0:
+			if said := usagesOf(in); !sameAmounts(said, c.Allocations) {
+				f := add(cellgatev1.Finding_AMOUNTS_DIFFER, "the host reports %s, the claim has %s", amountsText(said), amountsText(c.Allocations))
+				f.ClaimId, f.ConsumerUuid = c.ClaimID, id
+			}
+		}
+	}
+	for id := range instances {
+		all := v.of[id]
+		switch {
+		case len(all) == 0 && v.consumers[id] != nil:
+			c := v.consumers[id]
+			f := add(cellgatev1.Finding_UNCLAIMED_INSTANCE, "nothing is adopted: the instance is the consumer of claim %s, which holds what is instance %s's", c.ClaimID, c.Instance())
+			f.ConsumerUuid, f.OtherHostUuid, f.OtherClaimId = id, c.HostUUID, c.ClaimID
+		case len(all) == 0:
+			add(cellgatev1.Finding_UNCLAIMED_INSTANCE, "the instance exists, and nothing is charged for it").ConsumerUuid = id
+		case !slices.ContainsFunc(all, func(c *shard.Claim) bool { return c.HostUUID == h.UUID }):
+			f := add(cellgatev1.Finding_CLAIMED_ELSEWHERE, "the instance exists here, and its claim is on %s", all[0].ServiceHost)
+			f.ConsumerUuid, f.OtherHostUuid, f.OtherClaimId = id, all[0].HostUUID, all[0].ClaimID
+		}
+	}
+	return append(found, overcommits(v)...)
+}
+
+// doubled gives another live claim of a claim's instance, of two that may not be beside
+// each other; nil for none, and for all but the first of them by claim_id.
+func doubled(c *shard.Claim, all []*shard.Claim) *shard.Claim {
+	if len(all) < 2 || all[0].ClaimID != c.ClaimID {
+		return nil
+	}
+	for i, a := range all {
+		for _, b := range all[i+1:] {
+			moved := a.Moves == b.ClaimID && a.State == shard.Pending || b.Moves == a.ClaimID && b.State == shard.Pending
+			if !moved && a.TransferredFrom == "" && b.TransferredFrom == "" {
+				return b
+			}
+		}
+	}
+	return nil
+}
+
+// movedOn reports whether a live claim is to take over from c.
+func movedOn(c *shard.Claim, all []*shard.Claim) bool {
+	return slices.ContainsFunc(all, func(o *shard.Claim) bool { return o.Moves == c.ClaimID })
+}
+
+// overcommits gives what is used beyond capacity.
+func overcommits(v view) (found []*cellgatev1.Finding) {
+	if v.row.usage == nil {
+		return nil
+	}
+	h, adopted := v.row.host, 0
+	for _, c := range v.claims {
+		if c.Adopted {
+			adopted++
+		}
+	}
+	for _, u := range v.row.usage.Used {
+		capacity := int64(0)
+		for _, p := range h.Providers {
+			for _, i := range p.Inventories {
+				if p.UUID == u.ProviderUUID && i.ResourceClass == u.ResourceClass {
+					capacity = i.Capacity()
+				}
+			}
+		}
+		if u.Amount > capacity {
+			found = append(found, &cellgatev1.Finding{
+				Kind: cellgatev1.Finding_OVERCOMMITTED, HostUuid: h.UUID, ServiceHost: h.ServiceHost, ProviderUuid: u.ProviderUUID, ResourceClass: u.ResourceClass,
+				Detail: fmt.Sprintf("%d are in use of %d; of %d claims on the host %d were adopted from what it reported", u.Amount, capacity, len(v.claims), adopted),
+			})
+		}
+	}
+	return found
+}
+
+func usagesOf(i *agentv1.Instance) []shard.Used {
+	list := make([]shard.Used, len(i.GetUsages()))
+	for n, u := range i.GetUsages() {
+		list[n] = shard.Used{ProviderUUID: strings.ToLower(u.GetProviderUuid()), ResourceClass: u.GetResourceClass(), Amount: int64(u.GetAmount())}
+	}
+	return list
+}
+
+func sameAmounts(a, b []shard.Used) bool { return slices.Equal(sortedAmounts(a), sortedAmounts(b)) }
+
+func sortedAmounts(list []shard.Used) []shard.Used {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b shard.Used) int {
+		return strings.Compare(a.ProviderUUID+" "+a.ResourceClass, b.ProviderUUID+" "+b.ResourceClass)
+	})
+	return list
+}
+
+// amountsText is for people: the sums by class.
+func amountsText(list []shard.Used) string {
+	sums := map[string]int64{}
+	var classes []string
+	for _, u := range list {
+		if _, ok := sums[u.ResourceClass]; !ok {
+			classes = append(classes, u.ResourceClass)
+		}
+		sums[u.ResourceClass] += u.Amount
+	}
+	slices.Sort(classes)
+	for i, c := range classes {
+		classes[i] = fmt.Sprintf("%d %s", sums[c], c)
+	}
+	return strings.Join(classes, ", ")
+}

@@ -1,0 +1,273 @@
+package cell
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
+)
+
+const (
+	// maxFindings that stand are listed, maxRepaired that were put right are remembered.
+	maxFindings, maxRepaired = 1000, 256
+	// maxRepairs are made in one look, of claims and of hosts each.
+	maxRepairs = 64
+	// maxMovedIn are the moves from other cells that are told.
+	maxMovedIn = 10_000
+)
+
+// reconciler compares the shard, this replica's table and the reports of the hosts that
+// it hears, again and again. What disagrees for longer than the grace is a finding.
+// Every replica finds; a claim is released and an agent asked by the one whom the
+// host's agent asks to write its states, so that it is done once. Nothing depends on
+// that: each repair is an operation that does nothing the second time.
+//
+//	look: each host: rows × report ─► conditions ─ grace ─► findings ─► repairs
+//	      some hosts: an Audit in the shard × rows ─ twice ─► findings, repairs
+type reconciler struct {
+	*Cell
+	auditor auditor
+
+	mu sync.Mutex
+	// open are what disagrees, by key; those within their grace too.
+	open map[findingKey]*condition
+	// repaired are the newest of those put right, the oldest first.
+	repaired []*cellgatev1.Finding
+	movedIn  []*cellv1.MovedIn
+	// looked is when the last whole look ended, by hosts and compared as it saw them.
+	looked          time.Time
+	hosts, compared int
+}
+
+// condition is something that disagrees.
+type condition struct {
+	finding *cellgatev1.Finding
+	// since is when it was seen first; asked when something was last done about it, zero
+	// for never. repair says what, or why nothing is.
+	since, asked time.Time
+	repair       string
+	// certain: it needs no grace.
+	certain bool
+}
+
+func newReconciler(c *Cell) *reconciler {
+	r := &reconciler{Cell: c, open: map[findingKey]*condition{}}
+	r.auditor.reconciler = r
+	return r
+}
+
+// run looks until ctx ends.
+func (r *reconciler) run(ctx context.Context) error {
+	tick := time.NewTicker(r.cfg.ReconcileInterval)
+	defer tick.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		err := r.look(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && !failing {
+			r.log.Warn("the cell's shard, table and hosts could not be compared", "err", err)
+		}
+		failing = err != nil
+	}
+}
+
+// looking is one look: what it saw of each host that has something to repair.
+type looking struct {
+	now time.Time
+	// seen are the conditions of this look; compared the reports that could be compared.
+	seen     map[findingKey]*cellgatev1.Finding
+	compared map[string]*report
+	present  map[string]struct{}
+	movedIn  []*cellv1.MovedIn
+}
+
+// look compares everything once, and repairs.
+func (r *reconciler) look(ctx context.Context) error {
+	// Not from a table that is behind: the replica may have stood still.
+	if err := r.follower.caughtUp(ctx); err != nil {
+		return err
+	}
+	rows, _ := r.rows.all()
+	slices.SortFunc(rows, func(a, b *hostRow) int { return cmp.Compare(a.host.UUID, b.host.UUID) })
+	l := &looking{now: r.now(), seen: map[findingKey]*cellgatev1.Finding{}, compared: map[string]*report{}, present: map[string]struct{}{}}
+	for _, row := range rows {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		l.present[row.host.UUID] = struct{}{}
+		r.lookAt(l, row.host.UUID)
+	}
+	r.settle(l)
+	r.repairClaims(ctx, l)
+	r.repairHosts(l)
+	err := r.auditor.audit(ctx, rows)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.looked, r.hosts, r.compared, r.movedIn = l.now, len(rows), len(l.compared), l.movedIn
+	return nil
+}
+
+// comparable gives the report of a host that can be compared with its rows: of an
+// agent that is heard here and knows its instances, and of which the row is.
+func (r *reconciler) comparable(row *hostRow) *report {
+	if row == nil || row.host == nil || row.host.Imported || row.host.InstancesUnknown || !r.sessions.open(row.host.UUID) {
+		return nil
+	}
+	if _, up := r.live.lastSeen(row.host.UUID); !up {
+		return nil
+	}
+	rep := r.reported.of(row.host.UUID)
+	if rep == nil || rep.state.GetInstancesUnknown() || rep.saidBy() != row.host.Registration() {
+		return nil
+	}
+	return rep
+}
+
+func (r *reconciler) lookAt(l *looking, host string) {
+	rep := r.comparable(r.rows.host(host))
+	var ids []string
+	var instances map[string]*agentv1.Instance
+	if rep != nil {
+		ids, instances = instancesOf(rep)
+		l.compared[host] = rep
+	}
+	v := r.rows.viewOfHost(host, ids)
+	for _, f := range compareHost(v, instances) {
+		l.seen[keyOf(f)] = f
+	}
+	if rep != nil && len(rep.gone) > 0 {
+		r.reported.keep(host, rep, func(id string) bool { return len(v.of[id]) > 0 })
+	}
+	for _, c := range v.claims {
+		if c.MovesCell != "" && c.MovesCell != r.cfg.Name && c.State == shard.Confirmed && c.Seen && c.TransferredFrom == "" &&
+			len(l.movedIn) < maxMovedIn && l.now.Sub(c.UpdatedAt) >= r.cfg.ReconcileGrace {
+			l.movedIn = append(l.movedIn, &cellv1.MovedIn{
+				ClaimId: c.ClaimID, ConsumerUuid: c.ConsumerUUID, HostUuid: c.HostUUID, ServiceHost: c.ServiceHost,
+				FromCell: c.MovesCell, FromClaimId: c.Moves, Since: timestamppb.New(c.UpdatedAt),
+			})
+		}
+	}
+}
+
+// settle takes in what a look saw. What it did not see any more is gone; what only a
+// report shows stays while there is none to compare, and its claim lives.
+func (r *reconciler) settle(l *looking) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, c := range r.open {
+		switch f, seen := l.seen[key]; {
+		case seen:
+			c.finding = f
+		case key.fromAudits():
+			if _, there := l.present[key.host]; !there {
+				delete(r.open, key)
+			}
+		case key.fromReports() && l.compared[key.host] == nil && (key.claim == "" || r.rows.claim(key.claim) != nil):
+		default:
+			if !c.asked.IsZero() {
+				r.rememberLocked(c, l.now)
+			}
+			delete(r.open, key)
+		}
+	}
+	for key, f := range l.seen {
+		if r.open[key] == nil {
+			r.open[key] = &condition{finding: f, since: l.now}
+		}
+	}
+}
+
+// standsLocked reports whether a condition is a finding.
+func (r *reconciler) standsLocked(c *condition, now time.Time) bool {
+	return c.certain || now.Sub(c.since) >= r.cfg.ReconcileGrace
+}
+
+// rememberLocked keeps a finding that is right again.
+func (r *reconciler) rememberLocked(c *condition, now time.Time) {
+	f := r.shownLocked(c)
+	f.RepairedAt = timestamppb.New(now)
+	if r.repaired = append(r.repaired, f); len(r.repaired) > maxRepaired {
+		r.repaired = slices.Delete(r.repaired, 0, len(r.repaired)-maxRepaired)
+	}
+}
+
+func (r *reconciler) shownLocked(c *condition) *cellgatev1.Finding {
+	f := proto.CloneOf(c.finding)
+	f.Cell, f.Since, f.Repair = r.cfg.Name, timestamppb.New(c.since), c.repair
+	return f
+}
+
+// standing gives the conditions of a kind that are findings, by host and claim.
+func (r *reconciler) standing(kind cellgatev1.Finding_Kind, now time.Time) []findingKey {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var keys []findingKey
+	for key, c := range r.open {
+		if key.kind == kind && r.standsLocked(c, now) {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b findingKey) int {
+		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.claim, b.claim), cmp.Compare(a.instance, b.instance))
+	})
+	return keys
+}
+
+// note writes down what was done about a condition, or why nothing is.
+func (r *reconciler) note(key findingKey, asked time.Time, repair string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.open[key]; c != nil {
+		c.repair = repair
+		if !asked.IsZero() {
+			c.asked = asked
+		}
+	}
+}
+
+// done notes that a condition was put right.
+func (r *reconciler) done(key findingKey, now time.Time, repair string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.open[key]; c != nil {
+		c.repair = repair
+		r.rememberLocked(c, now)
+		delete(r.open, key)
+	}
+}
+
+// reading gives the findings that stand by kind, the hosts compared, and the time since
+// the last whole look, or since the start of the process's clock for none.
+func (r *reconciler) reading() (by map[string]int, compared int, age time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	by = map[string]int{}
+	for key, c := range r.open {
+		if r.standsLocked(c, r.now()) {
+			by[kindName(key.kind)]++
+		}
+	}
+	if !r.looked.IsZero() {
+		age = r.now().Sub(r.looked)
+	}
+	return by, r.compared, age
+}

@@ -1,0 +1,238 @@
+package cell
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
+)
+
+// byHand is a shard that something writes to of which nobody hears: the journal does not
+// tell of the lane "hand".
+type byHand struct{ *testStore }
+
+func (s byHand) Tail(ctx context.Context, after shard.Cursor, limit int) ([]shard.Entry, shard.Cursor, error) {
+	entries, to, err := s.testStore.Tail(ctx, after, limit)
+	return slices.DeleteFunc(entries, func(e shard.Entry) bool { return e.Lane.Replica == "hand" }), to, err
+}
+
+// write does operations that nobody hears of.
+func (s byHand) write(t *testing.T, ops ...shard.Op) {
+	t.Helper()
+	lane, err := s.Store.OpenLane(t.Context(), "hand")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := lane.Apply(t.Context(), ops)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range a.Outcomes {
+		if o.Refusal != nil {
+			t.Fatalf("refused: %+v", o.Refusal)
+		}
+	}
+}
+
+// claimByHand takes VCPUs of a host for an hour.
+func claimByHand(id string, consumer, host int, vcpus int64) shard.Op {
+	return shard.Op{Claim: &shard.NewClaim{
+		ClaimID: id, ConsumerUUID: consumerUUID(consumer), HostUUID: hostUUID(host), TTL: time.Hour,
+		Allocations: []shard.Used{{ProviderUUID: hostUUID(host), ResourceClass: "VCPU", Amount: vcpus}},
+	}}
+}
+
+// asTheShard checks that the table's rows are those of the shard.
+func (r *replica) asTheShard(store shard.Store) {
+	r.t.Helper()
+	claims := 0
+	_, err := store.Load(context.Background(), func(c shard.Change) error {
+		switch {
+		case c.Host != nil:
+			if row := r.cell.rows.host(c.Host.UUID); row == nil || row.host == nil || row.host.Generation != c.Host.Generation || !shard.SameState(row.host, c.Host) {
+				r.t.Errorf("%s: host %+v is another in the table", r.cell.cfg.Replica, c.Host)
+			}
+		case c.Usage != nil:
+			if row := r.cell.rows.host(c.Usage.HostUUID); row == nil || !shard.SameUse(row.usage, c.Usage) {
+				r.t.Errorf("%s: usage %+v is another in the table", r.cell.cfg.Replica, c.Usage)
+			}
+		case c.Claim != nil:
+			claims++
+			if known := r.cell.rows.claim(c.Claim.ClaimID); known == nil || !sameClaim(known, c.Claim) {
+				r.t.Errorf("%s: claim %+v is %+v in the table", r.cell.cfg.Replica, c.Claim, known)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if n := len(r.cell.rows.liveIDs()); n != claims {
+		r.t.Errorf("%s: the table has %d claims, the shard %d", r.cell.cfg.Replica, n, claims)
+	}
+}
+
+const tableDiffers = cellgatev1.Finding_TABLE_DIFFERS
+
+// Rows that somebody wrote, and no journal told of, come into the table all the same.
+func TestATableThatMissedAWriteReadsItAnew(t *testing.T) {
+	for name, write := range map[string]func(s byHand, t *testing.T){
+		"a claim": func(s byHand, t *testing.T) { s.write(t, claimByHand("k9", 9, 1, 5)) },
+		"a claim's end": func(s byHand, t *testing.T) {
+			s.write(t, shard.Op{Release: &shard.ClaimRef{ClaimID: "k1", ConsumerUUID: consumerUUID(1)}})
+		},
+		"a claim's transfer": func(s byHand, t *testing.T) {
+			s.write(t, shard.Op{Transfer: &shard.Transfer{ClaimID: "k1", ConsumerUUID: consumerUUID(1), ToConsumer: consumerUUID(7)}})
+		},
+		"a claim's other host": func(s byHand, t *testing.T) {
+			s.write(t, shard.Op{Swap: &shard.Swap{
+				ClaimID: "k2", ConsumerUUID: consumerUUID(2), HostUUID: hostUUID(2), TTL: time.Hour,
+				Allocations: []shard.Used{{ProviderUUID: hostUUID(2), ResourceClass: "VCPU", Amount: 1}},
+			}})
+		},
+		"all of it": func(s byHand, t *testing.T) {
+			s.write(t, shard.Op{Release: &shard.ClaimRef{ClaimID: "k1", ConsumerUUID: consumerUUID(1)}}, claimByHand("k8", 1, 2, 3))
+			s.write(t, claimByHand("k9", 9, 1, 5))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := byHand{newStore(t)}
+				one, two := start(t, store, named("r1"), soon), start(t, store, named("r2"), soon)
+				boot(t, 1, 8, one, two)
+				boot(t, 2, 8, one, two)
+				one.must(newClaim("k1", 1, 1, 2), newClaim("k2", 2, 1, 1))
+				time.Sleep(3 * lookEvery)
+				one.stand()
+				write(store, t)
+				calm()
+				for range 2 {
+					time.Sleep(3 * lookEvery)
+					for _, r := range []*replica{one, two} {
+						r.asTheShard(store)
+						r.stand()
+						if f := r.repaired(tableDiffers); len(f) == 0 || f[0].GetRepair() != "read anew from the shard" || f[0].GetDetail() == "" {
+							t.Errorf("repaired %v", f)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// With repairs off the table stays as it is, and says so; an instance that it has twice
+// is found too.
+func TestATableThatMissedAWriteIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := byHand{newStore(t)}
+		r := start(t, store, soon, func(c *Config) { c.ReconcileReportOnly = true })
+		boot(t, 1, 8, r)
+		boot(t, 2, 8, r)
+		r.must(newClaim("k1", 1, 1, 2))
+		store.write(t, shard.Op{Release: &shard.ClaimRef{ClaimID: "k1", ConsumerUUID: consumerUUID(1)}})
+		r.must(newClaim("k2", 1, 2, 2))
+		time.Sleep(found)
+		stand := r.stand(cellgatev1.Finding_DOUBLED_CLAIM, tableDiffers)
+		if f := stand[0]; f.GetClaimId() != "k1" || f.GetOtherClaimId() != "k2" || f.GetOtherHostUuid() != hostUUID(2) {
+			t.Errorf("found %v", f)
+		}
+		if f := stand[1]; f.GetHostUuid() != hostUUID(1) || f.GetRepair() != "not read anew: cell.reconcile_repair is off" {
+			t.Errorf("found %v", f)
+		}
+	})
+}
+
+// Claims that come and go all the time are no difference.
+func TestATableThatIsOnItsWayIsNoFinding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		one, two := start(t, store, named("r1"), soon), start(t, store, named("r2"), soon)
+		boot(t, 1, 64, one, two)
+		for n := range 400 {
+			r := []*replica{one, two}[n%2]
+			id := "k" + consumerUUID(n)
+			r.must(newClaim(id, n, 1, 1))
+			time.Sleep(37 * time.Millisecond)
+			other := []*replica{two, one}[n%2]
+			other.must(release(id, n))
+			time.Sleep(13 * time.Millisecond)
+		}
+		for _, r := range []*replica{one, two} {
+			r.stand()
+			if f := r.repaired(tableDiffers); len(f) > 0 {
+				t.Errorf("repaired %v", f)
+			}
+		}
+	})
+}
+
+// A row that is not what the agent reported under its version is written anew by its
+// agent.
+func TestAHostsRowThatIsNotItsReportIsWrittenAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		r := start(t, store, soon)
+		m := boot(t, 1, 8, r)
+		time.Sleep(3 * lookEvery)
+		r.stand()
+		said := *r.cell.rows.host(hostUUID(1)).host
+		other := said
+		other.BootID = bootA
+		wrong := said
+		wrong.Providers = slices.Clone(said.Providers)
+		wrong.Providers[0].Inventories = slices.Clone(said.Providers[0].Inventories)
+		wrong.Providers[0].Inventories[0].Total, wrong.Providers[0].Inventories[0].MaxUnit = 64, 64
+		byHand{store}.write(t, shard.Op{PutHost: &shard.PutHost{Host: other}}, shard.Op{PutHost: &shard.PutHost{Host: wrong}})
+		calm()
+		if p := r.propose(query(60)); p.GetPassed() != 1 {
+			t.Fatal("the row that was written is not in the table")
+		}
+		time.Sleep(found)
+		r.stand()
+		if f := r.repaired(cellgatev1.Finding_HOST_DIFFERS); len(f) != 1 || f[0].GetRepair() == "" {
+			t.Errorf("repaired %v", f)
+		}
+		if p := r.propose(query(60)); p.GetPassed() != 0 {
+			t.Error("the row is as it was written")
+		}
+		if s, _ := m.host.State(); s.GetVersion() != 2 {
+			t.Errorf("the agent is at version %d", s.GetVersion())
+		}
+	})
+}
+
+// All hosts of a large cell are audited in turn, those that differed at once again.
+func TestAllHostsAreAuditedInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const hosts = auditsEach + 100
+		store := newStore(t)
+		r := start(t, store, soon, func(c *Config) { c.ReconcileInterval = time.Hour })
+		rows := make([]*hostRow, hosts)
+		for n := range rows {
+			rows[n] = &hostRow{host: &shard.Host{UUID: hostUUID(n)}}
+		}
+		a := &auditor{reconciler: r.cell.reconcile, suspects: map[string]bool{hostUUID(3): true}}
+		times := map[string]int{}
+		for range 2 {
+			list := a.choose(rows)
+			if len(list) != auditsEach || list[0] != hostUUID(3) {
+				t.Fatalf("%d hosts are audited, the first is %s", len(list), list[0])
+			}
+			for _, uuid := range list {
+				times[uuid]++
+			}
+		}
+		if len(times) != hosts {
+			t.Errorf("%d of %d hosts are audited", len(times), hosts)
+		}
+		few := (&auditor{reconciler: r.cell.reconcile}).choose(rows[:3])
+		if !slices.Equal(few, []string{hostUUID(0), hostUUID(1), hostUUID(2)}) {
+			t.Errorf("of three hosts %v are audited", few)
+		}
+	})
+}

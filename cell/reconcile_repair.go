@@ -1,0 +1,151 @@
+package cell
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
+)
+
+// kindName is a kind as metrics have it.
+func kindName(k cellgatev1.Finding_Kind) string { return strings.ToLower(k.String()) }
+
+// goneClaim is a claim to be released because its instance is gone.
+type goneClaim struct {
+	key   findingKey
+	claim *shard.Claim
+	since time.Time
+}
+
+// repairClaims releases the claims of instances that are gone: the host's agent had the
+// instance in an earlier report of its life, heard here, and has not had it since for
+// longer than ReconcileRelease. The shard releases one only if its host has not reported
+// since, and no other claim of the instance is there.
+func (r *reconciler) repairClaims(ctx context.Context, l *looking) {
+	var ready []goneClaim
+	for _, key := range r.standing(cellgatev1.Finding_ORPHANED_CLAIM, l.now) {
+		c := r.rows.claim(key.claim)
+		if c == nil || l.seen[key] == nil {
+			continue
+		}
+		switch why, since := r.mayRelease(l, key, c); {
+		case why != "":
+			r.note(key, time.Time{}, "not released: "+why)
+		case len(ready) < maxRepairs:
+			ready = append(ready, goneClaim{key, c, since})
+		}
+	}
+	if len(ready) == 0 {
+		return
+	}
+	ops := make([]shard.Op, len(ready))
+	for i, g := range ready {
+		said := l.compared[g.claim.HostUUID].saidBy()
+		ops[i] = shard.Op{Release: &shard.ClaimRef{ClaimID: g.claim.ClaimID, ConsumerUUID: g.claim.ConsumerUUID, Gone: &said}}
+	}
+	answers, err := r.pipeline.do(ctx, ops, false)
+	for i, g := range ready {
+		failed := err
+		if failed == nil {
+			failed = answers[i].err
+		}
+		kind := kindName(g.key.kind)
+		switch {
+		case failed != nil:
+			r.tel.Repaired(kind, "failed")
+			r.note(g.key, time.Time{}, "not released: "+failed.Error())
+		case answers[i].outcome.Refusal != nil:
+			r.tel.Repaired(kind, "refused")
+			r.note(g.key, time.Time{}, "not released: "+answers[i].outcome.Refusal.Message)
+		default:
+			r.tel.Repaired(kind, "done")
+			r.done(g.key, l.now, "released")
+			r.log.Warn("audit: a claim was released: its instance is gone from its host", "host", g.claim.ServiceHost, "host_uuid", g.claim.HostUUID,
+				"claim_id", g.claim.ClaimID, "instance", g.claim.ConsumerUUID, "missing_since", g.since)
+		}
+	}
+}
+
+// mayRelease says why a claim whose instance is missing is not released; "" when it is,
+// and since when the instance is missing.
+func (r *reconciler) mayRelease(l *looking, key findingKey, c *shard.Claim) (why string, since time.Time) {
+	rep := l.compared[key.host]
+	switch {
+	case r.cfg.ReconcileReportOnly:
+		return "cell.reconcile_repair is off", since
+	case !c.Seen:
+		return "no report ever had the instance; it may be on its way", since
+	case rep == nil:
+		return "its host's agent is not heard", since
+	}
+	since, gone := rep.gone[key.instance]
+	switch {
+	case !gone:
+		return "the instance was in no report of this life of the agent that this replica heard", since
+	case l.now.Sub(since) < r.cfg.ReconcileRelease:
+		return "the instance is missing for less than cell.reconcile_release", since
+	case !rep.writes:
+		return "the host's agent asks another replica to write", since
+	case r.vanished(key.host, rep):
+		return "more than half of the host's instances went: its agent may not see them", since
+	}
+	return "", since
+}
+
+// few is how many instances of a host may go together, whatever is left.
+const few = 3
+
+// vanished reports whether so many instances of a host went that its agent is more
+// likely to be wrong than right: a file system that is not mounted has none.
+func (r *reconciler) vanished(host string, rep *report) bool {
+	_, there := instancesOf(rep)
+	gone, left := 0, 0
+	for _, c := range r.rows.claimsOn(host) {
+		if c.State != shard.Confirmed || !c.Seen || c.TransferredFrom != "" {
+			continue
+		}
+		if _, ok := there[c.Instance()]; ok {
+			left++
+		} else {
+			gone++
+		}
+	}
+	return gone > few && gone > left
+}
+
+// repairHosts asks agents to report anew, as a new version: what has no claim is adopted
+// then, and a host's row is written anew. An agent is asked once in a grace.
+func (r *reconciler) repairHosts(l *looking) {
+	asked := map[string]bool{}
+	for _, kind := range []cellgatev1.Finding_Kind{cellgatev1.Finding_UNCLAIMED_INSTANCE, cellgatev1.Finding_HOST_DIFFERS} {
+		for _, key := range r.standing(kind, l.now) {
+			rep := l.compared[key.host]
+			if rep == nil || !rep.writes || r.rows.claimsHeldBy(key.instance) {
+				continue
+			}
+			if r.cfg.ReconcileReportOnly {
+				r.note(key, time.Time{}, "the agent was not asked: cell.reconcile_repair is off")
+				continue
+			}
+			r.mu.Lock()
+			c := r.open[key]
+			soon := c == nil || !c.asked.IsZero() && l.now.Sub(c.asked) < r.cfg.ReconcileGrace
+			r.mu.Unlock()
+			if soon {
+				continue
+			}
+			if !asked[key.host] {
+				if len(asked) == maxRepairs {
+					return
+				}
+				asked[key.host] = true
+				r.sessions.startOver(key.host, "reconcile: "+kindName(kind), 0)
+				r.log.Warn("audit: a host's agent was asked to report anew", "host_uuid", key.host, "because", kindName(kind), "instance", key.instance)
+				r.tel.Repaired(kindName(kind), "done")
+			}
+			r.note(key, l.now, "the agent was asked to report anew")
+		}
+	}
+}

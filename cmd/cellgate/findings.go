@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+func newFindings(t terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "findings",
+		Short: "Show where shards, tables and hosts do not agree",
+		Long: `Show what the cells' reconcilers found: claims whose instance is nowhere, instances
+without a claim, hosts on which more is used than there is, and rows that differ.
+docs/reconcile.md says of each kind what it means, what is put right by itself, and what
+to do.`,
+		Example: `  cellgate findings --cell cell1
+  cellgate findings --kind orphaned_claim -o json
+  cellgate findings --repaired`,
+		Args: usageArgs(cobra.NoArgs),
+	}
+	c := newClient(cmd, t)
+	var req cellgatev1.ListFindingsRequest
+	cmd.Flags().StringVar(&req.Cell, "cell", "", "those of this cell")
+	kind := cmd.Flags().String("kind", "", "those of this kind")
+	cmd.Flags().BoolVar(&req.Repaired, "repaired", false, "those too that were put right lately")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *kind != "" {
+			n, known := cellgatev1.Finding_Kind_value[strings.ToUpper(*kind)]
+			if !known || n == 0 {
+				return usage(cmd, fmt.Errorf("--kind: %q is none of %s", *kind, strings.Join(findingKinds(), ", ")))
+			}
+			req.Kind = cellgatev1.Finding_Kind(n)
+		}
+		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ListFindingsResponse, error) {
+			return cellgatev1.NewCellsClient(conn).ListFindings(ctx, &req)
+		}, showFindings)
+	}
+	return cmd
+}
+
+// findingKinds are the kinds as --kind takes them.
+func findingKinds() []string {
+	var all []string
+	for n := int32(1); cellgatev1.Finding_Kind_name[n] != ""; n++ {
+		all = append(all, strings.ToLower(cellgatev1.Finding_Kind_name[n]))
+	}
+	return all
+}
+
+func showFindings(w io.Writer, m *cellgatev1.ListFindingsResponse) error {
+	if len(m.GetFindings()) == 0 {
+		if _, err := fmt.Fprintln(w, "no findings"); err != nil {
+			return err
+		}
+	} else {
+		t := newTable(w, "KIND", "CELL", "HOST", "INSTANCE", "CLAIM", "SINCE", "WHAT", "DONE ABOUT IT")
+		for _, f := range m.GetFindings() {
+			what := f.GetDetail()
+			if f.GetResourceClass() != "" {
+				what = f.GetResourceClass() + ": " + what
+			}
+			repair := f.GetRepair()
+			if at := f.GetRepairedAt(); at != nil {
+				repair = at.AsTime().Format(time.RFC3339) + " " + repair
+			}
+			t.row(strings.ToLower(f.GetKind().String()), f.GetCell(), f.GetServiceHost(), f.GetConsumerUuid(), f.GetClaimId(),
+				f.GetSince().AsTime().Format(time.RFC3339), what, repair)
+		}
+		if err := t.end(); err != nil {
+			return err
+		}
+	}
+	for _, c := range m.GetCells() {
+		if _, err := fmt.Fprintln(w, reconciledText(c)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reconciledText says how a cell was looked at.
+func reconciledText(c *cellgatev1.ReconciledCell) string {
+	var parts []string
+	if c.GetLookedAt() == nil {
+		parts = append(parts, "has not been looked at yet")
+	} else {
+		parts = append(parts, fmt.Sprintf("%d of %d hosts had reports to compare, %s", c.GetHostsCompared(), c.GetHosts(), c.GetLookedAt().AsTime().Format(time.RFC3339)))
+	}
+	if c.GetCut() {
+		parts = append(parts, "there are more findings")
+	}
+	if c.GetError() != "" {
+		parts = append(parts, "no answer of "+c.GetError())
+	}
+	return c.GetCell() + ": " + strings.Join(parts, "; ")
+}
+
+// byKind counts findings that stand, for a sentence; "" for none.
+func byKind(all []*cellgatev1.Finding) string {
+	count := map[string]int{}
+	for _, f := range all {
+		if f.GetRepairedAt() == nil {
+			count[strings.ToLower(f.GetKind().String())]++
+		}
+	}
+	var parts []string
+	for kind, n := range count {
+		parts = append(parts, fmt.Sprintf("%d %s", n, kind))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}

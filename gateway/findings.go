@@ -1,0 +1,129 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// listFindings asks every replica of the cells what it found, for each compares its own
+// table, and adds what only the cells together show.
+func (g *Gateway) listFindings(ctx context.Context, req *cellgatev1.ListFindingsRequest) (*cellgatev1.ListFindingsResponse, error) {
+	if req.GetCell() != "" && g.cellNamed(req.GetCell()) == nil {
+		return nil, fault.New(fault.NotFound, "there is no cell %q", req.GetCell())
+	}
+	seen := g.askFindings(ctx)
+	found, repaired := g.moves.look(ctx, g, seen)
+	resp := &cellgatev1.ListFindingsResponse{}
+	wanted := func(cell string) bool { return req.GetCell() == "" || req.GetCell() == cell }
+	for _, s := range seen {
+		if wanted(s.cell.cfg.Name) {
+			resp.Cells = append(resp.Cells, s.shown)
+			found = append(found, s.findings...)
+		}
+	}
+	for _, f := range append(found, repaired...) {
+		if wanted(f.GetCell()) && (req.GetKind() == 0 || f.GetKind() == req.GetKind()) && (f.GetRepairedAt() == nil || req.GetRepaired()) {
+			resp.Findings = append(resp.Findings, f)
+		}
+	}
+	slices.SortStableFunc(resp.GetFindings(), func(a, b *cellgatev1.Finding) int {
+		return cmp.Or(cmp.Compare(a.GetCell(), b.GetCell()), cmp.Compare(a.GetKind(), b.GetKind()), cmp.Compare(a.GetServiceHost(), b.GetServiceHost()),
+			cmp.Compare(a.GetHostUuid(), b.GetHostUuid()), cmp.Compare(a.GetClaimId(), b.GetClaimId()), cmp.Compare(a.GetConsumerUuid(), b.GetConsumerUuid()))
+	})
+	return resp, ctx.Err()
+}
+
+// cellFindings is what the replicas of a cell found.
+type cellFindings struct {
+	cell     *cell
+	shown    *cellgatev1.ReconciledCell
+	findings []*cellgatev1.Finding
+	movedIn  []*cellv1.MovedIn
+	// repairs: every replica that answered puts right what is safe.
+	repairs bool
+}
+
+// askFindings asks all replicas of all cells that have schedulers.
+func (g *Gateway) askFindings(ctx context.Context) []*cellFindings {
+	var list []*cellFindings
+	var all sync.WaitGroup
+	for _, c := range g.cells {
+		if c.gate != nil && c.gate.cfg.Only {
+			continue
+		}
+		s := &cellFindings{cell: c}
+		list = append(list, s)
+		all.Go(func() { s.ask(ctx) })
+	}
+	all.Wait()
+	slices.SortFunc(list, func(a, b *cellFindings) int { return cmp.Compare(a.cell.cfg.Name, b.cell.cfg.Name) })
+	return list
+}
+
+// ask joins the answers of the cell's replicas. Each has seen most findings; the one
+// that saw it first tells of it, and what one put right is right.
+func (s *cellFindings) ask(ctx context.Context) {
+	s.shown, s.repairs = &cellgatev1.ReconciledCell{Cell: s.cell.cfg.Name}, true
+	answers, errs := make([]*cellv1.ListFindingsResponse, len(s.cell.replicas)), make([]error, len(s.cell.replicas))
+	var all sync.WaitGroup
+	for i, r := range s.cell.replicas {
+		all.Go(func() { answers[i], errs[i] = r.listFindings(ctx) })
+	}
+	all.Wait()
+	moved, byKey := map[string]bool{}, map[[7]string]int{}
+	for i, got := range answers {
+		if errs[i] != nil {
+			s.shown.Error = cmp.Or(s.shown.GetError(), s.cell.replicas[i].addr+": "+reasonOf(errs[i]))
+			continue
+		}
+		s.repairs = s.repairs && got.GetRepairs()
+		s.shown.Cut = s.shown.GetCut() || got.GetCut()
+		s.shown.Hosts, s.shown.HostsCompared = max(s.shown.GetHosts(), got.GetHosts()), max(s.shown.GetHostsCompared(), got.GetHostsCompared())
+		if at := got.GetLookedAt(); s.shown.GetLookedAt() == nil || at.AsTime().Before(s.shown.GetLookedAt().AsTime()) {
+			s.shown.LookedAt = at
+		}
+		for _, m := range got.GetMovedIn() {
+			if !moved[m.GetClaimId()] {
+				moved[m.GetClaimId()] = true
+				s.movedIn = append(s.movedIn, m)
+			}
+		}
+		for _, f := range got.GetFindings() {
+			f.Cell = s.cell.cfg.Name
+			key := findingKey(f)
+			at, there := byKey[key]
+			if !there {
+				byKey[key] = len(s.findings)
+				s.findings = append(s.findings, f)
+				continue
+			}
+			if f.GetSince().AsTime().Before(s.findings[at].GetSince().AsTime()) {
+				s.findings[at].Since = f.GetSince()
+			}
+		}
+	}
+}
+
+// findingKey tells findings of a cell apart; those put right by when that was.
+func findingKey(f *cellgatev1.Finding) [7]string {
+	at := ""
+	if f.GetRepairedAt() != nil {
+		at = f.GetRepairedAt().AsTime().String()
+	}
+	return [7]string{f.GetKind().String(), f.GetHostUuid(), f.GetClaimId(), f.GetConsumerUuid(), f.GetProviderUuid(), f.GetResourceClass(), at}
+}
+
+func (r *replica) listFindings(ctx context.Context) (*cellv1.ListFindingsResponse, error) {
+	if err := r.strange(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.cell.claimBudget)
+	defer cancel()
+	return r.client.ListFindings(ctx, &cellv1.ListFindingsRequest{})
+}

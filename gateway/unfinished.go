@@ -1,0 +1,159 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+const (
+	// maxMoves are looked up in one look; the others at the next.
+	maxMoves = 256
+	// maxSettled moves are remembered as finished, maxFinished as finished here.
+	maxSettled, maxFinished = 65_536, 256
+)
+
+// unfinishedMoves are instances that arrived in another cell, by its host's reports,
+// while the claim that they left is confirmed still: no shard sees both. The zero value
+// is ready. See docs/adr/0005 and 0006: confirming the new claim again ends the old one,
+// and that is what the gateway does in its caller's place.
+type unfinishedMoves struct {
+	mu sync.Mutex
+	// settled are claims whose source is not live any more.
+	settled map[string]struct{}
+	// finished are those ended here, the oldest first.
+	finished []*cellgatev1.Finding
+}
+
+// watchMoves finishes moves until ctx ends.
+func (g *Gateway) watchMoves(ctx context.Context) {
+	tick := time.NewTicker(g.cfg.ReconcileEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		seen := g.askFindings(ctx)
+		found, _ := g.moves.look(ctx, g, seen)
+		repairs := map[string]bool{}
+		for _, s := range seen {
+			repairs[s.cell.cfg.Name] = s.repairs && s.shown.GetError() == ""
+		}
+		for _, f := range found {
+			if ctx.Err() != nil {
+				return
+			}
+			if repairs[f.GetCell()] && repairs[f.GetOtherCell()] {
+				g.finishMove(ctx, f)
+			}
+		}
+	}
+}
+
+// look gives the moves that are not finished, and those finished here of late.
+func (m *unfinishedMoves) look(ctx context.Context, g *Gateway, seen []*cellFindings) (found, finished []*cellgatev1.Finding) {
+	looked := 0
+	for _, s := range seen {
+		for _, in := range s.movedIn {
+			if m.isSettled(in.GetClaimId()) {
+				continue
+			}
+			if looked++; looked > maxMoves || ctx.Err() != nil {
+				break
+			}
+			from := g.cellNamed(in.GetFromCell())
+			if from == nil {
+				g.log.DebugContext(ctx, "the source of a move is in a cell that is not configured", "cell", in.GetFromCell(), "claim", in.GetFromClaimId())
+				continue
+			}
+			source, err := g.claimIn(ctx, from, in.GetFromClaimId())
+			switch {
+			case err != nil:
+				g.log.DebugContext(ctx, "the source of a move was not found out", "cell", in.GetFromCell(), "claim", in.GetFromClaimId(), "error", err)
+			case !live(source):
+				m.settle(in.GetClaimId())
+			case source.GetState() != cellgatev1.ClaimState_CONFIRMED || source.GetConsumerUuid() != in.GetConsumerUuid():
+				// A lease ends by itself, and one that was transferred is its consumer's to end.
+			default:
+				found = append(found, &cellgatev1.Finding{
+					Kind: cellgatev1.Finding_UNFINISHED_MOVE, Cell: in.GetFromCell(), HostUuid: source.GetHostUuid(), ServiceHost: source.GetServiceHost(),
+					ClaimId: source.GetClaimId(), ConsumerUuid: source.GetConsumerUuid(),
+					OtherCell: s.cell.cfg.Name, OtherHostUuid: in.GetHostUuid(), OtherClaimId: in.GetClaimId(), Since: in.GetSince(),
+					Detail: fmt.Sprintf("host %s of cell %s reports the instance, with claim %s; what it left is charged still", in.GetServiceHost(), s.cell.cfg.Name, in.GetClaimId()),
+				})
+			}
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, f := range m.finished {
+		finished = append(finished, proto.CloneOf(f))
+	}
+	return found, finished
+}
+
+func live(c *cellgatev1.Claim) bool {
+	return c.GetState() == cellgatev1.ClaimState_PENDING || c.GetState() == cellgatev1.ClaimState_CONFIRMED
+}
+
+// claimIn gives a cell's claim, live or ended; nil for none.
+func (g *Gateway) claimIn(ctx context.Context, c *cell, id string) (*cellgatev1.Claim, error) {
+	resp, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListClaimsRequest{ClaimId: id}, cellv1.CellSchedulerClient.ListClaims)
+	if err != nil || len(resp.GetClaims()) == 0 {
+		return nil, err
+	}
+	return resp.GetClaims()[0], nil
+}
+
+// finishMove releases what a move left behind, while the new claim stands.
+func (g *Gateway) finishMove(ctx context.Context, f *cellgatev1.Finding) {
+	told := []any{"instance", f.GetConsumerUuid(), "claim", f.GetClaimId(), "cell", f.GetCell(), "new_claim", f.GetOtherClaimId(), "new_cell", f.GetOtherCell()}
+	from, to := g.cellNamed(f.GetCell()), g.cellNamed(f.GetOtherCell())
+	arrived, err := g.claimIn(ctx, to, f.GetOtherClaimId())
+	if err == nil && (arrived.GetState() != cellgatev1.ClaimState_CONFIRMED || arrived.GetConsumerUuid() != f.GetConsumerUuid()) {
+		return // it was given up just now
+	}
+	var released *cellv1.ClaimOutcome
+	if err == nil {
+		ref := &cellv1.ClaimRef{ClaimId: f.GetClaimId(), ConsumerUuid: f.GetConsumerUuid()}
+		released, err = from.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
+	}
+	g.tel.MoveFinished(err)
+	if err != nil {
+		g.log.WarnContext(ctx, "a move between cells could not be finished", append(told, "error", err)...)
+		return
+	}
+	g.unpinReleased(ctx, released.GetClaim())
+	g.log.WarnContext(ctx, "audit: a claim was released: its instance has moved to another cell", told...)
+	f.Repair, f.RepairedAt = "released, as confirming the new claim again does", timestamppb.New(g.now())
+	g.moves.mu.Lock()
+	defer g.moves.mu.Unlock()
+	if g.moves.finished = append(g.moves.finished, f); len(g.moves.finished) > maxFinished {
+		g.moves.finished = g.moves.finished[1:]
+	}
+}
+
+func (m *unfinishedMoves) isSettled(claim string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.settled[claim]
+	return ok
+}
+
+func (m *unfinishedMoves) settle(claim string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.settled == nil || len(m.settled) >= maxSettled {
+		m.settled = map[string]struct{}{}
+	}
+	m.settled[claim] = struct{}{}
+}
