@@ -23,13 +23,16 @@ func (p place) facts(m model) *agentv1.Facts {
 		}
 	}
 	slices.Sort(features)
+	numa, pci := m.hardware()
 	return &agentv1.Facts{
 		CpuInfo: jsonText(map[string]any{
 			"arch": "x86_64", "vendor": vendor, "model": cpu, "features": features,
-			"topology": map[string]any{"cells": 2, "sockets": 1, "cores": m.threads / 4, "threads": 2},
+			"topology": map[string]any{"cells": max(2, m.nodes), "sockets": 1, "cores": int(m.threads) / 2 / max(2, m.nodes), "threads": 2},
 		}),
 		SupportedInstances: `[["i686", "kvm", "hvm"], ["x86_64", "kvm", "hvm"]]`,
 		Stats:              jsonText(map[string]any{"rack": fmt.Sprintf("r%02d", p.rack), "machine": m.name}),
+		NumaTopology:       numa,
+		PciStats:           pci,
 	}
 }
 

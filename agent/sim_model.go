@@ -14,6 +14,9 @@ type model struct {
 	extra     string // a resource class of its own, "" for none
 	extraHas  int32
 	extraMost int32 // the most one instance may have of it
+	// nodes of NUMA that it reports, 0 for none, and PCI devices for guests.
+	nodes, devices  int
+	vendor, product string // of the devices, in hexadecimal digits
 }
 
 // Traits by CPU vendor and generation.
@@ -45,17 +48,19 @@ var (
 		{name: "single-64c-nvme", threads: 128, memoryMB: 1048576, diskGB: 4000, cpuRatio: 4, traits: amdTraits},
 	}
 	hugeModels = []model{
-		{name: "dual-96c-4t", threads: 192, memoryMB: 4194304, diskGB: 30000, cpuRatio: 1, traits: amdTraits},
-		{name: "quad-56c-4t", threads: 224, memoryMB: 4194304, diskGB: 30000, cpuRatio: 1, traits: intelTraits},
-		{name: "dual-128c-4t", threads: 256, memoryMB: 4194304, diskGB: 30000, cpuRatio: 1, traits: amdTraits},
+		{name: "dual-96c-4t", threads: 192, memoryMB: 4194304, diskGB: 30000, cpuRatio: 1, traits: amdTraits, nodes: 2},
+		{name: "quad-56c-4t", threads: 224, memoryMB: 4194304, diskGB: 30000, cpuRatio: 1, traits: intelTraits, nodes: 4},
+		{name: "dual-128c-4t", threads: 256, memoryMB: 4194304, diskGB: 30000, cpuRatio: 1, traits: amdTraits, nodes: 2},
 	}
 	gpuModels = []model{{
 		name: "gpu-4xa40", threads: 64, memoryMB: 524288, diskGB: 4000, cpuRatio: 2, traits: amdTraits,
 		extra: "VGPU", extraHas: 16, extraMost: 4,
+		nodes: 2, devices: 4, vendor: "10de", product: "2235",
 	}}
 	fpgaModels = []model{{
 		name: "fpga-4", threads: 64, memoryMB: 524288, diskGB: 4000, cpuRatio: 2, traits: intelTraits,
 		extra: "CUSTOM_FPGA_CARD", extraHas: 4, extraMost: 4,
+		nodes: 2, devices: 4, vendor: "10ee", product: "5004",
 	}}
 )
 

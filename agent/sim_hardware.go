@@ -1,0 +1,87 @@
+package agent
+
+import (
+	"maps"
+	"slices"
+	"sync"
+)
+
+// Huge pages that each NUMA node of a simulated host keeps for guests, and one in
+// how many MiB of its memory they take together.
+const (
+	pages1G     = 16
+	hugeShare   = 4
+	smallPageKB = 4
+)
+
+// hardwareTexts are those of each model by its name, made once: they are long, and fleets
+// are large.
+var hardwareTexts sync.Map
+
+// hardware gives the columns numa_topology and pci_stats of a machine.
+func (m *model) hardware() (numa, pci string) {
+	known, there := hardwareTexts.Load(m.name)
+	if !there {
+		known, _ = hardwareTexts.LoadOrStore(m.name, [2]string{m.numaText(), m.pciText()})
+	}
+	texts := known.([2]string)
+	return texts[0], texts[1]
+}
+
+// numaText is the column numa_topology of a machine with nodes: cores are spread evenly,
+// each with two sibling threads as Linux counts them, and a node is a socket. Guests
+// may be pinned to every thread. "" for a machine that reports none.
+func (m *model) numaText() string {
+	if m.nodes == 0 {
+		return ""
+	}
+	cores := int(m.threads) / 2
+	cells := make([]any, m.nodes)
+	for n := range cells {
+		var cpus []int
+		var siblings [][]int
+		for c := n * cores / m.nodes; c < (n+1)*cores/m.nodes; c++ {
+			siblings = append(siblings, []int{c, c + cores})
+			cpus = append(cpus, c, c+cores)
+		}
+		slices.Sort(cpus)
+		memory := int(m.memoryMB) / m.nodes
+		pages2M := (memory/hugeShare - pages1G<<10) / 2
+		pages := func(sizeKB, total int) any {
+			return novaObject("NUMAPagesTopology", "1.1", map[string]any{"size_kb": sizeKB, "total": total, "used": 0, "reserved": 0})
+		}
+		cells[n] = novaObject("NUMACell", "1.5", map[string]any{
+			"id": n, "cpuset": cpus, "pcpuset": cpus, "memory": memory, "cpu_usage": 0, "memory_usage": 0,
+			"pinned_cpus": []int{}, "siblings": siblings, "socket": n,
+			"mempages": []any{
+				pages(smallPageKB, (memory-memory/hugeShare)<<10/smallPageKB), pages(2<<10, pages2M), pages(1<<20, pages1G),
+			},
+			"network_metadata": novaObject("NetworkMetadata", "1.0", map[string]any{"physnets": []string{}, "tunneled": false}),
+		})
+	}
+	return jsonText(novaObject("NUMATopology", "1.2", map[string]any{"cells": cells}))
+}
+
+// pciText is the column pci_stats of a machine with devices, evenly over its nodes; ""
+// for one without.
+func (m *model) pciText() string {
+	if m.devices == 0 {
+		return ""
+	}
+	pools := make([]any, m.nodes)
+	for n := range pools {
+		pools[n] = novaObject("PciDevicePool", "1.1", map[string]any{
+			"vendor_id": m.vendor, "product_id": m.product, "numa_node": n,
+			"tags": map[string]string{"dev_type": "type-PCI"}, "count": m.devices / m.nodes,
+		})
+	}
+	return jsonText(novaObject("PciDevicePoolList", "1.1", map[string]any{"objects": pools}))
+}
+
+// novaObject is the primitive of one of Nova's versioned objects.
+func novaObject(name, version string, data map[string]any) map[string]any {
+	return map[string]any{
+		"nova_object.name": name, "nova_object.namespace": "nova", "nova_object.version": version,
+		"nova_object.data": data, "nova_object.changes": slices.Sorted(maps.Keys(data)),
+	}
+}
