@@ -26,11 +26,13 @@ run: build ## Place the bundled Nova requests on 3 cells x 1,000 hosts, then ser
 build: ## Build bin/cellgate.
 	go build -buildvcs=auto -o $(BIN)/cellgate ./cmd/cellgate
 
+# schedule/nova starts no goroutine (a test of the import rules says so), and with the race
+# detector its thousands of cases take four minutes: it runs without.
 .PHONY: test
 test: needs $(TOOLS)/.stamp ## Run all tests with the race detector; what did not run is counted and listed at the end. AGAIN=1 runs a few that failed once more, and lists them.
 	@mkdir -p .cellgate && rm -f .cellgate/again*
-	$(TOOLS)/gotestsum --format pkgname $(call again,.cellgate/again-race) --packages ./... -- -race -count=1 -timeout 40m
-	$(TOOLS)/gotestsum --format pkgname $(call again,.cellgate/again) --packages "./systemtest ./systemtest/simulation" -- -count=1 -timeout 40m
+	$(TOOLS)/gotestsum --format pkgname $(call again,.cellgate/again-race) --packages "$$(go list ./... | grep -vxF cellgate/schedule/nova)" -- -race -count=1 -timeout 40m
+	$(TOOLS)/gotestsum --format pkgname $(call again,.cellgate/again) --packages "./systemtest ./systemtest/simulation ./schedule/nova" -- -count=1 -timeout 40m
 	@if [ -s .cellgate/again-race ] || [ -s .cellgate/again ]; then echo "failed, then passed when run again; each is a defect of the test or of what it tests:"; cat .cellgate/again*; fi
 
 # More than six failures (a subtest counts its parent too), or a data race, are never run again.

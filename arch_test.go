@@ -3,6 +3,9 @@ package cellgate
 import (
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"os"
 	"os/exec"
@@ -208,6 +211,42 @@ func TestCoreIsPure(t *testing.T) {
 			code, _, _ := strings.Cut(line, "//")
 			if m := impure.FindString(code); m != "" {
 				t.Errorf("%s:%d: the core does not use %s: time and randomness are inputs", f, i+1, m)
+			}
+		}
+	}
+}
+
+// What `make test` runs without the race detector has nothing that it could find.
+func TestWhatRunsWithoutTheRaceDetectorStartsNoGoroutine(t *testing.T) {
+	makefile, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := regexp.MustCompile(`grep -vxF cellgate/(\S+)\)`).FindSubmatch(makefile)
+	if without == nil {
+		t.Fatal("Makefile does not say which package runs without the race detector")
+	}
+	files, err := filepath.Glob(filepath.Join(string(without[1]), "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: %d files, %v", without[1], len(files), err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if _, ok := n.(*ast.GoStmt); ok {
+				t.Errorf("%s starts a goroutine, and make test runs its package without the race detector", name)
+			}
+			return true
+		})
+		for _, imported := range file.Imports {
+			if path := strings.Trim(imported.Path.Value, `"`); path == "sync" || path == "golang.org/x/sync/errgroup" {
+				t.Errorf("%s imports %s, and make test runs its package without the race detector", name, path)
 			}
 		}
 	}
