@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/shard"
 )
 
@@ -150,5 +151,16 @@ func TestTheGateNeverOpensOverAnInstanceWithoutAClaim(t *testing.T) {
 	})
 	if opened < 20 {
 		t.Errorf("it moved on %d times: the test shows nothing", opened)
+	}
+}
+
+// A gateway that cannot read is named as people know it; one that says no name by its life.
+func TestAGatewayIsNamedAsPeopleKnowIt(t *testing.T) {
+	for name, want := range map[string]string{"ctl1 (10.0.0.1:9100)": "gateway ctl1 (10.0.0.1:9100) cannot read the services: no route", "": "gateway 01LIFE cannot read the services: no route"} {
+		r := reportOf(&cellv1.ReportLegacyRequest{Gateway: "01LIFE", GatewayName: name, Unreadable: "no route", RequiredVersion: 66})
+		v := testRules().judge(gateWith(shard.GateLegacy, time.Hour), evidence{now: gateStart, node: allRegistered, reports: []legacyReport{r}})
+		if len(v.waitsFor) != 1 || v.waitsFor[0] != want {
+			t.Errorf("it waits for %q, want %q", v.waitsFor, want)
+		}
 	}
 }

@@ -138,4 +138,25 @@ func TestAWorkerTellsOfInstancesWithoutAClaim(t *testing.T) {
 	})
 }
 
+// A cell that does not say which instances have no claim has its hosts all the same, as
+// soon as any.
+func TestAWorkerImportsThoughItCannotLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, cell := newNova(5), newCell()
+		cell.unfindable = fault.New(fault.CellUnavailable, "cut")
+		var failure error
+		w := NewWorker(importerOf(t, n, func(c *Config) { c.StepHosts = 2 }), cell, func(_ Report, err error) { failure = err })
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(ctx) }()
+		defer func() { cancel(); <-ended }()
+		w.Offer(n.snapshot())
+		time.Sleep(5 * betweenSteps)
+		synctest.Wait()
+		if len(cell.hosts) != 5 || failure == nil {
+			t.Errorf("%d hosts are imported, and told is %v", len(cell.hosts), failure)
+		}
+	})
+}
+
 var _ Finder = (*fakeCell)(nil)

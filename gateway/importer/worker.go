@@ -18,7 +18,7 @@ import (
 type Worker struct {
 	im *Importer
 	to Caller
-	// told hears of every step.
+	// told hears of every step, and of a look after it that failed.
 	told func(Report, error)
 
 	latest  atomic.Pointer[legacy.Snapshot]
@@ -83,13 +83,14 @@ func (w *Worker) Run(ctx context.Context) error {
 				break
 			}
 			r, err := w.im.Step(ctx, x, w.to)
+			told := err
 			if err == nil {
-				err = w.look(ctx, x, &r)
+				told = w.look(ctx, x, &r)
 			}
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			w.told(r, err)
+			w.told(r, told)
 			if err != nil || r.Waiting <= r.Held {
 				break
 			}
