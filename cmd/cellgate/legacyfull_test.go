@@ -15,15 +15,14 @@ import (
 
 	"cellgate/gateway/legacy/legacytest"
 	"cellgate/internal/fault"
-	"cellgate/internal/mariatest"
 	"cellgate/internal/rpc"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// legacyPair is a cell under upgrade, over a MariaDB of its own, with two gateways.
+// legacyPair is a cell under upgrade, over a server of its own, with two gateways.
 type legacyPair struct {
 	*testing.T
-	server *mariatest.Server
+	server legacytest.Server
 	conns  []*grpc.ClientConn
 	asked  int
 	mu     sync.Mutex
@@ -31,9 +30,9 @@ type legacyPair struct {
 
 // startLegacyPair starts the processes. The cell has one host of 8 VCPU, of which its row
 // has 4 in use, and its instance 6: the shard has room for 2.
-func startLegacyPair(t *testing.T) *legacyPair {
+func startLegacyPair(t *testing.T, k legacytest.Kind) *legacyPair {
 	t.Helper()
-	p := &legacyPair{T: t, server: mariatest.New(t)}
+	p := &legacyPair{T: t, server: k.New(t)}
 	d := legacytest.NewCell(t, p.server)
 	novaRows(t, d, 1, 60)
 	d.Exec(t, "UPDATE compute_nodes SET vcpus_used = 4")
@@ -138,7 +137,11 @@ func (p *legacyPair) await(gateway int, answers bool, when string) {
 // not that others were faster. What one gives back, both
 // give again.
 func TestTwoGatewaysFillOneLegacyHost(t *testing.T) {
-	p := startLegacyPair(t)
+	legacytest.Servers(t, twoGatewaysFillOneLegacyHost)
+}
+
+func twoGatewaysFillOneLegacyHost(t *testing.T, k legacytest.Kind) {
+	p := startLegacyPair(t, k)
 	for i := range p.conns {
 		p.await(i, true, "at the start")
 	}
@@ -200,8 +203,10 @@ func TestTwoGatewaysFillOneLegacyHost(t *testing.T) {
 // The legacy database of a cell with room freezes: its gateways answer from the rows
 // until they are too old, say then that the cell is unavailable, never that it is full,
 // and answer again when the database does.
-func TestLegacyDatabaseThatFreezes(t *testing.T) {
-	p := startLegacyPair(t)
+func TestLegacyDatabaseThatFreezes(t *testing.T) { legacytest.Servers(t, legacyDatabaseThatFreezes) }
+
+func legacyDatabaseThatFreezes(t *testing.T, k legacytest.Kind) {
+	p := startLegacyPair(t, k)
 	for i := range p.conns {
 		p.await(i, true, "at the start")
 	}
