@@ -20,6 +20,7 @@ import (
 type caller struct {
 	world *world
 	n     int
+	group int
 	rng   *rand.Rand
 }
 
@@ -35,7 +36,7 @@ type builtOn struct {
 var errGivenUp = errors.New("the caller gave up")
 
 func (w *world) play(s story) {
-	c := &caller{world: w, n: s.n, rng: rand.New(rand.NewPCG(s.seed, 7))}
+	c := &caller{world: w, n: s.n, group: s.group, rng: rand.New(rand.NewPCG(s.seed, 7))}
 	err := c.tell()
 	w.trace("caller %d is done: %v", c.n, err)
 	if err != nil && !errors.Is(err, errGivenUp) && !final(err) {
@@ -132,13 +133,18 @@ func (c *caller) request() (*cellgatev1.SelectDestinationsRequest, int32) {
 	for i := range 1 + c.rng.IntN(2) {
 		r.InstanceUuids = append(r.InstanceUuids, uuidOf(0x1, 10*c.n+i+1))
 	}
-	switch c.rng.IntN(5) {
-	case 0:
-		r.GetRequestSpec().InstanceGroup = &cellgatev1.InstanceGroup{Uuid: uuidOf(0x6, 1+c.rng.IntN(2)), Policy: "anti-affinity"}
-	case 1:
-		r.GetRequestSpec().InstanceGroup = &cellgatev1.InstanceGroup{Uuid: uuidOf(0x6, 3+c.rng.IntN(2)), Policy: "affinity"}
+	if c.group > 0 {
+		r.GetRequestSpec().InstanceGroup = &cellgatev1.InstanceGroup{Uuid: uuidOf(0x6, c.group), Policy: policyOf(c.group)}
 	}
 	return r, vcpus
+}
+
+// policyOf is a group's.
+func policyOf(group int) string {
+	if group > 2 {
+		return "affinity"
+	}
+	return "anti-affinity"
 }
 
 // patience is how long a call may take: now and then too short for what it does.

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/agent"
 	"cellgate/internal/fault"
@@ -169,6 +172,21 @@ func (h *host) stranger(vcpus int32) {
 		id := uuidOf(0xd, 10_000*(100*h.cell.n+h.n+1)+h.strangers)
 		h.instances[id] = &agentv1.Instance{InstanceUuid: id, ProjectId: "stranger", Usages: usagesOf(h.uuid, vcpus)}
 	})
+}
+
+// claim has an operation on the host take something that no report names: what the cell
+// claims there meanwhile is rejected where it does not fit.
+func (h *host) claim(id string, vcpus int32, lasts time.Duration) {
+	h.mu.Lock()
+	t := h.agent
+	h.mu.Unlock()
+	if t == nil {
+		return
+	}
+	_, err := t.host.Claims().InstanceClaim(&agentv1.InstanceClaimRequest{
+		ClaimId: id, InstanceUuid: uuidOf(0xe, int(hash(id)%1_000_000)), Usages: usagesOf(h.uuid, vcpus), Ttl: durationpb.New(lasts),
+	})
+	h.world.trace("%s takes claim %s of %d VCPU: %s", h.name, id, vcpus, short(err))
 }
 
 // stopStranger stops the first of them, if any.

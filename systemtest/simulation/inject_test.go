@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -42,7 +43,7 @@ func (w *world) effect(f trouble) (end func()) {
 		return w.onGateway(f)
 	case jumpStore, resyncCell:
 		return w.onCell(f)
-	case killAgent, jumpAgent, changeHost, disableHost, startStranger, stopStranger:
+	case killAgent, jumpAgent, changeHost, disableHost, claimOnHost, startStranger, stopStranger:
 		return w.onHost(f)
 	default:
 		return w.onReplica(f)
@@ -133,6 +134,8 @@ func (w *world) onHost(f trouble) func() {
 		case disableHost:
 			h.change(func() { h.disabled = true })
 			return func() { h.change(func() { h.disabled = false }) }
+		case claimOnHost:
+			h.claim(fmt.Sprintf("local-%d", f.seed), int32(3+f.seed%5), max(f.lasts, time.Second))
 		case startStranger:
 			h.stranger(int32(1 + f.seed%3))
 		case stopStranger:

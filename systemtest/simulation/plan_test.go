@@ -34,6 +34,7 @@ const (
 	jumpAgent     kind = "agent's clock jumps"
 	changeHost    kind = "host changes"
 	disableHost   kind = "host disabled"
+	claimOnHost   kind = "claim made on the host"
 	startStranger kind = "unknown instance starts"
 	stopStranger  kind = "unknown instance stops"
 	resyncCell    kind = "cell told to start over"
@@ -77,6 +78,8 @@ type story struct {
 	n    int
 	at   time.Duration
 	seed uint64
+	// group is of 4, or 0 for none: 1 and 2 are of anti-affinity, 3 and 4 of affinity.
+	group int
 }
 
 func (p *plan) cellName(c int) string       { return fmt.Sprintf("cell%d", c+1) }
@@ -104,7 +107,15 @@ func newPlan(seed uint64, length int) *plan {
 	}
 	slices.SortStableFunc(p.faults, func(a, b trouble) int { return int(a.at - b.at) })
 	for n := range length * (12 + draw.IntN(14)) {
-		p.stories = append(p.stories, story{n: n, at: p.moment(draw), seed: draw.Uint64()})
+		s := story{n: n, at: p.moment(draw), seed: draw.Uint64()}
+		if draw.IntN(5) < 2 {
+			s.group = 1 + draw.IntN(4)
+		}
+		if n > 0 && draw.IntN(2) == 0 {
+			// With the one before it, for the same group.
+			s.at, s.group = p.stories[n-1].at+time.Duration(draw.IntN(20))*time.Millisecond, p.stories[n-1].group
+		}
+		p.stories = append(p.stories, s)
 	}
 	slices.SortStableFunc(p.stories, func(a, b story) int { return int(a.at - b.at) })
 	return p
@@ -120,7 +131,7 @@ var kinds = []kind{
 	killReplica, killReplica, killReplica, stopReplica, pauseReplica, pauseReplica, usurpReplica,
 	slowStore, slowStore, failStore, loseStore, loseStore, jumpReplica, killGateway, killGateway, jumpGateway,
 	jumpStore, jumpStore, killAgent, killAgent, killAgent, jumpAgent, changeHost, changeHost, disableHost,
-	startStranger, startStranger, startStranger, stopStranger, stopStranger, resyncCell,
+	claimOnHost, claimOnHost, claimOnHost, startStranger, startStranger, startStranger, stopStranger, stopStranger, resyncCell,
 }
 
 func (p *plan) drawFault(draw *rand.Rand) trouble {
@@ -148,7 +159,7 @@ func (p *plan) drawFault(draw *rand.Rand) trouble {
 		f.target = gateway
 	case jumpStore, resyncCell:
 		f.target = p.cellName(c)
-	case killAgent, jumpAgent, changeHost, disableHost, startStranger, stopStranger:
+	case killAgent, jumpAgent, changeHost, disableHost, claimOnHost, startStranger, stopStranger:
 		f.target = host
 	default:
 		f.target = replica

@@ -285,15 +285,11 @@ func (w *world) compareGroups(ctx context.Context, r *replica, client cellv1.Cel
 			groups[c.Group.UUID][c.HostUUID][c.Instance()] = true
 		}
 	}
-	for n := range 4 {
-		group := uuidOf(0x6, 1+n)
-		policy := "anti-affinity"
-		if n >= 2 {
-			policy = "affinity"
-		}
+	for n := 1; n <= 4; n++ {
+		group := uuidOf(0x6, n)
 		out, err := client.ProposeBatch(ctx, &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{{Limit: 1, Seed: 1, Placement: placement(&cellv1.Placement{
 			Resources: []*cellv1.Amount{{ResourceClass: "VCPU", Amount: 1}}, Consume: &cellv1.Consumption{},
-			Group: &cellv1.Group{Uuid: group, Policy: policy},
+			Group: &cellv1.Group{Uuid: group, Policy: policyOf(n)},
 		})}}})
 		if err != nil {
 			w.wrong("%s does not propose for a group: %v", r.name, err)

@@ -118,7 +118,7 @@ func TestI1_I2_I3_I4_I8_I9_Simulation(t *testing.T) {
 	if set.runs > 1 {
 		t.Logf("of %d seeds, %d had the same history in all of their %d runs", set.seeds, all.replayed(), set.runs)
 	}
-	if set.seeds < 50 {
+	if set.seeds < 200 {
 		return
 	}
 	// A plan that does nothing proves nothing.
@@ -127,7 +127,7 @@ func TestI1_I2_I3_I4_I8_I9_Simulation(t *testing.T) {
 			t.Errorf("no seed had the fault %q", k)
 		}
 	}
-	for _, what := range []string{"call select", "call confirm", "call release", "call alternate", "moved", "repeated", "given up"} {
+	for _, what := range []string{"call select", "call confirm", "call release", "call alternate", "moved", "repeated", "given up", "confirm rejected", "confirm refused", "a replica found that it was fenced"} {
 		if all.counts[what] == 0 {
 			t.Errorf("nothing was counted as %q", what)
 		}
