@@ -176,17 +176,18 @@ func (h *host) stranger(vcpus int32) {
 
 // claim has an operation on the host take something that no report names: what the cell
 // claims there meanwhile is rejected where it does not fit.
-func (h *host) claim(id string, vcpus int32, lasts time.Duration) {
+func (h *host) claim(id string, lasts time.Duration, usages []*agentv1.Usage) error {
 	h.mu.Lock()
 	t := h.agent
 	h.mu.Unlock()
 	if t == nil {
-		return
+		return nil
 	}
 	_, err := t.host.Claims().InstanceClaim(&agentv1.InstanceClaimRequest{
-		ClaimId: id, InstanceUuid: uuidOf(0xe, int(hash(id)%1_000_000)), Usages: usagesOf(h.uuid, vcpus), Ttl: durationpb.New(lasts),
+		ClaimId: id, InstanceUuid: uuidOf(0xe, int(hash(id)%1_000_000)), Usages: usages, Ttl: durationpb.New(lasts),
 	})
-	h.world.trace("%s takes claim %s of %d VCPU: %s", h.name, id, vcpus, short(err))
+	h.world.trace("%s takes claim %s of %v: %s", h.name, id, usages, short(err))
+	return err
 }
 
 // stopStranger stops the first of them, if any.

@@ -135,7 +135,8 @@ func (w *world) onHost(f trouble) func() {
 			h.change(func() { h.disabled = true })
 			return func() { h.change(func() { h.disabled = false }) }
 		case claimOnHost:
-			h.claim(fmt.Sprintf("local-%d", f.seed), int32(3+f.seed%5), max(f.lasts, time.Second))
+			// It may be refused: the host is full.
+			_ = h.claim(fmt.Sprintf("local-%d", f.seed), max(f.lasts, time.Second), usagesOf(h.uuid, int32(3+f.seed%5)))
 		case startStranger:
 			h.stranger(int32(1 + f.seed%3))
 		case stopStranger:

@@ -76,6 +76,7 @@ func run(t *testing.T, p *plan) result {
 	w.calm()
 	w.background.Wait()
 	w.compare()
+	w.probe()
 	unwatch()
 	watching.Wait()
 	w.endAll()

@@ -1,0 +1,97 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/cell"
+	"cellgate/internal/fault"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard/shardtest"
+)
+
+// probe asks, when all is quiet and compared, whether hosts still have the last word on
+// claims: an operation takes all that a host has, which the cell does not know, and then
+// an instance is asked for there.
+func (w *world) probe() {
+	for _, c := range w.cells {
+		rows, _, err := shardtest.LoadRows(context.Background(), c.store)
+		w.must(err)
+		for _, h := range w.hosts {
+			if h.cell != c || rows.Hosts[h.uuid] == nil {
+				continue
+			}
+			left := min(free(rows, h, "VCPU"), free(rows, h, "MEMORY_MB")/1024, free(rows, h, "DISK_GB")/10)
+			if left > 0 && len(h.booked()) == 0 {
+				w.count("probed")
+				all := &agentv1.Usage{ProviderUuid: h.uuid, ResourceClass: "VCPU", Amount: h.left()}
+				if err := h.claim("probe-"+h.name, time.Minute, []*agentv1.Usage{all}); err != nil {
+					w.wrong("%s has %d VCPU free and does not take them: %v", h.name, all.GetAmount(), err)
+				}
+				w.probeHost(h)
+				break
+			}
+		}
+	}
+}
+
+// left is the VCPU that no instance has, by the host's own truth: of a claim whose caller
+// forgot it, only the shard knows.
+func (h *host) left() int32 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.vcpus
+	for _, i := range h.instances {
+		n -= i.GetUsages()[0].GetAmount()
+	}
+	return n
+}
+
+// booked are the claims in the host's book.
+func (h *host) booked() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var ids []string
+	for _, c := range h.agent.host.Claims().List() {
+		ids = append(ids, c.GetClaimId())
+	}
+	return ids
+}
+
+// probeHost: what a host rejects is passed over in sync mode, cannot be confirmed in
+// async mode, and is only noted in shadow mode.
+func (w *world) probeHost(h *host) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	d, consumer := w.doors[0], uuidOf(0xf, 100*h.cell.n+h.n)
+	got, err := d.scheduler().SelectDestinations(ctx, &cellgatev1.SelectDestinationsRequest{
+		RequestId: fmt.Sprintf("probe-%s", h.name), InstanceUuids: []string{consumer}, ClaimTtl: durationpb.New(10 * time.Second),
+		Spec: &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: &cellgatev1.RequestSpec{
+			Flavor: &cellgatev1.Flavor{Vcpus: 1, MemoryMb: memoryOf(1), RootGb: diskOf(1)}, ProjectId: "p",
+			RequestedDestination: &cellgatev1.Destination{Host: h.name},
+		}},
+	})
+	if w.plan.mode == cell.VerifySync {
+		if fault.KindOf(err) != fault.NoValidHost {
+			w.wrong("%s rejects a claim, and sync mode answers %v, %v", h.name, got, err)
+		}
+		return
+	}
+	if err != nil {
+		w.wrong("nothing is placed on %s: %v", h.name, err)
+		return
+	}
+	sleep(2 * time.Second) // the verdict has come
+	claim := got.GetDestinations()[0].GetSelected().GetClaimId()
+	_, err = d.claims().ConfirmClaim(ctx, &cellgatev1.ConfirmClaimRequest{ConsumerUuid: consumer, ClaimId: claim})
+	if want := map[cell.VerifyMode]fault.Kind{cell.VerifyAsync: fault.ClaimRejected}[w.plan.mode]; fault.KindOf(err) != want {
+		w.wrong("%s rejects a claim, and its confirm in mode %s is %v", h.name, w.plan.mode, err)
+	}
+	if _, err := d.claims().ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: consumer, ClaimId: claim}); err != nil {
+		w.wrong("a rejected claim on %s is not released: %v", h.name, err)
+	}
+}
