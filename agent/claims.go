@@ -60,10 +60,10 @@ func (c *Claims) offered(by any, o *agentv1.ClaimOffer) *agentv1.Verdict {
 	return c.ledger.offered(c.now(), by, o)
 }
 
-func (c *Claims) ended(id string) {
+func (c *Claims) ended(id, state string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ledger.ended(id)
+	c.ledger.ended(c.now(), id, state)
 }
 
 func (c *Claims) set(by any, s *agentv1.ClaimSet) {

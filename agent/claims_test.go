@@ -76,7 +76,7 @@ func TestAnOfferedClaimIsTakenUpByItsID(t *testing.T) {
 	if s := statesOf(c); len(s) != 2 || s["b"] != agentv1.HostClaim_REJECTED {
 		t.Errorf("listed: %v", s)
 	}
-	c.ended("b")
+	c.ended("b", "RELEASED")
 	c.observe(smallHost(4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8)) // instance 10 is there
 	got, err = c.InstanceClaim(instanceClaimOf("a", 10, 0))
 	is(t, agentv1.HostClaim_RUNNING, got, err)
@@ -168,7 +168,7 @@ func TestAnAbortedClaimTakesNothing(t *testing.T) {
 	if s := statesOf(c); len(s) != 2 || s["a"] != agentv1.HostClaim_ABORTED {
 		t.Errorf("listed: %v", s)
 	}
-	c.ended("a")
+	c.ended("a", "RELEASED")
 	if s := statesOf(c); len(s) != 1 {
 		t.Errorf("listed: %v", s)
 	}

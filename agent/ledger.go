@@ -31,6 +31,9 @@ type ledger struct {
 	held     map[string]*heldClaim
 	// rejected are the offers that were rejected, until they end.
 	rejected map[string]rejectedOffer
+	// over are claims that ended for good lately, and when: another replica's offer of one
+	// may still be on its way.
+	over map[string]time.Time
 }
 
 // stock names a provider's resource class.
@@ -60,7 +63,7 @@ type rejectedOffer struct {
 }
 
 func newLedger(state *agentv1.FullState) *ledger {
-	l := &ledger{held: map[string]*heldClaim{}, rejected: map[string]rejectedOffer{}}
+	l := &ledger{held: map[string]*heldClaim{}, rejected: map[string]rejectedOffer{}, over: map[string]time.Time{}}
 	l.observe(state)
 	return l
 }
@@ -108,8 +111,14 @@ func (l *ledger) covered(c *heldClaim) bool {
 // takes reports whether a held claim takes of the host, besides its instances.
 func (l *ledger) takes(c *heldClaim) bool { return !c.aborted && !l.covered(c) }
 
-// expire drops claims that were made on the host and whose time is over.
+// expire drops claims that were made on the host and whose time is over, and forgets
+// what ended some time ago.
 func (l *ledger) expire(now time.Time) {
+	for id, at := range l.over {
+		if now.Sub(at) > setGrace {
+			delete(l.over, id)
+		}
+	}
 	for id, c := range l.held {
 		if len(c.offers) == 0 && !c.until.After(now) {
 			delete(l.held, id)
@@ -188,10 +197,14 @@ func (l *ledger) verdict(id string, reason agentv1.Verdict_Reason, detail string
 }
 
 // offered takes a claim of the cell's and gives the verdict, nil when none is asked
-// for. A claim that is held already is fine again; one that was rejected is judged anew.
+// for, or the claim ended. A claim that is held already is fine again; one that was
+// rejected is judged anew.
 func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.Verdict {
 	l.expire(now)
 	id := o.GetClaimId()
+	if _, is := l.over[id]; is {
+		return nil
+	}
 	if c := l.held[id]; c != nil && c.instance == o.GetInstanceUuid() && sameUsages(c.usages, o.GetUsages()) {
 		if c.offers == nil {
 			c.offers = map[any]struct{}{}
@@ -235,8 +248,12 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 	return l.verdict(id, ok, "")
 }
 
-// ended drops a claim that the cell ended or put elsewhere.
-func (l *ledger) ended(id string) {
+// ended drops a claim that the cell ended, in a state, or put elsewhere.
+func (l *ledger) ended(now time.Time, id, state string) {
+	l.expire(now)
+	if state == "RELEASED" || state == "REJECTED" { // the others may come back
+		l.over[id] = now
+	}
 	delete(l.rejected, id)
 	delete(l.held, id)
 }

@@ -87,7 +87,7 @@ func TestWhatEndsMakesRoom(t *testing.T) {
 		room bool
 	}{
 		"nothing":                        {func(*ledger) {}, false},
-		"ended":                          {func(l *ledger) { l.ended("a") }, true},
+		"ended":                          {func(l *ledger) { l.ended(noon, "a", "RELEASED") }, true},
 		"not in its replica's set":       {func(l *ledger) { l.set(noon, "r1", &agentv1.ClaimSet{}) }, true},
 		"not in another's set":           {func(l *ledger) { l.set(noon, "r2", &agentv1.ClaimSet{}) }, false},
 		"not in another's set for long":  {func(l *ledger) { l.set(noon.Add(time.Minute), "r2", &agentv1.ClaimSet{}) }, true},
@@ -104,6 +104,25 @@ func TestWhatEndsMakesRoom(t *testing.T) {
 
 // TestAResizeIsHeldBesideItsInstance: on the same host the new size counts with the old
 // one, until the instance has it.
+// An offer that comes after the claim's end, from a replica that had not read of it,
+// takes nothing; a claim that moved away may come back.
+func TestAnOfferAfterTheEndTakesNothing(t *testing.T) {
+	for state, back := range map[string]bool{"RELEASED": false, "REJECTED": false, "EXPIRED": true, "MOVED": true, "": true} {
+		l := newLedger(smallHost())
+		l.ended(noon, "a", state)
+		v := l.offered(noon.Add(time.Second), "r2", offerTo("a", 10, 14))
+		if (v != nil) != back || (l.held["a"] != nil) != back {
+			t.Errorf("%q: answered with %v, held is %v", state, v, l.held["a"])
+		}
+		if want := map[bool]agentv1.Verdict_Reason{false: ok, true: agentv1.Verdict_NO_ROOM}[back]; l.offered(noon, "r1", offerTo("b", 11, 14)).GetReason() != want {
+			t.Errorf("%q: the next claim is not judged by what is left", state)
+		}
+		if l.expire(noon.Add(setGrace + 2*time.Second)); len(l.over) != 0 {
+			t.Errorf("%q: kept for ever: %v", state, l.over)
+		}
+	}
+}
+
 func TestAResizeIsHeldBesideItsInstance(t *testing.T) {
 	l := newLedger(smallHost(6))
 	l.offered(noon, "r", &agentv1.ClaimOffer{ClaimId: "old", InstanceUuid: instanceUUID(0), Usages: vcpus(6), Confirmed: true})
@@ -120,7 +139,7 @@ func TestAResizeIsHeldBesideItsInstance(t *testing.T) {
 		t.Errorf("beside both there is room: %v", v)
 	}
 	l.observe(smallHost(8))
-	l.ended("old")
+	l.ended(noon, "old", "RELEASED")
 	if v := l.offered(noon, "r", offerTo("x", 5, 6)); v.GetOutcome() != agentv1.Verdict_OK {
 		t.Errorf("once resized, 8 + 6 of 14 is answered with %v", v)
 	}
@@ -170,7 +189,7 @@ func TestTheLedgerNeverHoldsMoreThanThereIs(t *testing.T) {
 					held[id] = o
 				}
 			case "end":
-				l.ended(id)
+				l.ended(noon, id, "MOVED") // it may come back
 				delete(held, id)
 			case "instances":
 				s := smallHost()

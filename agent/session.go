@@ -174,7 +174,7 @@ func (s *session) hear(m *agentv1.ReportResponse) error {
 			return s.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_Verdict{Verdict: v}})
 		}
 	case m.GetClaimEnded() != nil:
-		s.host.claims.ended(m.GetClaimEnded().GetClaimId())
+		s.host.claims.ended(m.GetClaimEnded().GetClaimId(), m.GetClaimEnded().GetState())
 	case m.GetClaimSet() != nil:
 		s.host.claims.set(s.Reporter, m.GetClaimSet())
 	default:

@@ -111,7 +111,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 		queue: newQueue(cfg.MaxQueue), batch: cfg.MaxBatch, show: show,
 		screen: c.screenHardware, committed: c.follower.committed, unknown: c.follower.now, offer: c.verify.committed, stored: c.stored, log: c.log, tel: c.tel,
 	}
-	c.verify.do = c.pipeline.do
+	c.verify.do, c.verify.others, c.verify.upToNow = c.pipeline.do, c.follower.others, c.follower.upToNow
 	c.reconcile = newReconciler(c)
 	c.tel.Watch(c.reading)
 	c.keeper = &keeper{
@@ -177,6 +177,7 @@ func (c *Cell) serve(ctx context.Context) error {
 		g.Go(func() error { return c.follower.run(ctx) })
 		g.Go(func() error { return c.verify.run(ctx) })
 		g.Go(func() error { return c.verify.write(ctx) })
+		g.Go(func() error { return c.verify.recheck(ctx) })
 		g.Go(func() error { return c.live.run(ctx, c.outages.tell) })
 		g.Go(func() error { return c.reconcile.run(ctx) })
 		// What others wrote since the moment that was read is in what was answered so far.

@@ -18,6 +18,8 @@ const (
 	// It is many times Config.TailEvery: only a replica that stood still, or whose
 	// store does, is so far behind.
 	maxBehind = 2 * time.Second
+	// readGap is how far apart the readings that upToNow asks for begin at least.
+	readGap = 10 * time.Millisecond
 )
 
 // follower brings the journal's entries into the table: other lanes' by reading
@@ -34,8 +36,11 @@ type follower struct {
 	gateOnce  sync.Once
 	// learned hears of what was read, once the table shows it. It must not block.
 	learned func(changes []shard.Change)
-	// hurry has one element when the journal should be read now.
-	hurry chan struct{}
+	// hurry has one element when the journal should be read now, asked when it should be
+	// readGap after the last reading began.
+	hurry, asked chan struct{}
+	// over is closed when run ends.
+	over chan struct{}
 	// stored hears how each reading went.
 	stored *storeWatch
 
@@ -51,12 +56,16 @@ type follower struct {
 	// last one did not come to the journal's end, nil when it did.
 	reading chan struct{}
 	failed  error
+	// begun counts the readings that began. tried is the last one that is over, read the
+	// last that came to the journal's end.
+	begun, tried, read uint64
 }
 
 func newFollower(from shard.Synchronizer, claims shard.Reader, every time.Duration, r *rows, show func(feed), log *slog.Logger) *follower {
 	return &follower{
 		from: from, claims: claims, every: every, rows: r, show: show, log: log, cursor: shard.Cursor{},
-		hurry: make(chan struct{}, 1), ahead: map[uint64]struct{}{}, reading: make(chan struct{}), gateKnown: make(chan struct{}),
+		hurry: make(chan struct{}, 1), asked: make(chan struct{}, 1), over: make(chan struct{}),
+		ahead: map[uint64]struct{}{}, reading: make(chan struct{}), gateKnown: make(chan struct{}),
 	}
 }
 
@@ -140,20 +149,24 @@ func (f *follower) now() {
 // run reads until ctx ends. A store that fails is tried again at the next tick;
 // the failure is logged once, and so is a reading that does not come back.
 func (f *follower) run(ctx context.Context) error {
+	defer close(f.over)
 	tick := time.NewTicker(f.every)
 	defer tick.Stop()
 	failing := false
+	var began time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		case <-f.hurry:
+		case <-f.asked:
+			f.space(ctx, readGap-time.Since(began))
 		}
-		began := time.Now()
+		began = f.begins()
 		stored := f.stored.beginReading()
 		late := time.AfterFunc(maxBehind, func() { f.log.Warn("the journal is not read: the store does not answer", "for", maxBehind) })
-		err := f.read(ctx)
+		err := f.readOn(ctx)
 		if fault.KindOf(err) == fault.Gone {
 			f.log.Warn("the journal was trimmed before it was read; loading the shard again")
 			err = f.reload(ctx)
@@ -174,8 +187,30 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
-// read brings in everything up to the journal's end.
-func (f *follower) read(ctx context.Context) error {
+// begins notes that a reading begins.
+func (f *follower) begins() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.begun++
+	return time.Now()
+}
+
+// space waits between two readings, but not when one is in a hurry.
+func (f *follower) space(ctx context.Context, rest time.Duration) {
+	if rest <= 0 {
+		return
+	}
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-f.hurry:
+	case <-ctx.Done():
+	}
+}
+
+// readOn brings in everything up to the journal's end.
+func (f *follower) readOn(ctx context.Context) error {
 	for {
 		entries, to, err := f.from.Tail(ctx, f.position(), tailLimit)
 		if err != nil {
@@ -202,8 +237,9 @@ func (f *follower) read(ctx context.Context) error {
 func (f *follower) ended(began time.Time, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.tried = f.begun
 	if f.failed = err; err == nil {
-		f.atEnd = began
+		f.atEnd, f.read = began, f.begun
 	}
 	close(f.reading)
 	f.reading = make(chan struct{})
@@ -248,6 +284,50 @@ func (f *follower) readSince(ctx context.Context, at time.Time) error {
 		}
 		select {
 		case <-reading:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// others reports whether an entry of another replica was read: what that one wrote last
+// may not be in the table yet.
+func (f *follower) others() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for lane := range f.cursor {
+		if lane.Replica != f.own.Replica {
+			return true
+		}
+	}
+	return false
+}
+
+// upToNow waits until the table has what was acknowledged before the call, whatever
+// replica did it, and learned has heard of it. Those who wait share readings, which
+// begin readGap apart. It fails when the journal cannot be read.
+func (f *follower) upToNow(ctx context.Context) error {
+	f.mu.Lock()
+	want := f.begun + 1
+	f.mu.Unlock()
+	for {
+		f.mu.Lock()
+		read, tried, reading, failed := f.read, f.tried, f.reading, f.failed
+		f.mu.Unlock()
+		switch {
+		case read >= want:
+			return nil
+		case tried >= want:
+			return failed
+		}
+		select {
+		case f.asked <- struct{}{}:
+		default:
+		}
+		select {
+		case <-reading:
+		case <-f.over:
+			return errStopping()
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -49,21 +49,28 @@ const (
 // has on it: when the stream begins, some time after another replica's entry was read,
 // when a message could not be sent, and every verifySweep. So nothing that is missed
 // stays so.
+//
+// Ends are told by every replica that has a stream of the agent. A rejection for want of
+// room may still be of claims that another replica ended and this one has not read: it
+// counts once the claim was offered again after a reading of the journal (recheck).
 type verifier struct {
 	mode     VerifyMode
 	wait     time.Duration
 	rows     *rows
 	sessions *sessions
 	// do commits operations; see pipeline.
-	do  func(ctx context.Context, ops []shard.Op, urgent bool) ([]answer, error)
-	now func() time.Time
-	log *slog.Logger
-	tel *telemetry.Cell
+	do func(ctx context.Context, ops []shard.Op, urgent bool) ([]answer, error)
+	// others and upToNow are the follower's.
+	others  func() bool
+	upToNow func(ctx context.Context) error
+	now     func() time.Time
+	log     *slog.Logger
+	tel     *telemetry.Cell
 
 	mu sync.Mutex
 	// hosts are those whose agents verify on a stream to this replica.
 	hosts map[string]*verified
-	// at is the host that each claim was offered to.
+	// at is the host whose agent may know of each claim, from this replica or another.
 	at map[string]string
 	// due are the hosts that need a look, and from when on.
 	due map[string]time.Time
@@ -72,6 +79,10 @@ type verifier struct {
 	// rejected are to be written; wake has an element while there are some.
 	rejected []shard.Op
 	wake     chan struct{}
+	// doubted are rejections that are not taken yet; check has an element while there
+	// are some.
+	doubted []doubted
+	check   chan struct{}
 }
 
 // verified is a host whose agent verifies.
@@ -92,13 +103,15 @@ type offer struct {
 	// verdict is nil until it comes; counted: it was missed for too long.
 	verdict *agentv1.Verdict
 	counted bool
+	// again: the next verdict counts, whatever it is; the one before was doubted.
+	again bool
 }
 
 func newVerifier(cfg Config, rows *rows, sessions *sessions, now func() time.Time, log *slog.Logger, tel *telemetry.Cell) *verifier {
 	return &verifier{
 		mode: cfg.VerifyMode, wait: cfg.VerifyWait, rows: rows, sessions: sessions, now: now, log: log, tel: tel,
 		hosts: map[string]*verified{}, at: map[string]string{}, due: map[string]time.Time{},
-		awaited: map[string]chan *agentv1.Verdict{}, wake: make(chan struct{}, 1),
+		awaited: map[string]chan *agentv1.Verdict{}, wake: make(chan struct{}, 1), check: make(chan struct{}, 1),
 	}
 }
 
@@ -131,6 +144,9 @@ func (v *verifier) forget(host string, h *verified) {
 	}
 	delete(v.hosts, host)
 	delete(v.due, host)
+	if len(v.hosts) == 0 {
+		clear(v.at) // nothing is followed until there is one
+	}
 }
 
 // committed offers what this replica committed, once the table shows it. It never waits.
@@ -141,11 +157,7 @@ func (v *verifier) committed(changes []shard.Change) {
 		return
 	}
 	// What a transaction ended first: it may have made the room for what it claimed.
-	for i := range changes {
-		if c := changes[i].Claim; c != nil {
-			v.followEnd(c.ClaimID)
-		}
-	}
+	v.followEnds(changes)
 	for i := range changes {
 		if c := changes[i].Claim; c != nil {
 			v.followOffer(c.ClaimID)
@@ -153,11 +165,22 @@ func (v *verifier) committed(changes []shard.Change) {
 	}
 }
 
-// followEnd tells the agent that had a claim when it is no more, or no more there.
-func (v *verifier) followEnd(id string) {
-	c := v.rows.claim(id)
-	if was, ok := v.at[id]; ok && (c == nil || c.HostUUID != was) {
-		v.tellEnded(was, id)
+// followEnds tells the agents that may know of claims when those are no more, or no more
+// there. Whoever offered them: the agent judges the next offer by what is left.
+func (v *verifier) followEnds(changes []shard.Change) {
+	for i := range changes {
+		c := changes[i].Claim
+		if c == nil {
+			continue
+		}
+		now := v.rows.claim(c.ClaimID)
+		was, ok := v.at[c.ClaimID]
+		switch {
+		case ok && (now == nil || now.HostUUID != was):
+			v.tellEnded(was, c.ClaimID)
+		case !ok && now == nil && !c.State.Live():
+			v.tellEnded(c.HostUUID, c.ClaimID)
+		}
 	}
 }
 
@@ -184,18 +207,18 @@ func (v *verifier) learned(changes []shard.Change) {
 	if len(v.hosts) == 0 {
 		return
 	}
+	v.followEnds(changes)
 	late := v.now().Add(offerGrace)
 	for i := range changes {
 		c := changes[i].Claim
-		if c == nil {
+		if c == nil || !c.State.Live() || v.hosts[c.HostUUID] == nil {
 			continue
 		}
-		if was, ok := v.at[c.ClaimID]; ok && was != c.HostUUID {
-			v.look(was, v.now())
+		if _, ok := v.at[c.ClaimID]; ok || v.rows.claim(c.ClaimID) == nil {
+			continue
 		}
-		if _, ok := v.at[c.ClaimID]; ok && !c.State.Live() {
-			v.look(c.HostUUID, v.now())
-		} else if !ok && c.State == shard.Pending {
+		v.at[c.ClaimID] = c.HostUUID
+		if c.State == shard.Pending {
 			v.look(c.HostUUID, late)
 		}
 	}
@@ -216,13 +239,13 @@ func (v *verifier) look(host string, at time.Time) {
 // sees.
 func (v *verifier) offer(h *verified, c *shard.Claim) {
 	if from := v.rows.claim(c.Moves); from != nil && from.HostUUID == c.HostUUID && h.offers[from.ClaimID] == nil {
-		v.send(h, from)
+		v.send(h, from, offerOf(from))
 	}
-	v.send(h, c)
+	v.send(h, c, offerOf(c))
 }
 
-func (v *verifier) send(h *verified, c *shard.Claim) {
-	if !v.sessions.tell(c.HostUUID, offerOf(c)) {
+func (v *verifier) send(h *verified, c *shard.Claim, m *agentv1.ReportResponse) {
+	if !v.sessions.tell(c.HostUUID, m) {
 		v.missed(c.HostUUID, h)
 		return
 	}
@@ -249,6 +272,16 @@ func (v *verifier) tellEnded(host, id string) {
 	}
 	delete(h.offers, id)
 	delete(v.at, id)
+}
+
+// tellEnds tells a host's agent which of the claims that it was offered are not there
+// any more.
+func (v *verifier) tellEnds(host string, h *verified) {
+	for id := range h.offers {
+		if c := v.rows.claim(id); c == nil || c.HostUUID != host {
+			v.tellEnded(host, id)
+		}
+	}
 }
 
 // missed notes that a message to a host's agent could not be sent.
@@ -304,11 +337,7 @@ func (v *verifier) sweepLocked(host string) {
 	// Ends first, then the set, then offers: the agent judges an offer by what is left.
 	claims, now := v.rows.claimsOn(host), v.now()
 	h.known = true
-	for id := range h.offers {
-		if c := v.rows.claim(id); c == nil || c.HostUUID != host {
-			v.tellEnded(host, id)
-		}
-	}
+	v.tellEnds(host, h)
 	set := &agentv1.ClaimSet{ClaimIds: make([]string, 0, len(claims))}
 	for _, c := range claims {
 		set.ClaimIds = append(set.ClaimIds, c.ClaimID)

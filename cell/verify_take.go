@@ -18,6 +18,9 @@ func (v *verifier) take(a *agentSession, in *agentv1.Verdict) {
 	}
 	rejected := in.GetOutcome() == agentv1.Verdict_REJECTED
 	reason := ""
+	if rejected && v.doubts(a, in) {
+		return
+	}
 	if rejected {
 		reason = reasonOf(in)
 		v.log.Warn("a host rejected a claim", "host", c.ServiceHost, "claim_id", c.ClaimID, "state", c.State,
@@ -61,7 +64,6 @@ func (v *verifier) note(op shard.Op) {
 func (v *verifier) askAgain(j *shard.Judge) {
 	if h := v.hosts[j.HostUUID]; h != nil {
 		delete(h.offers, j.ClaimID)
-		delete(v.at, j.ClaimID)
 		v.look(j.HostUUID, v.now().Add(time.Second))
 	}
 }
