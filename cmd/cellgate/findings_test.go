@@ -1,0 +1,52 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+func TestFindingsAreShown(t *testing.T) {
+	at := timestamppb.New(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	var out strings.Builder
+	err := showFindings(&out, &cellgatev1.ListFindingsResponse{
+		Findings: []*cellgatev1.Finding{
+			{Kind: cellgatev1.Finding_ORPHANED_CLAIM, Cell: "cell1", ServiceHost: "host-1", ConsumerUuid: "i1", ClaimId: "k1", Detail: "gone", Since: at, RepairedAt: at, Repair: "released"},
+			{Kind: cellgatev1.Finding_OVERCOMMITTED, Cell: "cell1", ServiceHost: "host-2", ResourceClass: "VCPU", Detail: "9 are in use of 8", Since: at},
+		},
+		Cells: []*cellgatev1.ReconciledCell{
+			{Cell: "cell1", LookedAt: at, Hosts: 3, HostsCompared: 2, Cut: true},
+			{Cell: "cell2", Error: "127.0.0.1:1: it does not answer"},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `KIND            CELL   HOST    INSTANCE  CLAIM  SINCE                 WHAT                     DONE ABOUT IT
+orphaned_claim  cell1  host-1  i1        k1     2026-01-02T03:04:05Z  gone                     2026-01-02T03:04:05Z released
+overcommitted   cell1  host-2  -         -      2026-01-02T03:04:05Z  VCPU: 9 are in use of 8  -
+cell1: 2 of 3 hosts had reports to compare, 2026-01-02T03:04:05Z; there are more findings
+cell2: has not been looked at yet; no answer of 127.0.0.1:1: it does not answer
+`
+	if out.String() != want {
+		t.Errorf("shown as\n%swant\n%s", out.String(), want)
+	}
+	if got := byKind([]*cellgatev1.Finding{{Kind: cellgatev1.Finding_OVERCOMMITTED}, {Kind: cellgatev1.Finding_ORPHANED_CLAIM}, {Kind: cellgatev1.Finding_ORPHANED_CLAIM, RepairedAt: at}}); got != "1 orphaned_claim, 1 overcommitted" {
+		t.Errorf("counted as %q", got)
+	}
+}
+
+// The command takes the kinds that there are, and names them.
+func TestFindingsOfAKind(t *testing.T) {
+	out, errs := &strings.Builder{}, &strings.Builder{}
+	if status := run(t.Context(), []string{"findings", "--kind", "leak"}, terminal{in: strings.NewReader(""), out: out, err: errs}); status != 2 || !strings.Contains(errs.String(), "orphaned_claim, unclaimed_instance") {
+		t.Errorf("status %d: %s", status, errs)
+	}
+	if kinds := findingKinds(); len(kinds) != len(cellgatev1.Finding_Kind_name)-1 {
+		t.Errorf("kinds %v", kinds)
+	}
+}
