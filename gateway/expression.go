@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"cellgate/internal/expression"
 	"cellgate/internal/fault"
@@ -10,36 +11,43 @@ import (
 	"cellgate/schedule/nova"
 )
 
-// setExpression compiles the expression of a request, which its form or its hint has;
-// path is the form's. The hint is taken out of the request. On a rebuild it is ignored:
-// the instance stays where it is.
-func (s *selecting) setExpression(r *schedule.Request, text, path string) error {
-	field := path + ".filter_expression"
-	if n := r.Nova; n != nil {
-		at := slices.IndexFunc(n.Hints, func(h schedule.Hint) bool { return h.Name == nova.ExpressionHint })
-		if at >= 0 {
-			hinted := n.Hints[at].Values
-			n.Hints = slices.Delete(n.Hints, at, at+1)
-			hint := path + `.scheduler_hints["` + nova.ExpressionHint + `"]`
-			switch {
-			case !s.g.cfg.HintExpressions:
-				return fault.Invalid(hint, "expressions in hints are not allowed here (gateway.hint_expressions): a server's owner writes them")
-			case len(hinted) != 1:
-				return fault.Invalid(hint, "must be one expression, is %d", len(hinted))
-			case text != "" && text != hinted[0]:
-				return fault.Invalid(hint, "is another expression than filter_expression")
-			case text == "":
-				field, text = hint, hinted[0]
-				if text == "" {
-					return fault.Invalid(field, "must not be empty")
-				}
-			}
+// setExpressions compiles the expressions of a request, which its form or its hints have;
+// path is the form's. The hints are taken out of the request. On a rebuild they are
+// ignored: the instance stays where it is.
+func (s *selecting) setExpressions(r *schedule.Request, path string) error {
+	spec := s.req.GetRequestSpec()
+	text, field, err := s.expressionOf(r, spec.GetFilterExpression(), path, "filter_expression", nova.ExpressionHint)
+	if err != nil {
+		return err
+	}
+	if text != "" {
+		made, err := s.g.expressions.Compile(text)
+		if err := compiled(field, err); err != nil {
+			return err
+		}
+		if !s.rebuilds() {
+			r.Expression = made
 		}
 	}
-	if text == "" {
-		return nil
+	if text, field, err = s.expressionOf(r, spec.GetWeighExpression(), path, "weigh_expression", nova.WeighHint); err != nil {
+		return err
 	}
-	made, err := s.g.expressions.Compile(text)
+	if text != "" {
+		made, err := s.g.expressions.CompileWeight(text)
+		if err := compiled(field, err); err != nil {
+			return err
+		}
+		if !s.rebuilds() {
+			r.Weigh = made
+		}
+	} else if spec != nil && spec.WeighMultiplier != nil {
+		return fault.Invalid(path+".weigh_multiplier", "is set without weigh_expression")
+	}
+	return nil
+}
+
+// compiled is the error of a text that could not be compiled.
+func compiled(field string, err error) error {
 	var problem *expression.Problem
 	switch {
 	case errors.As(err, &problem):
@@ -47,19 +55,67 @@ func (s *selecting) setExpression(r *schedule.Request, text, path string) error 
 	case err != nil:
 		return fault.Wrap(fault.Internal, err, "an expression could not be compiled")
 	}
-	if s.rebuilds() {
-		s.ignored = append(s.ignored, field)
-		return nil
-	}
-	r.Expression, s.expressionField = made, field
 	return nil
 }
 
-// ownField names what a cell says of the expression by the field that the caller set.
+// expressionOf gives the text of an expression and the field that has it; "" for none.
+func (s *selecting) expressionOf(r *schedule.Request, text, path, name, hinting string) (_, field string, err error) {
+	field = path + "." + name
+	if n := r.Nova; n != nil {
+		at := slices.IndexFunc(n.Hints, func(h schedule.Hint) bool { return h.Name == hinting })
+		if at >= 0 {
+			hinted := n.Hints[at].Values
+			n.Hints = slices.Delete(n.Hints, at, at+1)
+			hint := path + `.scheduler_hints["` + hinting + `"]`
+			switch {
+			case !s.g.cfg.HintExpressions:
+				return "", "", fault.Invalid(hint, "expressions in hints are not allowed here (gateway.hint_expressions): a server's owner writes them")
+			case len(hinted) != 1:
+				return "", "", fault.Invalid(hint, "must be one expression, is %d", len(hinted))
+			case text != "" && text != hinted[0]:
+				return "", "", fault.Invalid(hint, "is another expression than %s", name)
+			case text == "":
+				field, text = hint, hinted[0]
+				if text == "" {
+					return "", "", fault.Invalid(field, "must not be empty")
+				}
+			}
+		}
+	}
+	if text == "" {
+		return "", "", nil
+	}
+	s.expressionFields = append(s.expressionFields, field)
+	if s.rebuilds() {
+		s.ignored = append(s.ignored, field)
+	}
+	return text, field, nil
+}
+
+// weighsBy gives the rules with the weigher of the request's expression.
+func (s *selecting) weighsBy(rules *schedule.Rules) *schedule.Rules {
+	if s.request.Weigh == nil {
+		return rules
+	}
+	multiplier := 1.0
+	if spec := s.req.GetRequestSpec(); spec != nil && spec.WeighMultiplier != nil {
+		multiplier = spec.GetWeighMultiplier()
+	}
+	out := *rules
+	out.Weighers = append(slices.Clone(rules.Weighers), schedule.Weigher{Name: schedule.ExpressionWeigher, Multiplier: multiplier})
+	return &out
+}
+
+// ownField names what a cell says of the expressions by the fields that the caller set.
 func (s *selecting) ownField(err error) error {
 	var e *fault.Error
-	if s.expressionField == "" || !errors.As(err, &e) || len(e.Fields) != 1 || e.Fields[0].Path != "placement.filter_expression" {
+	if len(s.expressionFields) == 0 || !errors.As(err, &e) || len(e.Fields) != 1 || e.Fields[0].Path != "placement.expressions" {
 		return err
 	}
-	return fault.Invalid(s.expressionField, "%s", e.Fields[0].Problem)
+	out := fault.Invalid(s.expressionFields[0], "%s", e.Fields[0].Problem)
+	for _, field := range s.expressionFields[1:] {
+		out.Fields = append(out.Fields, fault.Field{Path: field, Problem: e.Fields[0].Problem})
+	}
+	out.Message = strings.Join(s.expressionFields, " and ") + ": " + e.Fields[0].Problem
+	return out
 }

@@ -99,6 +99,34 @@ func TestHostsPassTheRequestsExpression(t *testing.T) {
 	}
 }
 
+// A request's own weight decides among the hosts that pass, over all cells as in one: by
+// the typed form's field with its multiplier, and by the hints.
+func TestHostsAreWeighedByTheRequestsExpression(t *testing.T) {
+	const text = `facts.cinder.free_gb`
+	typed := func(multiplier float64) *cellgatev1.SelectDestinationsRequest {
+		r := ask(1, 1)
+		r.GetRequestSpec().FilterExpression, r.GetRequestSpec().WeighExpression = `has(facts.cinder)`, text
+		r.GetRequestSpec().WeighMultiplier = &multiplier
+		return r
+	}
+	hinted := novaAsk(t, 1, func(spec, _ map[string]any) {
+		spec["scheduler_hints"] = map[string]any{"cellgate:filter": []any{`has(facts.cinder)`}, "cellgate:weigh": []any{"1000.0 * " + text}}
+	})
+	for _, c := range []struct {
+		request *cellgatev1.SelectDestinationsRequest
+		want    string
+	}{{typed(1000), "host004"}, {typed(-1000), "host002"}, {hinted, "host004"}} {
+		w := start(t, storedCells(), func(c *Config) {
+			c.HintExpressions = true
+			c.Weighers = []WeigherConfig{{Name: schedule.RAMWeigher, Multiplier: 0.001}}
+		})
+		got := w.choose(c.request)
+		if h := got.GetDestinations()[0].GetSelected().GetServiceHost(); h != c.want || !got.GetExact() {
+			t.Errorf("chosen is %s, exact %v; want %s", h, got.GetExact(), c.want)
+		}
+	}
+}
+
 // Who is left out, and why, is in the refusal; hosts that the request names pass the
 // expression, too.
 func TestRejectedByTheExpression(t *testing.T) {
@@ -143,10 +171,20 @@ func TestBadExpressionsAreNamed(t *testing.T) {
 		return r
 	}
 	const field, hinted = "request_spec.filter_expression", `request_spec.scheduler_hints["cellgate:filter"]`
+	weighing := func(text string) *cellgatev1.SelectDestinationsRequest {
+		r := ask(1, 1)
+		r.GetRequestSpec().WeighExpression = text
+		return r
+	}
+	lone := ask(1, 1)
+	lone.GetRequestSpec().WeighMultiplier = new(2.0)
 	for _, c := range []struct {
 		request     *cellgatev1.SelectDestinationsRequest
 		path, wants string
 	}{
+		{weighing(`host.zone`), "request_spec.weigh_expression", "must be a number, is string"},
+		{weighing(`host.free.VCPU >`), "request_spec.weigh_expression", "line 1, column 17: Syntax error"},
+		{lone, "request_spec.weigh_multiplier", "is set without weigh_expression"},
 		{typed(`host.free.VCPU >`), field, "line 1, column 17: Syntax error"},
 		{typed(`host.rack == "r1"`), field, "undeclared reference"},
 		{typed(strings.Repeat("x", 3000)), field, "2048"},
@@ -160,6 +198,15 @@ func TestBadExpressionsAreNamed(t *testing.T) {
 		if len(e.Fields) != 1 || e.Fields[0].Path != c.path || !strings.Contains(e.Fields[0].Problem, c.wants) {
 			t.Errorf("%v, want %s: %s", e.Fields, c.path, c.wants)
 		}
+	}
+}
+
+func TestAMultiplierIsBounded(t *testing.T) {
+	w := start(t, storedCells(), nil)
+	rec := w.send("POST", "/v1/select_destinations", `{"instance_uuids": ["11111111-1111-4111-8111-111111111111"],
+		"request_spec": {"flavor": {"vcpus": 1, "memory_mb": 1}, "weigh_expression": "1.0", "weigh_multiplier": 1e7}}`)
+	if rec.Code != 400 || !strings.Contains(rec.Body.String(), "request_spec.weigh_multiplier") {
+		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 }
 

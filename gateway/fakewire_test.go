@@ -50,6 +50,13 @@ func queryFrom(q *cellv1.Query) *schedule.Query {
 		}
 		r.Expression = asked
 	}
+	if text := p.GetWeighExpression(); text != "" {
+		asked, err := expression.CompileWeight(text)
+		if err != nil {
+			panic(err)
+		}
+		r.Weigh = asked
+	}
 	if f := p.GetFallback(); f != nil {
 		r.Fallback = &schedule.Fallback{Required: f.GetRequiredTraits(), Forbidden: f.GetForbiddenTraits()}
 		for _, a := range f.GetResources() {

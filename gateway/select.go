@@ -22,10 +22,10 @@ type selecting struct {
 	req     *cellgatev1.SelectDestinationsRequest
 	request *schedule.Request
 	rules   *schedule.Rules
-	// expressionField is where the request has its expression; empty without one.
-	expressionField string
-	project         string
-	user            string
+	// expressionFields are where the request has its expressions.
+	expressionFields []string
+	project          string
+	user             string
 	// operation is never OPERATION_UNSPECIFIED.
 	operation cellgatev1.Operation
 	// source is the claim that a move takes over from; nil until it is found, and

@@ -115,7 +115,7 @@ func (s *selecting) translate() error {
 	if err := s.g.resolveTenant(&request); err != nil {
 		return err
 	}
-	if err := s.setExpression(&request, s.req.GetRequestSpec().GetFilterExpression(), path); err != nil {
+	if err := s.setExpressions(&request, path); err != nil {
 		return err
 	}
 	s.request, s.asked = &request, &request
@@ -123,7 +123,7 @@ func (s *selecting) translate() error {
 	if err != nil {
 		return err
 	}
-	s.rules = rulesFor(s.g.cfg, strategy)
+	s.rules = s.weighsBy(rulesFor(s.g.cfg, strategy))
 	s.ignored = append(s.ignored, nova.Unread(s.request, s.rules, path)...)
 	if err := s.checkKept(); err != nil {
 		return err

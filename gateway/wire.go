@@ -61,6 +61,9 @@ func placementOf(r *schedule.Request, rules *schedule.Rules) *cellv1.Placement {
 		p.FilterExpression = r.Expression.Text()
 		p.Rules.Filters = append(slices.Clone(p.Rules.Filters), schedule.ExpressionFilter)
 	}
+	if r.Weigh != nil {
+		p.WeighExpression = r.Weigh.Text()
+	}
 	if f := r.Fallback; f != nil {
 		p.Fallback = &cellv1.Fallback{Resources: amountsOf(f.Resources), RequiredTraits: f.Required, ForbiddenTraits: f.Forbidden}
 	}

@@ -27,7 +27,11 @@ type scan struct {
 	trees  treeSearch
 	// expression: ExpressionFilter is to run.
 	expression bool
-	// spent is what it cost so far.
+	// weighed are by chunk, nil without a Weigh; unweighed counts the hosts that it gave no
+	// weight.
+	weighed   []weighed
+	unweighed int
+	// spent is what expressions cost so far.
 	spent    int
 	warned   []warned
 	weighers []weigher

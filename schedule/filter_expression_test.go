@@ -94,6 +94,7 @@ func TestAQueryHasABudgetForItsExpression(t *testing.T) {
 
 // randomExpression gives a request an expression, and the rules its filter, last.
 func randomExpression(rng *rand.Rand, r *Request, rules *Rules) {
+	randomWeigh(rng, r, rules)
 	if rng.IntN(2) == 0 {
 		return
 	}

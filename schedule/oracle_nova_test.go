@@ -481,6 +481,8 @@ func (s *naiveState) novaRaw(weigher string, h *Host, r *Request, rules *Rules) 
 		o = DefaultOptions()
 	}
 	switch weigher {
+	case ExpressionWeigher:
+		return r.Weigh.(testWeigh).naive(h)
 	case MetricsWeigher:
 		f, m := factsOfHost(h), 0.0
 		for _, w := range rules.Weighers {

@@ -113,6 +113,9 @@ func (s *scan) filter(at int, c *chunk) uint64 {
 		}
 		m = kept
 	}
+	if s.weighed != nil && m != 0 {
+		s.weighHosts(at, c, m)
+	}
 	return m
 }
 

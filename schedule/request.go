@@ -49,6 +49,8 @@ type Request struct {
 	// Expression, when not nil, is asked of the hosts that pass everything else, forced
 	// ones too, but not on a rebuild.
 	Expression Expression
+	// Weigh, when not nil, gives hosts that passed the weight of ExpressionWeigher.
+	Weigh WeighExpression
 	// Nova is what only Nova's own filters and weighers read; nil for nothing.
 	Nova *NovaRequest
 }

@@ -74,6 +74,9 @@ func (k *Standing) Bytes(hosts int) int {
 	if k.request.Expression != nil {
 		checks += len(k.request.Expression.Details())
 	}
+	if k.request.Weigh != nil {
+		checks += 8*chunkSize + 32
+	}
 	return compiled + chunks*(perChunk+checks+16*len(k.rules.weighers()))
 }
 
@@ -135,7 +138,7 @@ func (k *Standing) follow(t *Table, q *Query) (bool, error) {
 			k.scan = nil // As above.
 			return false, ErrCostly
 		}
-		if len(s.exceptions)+len(s.warned) > 0 {
+		if len(s.exceptions)+len(s.warned)+s.unweighed > 0 {
 			return false, nil
 		}
 	}

@@ -27,6 +27,9 @@ func (s *scan) warnings() []Warning {
 			list = append(list, Warning{Key: w.name, Hosts: w.raised})
 		}
 	}
+	if s.unweighed > 0 {
+		list = append(list, Warning{Key: ExpressionWeigher, Hosts: s.unweighed})
+	}
 	for _, w := range s.warned {
 		hosts := 0
 		for _, c := range s.t.chunks {

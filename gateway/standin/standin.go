@@ -164,8 +164,16 @@ func (s *Standin) Age(now time.Time) time.Duration {
 
 // judgeable refuses what rows cannot tell: what services say of hosts is in the cell.
 func (s *Standin) judgeable(q *cellv1.Query) error {
-	if r := s.shapes.Request(q); r != nil && r.Expression != nil && r.Expression.ReadsFacts() {
-		return fault.New(fault.CellUnavailable, "cell %s is answered from its legacy database, which has no facts: the request's filter_expression reads them", s.cfg.Cell)
+	r, reads := s.shapes.Request(q), ""
+	switch {
+	case r == nil:
+	case r.Expression != nil && r.Expression.ReadsFacts():
+		reads = "filter_expression"
+	case r.Weigh != nil && r.Weigh.ReadsFacts():
+		reads = "weigh_expression"
 	}
-	return nil
+	if reads == "" {
+		return nil
+	}
+	return fault.New(fault.CellUnavailable, "cell %s is answered from its legacy database, which has no facts: the request's %s reads them", s.cfg.Cell, reads)
 }

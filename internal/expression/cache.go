@@ -8,26 +8,40 @@ const maxCached = 512
 // Cache keeps what was made of the texts asked for last. The zero value is ready.
 // Safe for concurrent use.
 type Cache struct {
-	mu         sync.Mutex
-	young, old map[string]*Program
+	programs texts[*Program]
+	weights  texts[*Weight]
 }
 
 // Compile is Compile, once a text.
-func (c *Cache) Compile(text string) (*Program, error) {
+func (c *Cache) Compile(text string) (*Program, error) { return c.programs.compile(text, Compile) }
+
+// CompileWeight is CompileWeight, once a text.
+func (c *Cache) CompileWeight(text string) (*Weight, error) {
+	return c.weights.compile(text, CompileWeight)
+}
+
+// texts keeps what was made of texts, pointers.
+type texts[P comparable] struct {
+	mu         sync.Mutex
+	young, old map[string]P
+}
+
+func (c *texts[P]) compile(text string, compile func(string) (P, error)) (P, error) {
+	var none P
 	c.mu.Lock()
 	found := c.young[text]
-	if found == nil {
-		if found = c.old[text]; found != nil {
+	if found == none {
+		if found = c.old[text]; found != none {
 			c.put(text, found)
 		}
 	}
 	c.mu.Unlock()
-	if found != nil {
+	if found != none {
 		return found, nil
 	}
-	made, err := Compile(text)
+	made, err := compile(text)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -36,9 +50,9 @@ func (c *Cache) Compile(text string) (*Program, error) {
 }
 
 // put needs mu.
-func (c *Cache) put(text string, p *Program) {
+func (c *texts[P]) put(text string, p P) {
 	if c.young == nil || len(c.young) >= maxCached {
-		c.old, c.young = c.young, make(map[string]*Program, maxCached)
+		c.old, c.young = c.young, make(map[string]P, maxCached)
 	}
 	c.young[text] = p
 }

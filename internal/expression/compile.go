@@ -2,6 +2,7 @@ package expression
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -50,8 +51,11 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(options...)
 })
 
-// Compile reads a text. An error is a *Problem, apart from defects of ours.
-func Compile(text string) (*Program, error) {
+// Compile reads a text that gives a bool. An error is a *Problem, apart from defects of ours.
+func Compile(text string) (*Program, error) { return compile(text, "a bool", types.BoolKind) }
+
+// compile reads a text that gives one of some kinds, or what is known only of a host.
+func compile(text, what string, kinds ...types.Kind) (*Program, error) {
 	if len(text) > MaxBytes {
 		return nil, &Problem{Message: fmt.Sprintf("has %d bytes, must have at most %d", len(text), MaxBytes)}
 	}
@@ -80,8 +84,8 @@ func Compile(text string) (*Program, error) {
 	if p := ownMap(tree.NativeRep()); p != nil {
 		return nil, p
 	}
-	if k := tree.OutputType().Kind(); k != types.BoolKind && k != types.DynKind {
-		return nil, &Problem{Message: "must be a bool, is " + tree.OutputType().String()}
+	if k := tree.OutputType().Kind(); k != types.DynKind && !slices.Contains(kinds, k) {
+		return nil, &Problem{Message: "must be " + what + ", is " + tree.OutputType().String()}
 	}
 	program, err := env.Program(tree, cel.CostLimit(MaxCost))
 	if err != nil {

@@ -110,6 +110,52 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// What a text weighs a host, and which hosts it does not.
+func TestWeights(t *testing.T) {
+	for text, want := range map[string]string{
+		`facts.cinder.free_gb`:                    "800",
+		`-2.0 * host.free.VCPU`:                   "-40",
+		`host.instances + request.resources.VCPU`: "7",
+		`3`:                        "3",
+		`size(facts.cinder.pools)`: "2",
+		`has(facts.neutron) ? facts.neutron.mtu : -1.0`: "-1",
+		`facts.neutron.mtu`:                             "none",
+		`facts.power.feed`:                              "none",
+		`1 / 0`:                                         "none",
+		`facts.cinder.ssd ? 1.5 : 0.0`:                  "1.5",
+		`[` + strings.Repeat("1, ", 90) + `1].map(x, x)[0]`: "none",
+	} {
+		w, err := CompileWeight(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		e := schedule.NewTable().Edit()
+		e.PutHost(aHost())
+		found, err := e.Table().Propose(&schedule.Query{
+			Request: &schedule.Request{Weigh: w, Resources: []schedule.Amount{{Class: "VCPU", N: 4}}}, Limit: 1,
+			Rules: &schedule.Rules{Filters: []string{}, Weighers: []schedule.Weigher{{Name: schedule.ExpressionWeigher, Multiplier: 1}}},
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		got := fmt.Sprint(found.Candidates[0].Raw[0])
+		if len(found.Warnings) > 0 {
+			got = "none"
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	for text, want := range map[string]string{`true`: "must be a number, is bool", `"a"`: "must be a number, is string", `host.free.VCPU +`: "Syntax error"} {
+		_, err := CompileWeight(text)
+		var p *Problem
+		if !errors.As(err, &p) || !strings.Contains(p.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
 // What an expression costs follows from what it does, and its host's part is counted.
 func TestCosts(t *testing.T) {
 	costs := func(text string, hosts int) error {
@@ -343,10 +389,10 @@ func TestCacheForgets(t *testing.T) {
 		t.Error("a bad text was compiled")
 	}
 	for i := range 2 * maxCached {
-		c.put(fmt.Sprint(i), first)
+		c.programs.put(fmt.Sprint(i), first)
 	}
-	if len(c.young) > maxCached || len(c.old) > maxCached || c.young[`host.io_ops < 1`] != nil || c.old[`host.io_ops < 1`] != nil {
-		t.Errorf("%d and %d texts are kept", len(c.young), len(c.old))
+	if len(c.programs.young) > maxCached || len(c.programs.old) > maxCached || c.programs.young[`host.io_ops < 1`] != nil || c.programs.old[`host.io_ops < 1`] != nil {
+		t.Errorf("%d and %d texts are kept", len(c.programs.young), len(c.programs.old))
 	}
 }
 

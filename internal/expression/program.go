@@ -6,6 +6,7 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
 
 	"cellgate/schedule"
@@ -40,11 +41,7 @@ const hostCost = 5
 
 // Ask is 0, the first detail, for a host that the expression is false of.
 func (p *Program) Ask(r *schedule.Request, h schedule.HostFacts) (why, cost int) {
-	answer, spent, err := p.program.Eval(reading{r, h})
-	cost = hostCost
-	if steps := spent.ActualCost(); steps != nil {
-		cost += int(*steps)
-	}
+	answer, cost, err := p.eval(r, h)
 	switch {
 	case err != nil:
 		return p.why(err), cost
@@ -54,6 +51,16 @@ func (p *Program) Ask(r *schedule.Request, h schedule.HostFacts) (why, cost int)
 		return 0, cost
 	}
 	return p.at(unanswerable), cost
+}
+
+// eval gives the answer, and what it cost.
+func (p *Program) eval(r *schedule.Request, h schedule.HostFacts) (answer ref.Val, cost int, err error) {
+	answer, spent, err := p.program.Eval(reading{r, h})
+	cost = hostCost
+	if steps := spent.ActualCost(); steps != nil {
+		cost += int(*steps)
+	}
+	return answer, cost, err
 }
 
 // why is the detail of an error.

@@ -15,7 +15,7 @@ type variable struct {
 
 var (
 	amounts = cel.MapType(cel.StringType, cel.DoubleType)
-	texts   = cel.ListType(cel.StringType)
+	names   = cel.ListType(cel.StringType)
 )
 
 const factsName = "facts"
@@ -25,13 +25,13 @@ var variables = []variable{
 	{"host.service_host", cel.StringType, func(_ *schedule.Request, h schedule.HostFacts) any { return h.Host().ServiceHost }},
 	{"host.nodename", cel.StringType, func(_ *schedule.Request, h schedule.HostFacts) any { return h.Host().NodeName }},
 	{"host.zone", cel.StringType, func(_ *schedule.Request, h schedule.HostFacts) any { return h.Zone() }},
-	{"host.traits", texts, func(_ *schedule.Request, h schedule.HostFacts) any { return nonNil(h.Host().Traits) }},
-	{"host.aggregates", texts, func(_ *schedule.Request, h schedule.HostFacts) any {
-		names := []string{}
+	{"host.traits", names, func(_ *schedule.Request, h schedule.HostFacts) any { return nonNil(h.Host().Traits) }},
+	{"host.aggregates", names, func(_ *schedule.Request, h schedule.HostFacts) any {
+		list := []string{}
 		for i := range h.Host().Aggregates {
-			names = append(names, h.Host().Aggregates[i].Name)
+			list = append(list, h.Host().Aggregates[i].Name)
 		}
-		return names
+		return list
 	}},
 	{"host.capacity", amounts, func(_ *schedule.Request, h schedule.HostFacts) any {
 		return amountsOf(h, func(r *schedule.Resource, _ int64) int64 { return r.Capacity })

@@ -56,7 +56,7 @@ func QueryFailure(err error) error {
 		return err
 	}
 	if errors.Is(err, schedule.ErrCostly) {
-		return fault.New(fault.InvalidRequest, "placement.filter_expression: costs more than %d of CEL's steps over the hosts of a cell: ask less of a host, or of fewer hosts", schedule.ExpressionBudget)
+		return fault.New(fault.InvalidRequest, "placement.expressions: costs more than %d of CEL's steps over the hosts of a cell: ask less of a host, or of fewer hosts", schedule.ExpressionBudget)
 	}
 	return fault.New(fault.InvalidRequest, "%v", err)
 }

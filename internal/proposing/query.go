@@ -40,6 +40,13 @@ func (r *Fields) request(p *cellv1.Placement) *schedule.Request {
 			req.Expression = asked
 		}
 	}
+	if text := p.GetWeighExpression(); text != "" {
+		if asked, err := expression.CompileWeight(text); err != nil {
+			r.Problem("placement.weigh_expression", "%v", err)
+		} else {
+			req.Weigh = asked
+		}
+	}
 	if f := p.GetFallback(); f != nil {
 		req.Fallback = &schedule.Fallback{
 			Resources: r.amounts("placement.fallback.resources", f.GetResources()),

@@ -50,10 +50,13 @@ func comparesHosts(key string) bool {
 }
 
 // placingHints are those that filters read, besides the group.
-var placingHints = []string{"same_host", "different_host", "build_near_host_ip", "cidr", "query", ExpressionHint, StrategyHint}
+var placingHints = []string{"same_host", "different_host", "build_near_host_ip", "cidr", "query", ExpressionHint, WeighHint, StrategyHint}
 
 // ExpressionHint is cellgate's own: its value is the request's Expression, as text.
 const ExpressionHint = "cellgate:filter"
+
+// WeighHint is so too: its value is the request's Weigh.
+const WeighHint = "cellgate:weigh"
 
 // StrategyHint is cellgate's own, too: its value names a strategy of the weighers.
 const StrategyHint = "cellgate:strategy"

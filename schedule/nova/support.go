@@ -160,6 +160,7 @@ var schedulerHints = []rule{
 	{key: "cidr", care: honoured},
 	{key: queryHint, care: honoured},
 	{key: ExpressionHint, care: honoured},
+	{key: WeighHint, care: honoured},
 	{key: StrategyHint, care: honoured},
 	// reservation and other names belong to filters outside Nova.
 	{key: "*", care: ignored},

@@ -44,6 +44,9 @@ func Query(q *schedule.Query, version string, consumers []string, flat bool) *ce
 	if req.Expression != nil {
 		p.FilterExpression = req.Expression.Text()
 	}
+	if req.Weigh != nil {
+		p.WeighExpression = req.Weigh.Text()
+	}
 	if f := req.Fallback; f != nil {
 		p.Fallback = &cellv1.Fallback{RequiredTraits: f.Required, ForbiddenTraits: f.Forbidden}
 		for _, a := range f.Resources {

@@ -64,8 +64,14 @@ type RequestSpec struct {
 	// A CEL expression over host, facts and request that must be true of the host
 	// (docs/facts.md); empty for none. The hint cellgate:filter is the same.
 	FilterExpression string `protobuf:"bytes,40,opt,name=filter_expression,json=filterExpression,proto3" json:"filter_expression,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// A CEL expression that gives each host a raw weight, which is normalised as that of any
+	// weigher is and counts weigh_multiplier times; empty for none. The hint cellgate:weigh is
+	// the same, with the multiplier 1.
+	WeighExpression string `protobuf:"bytes,41,opt,name=weigh_expression,json=weighExpression,proto3" json:"weigh_expression,omitempty"`
+	// 1 when unset; below 0 the least weight is the best.
+	WeighMultiplier *float64 `protobuf:"fixed64,42,opt,name=weigh_multiplier,json=weighMultiplier,proto3,oneof" json:"weigh_multiplier,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RequestSpec) Reset() {
@@ -236,6 +242,20 @@ func (x *RequestSpec) GetFilterExpression() string {
 		return x.FilterExpression
 	}
 	return ""
+}
+
+func (x *RequestSpec) GetWeighExpression() string {
+	if x != nil {
+		return x.WeighExpression
+	}
+	return ""
+}
+
+func (x *RequestSpec) GetWeighMultiplier() float64 {
+	if x != nil && x.WeighMultiplier != nil {
+		return *x.WeighMultiplier
+	}
+	return 0
 }
 
 type Flavor struct {
@@ -689,8 +709,7 @@ var File_cellgate_v1_request_spec_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_request_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x1ecellgate/v1/request_spec.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\"\xf4\n" +
-	"\n" +
+	"\x1ecellgate/v1/request_spec.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\"\x89\f\n" +
 	"\vRequestSpec\x12+\n" +
 	"\x06flavor\x18\x01 \x01(\v2\x13.cellgate.v1.FlavorR\x06flavor\x12(\n" +
 	"\x05image\x18\x02 \x01(\v2\x12.cellgate.v1.ImageR\x05image\x12j\n" +
@@ -717,13 +736,16 @@ const file_cellgate_v1_request_spec_proto_rawDesc = "" +
 	"\x0fscheduler_hints\x18\x11 \x03(\v2,.cellgate.v1.RequestSpec.SchedulerHintsEntryB\x0f\xbaH\f\x9a\x01\t\x10@\"\x05r\x03\x18\xff\x01R\x0eschedulerHints\x12A\n" +
 	"\bstrategy\x18\x12 \x01(\tB%\xbaH\"r R\x00R\x06spreadR\x04packR\bbalancedR\x04novaR\bstrategy\x12\x15\n" +
 	"\x06is_bfv\x18\x13 \x01(\bR\x05isBfv\x125\n" +
-	"\x11filter_expression\x18( \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x10filterExpression\x1a<\n" +
+	"\x11filter_expression\x18( \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x10filterExpression\x123\n" +
+	"\x10weigh_expression\x18) \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x0fweighExpression\x12I\n" +
+	"\x10weigh_multiplier\x18* \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x80\x84.A)\x00\x00\x00\x00\x80\x84.\xc1H\x00R\x0fweighMultiplier\x88\x01\x01\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\x1aZ\n" +
 	"\x13SchedulerHintsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.cellgate.v1.StringListR\x05value:\x028\x01\"\xf9\x02\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.cellgate.v1.StringListR\x05value:\x028\x01B\x13\n" +
+	"\x11_weigh_multiplier\"\xf9\x02\n" +
 	"\x06Flavor\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04name\x12\x1d\n" +
 	"\x05vcpus\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x05vcpus\x12$\n" +
@@ -821,6 +843,7 @@ func file_cellgate_v1_request_spec_proto_init() {
 	if File_cellgate_v1_request_spec_proto != nil {
 		return
 	}
+	file_cellgate_v1_request_spec_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
