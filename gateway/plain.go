@@ -52,11 +52,13 @@ func plainOperation(o cellgatev1.Operation) bool {
 	return o >= cellgatev1.Operation_OPERATION_UNSPECIFIED && o <= cellgatev1.Operation_REBUILD
 }
 
-// plainSpec is plain for needs that name no hosts, aggregates or hints.
+// plainSpec is plain for needs that name no hosts, aggregates or hints, and bring no
+// expressions.
 func plainSpec(s *cellgatev1.RequestSpec) bool {
 	if s == nil || len(s.GetResources()) > plainItems || len(s.GetAnyTraits()) > 0 || len(s.GetMemberOf()) > 0 ||
 		len(s.GetForbiddenAggregates()) > 0 || len(s.GetIgnoreHosts()) > 0 || len(s.GetForceHosts()) > 0 || len(s.GetForceNodes()) > 0 ||
-		s.GetRequestedDestination() != nil || len(s.GetSchedulerHints()) > 0 {
+		s.GetRequestedDestination() != nil || len(s.GetSchedulerHints()) > 0 ||
+		s.GetFilterExpression() != "" || s.GetWeighExpression() != "" || s.WeighMultiplier != nil {
 		return false
 	}
 	for class, n := range s.GetResources() {
