@@ -118,11 +118,11 @@ func TestWeights(t *testing.T) {
 		`host.instances + request.resources.VCPU`: "7",
 		`3`:                        "3",
 		`size(facts.cinder.pools)`: "2",
-		`has(facts.neutron) ? facts.neutron.mtu : -1.0`: "-1",
-		`facts.neutron.mtu`:                             "none",
-		`facts.power.feed`:                              "none",
-		`1 / 0`:                                         "none",
-		`facts.cinder.ssd ? 1.5 : 0.0`:                  "1.5",
+		`has(facts.neutron) ? facts.neutron.mtu : -1.0`:     "-1",
+		`facts.neutron.mtu`:                                 "none",
+		`facts.power.feed`:                                  "none",
+		`1 / 0`:                                             "none",
+		`facts.cinder.ssd ? 1.5 : 0.0`:                      "1.5",
 		`[` + strings.Repeat("1, ", 90) + `1].map(x, x)[0]`: "none",
 	} {
 		w, err := CompileWeight(text)
