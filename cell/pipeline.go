@@ -13,7 +13,7 @@ import (
 
 // applyTimeout bounds one transaction, so that a store that hangs does not hold
 // its callers for ever.
-const applyTimeout = 10 * time.Second
+const applyTimeout = shard.ApplyLimit
 
 // pipeline commits operations through the replica's lane. Operations that come
 // while a transaction is in flight go together in the next one, which may wait a

@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// ApplyLimit is how long a caller waits for one transaction.
+const ApplyLimit = 10 * time.Second
+
 // Store is one cell's shard.
 //
 // Errors are *fault.Error: CellUnavailable when the backend cannot be reached

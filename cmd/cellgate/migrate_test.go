@@ -31,7 +31,7 @@ func TestMigrateAndACellOnADatabase(t *testing.T) {
 		return out + stderr
 	}
 	cell := []string{"cell", "--name", "cell7", "--uuid", "c0000000-0000-4000-8000-000000000007", "--grpc", "127.0.0.1:0", "--log-level", "info"}
-	if out := do(exitRefused, cell...); !strings.Contains(out, "does not exist") {
+	if out := do(exitRefused, cell...); !strings.Contains(out, "does not exist") || !strings.Contains(out, "run cellgate migrate up") {
 		t.Errorf("a cell without a database: %s", out)
 	}
 	for _, unsafe := range []string{

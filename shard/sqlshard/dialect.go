@@ -111,6 +111,15 @@ func (s server) filters(whole bool) string {
 // can fail there.
 func (s server) ddlInTransaction() bool { return s == postgres }
 
+// checkName fails for a database's name of which PostgreSQL would drop the end: two cells
+// could come to share a database.
+func (s server) checkName(name string) error {
+	if most := 63; s == postgres && len(name) > most {
+		return fmt.Errorf("the name of database %s has %d bytes, and PostgreSQL's have %d at most", name, len(name), most)
+	}
+	return nil
+}
+
 // createDatabase makes a database. PostgreSQL copies template1 unless told, which
 // somebody may be connected to.
 func (s server) createDatabase(name string) string {

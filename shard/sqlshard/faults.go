@@ -25,6 +25,7 @@ const (
 	cannotConnectNow      = "57P03"
 	idleInTransaction     = "25P03"
 	unnamedInternal       = "XXUUU"
+	readOnlyTransaction   = "25006"
 	undefinedObject       = "42704"
 	invalidParameter      = "22023"
 	notSupported          = "0A000"
@@ -82,6 +83,8 @@ func meaning(err error) trouble {
 		return race
 	case adminShutdown, crashShutdown, cannotConnectNow, idleInTransaction:
 		return lost
+	case readOnlyTransaction:
+		return lost // its server was a standby when it was made, or is one: another may not be
 	case queryCanceled:
 		return slow
 	case tooManyConnections:
@@ -149,6 +152,9 @@ func (s *Store) typed(ctx context.Context, err error) error {
 	case full:
 		return fault.Wrap(fault.CellUnavailable, err, "the database of cell %s has no connection left", s.opts.Cell)
 	case lost:
+		if state(err) == readOnlyTransaction {
+			return fault.Wrap(fault.CellUnavailable, err, "the database of cell %s takes no writes: it is a standby, or was set to read only", s.opts.Cell)
+		}
 		return fault.Wrap(fault.CellUnavailable, err, "the database of cell %s cannot be reached", s.opts.Cell)
 	}
 	return fault.Wrap(fault.CellUnavailable, err, "the database of cell %s failed", s.opts.Cell)

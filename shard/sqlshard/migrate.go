@@ -275,8 +275,10 @@ func (s *Store) migrateOnce(ctx context.Context) (done []string, err error) {
 	if _, err := guard.Exec(ctx, "BEGIN"); err != nil {
 		return nil, err
 	}
-	if _, err := guard.Exec(ctx, lockVersions); err != nil {
-		return nil, err
+	heard := s.tellSlow("another process, which migrates or opens a lane")
+	_, err = guard.Exec(ctx, lockVersions)
+	if heard(); err != nil {
+		return nil, fmt.Errorf("waiting for another process, which migrates or opens a lane: %w", err)
 	}
 	all, err := s.schemaSteps()
 	if err != nil {
@@ -293,6 +295,16 @@ func (s *Store) migrateOnce(ctx context.Context) (done []string, err error) {
 		done = append(done, fmt.Sprintf("%04d_%s", m.version, m.name))
 	}
 	return done, nil
+}
+
+// slowStep is how long a migration waits for something before it says so.
+const slowStep = 2 * time.Second
+
+// tellSlow logs what is waited for, unless what it returns is called soon.
+func (s *Store) tellSlow(what string) (heard func() bool) {
+	return time.AfterFunc(slowStep, func() {
+		s.opts.Log.Warn("the migration of the schema waits; sessions that hold locks are in pg_stat_activity", "for", what, "since", slowStep)
+	}).Stop
 }
 
 // connection is one that is not the pool's; close puts its error where the errors
@@ -316,12 +328,14 @@ func (c connection) close() {
 // versionTable makes the table of steps, with the row to lock. On PostgreSQL the
 // makers of one table at the same time may fail each other; then it is there.
 func (s *Store) versionTable(ctx context.Context) error {
-	return s.retry(ctx, func(ctx context.Context) error {
-		c, err := s.acquire(ctx)
+	return s.retry(ctx, func(ctx context.Context) (err error) {
+		// Not the pool's: who migrates holds the row, however long that takes.
+		c, err := s.alone(ctx, &err)
 		if err != nil {
 			return err
 		}
-		defer c.Release()
+		defer c.close()
+		defer s.tellSlow("another process, which migrates")()
 		if _, err := c.Exec(ctx, createVersions); err != nil {
 			if code := state(err); code == duplicateObject || code == duplicateTable {
 				return restart("another process makes the table of schema versions")
@@ -344,7 +358,9 @@ func (s *Store) step(ctx context.Context, c *pgx.Conn, m migration) (err error) 
 	defer func() { err = errors.Join(err, s.rollback(c)) }()
 	for _, sql := range m.statements {
 		sql = strings.ReplaceAll(sql, "{{key}}", s.server.keyType())
-		if _, err := c.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+		heard := s.tellSlow(sql)
+		_, err := c.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
+		if heard(); err != nil {
 			return fmt.Errorf("%w, in: %s", err, sql)
 		}
 		if err := there(ctx, c, sql); err != nil {

@@ -21,6 +21,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	opts.warnOfPassword()
 	s := &Store{opts: opts}
 	if opts.Create {
 		if err := createDatabase(ctx, opts, config); err != nil {
@@ -40,11 +41,14 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 func (s *Store) connect(ctx context.Context, config *pgxpool.Config, demanded *server) error {
 	s.opts.connecting(config.ConnConfig)
 	c, err := connectOnce(ctx, s.opts, config.ConnConfig)
+	if state(err) == invalidCatalogName {
+		return fmt.Errorf("%w: run cellgate migrate up, which makes it", err)
+	}
 	if err != nil {
 		return err
 	}
 	s.server, s.version, err = detect(ctx, c)
-	if err = errors.Join(err, c.Close(ctx)); err != nil {
+	if err = errors.Join(err, c.Close(ctx), s.server.checkName(config.ConnConfig.Database)); err != nil {
 		return err
 	}
 	if s.opts.as != nil {
@@ -68,6 +72,12 @@ func (s *Store) connect(ctx context.Context, config *pgxpool.Config, demanded *s
 		config.MaxConns = s.opts.MaxConns
 	case !namesParameter(s.opts.URL, "pool_max_conns"):
 		config.MaxConns = defaultConns
+	}
+	if !namesParameter(s.opts.URL, "pool_max_conn_lifetime") {
+		config.MaxConnLifetime = connLifetime
+	}
+	if !namesParameter(s.opts.URL, "pool_max_conn_lifetime_jitter") {
+		config.MaxConnLifetimeJitter = connLifetime / 5
 	}
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	s.pool, err = pgxpool.NewWithConfig(s.life, config)
@@ -102,6 +112,9 @@ func createDatabase(ctx context.Context, opts Options, config *pgxpool.Config) (
 	kind, _, err := detect(ctx, c)
 	// CockroachDB of the 20.2 line lets in who asks for a database that is not there.
 	if err != nil || kind == postgres && !missing {
+		return err
+	}
+	if err := kind.checkName(name); err != nil {
 		return err
 	}
 	_, err = c.Exec(ctx, kind.createDatabase(name))

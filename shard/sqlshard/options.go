@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"cellgate/shard"
 )
 
 // Options say which shard to open.
@@ -66,11 +68,16 @@ const readCommitted = "read committed"
 
 // Defaults of Options.
 const (
-	defaultConns            = 8
-	defaultConnectTimeout   = 5 * time.Second
-	defaultAcquireTimeout   = 2 * time.Second
-	defaultStatementTimeout = 10 * time.Second
+	defaultConns          = 8
+	defaultConnectTimeout = 5 * time.Second
+	defaultAcquireTimeout = 2 * time.Second
+	// A caller that gives up after shard.ApplyLimit hears of the statement before.
+	defaultStatementTimeout = shard.ApplyLimit - 2*time.Second
 	defaultIdleTimeout      = 2 * time.Second
+	// connLifetime is how long a connection of the pool is used, and up to a fifth more, unless
+	// the URL has pool_max_conn_lifetime: what it is to then is not what the name leads to
+	// since a failover.
+	connLifetime = 5 * time.Minute
 )
 
 func (o Options) complete() (Options, error) {
@@ -119,18 +126,25 @@ func parseURL(text string) (config *pgxpool.Config, demanded *server, err error)
 	if config.ConnConfig.Database == "" {
 		return nil, nil, fmt.Errorf("the shard's URL %s names no database", Redacted(text))
 	}
+	if !namesParameter(text, "target_session_attrs") && os.Getenv("PGTARGETSESSIONATTRS") == "" {
+		// A standby would answer with what was; of several hosts the primary is looked for.
+		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
 	return config, demanded, nil
 }
 
-// Redacted is a URL without its password, for people.
+// Redacted is a URL without its passwords, for people.
 func Redacted(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
 		return "(not a URL)"
 	}
-	if q := u.Query(); q.Has("password") {
-		q.Set("password", "xxxxx")
-		u.RawQuery = q.Encode()
+	q := u.Query()
+	for _, secret := range []string{"password", "sslpassword"} {
+		if q.Has(secret) {
+			q.Set(secret, "xxxxx")
+			u.RawQuery = q.Encode()
+		}
 	}
 	return u.Redacted()
 }
@@ -165,6 +179,14 @@ func (o Options) withSecrets(_ context.Context, config *pgx.ConnConfig) error {
 	}
 	config.Password = strings.TrimRight(string(b), "\r\n")
 	return nil
+}
+
+// warnOfPassword says when a password's file is open to every user of the machine. It
+// is no error: where secrets are mounted into a container, that is usual.
+func (o Options) warnOfPassword() {
+	if info, err := os.Stat(o.PasswordFile); o.PasswordFile != "" && err == nil && info.Mode().Perm()&0o007 != 0 {
+		o.Log.Warn("the password of the shard's database may be read by every user of this machine: chmod o-rwx it", "file", o.PasswordFile, "mode", fmt.Sprintf("%04o", info.Mode().Perm()))
+	}
 }
 
 // namesParameter reports whether a URL sets a parameter.

@@ -90,7 +90,7 @@ func TestTLSAndPasswords(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if text := Redacted("cockroach://u:hidden@h:1/d?password=alsohidden"); strings.Contains(text, "hidden") {
+	if text := Redacted("cockroach://u:hidden@h:1/d?password=alsohidden&sslpassword=hidden-too"); strings.Contains(text, "hidden") {
 		t.Errorf("redacted is %s", text)
 	}
 }
