@@ -80,6 +80,9 @@ def capkey():
 
 
 def jsonvalue():
+    if R.random() < .15:
+        return pick([2**53 + 1, 2.0**53, 2**63, 2**64, 2**64 + 1, 2.0**64, -2**64, float("inf"), float("-inf"),
+            float("nan"), {"a": float("nan")}, {"a": 2**64}])
     return pick([0, 1, -1, 5, 2.0, 1.5, 1e20, 12345678901234567890, True, False, None, "", "gold", "QEMU",
         "x86_64", "5", [], {}, "$", "$.", "$nope",
                  {"a": 1}, 100000, 0.0, "kvm"])
