@@ -3,6 +3,7 @@ package cell
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"cellgate/internal/proposing"
@@ -25,7 +26,7 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 	s.tel.Asked(len(queries))
 	loading, workers := s.loading(), cap(s.slots)
 	var newest proposing.Version
-	name := ""
+	name, lags := "", false
 	if loading {
 		if !s.follower.knowsGate() {
 			return nil, errLoading()
@@ -34,6 +35,9 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 	} else {
 		if err := s.follower.caughtUp(ctx); err != nil {
 			return nil, err
+		}
+		if lags = s.follower.others(); lags && slices.ContainsFunc(queries, upToDate) {
+			lags = !s.readsOn(ctx)
 		}
 		newest.Table, name = s.versions.Newest()
 	}
@@ -82,7 +86,7 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 		if failed != nil {
 			p = &cellv1.Proposal{Failure: proposing.FailureOf(failed)}
 		}
-		p.GateEpoch = gate.EpochOf()
+		p.GateEpoch, p.Lags = gate.EpochOf(), lags
 		span.Int(telemetry.AttrHosts, int(p.GetHosts()))
 		span.Int(telemetry.AttrPassed, int(p.GetPassed()))
 		span.Text(telemetry.AttrVersion, p.GetTableVersion())
@@ -93,6 +97,21 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 		return nil, err
 	}
 	return &cellv1.ProposeBatchResponse{Proposals: out}, nil
+}
+
+// upToDate reports whether a query is to have what other replicas did last.
+func upToDate(q *cellv1.Query) bool { return q.GetUpToDate() && q.GetTableVersion() == "" }
+
+// readsOn brings the table up to now within half of the time that the call has, and
+// reports whether it did. When it did not, the table that there is has to do.
+func (c *Cell) readsOn(ctx context.Context) bool {
+	limit := maxBehind
+	if end, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(end)/2)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return c.follower.upToNow(ctx) == nil
 }
 
 // search finds the hosts for a query while the table is loaded.

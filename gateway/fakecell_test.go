@@ -43,6 +43,8 @@ type fakeCell struct {
 
 	// loading: it says that it loads its table; cut: that it looked at some hosts alone.
 	loading, cut bool
+	// late is what another replica did to the table last, until it is read of.
+	late func(*schedule.Edit)
 
 	gate    fakeGate
 	resyncs []*cellv1.ResyncHostsRequest
@@ -194,6 +196,12 @@ func (f *fakeCell) propose(q *cellv1.Query) *cellv1.Proposal {
 	if s := f.gate.state(); s != cellgatev1.Gate_NATIVE && !q.GetShadow() {
 		return &cellv1.Proposal{GateEpoch: f.gate.GetEpoch(), Failure: &cellv1.Failure{Reason: string(fault.CellUnavailable), Message: "the gate is " + s.String()}}
 	}
+	if f.late != nil && q.GetUpToDate() {
+		e := f.table.Edit()
+		f.late(e)
+		f.late, f.table = nil, e.Table()
+		f.versions[strconv.FormatUint(f.table.Version(), 10)] = f.table
+	}
 	t := f.table
 	if v := q.GetTableVersion(); v != "" {
 		if t = f.versions[v]; t == nil {
@@ -206,7 +214,7 @@ func (f *fakeCell) propose(q *cellv1.Query) *cellv1.Proposal {
 	}
 	out := proposalTo(p)
 	out.GateEpoch, out.Rooms = f.gate.GetEpoch(), roomsOf(t, q.GetRoomOf())
-	out.TableVersion, out.Cut = strconv.FormatUint(t.Version(), 10), f.cut
+	out.TableVersion, out.Cut, out.Lags = strconv.FormatUint(t.Version(), 10), f.cut, f.late != nil
 	for _, c := range f.liveOf(func(c *cellgatev1.Claim) bool { return slices.Contains(q.GetConsumerUuids(), c.GetConsumerUuid()) }) {
 		out.Claims = append(out.Claims, c)
 		out.ClaimOrigins = append(out.ClaimOrigins, f.claims[c.GetClaimId()].origin)

@@ -26,8 +26,9 @@ type merged struct {
 	answers []*schedule.Proposal
 	// epochs are those of the cells' gates, by the plan's index: of their first answers.
 	epochs []int64
-	// cut: some cell did not look at all its hosts.
-	cut bool
+	// cut: some cell did not look at all its hosts. lags: some may have more free, by what
+	// another of its replicas did last.
+	cut, lags bool
 }
 
 // merge places the instances of the given indices over all cells that are
@@ -97,7 +98,7 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 		queries := make([]*cellv1.Query, len(asks))
 		for i, a := range asks {
 			queries[i] = queryOf(&a.Query, placement)
-			queries[i].TableVersion = versions[a.Cell]
+			queries[i].TableVersion, queries[i].UpToDate = versions[a.Cell], s.upToDate
 			if m.answers[a.Cell] == nil {
 				queries[i].ConsumerUuids = consumers
 			}
@@ -133,7 +134,7 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 			if pin {
 				versions[k] = got.proposal.GetTableVersion()
 			}
-			m.cut = m.cut || got.proposal.GetCut()
+			m.cut, m.lags = m.cut || got.proposal.GetCut(), m.lags || got.proposal.GetLags()
 			m.held = append(m.held, heldIn(m.cells[k], got.proposal)...)
 			p, err := proposalFrom(got.proposal)
 			if err == nil {

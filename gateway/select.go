@@ -88,6 +88,8 @@ type selecting struct {
 	// claims of earlier runs that have ended.
 	attempt string
 	gone    map[string]bool
+	// upToDate: cells are asked for an answer that no replica's table is late for.
+	upToDate bool
 	// others: the cells left out were asked for claims the consumers hold.
 	others bool
 
@@ -277,7 +279,8 @@ func (s *selecting) place(ctx context.Context) error {
 }
 
 // propose merges; before it lets "no host" stand it asks the cells too that were
-// left out by their summaries, which may be late.
+// left out by their summaries, which may be late, and all cells for what is there by
+// the last that any of their replicas did.
 func (s *selecting) propose(ctx context.Context, pending []int) (*merged, error) {
 	m, err := s.merge(ctx, pending)
 	if err != nil || len(m.held) > 0 || m.result.Failed < 0 {
@@ -289,9 +292,11 @@ func (s *selecting) propose(ctx context.Context, pending []int) (*merged, error)
 			s.skip[i], doubtful = "", true
 		}
 	}
-	if !doubtful {
+	if !doubtful && !m.lags {
 		return m, nil
 	}
+	s.upToDate = true
+	defer func() { s.upToDate = false }()
 	return s.merge(ctx, pending)
 }
 

@@ -3601,7 +3601,10 @@ type Query struct {
 	// whatever the gate says.
 	Shadow bool `protobuf:"varint,10,opt,name=shadow,proto3" json:"shadow,omitempty"`
 	// Hosts of which it is to say what they have free, 16 bytes each: Proposal.rooms.
-	RoomOf        []byte `protobuf:"bytes,11,opt,name=room_of,json=roomOf,proto3" json:"room_of,omitempty"`
+	RoomOf []byte `protobuf:"bytes,11,opt,name=room_of,json=roomOf,proto3" json:"room_of,omitempty"`
+	// Without a table_version: the answer is to have what other replicas of the cell
+	// acknowledged before the query came, if the journal can be read in time.
+	UpToDate      bool `protobuf:"varint,12,opt,name=up_to_date,json=upToDate,proto3" json:"up_to_date,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3711,6 +3714,13 @@ func (x *Query) GetRoomOf() []byte {
 		return x.RoomOf
 	}
 	return nil
+}
+
+func (x *Query) GetUpToDate() bool {
+	if x != nil {
+		return x.UpToDate
+	}
+	return false
 }
 
 type Take struct {
@@ -4028,7 +4038,10 @@ type Proposal struct {
 	GateEpoch int64 `protobuf:"varint,18,opt,name=gate_epoch,json=gateEpoch,proto3" json:"gate_epoch,omitempty"`
 	// Of the hosts of Query.room_of that the table has: what they have free of VCPU,
 	// MEMORY_MB and DISK_GB, with the ratio.
-	Rooms         []*HostRoom `protobuf:"bytes,19,rep,name=rooms,proto3" json:"rooms,omitempty"`
+	Rooms []*HostRoom `protobuf:"bytes,19,rep,name=rooms,proto3" json:"rooms,omitempty"`
+	// The cell has other replicas, and what those did last may not be in the answer: a
+	// query that is up_to_date has it.
+	Lags          bool `protobuf:"varint,20,opt,name=lags,proto3" json:"lags,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4194,6 +4207,13 @@ func (x *Proposal) GetRooms() []*HostRoom {
 		return x.Rooms
 	}
 	return nil
+}
+
+func (x *Proposal) GetLags() bool {
+	if x != nil {
+		return x.Lags
+	}
+	return false
 }
 
 // Warning is something that hosts say and that cannot be used.
@@ -7629,7 +7649,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"multiplier\x18\x02 \x01(\x01R\n" +
-	"multiplier\"\xb2\x03\n" +
+	"multiplier\"\xd0\x03\n" +
 	"\x05Query\x12*\n" +
 	"\tplacement\x18\x01 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80\x02R\tplacement\x12\x12\n" +
 	"\x04seed\x18\x02 \x01(\x04R\x04seed\x12\x14\n" +
@@ -7642,7 +7662,9 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\acolumns\x18\t \x01(\bR\acolumns\x12\x16\n" +
 	"\x06shadow\x18\n" +
 	" \x01(\bR\x06shadow\x12\"\n" +
-	"\aroom_of\x18\v \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x01R\x06roomOf\"H\n" +
+	"\aroom_of\x18\v \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x01R\x06roomOf\x12\x1c\n" +
+	"\n" +
+	"up_to_date\x18\f \x01(\bR\bupToDate\"H\n" +
 	"\x04Take\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12#\n" +
 	"\rinstance_uuid\x18\x02 \x01(\tR\finstanceUuid\"\xec\x01\n" +
@@ -7660,7 +7682,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x13ProposeBatchRequest\x12>\n" +
 	"\aqueries\x18\x01 \x03(\v2\x17.cellgate.cell.v1.QueryB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80 R\aqueries\"P\n" +
 	"\x14ProposeBatchResponse\x128\n" +
-	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\xef\x06\n" +
+	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\x83\a\n" +
 	"\bProposal\x12#\n" +
 	"\rtable_version\x18\x01 \x01(\tR\ftableVersion\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x16\n" +
@@ -7686,7 +7708,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x03cut\x18\x11 \x01(\bR\x03cut\x12\x1d\n" +
 	"\n" +
 	"gate_epoch\x18\x12 \x01(\x03R\tgateEpoch\x120\n" +
-	"\x05rooms\x18\x13 \x03(\v2\x1a.cellgate.cell.v1.HostRoomR\x05rooms\"1\n" +
+	"\x05rooms\x18\x13 \x03(\v2\x1a.cellgate.cell.v1.HostRoomR\x05rooms\x12\x12\n" +
+	"\x04lags\x18\x14 \x01(\bR\x04lags\"1\n" +
 	"\aWarning\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\"z\n" +

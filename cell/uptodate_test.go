@@ -1,0 +1,120 @@
+package cell
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/shard"
+)
+
+// reading counts the readings of a shard's journal.
+type reading struct {
+	shard.Store
+	n atomic.Int64
+}
+
+func (r *reading) Tail(ctx context.Context, after shard.Cursor, limit int) ([]shard.Entry, shard.Cursor, error) {
+	r.n.Add(1)
+	return r.Store.Tail(ctx, after, limit)
+}
+
+func upToDateQuery(vcpus int32) *cellv1.Query {
+	q := query(vcpus)
+	q.UpToDate = true
+	return q
+}
+
+// What one replica gives back, another one that is asked to be up to date finds at once.
+func TestAnUpToDateProposalHasWhatAnotherReplicaGaveBack(t *testing.T) {
+	sharedShards(t, func(t *testing.T, open func() shard.Store) {
+		slow := func(c *Config) { c.TailEvery = time.Second }
+		one, two := start(t, open(), named("r1"), slow), start(t, open(), named("r2"), slow)
+		one.register(plainState(1, 8))
+		two.must(release("none", 0))
+		for _, r := range []*replica{one, two} {
+			if err := r.cell.follower.catchUp(t); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all := []*replica{one, two}
+		for n := range 40 {
+			id := fmt.Sprint("k", n)
+			all[n%2].must(newClaim(id, n, 1, 8))
+			all[1-n%2].propose(upToDateQuery(8)) // its table has the claim
+			all[n%2].must(release(id, n))
+			if p := all[1-n%2].propose(upToDateQuery(8)); p.GetPassed() != 1 || p.GetLags() {
+				t.Fatalf("round %d: %d hosts, lags: %v", n, p.GetPassed(), p.GetLags())
+			}
+			if p := all[1-n%2].propose(query(8)); !p.GetLags() {
+				t.Fatalf("round %d: what was not asked to be up to date does not say so", n)
+			}
+		}
+	})
+}
+
+// However many requests a full cell is asked to be up to date for, it reads its journal at
+// most each readGap, besides each TailEvery; one that has no other replica not once more.
+func TestUpToDateProposalsShareReadings(t *testing.T) {
+	for _, replicas := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newStore(t)
+			counted := &reading{Store: store}
+			r := start(t, counted)
+			r.register(plainState(1, 8))
+			if replicas == 2 {
+				start(t, store, named("r2")).must(newClaim("k1", 1, 1, 1))
+			}
+			time.Sleep(time.Second)
+			const callers, span = 16, 2 * time.Second
+			before, end := counted.n.Load(), time.Now().Add(span)
+			var asked atomic.Int64
+			var all sync.WaitGroup
+			for range callers {
+				all.Go(func() {
+					for time.Now().Before(end) {
+						r.propose(upToDateQuery(9))
+						asked.Add(1)
+						time.Sleep(time.Millisecond)
+					}
+				})
+			}
+			all.Wait()
+			read := counted.n.Load() - before
+			most := int64(span/(100*time.Millisecond)) + 2
+			if replicas == 2 {
+				most += int64(span/readGap) + 1
+			}
+			if read > most || read*2 > asked.Load() {
+				t.Errorf("%d replicas: %d readings for %d queries, at most %d are due", replicas, read, asked.Load(), most)
+			}
+			t.Logf("%d replicas: %d readings for %d queries in %v", replicas, read, asked.Load(), span)
+		})
+	}
+}
+
+// A journal that cannot be read in time does not keep a query from its answer.
+func TestAnUpToDateProposalDoesNotWaitForAJournalThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		slow := &stalling{Store: store}
+		one, two := start(t, store, named("r1")), start(t, slow, named("r2"))
+		one.register(plainState(1, 8))
+		time.Sleep(time.Second)
+		wakes := make(chan struct{})
+		slow.set(wakes, nil)
+		defer close(wakes)
+		time.Sleep(100 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		p, err := two.cells.ProposeBatch(ctx, &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{upToDateQuery(8)}})
+		if err != nil || p.GetProposals()[0].GetPassed() != 1 || !p.GetProposals()[0].GetLags() {
+			t.Errorf("%v, %v", p, err)
+		}
+	})
+}
