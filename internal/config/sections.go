@@ -50,7 +50,7 @@ type Gateway struct {
 	NovaConf                []string      `yaml:"nova_conf" help:"nova.conf files to take filters, weighers and their options from, later ones first; keys here win"`
 	Nova                    NovaOptions   `yaml:"nova"`
 	AvoidCollisions         bool          `yaml:"avoid_collisions" help:"while claims are refused because several requests want the same host, choose among the first few"`
-	HintExpressions         bool          `yaml:"hint_expressions" help:"scheduler hints may bring expressions (cellgate:filter), which the owners of servers write"`
+	HintExpressions         bool          `yaml:"hint_expressions" help:"scheduler hints may bring expressions (cellgate:filter, cellgate:weigh), which the owners of servers write"`
 	DecisionQueue           int           `yaml:"decision_queue" help:"decisions waiting to be written into their cells; more are dropped"`
 	MaxInFlight             int           `yaml:"max_in_flight" help:"requests worked on at once; more are refused as OVERLOADED"`
 	DrainDelay              time.Duration `yaml:"drain_delay" help:"how long to go on serving, not ready, after being asked to stop"`
