@@ -32,6 +32,10 @@ func read(t *testing.T, path string) string {
 // values those may have; nil for any.
 func series() map[string]map[string][]string {
 	out := map[string]map[string][]string{"up": {"job": nil, "instance": nil}}
+	// Of CockroachDB's own, at /_status/vars.
+	for _, name := range []string{"liveness_livenodes", "ranges_unavailable", "ranges_underreplicated"} {
+		out[name] = map[string][]string{"job": nil, "instance": nil}
+	}
 	for _, m := range telemetry.Metrics() {
 		names := []string{m.Name}
 		if m.Kind == telemetry.Histogram {
