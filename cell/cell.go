@@ -97,7 +97,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	c.gate = newGatekeeper(cfg, now)
 	c.imports = newImportOrder(now)
 	c.health = health.New(c.aliveChecks, c.readyChecks)
-	c.outages = newOutages(c.live, c.rows.serviceHost, c.rows.imported, c.log)
+	c.outages = newOutages(c.live, c.rows.serviceHost, c.rows.imported, c.rows.answeredFromTables, c.log)
 	c.writer = newWriter(c.uuid, c.rows, c.live, c.versions, c.log)
 	show := func(f feed) { c.writer.in <- f }
 	c.verify = newVerifier(cfg, c.rows, &c.sessions, now, c.log, c.tel)

@@ -25,18 +25,21 @@ type outages struct {
 	name func(uuid string) string
 	// imported says that no agent speaks for a host: its silence is no news.
 	imported func(uuid string) bool
-	log      *slog.Logger
+	// tables says that Nova's tables answer for the cell, not its agents.
+	tables func() bool
+	log    *slog.Logger
 
 	last time.Time
 	down map[string]struct{}
 }
 
-func newOutages(l *liveness, name func(uuid string) string, imported func(uuid string) bool, log *slog.Logger) *outages {
-	return &outages{live: l, name: name, imported: imported, log: log}
+func newOutages(l *liveness, name func(uuid string) string, imported func(uuid string) bool, tables func() bool, log *slog.Logger) *outages {
+	return &outages{live: l, name: name, imported: imported, tables: tables, log: log}
 }
 
-// tell writes at most one line: an error when no host is up any more, a warning
-// when hosts went down, else the news that they came back. One goroutine calls it.
+// tell writes at most one line: an error when no host is up any more and the cell's
+// agents answer for it, a warning when hosts went down, else the news that they came
+// back. One goroutine calls it.
 func (o *outages) tell(ctx context.Context) {
 	now := o.live.now()
 	if !o.last.IsZero() && now.Sub(o.last) < tellEvery {
@@ -60,7 +63,7 @@ func (o *outages) tell(ctx context.Context) {
 		level, message, named = slog.LevelWarn, "hosts went down", went
 	}
 	up := hosts - len(down)
-	if up == 0 {
+	if up == 0 && !o.tables() {
 		level, message = slog.LevelError, "no host of the cell is up: nothing can be placed in it until agents report again"
 	}
 	o.log.Log(ctx, level, message, "went_down", len(went), "came_back", len(back), "up", up, "hosts", hosts, "names", o.few(named))

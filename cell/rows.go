@@ -397,10 +397,22 @@ func (r *rows) serviceHost(uuid string) string {
 	return uuid
 }
 
-// imported reports whether a host is Nova's tables' word, not an agent's.
+// imported reports whether a host is Nova's tables' word, not an agent's, or was until
+// they had it no more.
 func (r *rows) imported(uuid string) bool {
 	row := r.host(uuid)
-	return row != nil && row.host != nil && row.host.Imported
+	if row == nil {
+		return false
+	}
+	h := row.row()
+	return h != nil && h.Imported
+}
+
+// answeredFromTables reports whether the cell is under upgrade, and its gate not NATIVE:
+// requests are answered from Nova's tables, whatever agents say.
+func (r *rows) answeredFromTables() bool {
+	g := r.gateRow()
+	return g != nil && g.State != shard.GateNative
 }
 
 // claimsOfInstance gives the live claims that hold an instance's resources, by
