@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"cellgate/gateway/legacy"
 	"cellgate/internal/config"
-	"cellgate/internal/novaconf"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -63,7 +61,7 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 		if len(*confs) == 0 {
 			*confs = c.Gateway.NovaConf
 		}
-		using := d.redundant(*confs)
+		using := d.limits(*confs, c.Gateway.Nova)
 		for _, l := range cells {
 			u := &upgrade{doctor: d, conf: l, cell: cellOf(c.Gateway, l.Cell), using: using, agents: map[string]*cellgatev1.Host{}, told: map[string]bool{}}
 			u.examine(c.Gateway.CellTLS)
@@ -76,45 +74,12 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 // mostNamed is how many hosts of a kind are named; the others are counted.
 const mostNamed = 20
 
-// resourceFilters are the filters that Placement made redundant, and the resource whose
-// ratio each judges by.
-var resourceFilters = map[string]string{"CoreFilter": "cpu", "RamFilter": "ram", "DiskFilter": "disk"}
-
-// redundant examines the filters of nova.conf, and gives the resources that one of them
-// limits; nil when there is no nova.conf to say it.
-func (d *doctor) redundant(files []string) map[string]bool {
-	const check = "filters of nova.conf"
-	if len(files) == 0 {
-		d.add(check, noted, "no nova.conf is given: redundant filters, and ratios that matter only without them, are not looked at", "give --nova-conf, or set gateway.nova_conf")
-		return nil
-	}
-	s, err := novaconf.Read(files, knownToNova())
-	if err != nil {
-		d.add(check, unhealthy, err.Error(), "correct it: a gateway with this file does not start")
-		return nil
-	}
-	using := map[string]bool{}
-	for _, n := range s.Notes {
-		if !strings.HasPrefix(n.Why, "redundant") {
-			continue
-		}
-		d.add(check, warned, n.What+" is "+n.Why, "delete "+n.What+" from [filter_scheduler] enabled_filters ("+n.Where+")")
-		if resource, is := resourceFilters[n.What]; is {
-			using[resource] = true
-		}
-	}
-	if len(using) == 0 {
-		d.ok(check, "none of %s is enabled", strings.Join(slices.Sorted(maps.Keys(resourceFilters)), ", "))
-	}
-	return using
-}
-
 // upgrade examines one cell.
 type upgrade struct {
 	*doctor
 	conf  config.LegacyCell
 	cell  config.GatewayCell
-	using map[string]bool
+	using *limited
 	// agents are the cell's hosts by uuid; heard: the cell answered.
 	agents map[string]*cellgatev1.Host
 	heard  bool
@@ -223,240 +188,4 @@ func (u *upgrade) tables(conf legacy.Config) error {
 	u.leftOut(x)
 	u.ratios(x)
 	return errors.Join(u.deleted(reader), u.instances(reader, x))
-}
-
-// services names those that are older than required.
-func (u *upgrade) services(x *legacy.Snapshot) {
-	required := int64(u.conf.RequiredVersion)
-	if required == 0 {
-		u.say("services", warned, "required_version is not set: the gate never opens", "set required_version in gateway.legacy to the version that the upgraded nova-compute reports (SELECT max(version) FROM services)")
-		return
-	}
-	down := u.conf.ServiceDownTime
-	if down == 0 {
-		down = time.Minute
-	}
-	var old, silent []diagnosis
-	for i := range x.Services {
-		s := &x.Services[i]
-		if s.Version >= required {
-			continue
-		}
-		kept := u.keptByAgent(s.Host)
-		d := diagnosis{
-			Check: "host " + s.Host,
-			What:  fmt.Sprintf("nova-compute is of version %d, %d is required; agent %s; last seen %s", s.Version, required, u.agentOf(s.Host), age(x.At, s.LastSeenUp)),
-			Do:    "upgrade nova-compute there, and start an agent beside it",
-		}
-		if kept != nil {
-			d.What += "; " + keptText(kept)
-			d.Do = "upgrade nova-compute there, or stop its agent: no gateway imports the host's instances while that may be alive"
-		}
-		if why := silence(s, x.At, down); why != "" {
-			d.What += "; it does not hold the gate: " + why
-			if kept.GetUp() {
-				silent = append(silent, d)
-				continue
-			}
-			d.Do = "openstack compute service delete " + s.UUID + ", if it is gone for good; it holds the gate again once it is up"
-			silent = append(silent, d)
-			continue
-		}
-		old = append(old, d)
-		u.told[s.Host] = true
-	}
-	u.each("services", unhealthy, old)
-	u.each("services", warned, silent)
-	if len(old) == 0 {
-		u.doctor.ok(u.conf.Cell+" services", "every one that counts is of version %d or above", required)
-	}
-}
-
-// silence says why an old service does not hold the gate; "" when it does.
-func silence(s *legacy.Service, now time.Time, down time.Duration) string {
-	switch up := s.Up(now, down); {
-	case s.ForcedDown:
-		return "it is forced down"
-	case up:
-		return ""
-	case s.Disabled:
-		return "it is disabled and down"
-	case s.LastSeenUp.IsZero() || now.Sub(s.LastSeenUp) >= 2*down:
-		return "it is down for long"
-	}
-	return ""
-}
-
-func age(now, seen time.Time) string {
-	if seen.IsZero() {
-		return "never"
-	}
-	d := now.Sub(seen)
-	switch {
-	case d > 48*time.Hour:
-		return fmt.Sprintf("%d days ago", int(d.Hours()/24))
-	case d > time.Minute:
-		return d.Round(time.Minute).String() + " ago"
-	}
-	return max(d, 0).Round(time.Second).String() + " ago"
-}
-
-// agentOf says what agents a service host has.
-func (u *upgrade) agentOf(host string) string {
-	if !u.heard {
-		return "unknown"
-	}
-	for _, h := range u.agents {
-		switch {
-		case h.GetServiceHost() != host || h.GetAgentVersion() == 0:
-		case h.GetImported():
-			return fmt.Sprintf("none (taken back from version %d)", h.GetAgentVersion())
-		default:
-			return fmt.Sprintf("version %d", h.GetAgentVersion())
-		}
-	}
-	return "none"
-}
-
-// keptByAgent gives a host of a service that is its agent's; nil when there is none.
-func (u *upgrade) keptByAgent(host string) *cellgatev1.Host {
-	for _, h := range u.agents {
-		if h.GetServiceHost() == host && h.GetAgentVersion() > 0 && !h.GetImported() {
-			return h
-		}
-	}
-	return nil
-}
-
-// keptText says what comes of a host whose service is old, and which is its agent's.
-func keptText(h *cellgatev1.Host) string {
-	if h.GetUp() {
-		return "the host is still its agent's, which is alive"
-	}
-	return "the host is still its agent's, which is silent: a gateway takes it back when that has lasted for the cell's service_down_time and half of it"
-}
-
-// registered names the hosts that no agent has registered, beside those whose nova-compute
-// is too old as well.
-func (u *upgrade) registered(x *legacy.Snapshot) {
-	if !u.heard {
-		return
-	}
-	down := u.conf.ServiceDownTime
-	if down == 0 {
-		down = time.Minute
-	}
-	quiet := map[string]string{}
-	for i := range x.Services {
-		quiet[x.Services[i].Host] = silence(&x.Services[i], x.At, down)
-	}
-	var without, silent []diagnosis
-	n, beside := 0, 0
-	for i := range x.Hosts {
-		h := &x.Hosts[i]
-		if h.Disabled {
-			continue
-		}
-		n++
-		if in := u.agents[h.UUID.String()]; in == nil || in.GetAgentVersion() == 0 || in.GetImported() {
-			if u.told[h.ServiceHost] {
-				beside++
-				continue
-			}
-			what := "no agent has registered compute node " + h.UUID.String() + ": no request finds it once the cell is NATIVE"
-			switch {
-			case in.GetAgentVersion() > 0:
-				what = fmt.Sprintf("compute node %s was taken back from its agent, version %d", h.UUID, in.GetAgentVersion())
-			case in != nil:
-				what += "; it is imported"
-			}
-			d := diagnosis{Check: "host " + h.ServiceHost, What: what, Do: "start its agent with this cell's replicas: " + strings.Join(u.cell.Replicas, ", ")}
-			if why := quiet[h.ServiceHost]; why != "" {
-				d.What += "; it does not hold the gate: " + why
-				silent = append(silent, d)
-				continue
-			}
-			without = append(without, d)
-		}
-	}
-	u.each("agents", unhealthy, without)
-	u.each("agents", warned, silent)
-	if len(without)+len(silent)+beside == 0 {
-		u.doctor.ok(u.conf.Cell+" agents", "have registered all of %s", counted(n, "enabled host"))
-	}
-}
-
-// remedies are what to do about rows that are no hosts, and whether they stand in the
-// way: a compute that runs without one does.
-var remedies = map[legacy.Reason]struct{ status, do string }{
-	legacy.NoHost:          {warned, "delete the row, it is from before Kilo; or start its nova-compute once"},
-	legacy.NoService:       {warned, "start its nova-compute, or delete the row"},
-	legacy.MappedElsewhere: {unhealthy, "nova-manage cell_v2 delete_host --cell_uuid UUID --host HOST where it does not belong, then discover_hosts"},
-	legacy.Unmapped:        {unhealthy, "nova-manage cell_v2 discover_hosts"},
-	legacy.BadUUID:         {unhealthy, "restart its nova-compute, which gives the row a uuid of its own"},
-	legacy.TooLarge:        {unhealthy, "see what fills the row's texts"},
-	legacy.NoNode:          {unhealthy, "delete the row, or restart its nova-compute"},
-	legacy.NullColumn:      {unhealthy, "restart its nova-compute, which fills the column"},
-	legacy.NegativeTotal:   {unhealthy, "restart its nova-compute, which fills the column"},
-	legacy.NotReported:     {warned, "wait until its nova-compute has reported, or restart it"},
-	legacy.Unreadable:      {unhealthy, "restart its nova-compute, which writes the column anew; Nova fails whole requests on it"},
-}
-
-func (u *upgrade) leftOut(x *legacy.Snapshot) {
-	by := map[legacy.Reason][]diagnosis{}
-	for _, l := range x.LeftOut {
-		remedy := remedies[l.Reason]
-		do := remedy.do
-		if strings.Contains(l.Detail, "compared with case") {
-			do = "give compute_nodes.host and services.host the same case: nova-compute's [DEFAULT] host"
-		}
-		by[l.Reason] = append(by[l.Reason], diagnosis{
-			Check: fmt.Sprintf("row %d of compute_nodes", l.NodeID), What: strings.Join(strings.Fields(fmt.Sprintf("is no host (%s): %s %s %s", l.Reason, l.Host, l.Column, l.Detail)), " "), Do: do,
-		})
-	}
-	for _, why := range slices.Sorted(maps.Keys(by)) {
-		u.each("compute_nodes: "+string(why), remedies[why].status, by[why])
-	}
-}
-
-// ratios tells of those that are not set, and of those that limit what nothing limits
-// today.
-func (u *upgrade) ratios(x *legacy.Snapshot) {
-	for _, r := range x.Ratios() {
-		name := r.Resource + "_allocation_ratio"
-		if r.Unset > 0 {
-			u.say(name, noted, fmt.Sprintf("is NULL or 0.0 in %s, and counts as %v there", counted(r.Unset, "row"), r.Becomes),
-				"set "+name+" or initial_"+name+" of the cell in gateway.legacy to what the computes' nova.conf has, when it is not that; agents report a ratio of their own")
-		}
-		if u.using == nil || u.using[r.Resource] || r.Low == 0 {
-			continue
-		}
-		filter := ""
-		for f, resource := range resourceFilters {
-			if resource == r.Resource {
-				filter = f
-			}
-		}
-		u.say(name, warned, fmt.Sprintf("%s is not enabled, and %s less than %v: where Placement does not limit the resource either (before Ocata) nothing does, and the shard will, by total * ratio", filter, countedHave(r.Low), legacy.Unlimited),
-			"if so and it is to stay so, set "+name+" = 9999.0 on the computes before the move (Nova's release notes say 9999.0, its specification 10000.0: either is beyond what a host can hold); if Placement limits it, leave it")
-	}
-}
-
-func countedHave(rows int) string {
-	if rows == 1 {
-		return "1 row has"
-	}
-	return fmt.Sprintf("%d rows have", rows)
-}
-
-// deleted counts the rows that do not count.
-func (u *upgrade) deleted(r *legacy.Reader) error {
-	if u.conf.RequiredVersion == 0 {
-		return nil
-	}
-	n, err := r.DeletedServices(u.ctx, int64(u.conf.RequiredVersion))
-	if err == nil && n > 0 {
-		u.say("services", noted, counted(n, "deleted row")+" of old services: Nova's own gate would have waited for them for ever (bug 1668310), this one does not count them", "")
-	}
-	return err
 }

@@ -240,6 +240,57 @@ func TestDoctorUpgradeSaysWhoSpeaksForAHost(t *testing.T) {
 	}
 }
 
+// The rule of 9999 is for resources that no filter limits: those in force are the
+// release's defaults where no file says otherwise, and by their old name too.
+func TestDoctorUpgradeJudgesByTheFiltersInForce(t *testing.T) {
+	const old = "[DEFAULT]\nscheduler_default_filters = RetryFilter,AvailabilityZoneFilter,RamFilter,ComputeFilter\n"
+	c := newNovaCell(t, legacytest.MariaDB, 1, (&listingCell{}).registered(1).serve(t))
+	for _, test := range []struct {
+		name, release, conf string
+		limited             string // resources that a filter limits
+		assumed             string
+	}{
+		{name: "old name, ocata", release: "ocata", conf: old, limited: "ram"},
+		{name: "old name, stein", release: "stein", conf: old, limited: "ram"},
+		{name: "old name, no release", conf: old, limited: "ram", assumed: "gateway.nova.nova_release is not set: [DEFAULT] scheduler_default_filters"},
+		{name: "old name, zed", release: "zed", conf: old, limited: "ram", assumed: "which it does not in Nova 26 (zed)"},
+		{name: "new name before the old", conf: old + "[filter_scheduler]\nenabled_filters = ComputeFilter,CoreFilter\n", limited: "cpu"},
+		{name: "defaults of ocata", release: "ocata", limited: "ram disk"},
+		{name: "defaults of pike", release: "pike"},
+		{name: "defaults, no release", assumed: "the defaults of Nova 34 (2026.2) are assumed"},
+		{name: "filters of aggregates", release: "zed", conf: "[filter_scheduler]\nenabled_filters = ComputeFilter,AggregateDiskFilter\n", limited: "disk"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			conf, config := filepath.Join(dir, "nova.conf"), filepath.Join(dir, "gateway.yaml")
+			text := strings.Replace(readFile(t, c.config), "gateway:\n", "gateway:\n  nova: {nova_release: '"+test.release+"'}\n", 1)
+			for file, is := range map[string]string{conf: test.conf, config: text} {
+				if err := os.WriteFile(file, []byte(is), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			rows := diagnoses(t, exitDone, "upgrade", "--config", config, "--nova-conf", conf)
+			for resource, filter := range map[string]string{"cpu": "CoreFilter", "ram": "RamFilter", "disk": "DiskFilter"} {
+				advice, there := rows["cell1 "+resource+"_allocation_ratio"]
+				if there == strings.Contains(test.limited, resource) {
+					t.Errorf("limited are %q, of %s it says %+v", test.limited, resource, advice)
+				}
+				if there && (!strings.Contains(advice.What, filter+" is not enabled") || !strings.Contains(advice.Do, "9999.0")) {
+					t.Errorf("%s: %+v", resource, advice)
+				}
+			}
+			if test.conf == old && test.assumed == "" {
+				must(t, rows, "filters of nova.conf", warned, "RamFilter is redundant")
+			}
+			if _, there := rows["release of nova.conf"]; there != (test.assumed != "") {
+				t.Errorf("told of what is assumed: %v", there)
+			} else if there {
+				must(t, rows, "release of nova.conf", noted, test.assumed)
+			}
+		})
+	}
+}
+
 // A gate that is held for differences stands in the way, one that is pinned is told of;
 // and a host without an agent that does not hold the gate is no failure.
 func TestDoctorUpgradeTellsOfTheGate(t *testing.T) {
