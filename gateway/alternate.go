@@ -57,8 +57,13 @@ func (g *Gateway) claimAlternate(ctx context.Context, req *cellgatev1.ClaimAlter
 	}
 	op := &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Swap{Swap: swap}}
 	out, err := h.in.change(ctx, g.cfg.ClaimBudget, op)
-	if fault.KindOf(err) == fault.NotFound && h.in.importAlternate(ctx, swap, answer.GetSelected()) {
-		out, err = h.in.change(ctx, g.cfg.ClaimBudget, op)
+	if v := h.in.view(); fault.KindOf(err) == fault.NotFound && v.standIn {
+		if imported := v.gate.importHost(ctx, swap.GetHostUuid()); imported == nil {
+			out, err = h.in.change(ctx, g.cfg.ClaimBudget, op)
+		} else if g.log.WarnContext(ctx, "an alternate is not in the shard, and could not be imported",
+			"cell", h.in.cfg.Name, "host", answer.GetSelected().GetServiceHost(), "error", imported); !ofHost(imported) {
+			err = imported
+		}
 	}
 	if err != nil {
 		// When nobody knows where the claim is, both holds stay for their time.
@@ -68,20 +73,6 @@ func (g *Gateway) claimAlternate(ctx context.Context, req *cellgatev1.ClaimAlter
 		return nil, err
 	}
 	return out.GetClaim(), nil
-}
-
-// importAlternate has an alternate imported that legacy rows have and the shard does not
-// yet; false when it was not, or needs no import.
-func (c *cell) importAlternate(ctx context.Context, swap *cellv1.SwapClaim, to *cellgatev1.Selection) bool {
-	v := c.view()
-	if !v.standIn {
-		return false
-	}
-	if err := v.gate.importHost(ctx, swap.GetHostUuid()); err != nil {
-		v.gate.g.log.WarnContext(ctx, "an alternate is not in the shard, and could not be imported", "cell", c.cfg.Name, "host", to.GetServiceHost(), "error", err)
-		return false
-	}
-	return true
 }
 
 // claimIn is a live claim with what it keeps of its request.

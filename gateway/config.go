@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -42,6 +43,8 @@ func checkConfig(cfg Config) error {
 		}
 		if l := c.Legacy; l != nil && (l.Refresh < 0 || l.ServiceDownTime < 0 || l.RequiredVersion < 0) {
 			bad("%s.legacy: must not be negative", path)
+		} else if l != nil && l.RequiredVersion > math.MaxInt32 {
+			bad("%s.legacy: the required version is greater than %d", path, math.MaxInt32)
 		}
 		if len(c.Replicas) == 0 {
 			bad("%s.replicas: at least one address is needed", path)

@@ -255,13 +255,14 @@ type fakeReader struct {
 	read     func(context.Context) error
 	reads    int
 	closed   bool
+	disabled bool // by cell_mappings
 }
 
 func (r *fakeReader) Load(ctx context.Context) (*legacy.Snapshot, error) {
 	r.mu.Lock()
 	read := r.read
 	r.reads++
-	x := &legacy.Snapshot{At: time.Now(), Full: true, Services: slices.Clone(r.services), Hosts: slices.Clone(r.hosts)}
+	x := &legacy.Snapshot{At: time.Now(), Full: true, CellDisabled: r.disabled, Services: slices.Clone(r.services), Hosts: slices.Clone(r.hosts)}
 	r.mu.Unlock()
 	if read != nil {
 		if err := read(ctx); err != nil {

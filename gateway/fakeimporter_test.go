@@ -21,6 +21,9 @@ type fakeImporter struct {
 	dropped int
 	// unclaimed is what it says.
 	unclaimed *cellv1.UnclaimedInstances
+	// fails, when set, is why no host can be imported; tries counts who asked.
+	fails error
+	tries int
 }
 
 func (m *fakeImporter) Run(ctx context.Context) error {
@@ -39,6 +42,13 @@ func (m *fakeImporter) Offer(x *legacy.Snapshot) {
 }
 
 func (m *fakeImporter) ImportHost(ctx context.Context, _ *legacy.Snapshot, host schedule.ID) error {
+	m.mu.Lock()
+	m.tries++
+	fails := m.fails
+	m.mu.Unlock()
+	if fails != nil {
+		return fails
+	}
 	m.names.table.mu.Lock()
 	h, ok := m.names.table.table.Host(host)
 	m.names.table.mu.Unlock()
@@ -50,6 +60,14 @@ func (m *fakeImporter) ImportHost(ctx context.Context, _ *legacy.Snapshot, host 
 		BootId:    testUUID(0xb, 1), Version: 1, HostUuid: host.String(), ServiceHost: h.ServiceHost, Nodename: h.NodeName,
 	}}}})
 	return err
+}
+
+// fail has imports fail from now on, nil: succeed. It gives how many were tried so far.
+func (m *fakeImporter) fail(err error) (tries int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fails = err
+	return m.tries
 }
 
 func (m *fakeImporter) Unclaimed() *cellv1.UnclaimedInstances {

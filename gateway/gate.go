@@ -50,7 +50,11 @@ type gate struct {
 	first    chan struct{}
 	once     sync.Once
 	importer Importer
-	shadow   *comparer
+	// noImports says why no host can be imported; nil while some can, as far as is known.
+	// failing tells tryAgain.
+	noImports atomic.Pointer[importTrouble]
+	failing   chan struct{}
+	shadow    *comparer
 }
 
 type knownGate struct {
@@ -80,7 +84,7 @@ func newGate(c *cell, cfg LegacyConfig, parts Legacy, g *Gateway) *gate {
 	out := &gate{
 		shadow: newComparer(),
 		cell:   c, cfg: cfg.withDefaults(), parts: parts, g: g, tel: c.tel.Gate(),
-		asking: make(chan struct{}, 1), hurry: make(chan struct{}, 1), first: make(chan struct{}),
+		asking: make(chan struct{}, 1), hurry: make(chan struct{}, 1), failing: make(chan struct{}, 1), first: make(chan struct{}),
 	}
 	out.report = gateReport{gateway: g.newID(), name: g.cfg.Name, shadow: out.shadow}
 	if parts.Importer != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
-	"cellgate/schedule"
 )
 
 const (
@@ -81,45 +80,4 @@ func (s *selecting) follow(ctx context.Context, cell int, epoch int64) error {
 		}
 	}
 	return pause(ctx, rand.N(time.Duration(s.gateMoves)*gatePause))
-}
-
-// importMissing has hosts imported that legacy rows have and the shard does not yet,
-// and sends their claims once more. results are those of orders.
-func (s *selecting) importMissing(ctx context.Context, orders []order, results []made) {
-	var again []order
-	var at []int
-	for i, o := range orders {
-		v := &s.views[o.cell]
-		if !v.standIn || results[i].refusal == nil || fault.Kind(results[i].refusal.GetReason()) != fault.NotFound {
-			continue
-		}
-		if err := v.gate.importHost(ctx, o.claim.GetHostUuid()); err != nil {
-			s.g.log.WarnContext(ctx, "a legacy host that was chosen is not in the shard, and could not be imported",
-				"cell", s.g.cells[o.cell].cfg.Name, "host", o.host, "error", err)
-			s.avoidHost(o.host, "not imported")
-			continue
-		}
-		again, at = append(again, o), append(at, i)
-	}
-	if len(again) == 0 {
-		return
-	}
-	for k, r := range s.send(ctx, again) {
-		results[at[k]] = r
-	}
-}
-
-// importHost imports one host from the rows there are.
-func (w *gate) importHost(ctx context.Context, host string) error {
-	rows := w.rows.Load()
-	id, err := schedule.ParseID(host)
-	switch {
-	case err != nil:
-		return err
-	case rows == nil || w.importer == nil:
-		return fault.New(fault.CellUnavailable, "this gateway does not import")
-	}
-	bounded, cancel := context.WithTimeout(ctx, w.cell.claimBudget)
-	defer cancel()
-	return w.importer.ImportHost(bounded, rows.Snapshot, id)
 }

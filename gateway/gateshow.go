@@ -1,6 +1,9 @@
 package gateway
 
 import (
+	"strings"
+	"time"
+
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/telemetry"
@@ -23,18 +26,29 @@ func (g *Gateway) showGate(row *cellgatev1.Cell, c *cell) {
 	} else {
 		row.Gate = proto.CloneOf(v.known.Gate)
 	}
+	if c.gate.disabledByNova() {
+		addReason(row, disabledInNova)
+	}
 	switch {
 	case v.standIn:
+		if t := c.gate.noImports.Load(); t != nil {
+			addReason(row, "since "+t.since.UTC().Format(time.RFC3339)+" "+reasonOf(c.gate.notImported(t.err)))
+		}
 		s := v.gate.parts.StandIn.Summary()
 		t := s.GetTotals()
 		row.Hosts, row.HostsUp, row.Resources = t.GetHosts(), t.GetHostsUp(), t.GetResources()
 		row.AvailabilityZones, row.TableVersion = g.zonesOf(s), t.GetTableVersion()
 	case v.err != nil:
 		if row.Available {
-			row.Available, row.Reason = false, reasonOf(v.err)
+			row.Available = false
+			addReason(row, reasonOf(v.err))
 		}
 		row.Hosts, row.HostsUp, row.Resources, row.AvailabilityZones, row.TableVersion = 0, 0, nil, nil, ""
 	}
+}
+
+func addReason(row *cellgatev1.Cell, why string) {
+	row.Reason = strings.TrimPrefix(row.GetReason()+"; "+why, "; ")
 }
 
 // readLegacy gives what is to be told of each cell's legacy rows that were ever read.

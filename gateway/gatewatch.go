@@ -77,6 +77,7 @@ func (w *gate) watch(ctx context.Context) {
 				w.g.log.ErrorContext(ctx, "the importer of a cell's legacy hosts ended", "cell", w.cell.cfg.Name, "error", err)
 			}
 		})
+		parts.Go(func() { w.tryAgain(ctx) })
 	}
 	late := time.AfterFunc(firstWithin, sync.OnceFunc(w.isFirst))
 	defer func() {

@@ -22,6 +22,8 @@ func (g *Gateway) route(r *schedule.Request, views []gateView) (reasons []string
 		switch {
 		case c.cfg.Disabled:
 			reasons[i], final[i] = "disabled by the gateway's configuration", true
+		case c.gate.disabledByNova() && !isDestination(r.Destination, c):
+			reasons[i], final[i] = disabledInNova, true
 		case g.hardAffinity(r):
 		case elsewhere(r.Destination, c):
 			reasons[i], final[i] = "another cell is the requested destination", true
@@ -32,6 +34,15 @@ func (g *Gateway) route(r *schedule.Request, views []gateView) (reasons []string
 		}
 	}
 	return reasons, final
+}
+
+// disabledInNova is why a cell is left out that Nova's own scheduler leaves out.
+const disabledInNova = "disabled in Nova's cell_mappings"
+
+// isDestination reports whether a request may go to one cell alone, and to this one: Nova
+// then asks it, disabled or not.
+func isDestination(d *schedule.Destination, c *cell) bool {
+	return d != nil && d.Cell != "" && !d.AllowCrossCellMove && d.Cell == c.uuid()
 }
 
 func elsewhere(d *schedule.Destination, c *cell) bool {

@@ -9,6 +9,7 @@ import (
 
 	"cellgate/gateway/legacy"
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/internal/fault"
 )
 
 const cellUUID = "c0000000-0000-4000-8000-000000000001"
@@ -135,6 +136,63 @@ func TestSampleOfNova(t *testing.T) {
 		}
 		if want, got := heldOn(t, d, host), alone.used(host.UUID.String()); !same(want, got) || want["VCPU"] == 0 {
 			t.Errorf("one host alone holds %v, the database says %v", got, want)
+		}
+	})
+}
+
+// A table of instances that is locked, or that is not there: a host alone is not imported,
+// and the error says that the database did not give it. Nothing of it stays.
+func TestInstancesThatCannotBeRead(t *testing.T) {
+	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+		d := legacytest.NewCell(t, k.Shared(t))
+		d.Sample(t)
+		reader := readerOf(t, d)
+		x, err := reader.Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := New(Config{Cell: "cell1", Pause: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		host, cell := x.Hosts[0].UUID.String(), newCell()
+		fails := func(within time.Duration, want legacy.Trouble) {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			if _, err := m.Ensure(ctx, x, host, cell); fault.KindOf(err) != fault.CellUnavailable || legacy.TroubleOf(err) != want {
+				t.Errorf("%v, want %s", err, want)
+			}
+			if _, err := reader.Refresh(t.Context(), x); err != nil {
+				t.Errorf("the hosts cannot be read either: %v", err)
+			}
+		}
+		c, err := d.DB.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		lock, unlock := []string{"LOCK TABLES instances WRITE"}, "UNLOCK TABLES"
+		if k == legacytest.PostgreSQL {
+			lock, unlock = []string{"BEGIN", "LOCK TABLE instances IN ACCESS EXCLUSIVE MODE"}, "ROLLBACK"
+		}
+		for _, statement := range lock {
+			if _, err := c.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fails(300*time.Millisecond, legacy.TimedOut)
+		if _, err := c.ExecContext(t.Context(), unlock); err != nil {
+			t.Fatal(err)
+		}
+		d.Exec(t, "ALTER TABLE instances RENAME TO others")
+		fails(time.Minute, legacy.OtherSchema)
+		d.Exec(t, "ALTER TABLE others RENAME TO instances")
+		if len(cell.hosts) != 0 {
+			t.Errorf("the shard has %d hosts", len(cell.hosts))
+		}
+		if _, err := m.Ensure(t.Context(), x, host, cell); err != nil || len(cell.hosts) != 1 {
+			t.Errorf("%d hosts once the instances can be read, %v", len(cell.hosts), err)
 		}
 	})
 }

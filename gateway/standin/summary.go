@@ -24,7 +24,7 @@ const replicaName = "legacy"
 
 // Summary says what the cell could ever hold, by the rows, and what it holds now; once a
 // version. totals.enabled is false for a cell that Nova's cell_mappings disables: the
-// stand-in proposes hosts of it all the same. Before the first Update it is loading.
+// stand-in proposes hosts of it when it is asked all the same. Before the first Update it is loading.
 // store_time and version are a cell's, and unset.
 func (s *Standin) Summary() *cellv1.GetSummaryResponse {
 	s.mu.Lock()
