@@ -25,6 +25,19 @@ var remedies = map[legacy.Reason]struct{ status, do string }{
 	legacy.Unreadable:      {unhealthy, "restart its nova-compute, which writes the column anew; Nova fails whole requests on it"},
 }
 
+// aggregates names those without a uuid.
+func (u *upgrade) aggregates(x *legacy.Snapshot) {
+	var all []diagnosis
+	for _, a := range x.NamelessAggregates() {
+		all = append(all, diagnosis{
+			Check: fmt.Sprintf("aggregate %d", a.ID),
+			What:  fmt.Sprintf("%q: its uuid is NULL; %s stands for it", a.Name, a.UUID),
+			Do:    fmt.Sprintf("give it that one, or another, in the API database: UPDATE aggregates SET uuid = '%s' WHERE id = %d", a.UUID, a.ID),
+		})
+	}
+	u.each("aggregates", noted, all)
+}
+
 func (u *upgrade) leftOut(x *legacy.Snapshot) {
 	by := map[legacy.Reason][]diagnosis{}
 	for _, l := range x.LeftOut {

@@ -186,6 +186,7 @@ func (u *upgrade) tables(conf legacy.Config) error {
 	u.registered(x)
 	u.rowless(x)
 	u.leftOut(x)
+	u.aggregates(x)
 	u.ratios(x)
 	return errors.Join(u.deleted(reader), u.instances(reader, x))
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	guuid "github.com/google/uuid"
+
 	"cellgate/schedule"
 )
 
@@ -20,6 +22,8 @@ type apiData struct {
 	asked bool
 	// aggregates by host, as it is written, in the order of their ids.
 	aggregates map[string][]schedule.Aggregate
+	// nameless are those of them whose uuid is NULL, in the order of their ids.
+	nameless []NamelessAggregate
 	// digests are of the tables as they were when mapped and aggregates were read.
 	digests apiDigests
 }
@@ -48,7 +52,7 @@ func (r *Reader) readAPI(ctx context.Context, x *Snapshot, hosts []string, befor
 			return err
 		}
 		if sameMappings && a.digests.aggregates == before.digests.aggregates {
-			a.aggregates = before.aggregates
+			a.aggregates, a.nameless = before.aggregates, before.nameless
 			return nil
 		}
 		return r.readAggregates(ctx, s, x, cell)
@@ -144,10 +148,14 @@ func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot, ce
 		table: "aggregates", page: stampPage, max: r.conf.MaxRows,
 		text: "SELECT id, uuid, name FROM aggregates WHERE id > ? ORDER BY id LIMIT ?",
 	}, func(rows *sql.Rows) (id int64, err error) {
-		var uuid, name sql.NullString
-		err = rows.Scan(&id, &uuid, &name)
+		var as, name sql.NullString
+		err = rows.Scan(&id, &as, &name)
 		if len(members[id]) > 0 {
-			all[id] = &schedule.Aggregate{UUID: uuid.String, Name: name.String, Metadata: map[string]string{}}
+			if as.String == "" {
+				as.String = aggregateUUID(id)
+				x.api.nameless = append(x.api.nameless, NamelessAggregate{ID: id, Name: name.String, UUID: as.String})
+			}
+			all[id] = &schedule.Aggregate{UUID: as.String, Name: name.String, Metadata: map[string]string{}}
 		}
 		return id, err
 	})
@@ -173,6 +181,19 @@ func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot, ce
 	}
 	x.api.join(all, members)
 	return nil
+}
+
+// NamelessAggregate is an aggregate with hosts of the cell whose uuid is NULL.
+type NamelessAggregate struct {
+	ID   int64
+	Name string
+	// UUID stands for it meanwhile: the same in all cells, whoever reads it.
+	UUID string
+}
+
+// aggregateUUID is of an aggregate without a uuid, by its id in the API database.
+func aggregateUUID(id int64) string {
+	return guuid.NewSHA1(guuid.NameSpaceURL, fmt.Appendf(nil, "cellgate:aggregate:%d", id)).String()
 }
 
 func (a *apiData) join(all map[int64]*schedule.Aggregate, members map[int64][]string) {

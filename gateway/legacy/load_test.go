@@ -65,6 +65,23 @@ func TestLoad(t *testing.T) {
 	})
 }
 
+// An aggregate without a uuid, which the schema allows, has one that is always the same.
+func TestAnAggregateWithoutAUUID(t *testing.T) {
+	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+		w := newWorld(t, k, 2)
+		w.api.Insert(t, "aggregates", legacytest.Row{"id": 7, "uuid": nil, "name": "old"}, legacytest.Row{"id": 8, "uuid": otherUUID, "name": "new"}, legacytest.Row{"id": 9, "uuid": nil, "name": "of others"})
+		w.api.Insert(t, "aggregate_hosts", legacytest.Row{"host": "host1", "aggregate_id": 7}, legacytest.Row{"host": "host1", "aggregate_id": 8}, legacytest.Row{"host": "elsewhere", "aggregate_id": 9})
+		const made = "3a110c74-bce2-531d-9373-e2f902238004"
+		x := w.load()
+		if got := x.host("host1").Aggregates; len(got) != 2 || got[0].UUID != made || got[0].Name != "old" || got[1].UUID != otherUUID {
+			t.Errorf("%+v", got)
+		}
+		if got, want := x.NamelessAggregates(), []NamelessAggregate{{7, "old", made}}; !slices.Equal(got, want) {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	})
+}
+
 // The rules of rows: what a row may have, and what becomes of it.
 func TestTrapsOfRows(t *testing.T) {
 	view := func(f func(v schedule.View) bool) func(*Host) bool { return func(h *Host) bool { return f(h.View) } }

@@ -100,6 +100,14 @@ const (
 	Unreadable Reason = "unreadable"
 )
 
+// NamelessAggregates are the aggregates of hosts whose uuid is NULL, by id.
+func (x *Snapshot) NamelessAggregates() []NamelessAggregate {
+	if x.api == nil {
+		return nil
+	}
+	return x.api.nameless
+}
+
 // Reader is the one that made the snapshot.
 func (x *Snapshot) Reader() *Reader { return x.of }
 
