@@ -312,10 +312,11 @@ func appendQuoted(b []byte, s string) []byte {
 	return append(b, quote)
 }
 
-// parseFloat is Python's float(s): any space around, underscores between digits,
-// inf and nan in words; no hexadecimal.
+// parseFloat is Python's float(s): any space around but U+001C to U+001F, which
+// str.strip takes for space and numbers do not; underscores between digits; inf and
+// nan in words; no hexadecimal.
 func parseFloat(s string) (float64, bool) {
-	s = plainDigits(strings.TrimFunc(s, space))
+	s = plainDigits(strings.TrimSpace(s))
 	digits := false
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
@@ -360,7 +361,7 @@ func wordFloat(s string) (float64, bool) {
 
 // parseInt is Python's int(s); beyond int64 it is the nearest one.
 func parseInt(s string) (int64, bool) {
-	s = plainDigits(strings.TrimFunc(s, space))
+	s = plainDigits(strings.TrimSpace(s))
 	for i := range len(s) {
 		if s[i] == '_' && (i == 0 || i == len(s)-1 || !digit(s[i-1]) || !digit(s[i+1])) {
 			return 0, false
