@@ -196,6 +196,9 @@ func (s *Spec) destination(spec *object) {
 	if o == nil {
 		return
 	}
+	if host, ok := o.get("host").(string); ok && host == "" {
+		o.invalid(o.at("host"), "must not be empty: Nova compares it with the names of hosts, and none is empty")
+	}
 	cell := o.child("cell", "CellMapping")
 	cell.required("uuid")
 	s.Destination = &schedule.Destination{

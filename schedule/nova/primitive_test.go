@@ -275,6 +275,7 @@ func TestFromPrimitiveRefuses(t *testing.T) {
 		{spec("/requested_resources", []any{1.0}), ".requested_resources[0]", "must be a RequestGroup object"},
 		{spec("/request_level_params", object1("RequestLevelParams", "1.1", map[string]any{"same_subtree": []any{[]any{"a"}}})), ".request_level_params.same_subtree[0]", "no group's suffix"},
 		{spec("/request_level_params", object1("RequestLevelParams", "1.1", map[string]any{"root_required": []any{"A"}, "root_forbidden": []any{"A"}})), ".request_level_params.root_forbidden[0]", "required as well"},
+		{spec("/requested_destination", object1("Destination", "1.4", map[string]any{"host": ""})), ".requested_destination.host", "must not be empty"},
 		{spec("/requested_destination", object1("Destination", "1.4", map[string]any{"aggregates": []any{"ssd"}})), ".requested_destination.aggregates[0][0]", "not a uuid"},
 	}
 	for _, c := range cases {
