@@ -111,7 +111,10 @@ func mustID(s string) schedule.ID {
 func proposalTo(p *schedule.Proposal) *cellv1.Proposal {
 	out := &cellv1.Proposal{Hosts: int32(p.Hosts), Passed: int32(p.Passed)}
 	for _, r := range p.Rejects {
-		out.Rejects = append(out.Rejects, &cellv1.Reject{Filter: r.Filter, Detail: r.Detail, Hosts: int32(r.Hosts), Example: r.Example})
+		out.Rejects = append(out.Rejects, &cellv1.Reject{
+			Filter: r.Filter, Detail: r.Detail, Hosts: int32(r.Hosts),
+			Example: r.Example, ExceptionClass: r.Class, ExceptionMessage: r.Message,
+		})
 	}
 	for _, b := range p.Bounds {
 		out.BoundsFlat = append(out.BoundsFlat, b.Min, b.Max)

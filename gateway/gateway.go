@@ -120,6 +120,8 @@ type Gateway struct {
 	flights     *flights
 	// unreleased are claims left to their leases.
 	unreleased unreleased
+	// unreadable tells of hosts that a filter cannot read.
+	unreadable unreadables
 	// decisions writes down what was decided.
 	decisions *recorder
 	// translation is what requests are translated under.
@@ -161,6 +163,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 		g.now = time.Now
 	}
 	g.unreleased.log = g.log
+	g.unreadable.log, g.unreadable.now = g.log, g.now
 	g.health = health.New(g.aliveChecks, g.readyChecks)
 	g.life, g.end = context.WithCancel(context.Background())
 	for _, c := range cfg.Cells {

@@ -70,7 +70,11 @@ func addReject(d *cellgatev1.NoValidHost, r *cellgatev1.RejectCount) {
 		d.Rejects = append(d.Rejects, r)
 		return
 	}
-	d.Rejects[i] = &cellgatev1.RejectCount{Filter: r.GetFilter(), Detail: r.GetDetail(), Hosts: d.Rejects[i].GetHosts() + r.GetHosts()}
+	have := d.Rejects[i]
+	d.Rejects[i] = &cellgatev1.RejectCount{
+		Filter: have.GetFilter(), Detail: have.GetDetail(), Hosts: have.GetHosts() + r.GetHosts(),
+		Example: have.GetExample(), ExceptionClass: have.GetExceptionClass(), ExceptionMessage: have.GetExceptionMessage(),
+	}
 }
 
 // noHostMessage: "No valid host was found. 0 of 3000 hosts: 1800

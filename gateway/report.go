@@ -48,7 +48,10 @@ func warningCounts(warnings []schedule.Warning) []*cellgatev1.WarningCount {
 func rejectCounts(rejects []schedule.Reject) []*cellgatev1.RejectCount {
 	var out []*cellgatev1.RejectCount
 	for _, r := range rejects {
-		out = append(out, &cellgatev1.RejectCount{Filter: r.Filter, Detail: r.Detail, Hosts: int32(r.Hosts)})
+		out = append(out, &cellgatev1.RejectCount{
+			Filter: r.Filter, Detail: r.Detail, Hosts: int32(r.Hosts),
+			Example: r.Example, ExceptionClass: r.Class, ExceptionMessage: r.Message,
+		})
 	}
 	return out
 }

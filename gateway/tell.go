@@ -12,11 +12,12 @@ import (
 // tell counts what a selection found, when it ends, and marks the request's span.
 // resp is nil when it failed.
 func (s *selecting) tell(ctx context.Context, resp *cellgatev1.SelectDestinationsResponse) {
-	for _, r := range s.reports {
+	for i, r := range s.reports {
 		for _, reject := range r.GetRejects() {
 			s.g.tel.Rejected(reject.GetFilter(), int(reject.GetHosts()))
 			if reject.GetDetail() == schedule.Unreadable {
 				s.g.tel.Unreadable(reject.GetFilter(), int(reject.GetHosts()))
+				s.g.unreadable.tell(ctx, s.g.cells[i].cfg.Name, reject)
 			}
 		}
 		for _, w := range r.GetWarnings() {

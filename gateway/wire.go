@@ -165,7 +165,8 @@ func proposalFrom(p *cellv1.Proposal) (*schedule.Proposal, error) {
 	}
 	for _, r := range p.GetRejects() {
 		out.Rejects = append(out.Rejects, schedule.Reject{
-			Filter: r.GetFilter(), Detail: r.GetDetail(), Hosts: int(r.GetHosts()), Example: r.GetExample(),
+			Filter: r.GetFilter(), Detail: r.GetDetail(), Hosts: int(r.GetHosts()),
+			Example: r.GetExample(), Class: r.GetExceptionClass(), Message: r.GetExceptionMessage(),
 		})
 	}
 	for i, g := range p.GetGroupHosts() {

@@ -56,9 +56,15 @@ func TestUnreadableHosts(t *testing.T) {
 		Rules: &Rules{Filters: []string{CapabilitiesFilter, JSONFilter}}, Limit: 3,
 	}
 	want := []Reject{
-		{Filter: HostFilter, Detail: Unreadable, Hosts: 1, Example: "c"},
-		{Filter: CapabilitiesFilter, Detail: Unreadable, Hosts: 1, Example: "b"},
-		{Filter: JSONFilter, Detail: Unreadable, Hosts: 1, Example: "a"},
+		{Filter: HostFilter, Detail: Unreadable, Hosts: 1, Example: "c", Class: "JSONDecodeError", Message: "stats: no key at byte 1"},
+		{
+			Filter: CapabilitiesFilter, Detail: Unreadable, Hosts: 1, Example: "b",
+			Class: "ValueError", Message: "could not convert string to float: 'QEMU'",
+		},
+		{
+			Filter: JSONFilter, Detail: Unreadable, Hosts: 1, Example: "a",
+			Class: "TypeError", Message: "'>' not supported between instances of 'str' and 'int'",
+		},
 	}
 	if got := propose(t, table, q); !reflect.DeepEqual(got.Rejects, want) || got.Raised != nil {
 		t.Errorf("rejects %+v, raised %v", got.Rejects, got.Raised)

@@ -149,22 +149,25 @@ func (s *scan) rejects() []Reject {
 		return nil
 	}
 	list := make([]Reject, 0, rejecting+1)
-	add := func(filter, detail, example string, hosts int) {
-		if hosts == 0 {
-			return
-		}
+	add := func(filter, detail string, hosts int) *Reject {
 		at := slices.IndexFunc(list, func(r Reject) bool { return r.Filter == filter && r.Detail == detail })
 		if at < 0 {
-			list = append(list, Reject{Filter: filter, Detail: detail, Example: example})
+			list = append(list, Reject{Filter: filter, Detail: detail})
 			at = len(list) - 1
 		}
 		list[at].Hosts += hosts
+		return &list[at]
 	}
 	for i := range s.checks {
 		k := &s.checks[i]
-		add(k.filter, k.detail, "", k.rejected)
+		if k.rejected > 0 {
+			add(k.filter, k.detail, k.rejected)
+		}
 		if k.unreadable > 0 {
-			add(k.filter, Unreadable, k.example.host.ServiceHost, k.unreadable)
+			if r := add(k.filter, Unreadable, k.unreadable); r.Example == "" {
+				r.Example = k.example.host.ServiceHost
+				s.explain(r)
+			}
 		}
 	}
 	return list

@@ -20,7 +20,7 @@ func sameProposal(t failer, q *Query, got, want *Proposal) {
 		order := q.Rules.filters()
 		n.Rejects, n.Warnings = slices.Clone(p.Rejects), nil
 		for i := range n.Rejects {
-			n.Rejects[i].Example = ""
+			n.Rejects[i].Example, n.Rejects[i].Class, n.Rejects[i].Message = "", "", ""
 		}
 		slices.SortStableFunc(n.Rejects, func(a, b Reject) int {
 			return cmp.Or(slices.Index(order, a.Filter)-slices.Index(order, b.Filter), strings.Compare(a.Detail, b.Detail))

@@ -96,8 +96,9 @@ type Reject struct {
 	Filter string
 	Detail string
 	Hosts  int
-	// Example is a service host, where the detail is Unreadable.
-	Example string
+	// Example is a service host, where the detail is Unreadable; Class and Message are
+	// of the exception that Nova raises for it, the message cut to 512 bytes.
+	Example, Class, Message string
 }
 
 // Warning is something that hosts say and that cannot be used, so that an option

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math/bits"
 	"slices"
+	"strings"
 )
 
 // Raised is an exception of Nova's that ends a whole request there: a filter or
@@ -107,4 +108,21 @@ func (s *scan) strictly() *Raised {
 	}
 	first := slices.MinFunc(s.exceptions, func(a, b Raised) int { return cmp.Compare(place(&a), place(&b)) })
 	return &first
+}
+
+// maxReason is how many bytes of an exception's message a Reject has: it may quote
+// what a host or a user wrote.
+const maxReason = 512
+
+// explain gives the reject of unreadable hosts the first exception of its filter, and
+// the host it is of.
+func (s *scan) explain(r *Reject) {
+	for i := range s.exceptions {
+		e := &s.exceptions[i]
+		if e.Stage == StageFilter && e.Filter == r.Filter || e.Stage == StageHostStates && r.Filter == HostFilter {
+			r.Example, r.Class = e.Host, e.Class
+			r.Message = strings.ToValidUTF8(e.Message[:min(len(e.Message), maxReason)], "")
+			return
+		}
+	}
 }

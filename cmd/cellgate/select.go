@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -112,6 +113,41 @@ func showCellReports(w io.Writer, reports []*cellgatev1.CellReport) error {
 	t := newTable(w, "CELL", "OUTCOME", "HOSTS", "PASSED", "REJECTED BY", "REASON")
 	for _, r := range reports {
 		t.row(r.GetCell(), r.GetOutcome(), r.GetHosts(), r.GetPassed(), rejectCounts(r.GetRejects(), len(r.GetRejects())), r.GetReason())
+	}
+	if err := t.end(); err != nil {
+		return err
+	}
+	return showUnreadable(w, reports)
+}
+
+// showUnreadable names a host of those that a filter could not read, and what Nova
+// raises for it; nothing when all were read.
+func showUnreadable(w io.Writer, reports []*cellgatev1.CellReport) error {
+	t, n := newTable(w, "CELL", "FILTER", "UNREADABLE", "ONE OF THEM", "NOVA RAISES"), 0
+	for _, c := range reports {
+		for _, r := range c.GetRejects() {
+			if r.GetExample() == "" {
+				continue
+			}
+			n++
+			raises := r.GetExceptionClass()
+			if raises != "" {
+				// It may quote what somebody wrote for a terminal to read.
+				raises += ": " + strings.Map(func(c rune) rune {
+					if !unicode.IsPrint(c) {
+						return ' '
+					}
+					return c
+				}, r.GetExceptionMessage())
+			}
+			t.row(c.GetCell(), r.GetFilter(), r.GetHosts(), r.GetExample(), raises)
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
 	}
 	return t.end()
 }

@@ -23,7 +23,10 @@ func proposalOf(p *schedule.Proposal, columns bool) *cellv1.Proposal {
 		out.Bounds, out.Candidates, out.Multipliers = boundsTo(p.Bounds), candidatesTo(p.Candidates), boundsTo(p.Multipliers)
 	}
 	for i, r := range p.Rejects {
-		out.Rejects[i] = &cellv1.Reject{Filter: r.Filter, Detail: r.Detail, Hosts: int32(r.Hosts), Example: r.Example}
+		out.Rejects[i] = &cellv1.Reject{
+			Filter: r.Filter, Detail: r.Detail, Hosts: int32(r.Hosts),
+			Example: r.Example, ExceptionClass: r.Class, ExceptionMessage: r.Message,
+		}
 	}
 	for i, g := range p.GroupHosts {
 		out.GroupHosts[i] = &cellv1.GroupHost{

@@ -169,7 +169,7 @@ func TestProposalGoesToTheWireWhole(t *testing.T) {
 	other := schedule.ID{9}
 	answer := &schedule.Proposal{
 		Hosts: 9, Passed: 2,
-		Rejects:    []schedule.Reject{{Filter: "ResourceFilter", Detail: "VCPU", Hosts: 7, Example: "h2"}},
+		Rejects:    []schedule.Reject{{Filter: "JsonFilter", Detail: "unreadable", Hosts: 7, Example: "h2", Class: "TypeError", Message: "no number"}},
 		Bounds:     []schedule.Bounds{{Min: math.Inf(1), Max: math.Inf(-1)}, {Min: 0, Max: 4.5}},
 		GroupHosts: []schedule.GroupHost{{Host: host, ServiceHost: "h1", Members: 3}},
 		Candidates: []schedule.Candidate{{
@@ -184,7 +184,7 @@ func TestProposalGoesToTheWireWhole(t *testing.T) {
 	}
 	want := &cellv1.Proposal{
 		Hosts: 9, Passed: 2,
-		Rejects:    []*cellv1.Reject{{Filter: "ResourceFilter", Detail: "VCPU", Hosts: 7, Example: "h2"}},
+		Rejects:    []*cellv1.Reject{{Filter: "JsonFilter", Detail: "unreadable", Hosts: 7, Example: "h2", ExceptionClass: "TypeError", ExceptionMessage: "no number"}},
 		Bounds:     []*cellv1.Bounds{{Min: math.Inf(1), Max: math.Inf(-1)}, {Min: 0, Max: 4.5}},
 		GroupHosts: []*cellv1.GroupHost{{HostUuid: hostA, ServiceHost: "h1", Members: 3}},
 		Candidates: []*cellv1.Candidate{{

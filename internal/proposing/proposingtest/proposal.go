@@ -14,7 +14,10 @@ func Proposal(p *cellv1.Proposal) (*schedule.Proposal, error) {
 	}
 	out := &schedule.Proposal{Hosts: int(p.GetHosts()), Passed: int(p.GetPassed()), Bounds: bounds(p.GetBounds()), Multipliers: bounds(p.GetMultipliers())}
 	for _, r := range p.GetRejects() {
-		out.Rejects = append(out.Rejects, schedule.Reject{Filter: r.GetFilter(), Detail: r.GetDetail(), Hosts: int(r.GetHosts()), Example: r.GetExample()})
+		out.Rejects = append(out.Rejects, schedule.Reject{
+			Filter: r.GetFilter(), Detail: r.GetDetail(), Hosts: int(r.GetHosts()),
+			Example: r.GetExample(), Class: r.GetExceptionClass(), Message: r.GetExceptionMessage(),
+		})
 	}
 	for _, w := range p.GetWarnings() {
 		out.Warnings = append(out.Warnings, schedule.Warning{Key: w.GetKey(), Hosts: int(w.GetHosts())})

@@ -827,11 +827,18 @@ type RejectCount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The filter's name.
 	Filter string `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
-	// What of it: a resource class, a trait, an aggregate. May be empty.
-	Detail        string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
-	Hosts         int32  `protobuf:"varint,3,opt,name=hosts,proto3" json:"hosts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// What of it: a resource class, a trait, an aggregate; "unreadable" for hosts that
+	// Nova raises an exception for. May be empty.
+	Detail string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
+	Hosts  int32  `protobuf:"varint,3,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	// With the detail "unreadable": the service host of one of them, and the class and
+	// message of the exception that Nova raises for it. The message is cut to 512 bytes.
+	// A cell of an older release gives the host alone.
+	Example          string `protobuf:"bytes,4,opt,name=example,proto3" json:"example,omitempty"`
+	ExceptionClass   string `protobuf:"bytes,5,opt,name=exception_class,json=exceptionClass,proto3" json:"exception_class,omitempty"`
+	ExceptionMessage string `protobuf:"bytes,6,opt,name=exception_message,json=exceptionMessage,proto3" json:"exception_message,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *RejectCount) Reset() {
@@ -883,6 +890,27 @@ func (x *RejectCount) GetHosts() int32 {
 		return x.Hosts
 	}
 	return 0
+}
+
+func (x *RejectCount) GetExample() string {
+	if x != nil {
+		return x.Example
+	}
+	return ""
+}
+
+func (x *RejectCount) GetExceptionClass() string {
+	if x != nil {
+		return x.ExceptionClass
+	}
+	return ""
+}
+
+func (x *RejectCount) GetExceptionMessage() string {
+	if x != nil {
+		return x.ExceptionMessage
+	}
+	return ""
 }
 
 // Decision is what a gateway decided on one SelectDestinations request.
@@ -1673,11 +1701,14 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\bwarnings\x18\b \x03(\v2\x19.cellgate.v1.WarningCountR\bwarnings\"6\n" +
 	"\fWarningCount\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\"S\n" +
+	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\"\xc3\x01\n" +
 	"\vRejectCount\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
-	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\"\xc9\x06\n" +
+	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\x12\x18\n" +
+	"\aexample\x18\x04 \x01(\tR\aexample\x12'\n" +
+	"\x0fexception_class\x18\x05 \x01(\tR\x0eexceptionClass\x12+\n" +
+	"\x11exception_message\x18\x06 \x01(\tR\x10exceptionMessage\"\xc9\x06\n" +
 	"\bDecision\x12\x1f\n" +
 	"\vdecision_id\x18\x01 \x01(\tR\n" +
 	"decisionId\x129\n" +

@@ -4441,10 +4441,13 @@ type Reject struct {
 	Filter string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
 	Detail string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
 	Hosts  int32                  `protobuf:"varint,3,opt,name=hosts,proto3" json:"hosts,omitempty"`
-	// A service host, where the detail is "unreadable".
-	Example       string `protobuf:"bytes,4,opt,name=example,proto3" json:"example,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// A service host, where the detail is "unreadable", and what Nova raises for it:
+	// the exception's class, and its message cut to 512 bytes.
+	Example          string `protobuf:"bytes,4,opt,name=example,proto3" json:"example,omitempty"`
+	ExceptionClass   string `protobuf:"bytes,5,opt,name=exception_class,json=exceptionClass,proto3" json:"exception_class,omitempty"`
+	ExceptionMessage string `protobuf:"bytes,6,opt,name=exception_message,json=exceptionMessage,proto3" json:"exception_message,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Reject) Reset() {
@@ -4501,6 +4504,20 @@ func (x *Reject) GetHosts() int32 {
 func (x *Reject) GetExample() string {
 	if x != nil {
 		return x.Example
+	}
+	return ""
+}
+
+func (x *Reject) GetExceptionClass() string {
+	if x != nil {
+		return x.ExceptionClass
+	}
+	return ""
+}
+
+func (x *Reject) GetExceptionMessage() string {
+	if x != nil {
+		return x.ExceptionMessage
 	}
 	return ""
 }
@@ -7726,12 +7743,14 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
 	"moves_cell\x18\x04 \x01(\tR\tmovesCell\x12!\n" +
 	"\fgroup_policy\x18\x05 \x01(\tR\vgroupPolicy\x12\x18\n" +
-	"\aattempt\x18\x06 \x01(\tR\aattempt\"h\n" +
+	"\aattempt\x18\x06 \x01(\tR\aattempt\"\xbe\x01\n" +
 	"\x06Reject\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
 	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\x12\x18\n" +
-	"\aexample\x18\x04 \x01(\tR\aexample\"e\n" +
+	"\aexample\x18\x04 \x01(\tR\aexample\x12'\n" +
+	"\x0fexception_class\x18\x05 \x01(\tR\x0eexceptionClass\x12+\n" +
+	"\x11exception_message\x18\x06 \x01(\tR\x10exceptionMessage\"e\n" +
 	"\tGroupHost\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12!\n" +
 	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x12\x18\n" +

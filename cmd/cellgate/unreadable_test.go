@@ -1,0 +1,38 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// A kept decision names a host that could not be read, and why; no byte of the message
+// moves the terminal's cursor.
+func TestADecisionNamesUnreadableHosts(t *testing.T) {
+	d := &cellgatev1.Decision{DecisionId: "cell1.1", Refusal: "NO_VALID_HOST", Cells: []*cellgatev1.CellReport{
+		{Cell: "cell1", Hosts: 9, Rejects: []*cellgatev1.RejectCount{
+			{Filter: "ResourceFilter", Detail: "VCPU", Hosts: 2},
+			{Filter: "JsonFilter", Detail: "unreadable", Hosts: 7, Example: "host7", ExceptionClass: "TypeError", ExceptionMessage: "no\x1b[2J\tnumber"},
+		}},
+		{Cell: "cell2", Rejects: []*cellgatev1.RejectCount{{Filter: "JsonFilter", Detail: "unreadable", Hosts: 3, Example: "old1"}}},
+	}}
+	var out bytes.Buffer
+	if err := showDecision(&out, d); err != nil {
+		t.Fatal(err)
+	}
+	want := `
+CELL   FILTER      UNREADABLE  ONE OF THEM  NOVA RAISES
+cell1  JsonFilter  7           host7        TypeError: no [2J number
+cell2  JsonFilter  3           old1         -
+`
+	if !strings.HasSuffix(out.String(), want) {
+		t.Errorf("got %s\nwant it to end with %s", out.String(), want)
+	}
+	d.Cells[0].Rejects, d.Cells[1].Rejects = d.Cells[0].Rejects[:1], nil
+	out.Reset()
+	if err := showDecision(&out, d); err != nil || strings.Contains(out.String(), "UNREADABLE") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
