@@ -11,8 +11,6 @@ import (
 	"unicode"
 
 	"github.com/google/uuid"
-
-	"cellgate/internal/novarelease"
 )
 
 // check reports what is wrong with the values of a section.
@@ -46,13 +44,8 @@ func (l *loader) checkGateway(g Gateway) {
 	l.atLeast("gateway.max_in_flight", g.MaxInFlight, 1)
 	l.atLeast("gateway.decision_queue", g.DecisionQueue, 1)
 	l.drainDelay("gateway.drain_delay", g.DrainDelay)
-	l.needed("gateway.default_availability_zone", g.DefaultAvailabilityZone)
-	l.atLeast("gateway.nova.host_subset_size", g.Nova.HostSubsetSize, 1)
-	l.atLeast("gateway.nova.max_io_ops_per_host", g.Nova.MaxIOOpsPerHost, 0)
-	l.atLeast("gateway.nova.max_instances_per_host", g.Nova.MaxInstancesPerHost, 1)
+	l.checkNova(g)
 	l.novaRelease("gateway.nova.nova_release", g.Nova.Release)
-	l.factors("gateway.nova.image_props_weight_setting", g.Nova.ImagePropertySetting)
-	l.factors("gateway.nova.metrics_weight_setting", g.Nova.MetricsSetting)
 	if len(g.Cells) == 0 {
 		l.bad("gateway.cells", "a gateway needs at least one cell")
 	}
@@ -188,14 +181,11 @@ func (l *loader) checkAgent(a Agent) {
 	}
 }
 
-func (l *loader) novaRelease(path, name string) {
-	if _, err := novarelease.Parse(name); err != nil {
-		l.bad(path, "%v", err)
-	}
-}
-
 func (l *loader) checkDev(d Dev) {
 	l.novaRelease("dev.nova_release", d.NovaRelease)
+	if len(d.NovaConf) > 0 {
+		l.checkNova(l.config.Gateway) // that of dev is made of nova.conf
+	}
 	l.atLeast("dev.cells", d.Cells, 1)
 	l.atLeast("dev.hosts", d.Hosts, 1)
 	l.shard("dev", d.Data, d.Store, d.Insecure)
@@ -291,16 +281,6 @@ func (l *loader) drainDelay(path string, d time.Duration) {
 func (l *loader) atLeast(path string, n, least int) {
 	if n < least {
 		l.bad(path, "%d is below %d", n, least)
-	}
-}
-
-// factors: each is name=factor.
-func (l *loader) factors(path string, list []string) {
-	for i, text := range list {
-		name, factor, ok := strings.Cut(text, "=")
-		if _, err := strconv.ParseFloat(strings.TrimSpace(factor), 64); !ok || err != nil || strings.TrimSpace(name) == "" {
-			l.bad(fmt.Sprintf("%s[%d]", path, i), "%q is not name=factor", text)
-		}
 	}
 }
 

@@ -91,8 +91,11 @@ func groupName(name string) string {
 	return strings.ToLower(name)
 }
 
-// unquote takes away the quotes around a whole value.
+// unquote takes away the quotes around a whole value; one alone is both.
 func unquote(v string) string {
+	if v == `"` || v == "'" {
+		return ""
+	}
 	if len(v) > 1 && (v[0] == '"' || v[0] == '\'') && v[0] == v[len(v)-1] {
 		return v[1 : len(v)-1]
 	}

@@ -3,6 +3,7 @@ package novaconf
 import (
 	"strings"
 
+	"cellgate/internal/limits"
 	"cellgate/internal/novarelease"
 )
 
@@ -18,6 +19,12 @@ type option struct {
 	// standard is Nova's default, as text. An integer's or number's least value.
 	standard string
 	least    *float64
+	// most, above 0, is what a greater integer counts as here.
+	most int64
+	// factors: items of the list that are no NAME=NUMBER do not count, as in Nova.
+	factors bool
+	// needed: an empty value counts as Nova's default.
+	needed bool
 	// words, when given, are all values that Nova takes besides none.
 	words []string
 	// set takes the value into the settings.
@@ -55,6 +62,8 @@ func opt(p place, old []place, k kind, standard string) option {
 }
 
 func (o option) from(n float64) option              { o.least = least(n); return o }
+func (o option) upTo(n int64) option                { o.most = n; return o }
+func (o option) ofFactors() option                  { o.factors = true; return o }
 func (o option) oneOf(words []string) option        { o.words = words; return o }
 func (o option) to(f func(*Settings, value)) option { o.set = f; return o }
 func (o option) noEffect(why string) option         { o.idle = why; return o }
@@ -101,12 +110,12 @@ func tableOfOptions() []option {
 		multiplier("CrossCellWeigher", "cross_cell_move_weight_multiplier", "1000000.0"),
 		o(metrics, "weight_multiplier", number, "1.0").to(func(s *Settings, v value) { s.multipliers["MetricsWeigher"] = v.num }),
 
-		o(filters, "host_subset_size", integer, "1", "scheduler_host_subset_size").from(1).
-			to(func(s *Settings, v value) { s.Options.HostSubsetSize = int(v.num) }),
+		o(filters, "host_subset_size", integer, "1", "scheduler_host_subset_size").from(1).upTo(limits.Subset).
+			to(func(s *Settings, v value) { s.Options.HostSubsetSize = int(v.int) }),
 		o(filters, "max_io_ops_per_host", integer, "8", "max_io_ops_per_host").from(0).
-			to(func(s *Settings, v value) { s.Options.MaxIOOpsPerHost = int(v.num) }),
+			to(func(s *Settings, v value) { s.Options.MaxIOOpsPerHost = int(v.int) }),
 		o(filters, "max_instances_per_host", integer, "50", "max_instances_per_host").from(1).
-			to(func(s *Settings, v value) { s.Options.MaxInstancesPerHost = int(v.num) }),
+			to(func(s *Settings, v value) { s.Options.MaxInstancesPerHost = int(v.int) }),
 		o(filters, "isolated_images", list, "", "isolated_images").
 			to(func(s *Settings, v value) { s.Options.IsolatedImages = v.list }),
 		o(filters, "isolated_hosts", list, "", "isolated_hosts").
@@ -119,16 +128,16 @@ func tableOfOptions() []option {
 			to(func(s *Settings, v value) { s.Options.ImageIsolationSeparator = v.text }),
 		o(filters, "image_properties_default_architecture", text, "").oneOf(architectures).
 			to(func(s *Settings, v value) { s.Options.DefaultArchitecture = v.text }),
-		o(filters, "image_props_weight_setting", list, "").
+		o(filters, "image_props_weight_setting", list, "").ofFactors().
 			to(func(s *Settings, v value) { s.Options.ImagePropertySetting = v.list }),
-		o(metrics, "weight_setting", list, "").
+		o(metrics, "weight_setting", list, "").ofFactors().
 			to(func(s *Settings, v value) { s.Options.MetricsSetting = v.list }),
 		o(metrics, "required", boolean, "true").
 			to(func(s *Settings, v value) { s.Options.MetricsRequired = v.bool }),
 		o(metrics, "weight_of_unavailable", number, "-10000.0").
 			to(func(s *Settings, v value) { s.Options.MetricsUnavailable = v.num }),
 		{
-			place: place{"DEFAULT", "default_availability_zone"}, standard: "nova",
+			place: place{"DEFAULT", "default_availability_zone"}, standard: "nova", needed: true,
 			set: func(s *Settings, v value) { s.DefaultAvailabilityZone = v.text },
 		},
 		elsewhere("service_down_time", "60", "a cell says when a host counts as down: its cell.service_down_time"),

@@ -331,7 +331,7 @@ reserved_host_memory_mb = 512
 		"a.conf:2 AllHostsFilter: redundant", "a.conf:2 JsonFilter: is enabled twice",
 		"a.conf:2 ComputeFilter: is not enabled, and runs all the same", "a.conf:2 ServerGroupAffinityFilter: is not enabled, and runs",
 		"a.conf:3 acme.Unused: is not Nova's own and not enabled: delete it",
-		"a.conf:5 [filter_scheduler] host_subset_size: is empty: Nova's default counts, 1",
+		"a.conf:5 [filter_scheduler] host_subset_size: is empty: to Nova that is no number; here its default counts, 1",
 		"a.conf:7 [DEFAULT] service_down_time: has no effect here: a cell says",
 		"a.conf:8 [DEFAULT] cpu_weight_multiplier: Nova's scheduler has no such option", "a.conf:9 [DEFAULT] scheduler_zebra: ",
 	} {

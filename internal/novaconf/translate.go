@@ -64,8 +64,12 @@ func (t *translation) given(o *option, a *assignment, standard value) value {
 	if a.place != o.place && o.idle == "" {
 		t.note(a, a.place.String(), fmt.Sprintf("is %s today, and counts in %s; since 24.0.0 (xena) Nova ignores the old name: move the line to [%s] as %s, or delete it", o.place, t.known.Release, o.group, o.name))
 	}
-	if written == "" && o.kind != text && o.kind != list {
-		t.note(a, a.place.String(), "is empty: Nova's default counts, "+orNone(o.standard))
+	switch {
+	case written == "" && o.needed:
+		t.note(a, a.place.String(), "is empty: cellgate has no zone without a name, Nova's default counts, "+o.standard)
+		return standard
+	case written == "" && (o.kind == integer || o.kind == number):
+		t.note(a, a.place.String(), "is empty: to Nova that is no number; here its default counts, "+orNone(o.standard))
 		return standard
 	}
 	v, err := o.read(written)
@@ -77,6 +81,17 @@ func (t *translation) given(o *option, a *assignment, standard value) value {
 		t.note(a, a.place.String(), "has no effect here: "+o.idle)
 	case o.missing != "" && (v.bool != standard.bool || v.num != standard.num || o.kind == text && v.text != standard.text):
 		t.bad("%s: %s = %s: cellgate does not have %s", a.at(), a.place, strings.TrimSpace(written), o.missing)
+	case o.most > 0 && v.int > o.most:
+		t.note(a, a.place.String(), fmt.Sprintf("counts as %d, the most that cellgate takes; Nova cuts it to the hosts there are", o.most))
+		v.int, v.num = o.most, float64(o.most)
+	case o.factors:
+		v.list = slices.DeleteFunc(v.list, func(item string) bool {
+			bad := !isFactor(item)
+			if bad {
+				t.note(a, a.place.String(), fmt.Sprintf("%q does not count, as in Nova: it is not NAME=NUMBER", item))
+			}
+			return bad
+		})
 	}
 	return v
 }

@@ -1,6 +1,7 @@
 package novaconf
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -24,7 +25,9 @@ const (
 type value struct {
 	text string
 	bool bool
+	// num is a number's or an integer's.
 	num  float64
+	int  int64
 	list []string
 }
 
@@ -36,13 +39,13 @@ func (o *option) read(s string) (value, error) {
 	case boolean:
 		v.bool, err = readBool(s)
 	case integer:
-		var n int64
-		if n, err = strconv.ParseInt(strings.TrimSpace(s), 10, 64); err != nil {
+		// One beyond 64 bits counts as the last within.
+		if v.int, err = strconv.ParseInt(strings.TrimSpace(s), 10, 64); err != nil && !errors.Is(err, strconv.ErrRange) {
 			return v, fmt.Errorf("%q is not a whole number", s)
 		}
-		v.num = float64(n)
+		v.num, err = float64(v.int), nil
 	case number:
-		if v.num, err = strconv.ParseFloat(strings.TrimSpace(s), 64); err != nil || v.num != v.num || v.num-v.num != 0 {
+		if v.num, err = parseFloat(s); err != nil || v.num != v.num || v.num-v.num != 0 {
 			return v, fmt.Errorf("%q is not a number", s)
 		}
 	case list:
@@ -56,6 +59,24 @@ func (o *option) read(s string) (value, error) {
 		err = fmt.Errorf("%s is below %v, the least that Nova takes", strings.TrimSpace(s), *o.least)
 	}
 	return v, err
+}
+
+// parseFloat reads what Python's float does but for digits parted by _; hexadecimal
+// ones are none.
+func parseFloat(s string) (float64, error) {
+	s = strings.TrimSpace(s)
+	if strings.ContainsAny(s, "xX_") {
+		return 0, strconv.ErrSyntax
+	}
+	return strconv.ParseFloat(s, 64)
+}
+
+// isFactor reports whether Nova takes an item of a list of NAME=NUMBER. A number too
+// great is infinite to it.
+func isFactor(item string) bool {
+	name, factor, _ := strings.Cut(item, "=")
+	_, err := parseFloat(factor)
+	return name != "" && (err == nil || errors.Is(err, strconv.ErrRange))
 }
 
 func readBool(s string) (bool, error) {

@@ -2,8 +2,8 @@ package proposing
 
 import (
 	"fmt"
-	"math"
 
+	"cellgate/internal/limits"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
@@ -54,8 +54,8 @@ func (r *Fields) options(in *cellv1.Options) *schedule.Options {
 		return nil
 	}
 	const path = "placement.rules.options."
-	if n := in.GetHostSubsetSize(); n < 0 || n > maxSubset {
-		r.Problem(path+"host_subset_size", "must be 0 to %d", maxSubset)
+	if n := in.GetHostSubsetSize(); n < 0 || n > limits.Subset {
+		r.Problem(path+"host_subset_size", "must be 0 to %d", limits.Subset)
 	}
 	return &schedule.Options{
 		MaxIOOpsPerHost: in.GetMaxIoOpsPerHost(), MaxInstancesPerHost: in.GetMaxInstancesPerHost(),
@@ -74,13 +74,6 @@ func (r *Fields) options(in *cellv1.Options) *schedule.Options {
 	}
 }
 
-const (
-	// maxSubset bounds of how many best hosts one is picked: all of them travel.
-	maxSubset = 10_000
-	// maxWeight keeps sums of weights finite.
-	maxWeight = 1e100
-)
-
 func (r *Fields) ratios(path string, in []*cellv1.Ratio) []schedule.Ratio {
 	var out []schedule.Ratio
 	for i, x := range in {
@@ -90,8 +83,8 @@ func (r *Fields) ratios(path string, in []*cellv1.Ratio) []schedule.Ratio {
 }
 
 func (r *Fields) weight(path string, x float64) float64 {
-	if !(math.Abs(x) <= maxWeight) {
-		r.Problem(path, "must be a number of at most %v", maxWeight)
+	if !limits.IsWeight(x) {
+		r.Problem(path, "must be a number of at most %v", limits.Weight)
 	}
 	return x
 }

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"cellgate/internal/limits"
 	"cellgate/internal/proposing/proposingtest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
@@ -21,7 +22,7 @@ func TestNovaComesBackFromTheWire(t *testing.T) {
 		options := rapid.Make[*schedule.Options]().Draw(t, "options")
 		inRange(nova)
 		if o := options; o != nil {
-			o.SubsetSize = int(uint(o.SubsetSize) % maxSubset)
+			o.SubsetSize = int(uint(o.SubsetSize) % limits.Subset)
 			o.MetricsUnavailable = small(o.MetricsUnavailable)
 			for _, ratios := range [][]schedule.Ratio{o.MetricsSetting, o.ImagePropertySetting} {
 				for i := range ratios {
@@ -50,13 +51,13 @@ func TestNovaComesBackFromTheWire(t *testing.T) {
 	})
 }
 
-func small(x float64) float64 { return max(-maxWeight, min(maxWeight, x)) }
+func small(x float64) float64 { return max(-limits.Weight, min(limits.Weight, x)) }
 
 // A factor that would make weights infinite is refused by its path.
 func TestOptionsThatCannotBe(t *testing.T) {
 	var r Fields
 	r.options(&cellv1.Options{
-		HostSubsetSize: maxSubset + 1, MetricsWeightOfUnavailable: math.NaN(),
+		HostSubsetSize: limits.Subset + 1, MetricsWeightOfUnavailable: math.NaN(),
 		ImagePropsWeightSetting: []*cellv1.Ratio{{Name: "os_distro", Ratio: math.Inf(1)}},
 	})
 	if len(r.bad) != 3 || r.bad[2].Path != "placement.rules.options.image_props_weight_setting[0].ratio" {

@@ -187,7 +187,21 @@ func (c *goldenConfig) UnmarshalJSON(b []byte) error {
 	// The weighers are named a second time; equal hosts are in any order here.
 	read := []string{"weight_classes", "shuffle_best_same_weighed_hosts"}
 	for f := range reflect.TypeFor[goldenConfig]().Fields() {
-		read = append(read, f.Tag.Get("json"))
+		name := f.Tag.Get("json")
+		read = append(read, name)
+		// So are those within a group.
+		group, _ := all[name].(map[string]any)
+		var known []string
+		if f.Type.Kind() == reflect.Struct {
+			for o := range f.Type.Fields() {
+				known = append(known, o.Tag.Get("json"))
+			}
+		}
+		for k := range group {
+			if !slices.Contains(known, k) {
+				c.unread = append(c.unread, name+"."+k)
+			}
+		}
 	}
 	for _, w := range schedule.DefaultWeighers() {
 		read = append(read, schedule.MultiplierOption(w.Name))

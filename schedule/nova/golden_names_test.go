@@ -22,7 +22,20 @@ func TestCasesOfUnknownNamesDisagree(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"RAMWeigher: ": func(c *goldenCase) { delete(c.Expected.Weighed[1].Raw, schedule.RAMWeigher) },
+		"there is no option metrics.weight_settings": func(c *goldenCase) {
+			if err := c.Config.UnmarshalJSON([]byte(`{"metrics": {"required": false, "weight_settings": ["cpu.percent=1"]}}`)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"there is no option DEFAULT.default_zone": func(c *goldenCase) {
+			if err := c.Config.UnmarshalJSON([]byte(`{"DEFAULT": {"default_zone": "nova"}}`)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the case has no weighed":       func(c *goldenCase) { c.Expected.Weighed = nil },
+		"weighed has 1 hosts, want the": func(c *goldenCase) { c.Expected.Weighed = c.Expected.Weighed[:1] },
+		"weighed does not have":         func(c *goldenCase) { c.Expected.Weighed[0].Host = "no-such-host" },
+		"RAMWeigher: ":                  func(c *goldenCase) { delete(c.Expected.Weighed[1].Raw, schedule.RAMWeigher) },
 	} {
 		cases := loadCases(t, bundledGolden)
 		i := slices.IndexFunc(cases, func(c *goldenCase) bool {

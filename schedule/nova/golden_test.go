@@ -1,6 +1,7 @@
 package nova
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -373,6 +374,12 @@ func sameError(want *goldenError, got *schedule.Raised) error {
 // weights checks order up to ties, weights and raw weights, the latter by weigher.
 func (g *goldenRun) weights(got answer, rules *schedule.Rules) error {
 	want := g.c.Expected.Weighed
+	switch {
+	case len(want) == 0 && len(got.hosts) > 0:
+		return errors.New("the case has no weighed")
+	case len(want) != len(got.hosts):
+		return fmt.Errorf("weighed has %d hosts, want the %d that passed", len(want), len(got.hosts))
+	}
 	at := map[string]int{}
 	for i, w := range want {
 		at[g.c.key(w.Host, w.Node)] = i
@@ -380,7 +387,11 @@ func (g *goldenRun) weights(got answer, rules *schedule.Rules) error {
 	raw := map[string]error{}
 	var bad error
 	for i, h := range got.hosts {
-		w := want[at[h.key]]
+		k, there := at[h.key]
+		if !there {
+			return fmt.Errorf("weighed does not have %s, which passed", h.key)
+		}
+		w := want[k]
 		if !near(h.Weight, w.Weight) && bad == nil {
 			bad = fmt.Errorf("%s: weight %v, want %v", h.key, h.Weight, w.Weight)
 		}

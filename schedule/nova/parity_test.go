@@ -192,7 +192,7 @@ var parityPrefilters = [][2]string{
 var parityOptions = [][2]string{
 	{"enabled_filters", "honoured, in its order"},
 	{"weight_classes", "honoured, in its order, one named twice counts twice"},
-	{"host_subset_size", "honoured: one of so many best, by the request's seed"},
+	{"host_subset_size", "honoured: one of so many best, by the request's seed; above 10,000 it counts as 10,000"},
 	{"shuffle_best_same_weighed_hosts", "always on: equal weights are ordered by a hash of seed and host"},
 	{"max_io_ops_per_host", "honoured; overridden by aggregates for AggregateIoOpsFilter"},
 	{"max_instances_per_host", "honoured; overridden by aggregates for AggregateNumInstancesFilter"},
