@@ -170,6 +170,7 @@ func (c *Cell) serve(ctx context.Context) error {
 		c.stop.Do(func() { close(c.stopping) })
 		return nil
 	})
+	close(c.open) // before ready is
 	g.Go(func() error {
 		if err := c.follower.begin(ctx); err != nil {
 			return c.unloaded(ctx, fmt.Errorf("load the shard: %w", err))
@@ -190,7 +191,6 @@ func (c *Cell) serve(ctx context.Context) error {
 		c.log.Info("cell is ready", "hosts", c.versions.Current().Len(), "lane", lane.ID().Life, "took", time.Since(start), "cold_queries", c.cold.answered())
 		return nil
 	})
-	close(c.open)
 	return g.Wait()
 }
 
