@@ -160,7 +160,7 @@ sick: ## Measure selections while one of three cell processes is stopped, killed
 
 .PHONY: lint
 lint: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Check formatting, go vet, staticcheck, the protos, and that SQL is in the grammar of CockroachDB.
-	@out=$$($(TOOLS)/gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.')); if [ -n "$$out" ]; then echo "not formatted (make fmt): $$out"; exit 1; fi
+	@f=$$(git ls-files '*.go' | grep -v '\.pb\.'); out=$$(gofmt -l $$f; $(TOOLS)/gofumpt -l $$f); if [ -n "$$out" ]; then echo "not formatted (make fmt): $$out"; exit 1; fi
 	go vet ./...
 	$(TOOLS)/staticcheck ./...
 	cd proto && $(TOOLS)/buf lint && $(TOOLS)/buf breaking --against baseline.binpb
