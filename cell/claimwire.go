@@ -133,13 +133,18 @@ func (r *reader) claimGroup(g *cellv1.ClaimGroup) *shard.Group {
 }
 
 func (r *reader) claimRef(path string, in *cellv1.ClaimRef) *shard.ClaimRef {
-	return &shard.ClaimRef{
+	ref := &shard.ClaimRef{
 		ClaimID:      in.GetClaimId(),
 		ConsumerUUID: r.UUID(path+".consumer_uuid", in.GetConsumerUuid()),
 		PendingOnly:  in.GetPendingOnly(),
 		Retake:       in.GetRetake(),
 		Attempt:      in.GetAttempt(),
 	}
+	if in.GetLease() != nil {
+		lease := in.GetLease().AsTime()
+		ref.Lease = &lease
+	}
+	return ref
 }
 
 func (r *reader) ttl(path string, ttl, most time.Duration) time.Duration {

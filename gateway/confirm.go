@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -18,12 +20,15 @@ const maxRetakes = 2
 //
 // An expired claim is no claim to anyone who looks, so two of them could be
 // confirmed at once. It is taken again as a PENDING one first, which all see, and
-// then confirmed like any other.
+// then confirmed like any other, after another look. That confirm names the lease
+// which was known before the look: whoever took the claim again, and however often a
+// confirm is sent, the claim is confirmed only after a look that began when it was live.
 func (g *Gateway) confirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaimRequest) (*cellgatev1.Claim, error) {
 	cells, err := g.cellsFor(req.GetCell())
 	if err != nil {
 		return nil, err
 	}
+	lease := &timestamppb.Timestamp{} // that of no claim
 	for range 1 + maxRetakes {
 		seen, err := g.soleClaim(ctx, req.GetConsumerUuid(), req.GetClaimId())
 		if err != nil {
@@ -32,7 +37,7 @@ func (g *Gateway) confirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaim
 		if seen.found != nil && req.GetCell() == "" {
 			cells = []*cell{seen.found}
 		}
-		in, got, err := g.confirmIn(ctx, cells, req)
+		in, got, err := g.confirmIn(ctx, cells, req, lease)
 		if err != nil {
 			return nil, err
 		}
@@ -45,18 +50,19 @@ func (g *Gateway) confirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaim
 			}
 			return got.GetClaim(), g.releaseSource(ctx, in, got)
 		}
-		cells = []*cell{in}
+		cells, lease = []*cell{in}, got.GetClaim().GetExpiresAt()
 	}
 	return nil, fault.New(fault.ClaimExpired, "claim %s expires again before it is confirmed", req.GetClaimId()).With("claim_id", req.GetClaimId())
 }
 
 // confirmIn asks cells to confirm a claim, and gives the one that has it and the
-// claim as it is then: CONFIRMED, or PENDING when it had expired. A cell that does
+// claim as it is then: CONFIRMED, or PENDING when it had expired, now or before, and
+// its lease is not the given one. A cell that does
 // not know the claim changes nothing, so all can be asked at once; one that knows
 // it and refuses says why. A tombstone, which a release left where the claim never
 // came, tells less than a cell that does not answer: the claim may live there.
-func (g *Gateway) confirmIn(ctx context.Context, cells []*cell, req *cellgatev1.ConfirmClaimRequest) (*cell, *cellv1.ClaimOutcome, error) {
-	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: canonical(req.GetConsumerUuid()), Retake: true}
+func (g *Gateway) confirmIn(ctx context.Context, cells []*cell, req *cellgatev1.ConfirmClaimRequest, lease *timestamppb.Timestamp) (*cell, *cellv1.ClaimOutcome, error) {
+	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: canonical(req.GetConsumerUuid()), Retake: true, Lease: lease}
 	replies := askAll(ctx, cells, func(ctx context.Context, c *cell) (*cellv1.ClaimOutcome, error) {
 		return c.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}})
 	})

@@ -54,6 +54,9 @@ type fakeCell struct {
 	// members are service hosts of members that no table knows, by group.
 	members map[string][]string
 
+	// same is the replica of this cell that has its claims; nil for this one.
+	same *fakeCell
+
 	vague fault.Kind // when set, claims are made and answered with it
 	// facts are what it was told of hosts.
 	facts  []*cellv1.PutFactsRequest
@@ -65,6 +68,8 @@ type fakeCell struct {
 type fakeClaim struct {
 	claim  *cellgatev1.Claim
 	origin *cellv1.ClaimOrigin
+	// retaken: it is not in its first lease.
+	retaken bool
 }
 
 type fakePin struct {
@@ -243,12 +248,21 @@ func (f *fakeCell) ClaimBatch(ctx context.Context, req *cellv1.ClaimBatchRequest
 		return nil, err
 	}
 	resp := &cellv1.ClaimBatchResponse{}
-	f.mu.Lock()
+	has := f.holder()
+	has.mu.Lock()
 	for _, op := range req.GetOps() {
-		resp.Outcomes = append(resp.Outcomes, f.operate(op))
+		resp.Outcomes = append(resp.Outcomes, has.operate(op))
 	}
-	f.mu.Unlock()
+	has.mu.Unlock()
 	return resp, f.leave("ClaimBatch", req)
+}
+
+// holder is the replica that has the cell's claims.
+func (f *fakeCell) holder() *fakeCell {
+	if f.same != nil {
+		return f.same
+	}
+	return f
 }
 
 func (f *fakeCell) operate(op *cellv1.ClaimOp) *cellv1.ClaimOutcome {
@@ -421,7 +435,7 @@ func (f *fakeCell) ListClaims(ctx context.Context, req *cellv1.ListClaimsRequest
 	if err := f.enter(ctx, "ListClaims", req); err != nil {
 		return nil, err
 	}
-	resp := f.listClaims(req)
+	resp := f.holder().listClaims(req)
 	return resp, f.leave("ListClaims", req)
 }
 

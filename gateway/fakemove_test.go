@@ -117,6 +117,7 @@ func (f *fakeCell) confirm(ref *cellv1.ClaimRef) *cellv1.ClaimOutcome {
 		}
 		c.claim.State = cellgatev1.ClaimState_PENDING
 		c.claim.ExpiresAt = timestamppb.New(time.Now().Add(30 * time.Second))
+		c.retaken = true
 		if ref.GetRetake() {
 			return &cellv1.ClaimOutcome{Claim: proto.CloneOf(c.claim), ClaimOrigin: c.origin}
 		}
@@ -124,6 +125,8 @@ func (f *fakeCell) confirm(ref *cellv1.ClaimRef) *cellv1.ClaimOutcome {
 		out := refuse(fault.ClaimExpired, "the claim has ended")
 		out.Claim = proto.CloneOf(c.claim)
 		return out
+	case c.retaken && c.claim.GetState() == cellgatev1.ClaimState_PENDING && ref.GetLease() != nil && !proto.Equal(ref.GetLease(), c.claim.GetExpiresAt()):
+		return &cellv1.ClaimOutcome{Claim: proto.CloneOf(c.claim), ClaimOrigin: c.origin}
 	}
 	c.claim.State, c.claim.ExpiresAt = cellgatev1.ClaimState_CONFIRMED, nil
 	if from := f.claims[c.claim.GetMovesClaimId()]; from != nil && c.origin.GetMovesCell() == f.name &&
@@ -169,6 +172,7 @@ func (f *fakeCell) swap(s *cellv1.SwapClaim) *cellv1.ClaimOutcome {
 	}
 	c.claim.State = cellgatev1.ClaimState_PENDING
 	c.claim.ExpiresAt = timestamppb.New(time.Now().Add(s.GetTtl().AsDuration()))
+	c.retaken = true
 	c.origin = proto.CloneOf(c.origin)
 	c.origin.Answer = s.GetAnswer()
 	return &cellv1.ClaimOutcome{Claim: proto.CloneOf(c.claim), ClaimOrigin: c.origin}

@@ -20,7 +20,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 	seen := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
-		o := &oracle{hosts: map[string]Host{}, pins: map[string]*Pin{}, words: map[string]Admin{}, ends: map[string]time.Time{}}
+		o := &oracle{hosts: map[string]Host{}, pins: map[string]*Pin{}, renewed: map[string]bool{}, words: map[string]Admin{}, ends: map[string]time.Time{}}
 		now := time.Unix(1000, 0).UTC()
 		ops := genOp(3, 5, 8)
 		for n := range rapid.IntRange(20, 60).Draw(t, "batches") {
@@ -30,6 +30,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 				batch = startHosts(3)
 			}
 			asItIs(t, w.gate, w.hosts, batch)
+			nameLeases(t, w.claims, batch)
 			full := map[string]map[Used]bool{}
 			for id := range o.hosts {
 				full[id] = o.over(id)
@@ -38,6 +39,10 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 			w.write(d.Changes)
 			adopting := false
 			for i, op := range batch {
+				named := false
+				if ref := op.Confirm; ref != nil && ref.Lease != nil && o.renewed[ref.ClaimID] {
+					named = o.find(ref.ClaimID).State == Pending
+				}
 				got, want := answerOf(d.Outcomes[i]), o.step(now, op)
 				if op.PutHost != nil {
 					adopting = true
@@ -48,6 +53,9 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 				}
 				if op.Claim != nil && op.Claim.Moves != "" && got.kind == "" {
 					seen["a claim that moves"]++
+				}
+				if named && got.kind == "" {
+					seen["a later lease named, "+string(got.state)]++
 				}
 				if op.Confirm != nil && got.kind == "" && got.moves != "" {
 					seen["confirmed a move"]++
@@ -92,7 +100,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 		"swap NO_VALID_HOST ServerGroupAntiAffinityFilter", "swap NO_VALID_HOST ServerGroupAffinityFilter",
 		"transfer  ", "transfer ALREADY_EXISTS ", "transfer CLAIM_EXPIRED ", "transfer NOT_FOUND ",
 		"release ALREADY_EXISTS ", "keep  ", "keep CLAIM_EXPIRED ", "keep NOT_FOUND ",
-		"a claim that moves", "confirmed a move", "gate  ", "gate STALE_GENERATION ", "claim STALE_GENERATION ",
+		"a claim that moves", "confirmed a move", "a later lease named, PENDING", "a later lease named, CONFIRMED", "gate  ", "gate STALE_GENERATION ", "claim STALE_GENERATION ",
 		"admin  ", "admin INVALID_REQUEST ", "end  ", "a maintenance that ended",
 		"judge  ", "confirm CLAIM_REJECTED HostVerdict", "claim CLAIM_REJECTED HostVerdict",
 		"left to the agent", "taken back", "imported already", "an import that moves claims",

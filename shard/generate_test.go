@@ -135,7 +135,9 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 		case "transfer":
 			return Op{Transfer: &Transfer{ClaimID: id, ConsumerUUID: of, ToConsumer: consumer.Draw(t, "to")}}
 		case "confirm":
-			ref.Retake = rapid.Bool().Draw(t, "retake")
+			if ref.Retake = rapid.Bool().Draw(t, "retake"); ref.Retake && rapid.Bool().Draw(t, "lease") {
+				ref.Lease = &time.Time{} // nameLeases says which
+			}
 			return Op{Confirm: ref}
 		case "release":
 			ref.PendingOnly, ref.Attempt = rapid.Bool().Draw(t, "pending only"), genAttempt(t)
@@ -177,6 +179,18 @@ func asItIs(t *rapid.T, g *Gate, hosts map[string]*Host, ops []Op) {
 			if old := hosts[op.PutHost.Host.UUID]; old != nil {
 				op.PutHost.Retake = &Registration{old.BootID, old.StateVersion + uint64(late)}
 			}
+		}
+	}
+}
+
+// nameLeases has some of the confirms that name a lease name the claim's own.
+func nameLeases(t *rapid.T, claims map[string]*Claim, ops []Op) {
+	for _, op := range ops {
+		if op.Confirm == nil || op.Confirm.Lease == nil {
+			continue
+		}
+		if c := claims[op.Confirm.ClaimID]; c != nil && rapid.Bool().Draw(t, "own lease") {
+			*op.Confirm.Lease = c.ExpiresAt
 		}
 	}
 }

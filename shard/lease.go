@@ -16,6 +16,8 @@ func (t *transaction) over(c *Claim) bool { return !t.now.Before(c.ExpiresAt) }
 // hard-affinity group: the group may have gone to another cell, which no shard sees
 // but its own.
 //
+// A PENDING one whose lease is not known to the caller (ClaimRef.Lease) stays as it is.
+//
 // A claim that its host rejected (Judge) is refused, CLAIM_REJECTED.
 //
 // The claim that it moves, while that is live and of the same consumer, is
@@ -35,6 +37,9 @@ func (t *transaction) confirm(ref *ClaimRef) Outcome {
 	case Pending:
 		if c.rejected() {
 			return rejection(c)
+		}
+		if ref.Lease != nil && !c.inFirstLease() && !c.ExpiresAt.Equal(*ref.Lease) {
+			return Outcome{Claim: c}
 		}
 		return Outcome{Claim: t.confirmed(c.awaiting(true))}
 	case Rejected:
@@ -70,6 +75,10 @@ func (t *transaction) retaken(c *Claim) *Claim {
 	again.ExpiresAt = t.now.Add(lease)
 	return t.become(&again, Pending)
 }
+
+// inFirstLease reports whether a PENDING claim has been live since it was made. Every
+// lease after that begins when the one before is over, or with a Swap.
+func (c *Claim) inFirstLease() bool { return c.ExpiresAt.Equal(c.CreatedAt.Add(c.TTL)) }
 
 // confirmed ends a claim's lease, and the claim that it moves.
 func (t *transaction) confirmed(c *Claim) *Claim {

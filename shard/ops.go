@@ -147,9 +147,14 @@ type ClaimRef struct {
 	// PendingOnly, with Release: a CONFIRMED claim is refused, ALREADY_EXISTS.
 	PendingOnly bool
 	// Retake, with Confirm: an EXPIRED claim that still fits becomes PENDING again
-	// instead of CONFIRMED, for RetakeTTL or its own TTL, whichever is shorter. All see it then, and it is confirmed by a
-	// Confirm that finds it PENDING.
+	// instead of CONFIRMED, for RetakeTTL or its own TTL, whichever is shorter. All see
+	// it then, and it is confirmed by a Confirm that finds it PENDING.
 	Retake bool
+	// Lease, with Confirm: a PENDING claim that is not in the lease it was made with is
+	// CONFIRMED only when its lease ends then, and else answered as it is. A caller that
+	// looks for other claims of the consumer names the lease that it knew before it
+	// looked. nil: under any lease.
+	Lease *time.Time
 	// Attempt, with Keep: who has the claim from now on. With Release, unless empty:
 	// a claim that another attempt has, or that is CONFIRMED, is refused,
 	// ALREADY_EXISTS. The run of a request that gives up so leaves alone what a later

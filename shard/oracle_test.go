@@ -16,6 +16,8 @@ type oracle struct {
 	hosts  map[string]Host
 	claims []*Claim
 	pins   map[string]*Pin
+	// renewed are the claims that have had another lease since they were made.
+	renewed map[string]bool
 	// words of operators, and when those end that do.
 	words map[string]Admin
 	ends  map[string]time.Time
@@ -262,6 +264,10 @@ func (o *oracle) step(now time.Time, op Op) answer {
 		}
 		if c.State == Expired && op.Confirm.Retake {
 			c.State, c.ExpiresAt = Pending, now.Add(min(RetakeTTL, c.TTL))
+			o.renewed[c.ClaimID] = true
+			return of(c)
+		}
+		if l := op.Confirm.Lease; c.State == Pending && l != nil && o.renewed[c.ClaimID] && !l.Equal(c.ExpiresAt) {
 			return of(c)
 		}
 		o.confirm(c)
@@ -384,7 +390,7 @@ func (o *oracle) claim(now time.Time, n *NewClaim) answer {
 	}
 	c := &Claim{
 		ClaimID: n.ClaimID, ConsumerUUID: n.ConsumerUUID, HostUUID: n.HostUUID, State: Pending,
-		Allocations: n.Allocations, Group: n.Group, TTL: n.TTL, ExpiresAt: now.Add(n.TTL), Moves: n.Moves, Attempt: n.Attempt,
+		Allocations: n.Allocations, Group: n.Group, TTL: n.TTL, ExpiresAt: now.Add(n.TTL), CreatedAt: now, Moves: n.Moves, Attempt: n.Attempt,
 	}
 	if r := o.refuses(c); r != nil {
 		return *r
@@ -431,6 +437,9 @@ func (o *oracle) swap(now time.Time, s *Swap) answer {
 	}
 	c.Verdict = nil
 	c.HostUUID, c.Allocations, c.State, c.TTL, c.ExpiresAt = s.HostUUID, s.Allocations, Pending, s.TTL, now.Add(s.TTL)
+	if now.After(c.CreatedAt) {
+		o.renewed[c.ClaimID] = true
+	}
 	return of(c)
 }
 

@@ -74,6 +74,35 @@ func confirmClauses() []clause {
 			s.nothing(retake)
 			s.used(1, 8)
 		}},
+		{name: "I2_ARetakenClaimIsConfirmedUnderTheLeaseThatIsNamed", needs: advance, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.expired(1, 1, 8)
+			ref := confirm(*Ref(1))
+			ref.Retake, ref.Lease = true, &time.Time{}
+			first := s.do(ref).Claim
+			// Sent twice, it does not confirm what it retook itself.
+			if again := s.nothing(ref).Claim; !equalRows(first, again) {
+				s.Errorf("first %+v, again %+v", first, again)
+			}
+			s.Advance(2 * shard.RetakeTTL)
+			s.do(expire(*Ref(1)))
+			ref.Lease = &first.ExpiresAt
+			second := s.do(ref).Claim
+			s.nothing(ref)
+			s.state(1, shard.Pending)
+			ref.Lease = &second.ExpiresAt
+			s.do(ref)
+			s.state(1, shard.Confirmed)
+			s.nothing(ref)
+		}},
+		{name: "AClaimInItsFirstLeaseIsConfirmedWhateverLeaseIsNamed", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 8))
+			ref := confirm(*Ref(1))
+			ref.Retake, ref.Lease = true, &time.Time{}
+			s.do(ref)
+			s.state(1, shard.Confirmed)
+		}},
 		{name: "I4_ARetakenClaimHasNoLongerLeaseThanWasAskedFor", needs: advance, test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			short := NewClaim(1, 1, 8)

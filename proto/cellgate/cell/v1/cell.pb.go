@@ -5827,7 +5827,13 @@ type ClaimRef struct {
 	// With keep: who has the claim from now on. With release: the claim is released only
 	// while it is this attempt's and not confirmed, else refused, ALREADY_EXISTS; empty:
 	// whoever has it.
-	Attempt       string `protobuf:"bytes,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Attempt string `protobuf:"bytes,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// With confirm and retake: the expires_at of the lease under which the caller has
+	// looked for other claims of the consumer, any other time for none. A claim that was
+	// retaken, or swapped, is confirmed under that lease alone, and else answered as it
+	// is, PENDING. So of several copies of a confirm none confirms what another one
+	// retook. Unset: it is confirmed under any lease.
+	Lease         *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5895,6 +5901,13 @@ func (x *ClaimRef) GetAttempt() string {
 		return x.Attempt
 	}
 	return ""
+}
+
+func (x *ClaimRef) GetLease() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
 }
 
 // GroupPin binds a hard-affinity group to a service host while nobody else's
@@ -7872,13 +7885,14 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06policy\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06policy\x12-\n" +
 	"\x13max_server_per_host\x18\x03 \x01(\x05R\x10maxServerPerHost\x12*\n" +
 	"\amembers\x18\x04 \x03(\tB\x10\xbaH\r\x92\x01\n" +
-	"\x10\x80\x80\x04\"\x04r\x02\x18$R\amembers\"\xbd\x01\n" +
+	"\x10\x80\x80\x04\"\x04r\x02\x18$R\amembers\"\xef\x01\n" +
 	"\bClaimRef\x12$\n" +
 	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12-\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12!\n" +
 	"\fpending_only\x18\x03 \x01(\bR\vpendingOnly\x12\x16\n" +
 	"\x06retake\x18\x04 \x01(\bR\x06retake\x12!\n" +
-	"\aattempt\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18@R\aattempt\"\xbd\x01\n" +
+	"\aattempt\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18@R\aattempt\x120\n" +
+	"\x05lease\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05lease\"\xbd\x01\n" +
 	"\bGroupPin\x12'\n" +
 	"\n" +
 	"group_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tgroupUuid\x12-\n" +
@@ -8243,62 +8257,63 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	33,  // 95: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
 	100, // 96: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
 	99,  // 97: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	99,  // 98: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	77,  // 99: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	104, // 100: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	78,  // 101: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	57,  // 102: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	104, // 103: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	57,  // 104: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	105, // 105: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	106, // 106: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	97,  // 107: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	99,  // 108: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	105, // 109: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	107, // 110: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	107, // 111: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	107, // 112: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	108, // 113: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	95,  // 114: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	97,  // 115: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	97,  // 116: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	52,  // 117: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	66,  // 118: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	79,  // 119: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	81,  // 120: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	83,  // 121: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	85,  // 122: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	87,  // 123: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	89,  // 124: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	91,  // 125: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	93,  // 126: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 127: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	11,  // 128: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	3,   // 129: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	15,  // 130: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	17,  // 131: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	19,  // 132: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	53,  // 133: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	76,  // 134: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	80,  // 135: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	82,  // 136: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	84,  // 137: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	86,  // 138: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	88,  // 139: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	90,  // 140: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	92,  // 141: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	94,  // 142: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	6,   // 143: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	13,  // 144: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	4,   // 145: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	16,  // 146: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	18,  // 147: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	20,  // 148: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	133, // [133:149] is the sub-list for method output_type
-	117, // [117:133] is the sub-list for method input_type
-	117, // [117:117] is the sub-list for extension type_name
-	117, // [117:117] is the sub-list for extension extendee
-	0,   // [0:117] is the sub-list for field type_name
+	97,  // 98: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
+	99,  // 99: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	77,  // 100: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	104, // 101: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	78,  // 102: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	57,  // 103: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	104, // 104: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	57,  // 105: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	105, // 106: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	106, // 107: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	97,  // 108: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	99,  // 109: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	105, // 110: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	107, // 111: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	107, // 112: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	107, // 113: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	108, // 114: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	95,  // 115: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	97,  // 116: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	97,  // 117: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	52,  // 118: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	66,  // 119: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	79,  // 120: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	81,  // 121: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	83,  // 122: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	85,  // 123: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	87,  // 124: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	89,  // 125: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	91,  // 126: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	93,  // 127: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 128: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	11,  // 129: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	3,   // 130: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	15,  // 131: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	17,  // 132: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	19,  // 133: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	53,  // 134: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	76,  // 135: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	80,  // 136: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	82,  // 137: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	84,  // 138: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	86,  // 139: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	88,  // 140: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	90,  // 141: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	92,  // 142: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	94,  // 143: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	6,   // 144: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	13,  // 145: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	4,   // 146: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	16,  // 147: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	18,  // 148: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	20,  // 149: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	134, // [134:150] is the sub-list for method output_type
+	118, // [118:134] is the sub-list for method input_type
+	118, // [118:118] is the sub-list for extension type_name
+	118, // [118:118] is the sub-list for extension extendee
+	0,   // [0:118] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }

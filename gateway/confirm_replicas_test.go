@@ -1,0 +1,122 @@
+package gateway
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// replicated is a world of two cells, the first of which has two replicas with the same
+// claims.
+func replicated(t *testing.T) (w *world, replicas []*fakeCell) {
+	t.Helper()
+	first, second, other := newFakeCell(1, testHost(1, 9)), newFakeCell(1, testHost(1, 9)), newFakeCell(2, testHost(2, 9))
+	second.name, second.same = "replica2", first
+	w = start(t, []*fakeCell{first, other, second}, func(c *Config) {
+		c.Cells = c.Cells[:2]
+		c.Cells[0].Replicas = []string{"cell1", "replica2"}
+	})
+	second.mu.Lock()
+	second.name = "cell1"
+	second.mu.Unlock()
+	w.cells = w.cells[:2]
+	time.Sleep(2 * summaryEvery) // virtual: until it is no stranger
+	return w, []*fakeCell{first, second}
+}
+
+// firstConfirm has something happen after the first confirm that replicas do, before its
+// answer.
+func firstConfirm(replicas []*fakeCell, then func() error) {
+	done := make(chan struct{}, 1)
+	done <- struct{}{}
+	for _, f := range replicas {
+		f.hook(nil, func(_ string, req any) error {
+			batch, ok := req.(*cellv1.ClaimBatchRequest)
+			if !ok || batch.GetOps()[0].GetConfirm() == nil {
+				return nil
+			}
+			select {
+			case <-done:
+				return then()
+			default:
+				return nil
+			}
+		})
+	}
+}
+
+// A late confirm goes to a second replica when the answer of the first is lost or slow.
+// The claim that the first copy took again is not confirmed by the second: the other
+// cells are looked at once more before.
+func TestI2_ALateConfirmThatGoesToTwoReplicas(t *testing.T) {
+	for name, slow := range map[string]bool{"the answer is lost": false, "the first is slow": true} {
+		for who, other := range map[string]bool{"beside a claim confirmed meanwhile": true, "alone": false} {
+			t.Run(name+", "+who, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w, replicas := replicated(t)
+					two := twoExpired(w)
+					end := make(chan struct{})
+					defer close(end)
+					firstConfirm(replicas, func() error {
+						if other {
+							w.cells[1].revive(two[1].GetClaimId(), cellgatev1.ClaimState_CONFIRMED)
+						}
+						if slow {
+							<-end
+						}
+						return fault.New(fault.CellUnavailable, "the answer is lost")
+					})
+					err := w.confirm(two[0], testUUID(0x1, 1))
+					state := w.cells[0].stateOf(two[0].GetClaimId())
+					switch {
+					case other && (fault.KindOf(err) != fault.AlreadyExists || state != cellgatev1.ClaimState_PENDING):
+						t.Errorf("confirmed beside another: %v, the claim is %s", err, state)
+					case !other && (err != nil || state != cellgatev1.ClaimState_CONFIRMED):
+						t.Errorf("%v, the claim is %s", err, state)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A confirm that looked while the claim was expired does not confirm what another one took
+// again since: it looks anew.
+func TestI2_AConfirmThatLookedBeforeAnotherOneRetook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, twoCells(), nil)
+		two := twoExpired(w)
+		once := make(chan struct{}, 1)
+		once <- struct{}{}
+		w.cells[0].hook(func(_ context.Context, _ string, req any) error {
+			if batch, ok := req.(*cellv1.ClaimBatchRequest); ok && batch.GetOps()[0].GetConfirm() != nil {
+				select {
+				case <-once:
+					w.cells[0].retake(two[0].GetClaimId())
+					w.cells[1].revive(two[1].GetClaimId(), cellgatev1.ClaimState_CONFIRMED)
+				default:
+				}
+			}
+			return nil
+		}, nil)
+		err := w.confirm(two[0], testUUID(0x1, 1))
+		if state := w.cells[0].stateOf(two[0].GetClaimId()); fault.KindOf(err) != fault.AlreadyExists || state != cellgatev1.ClaimState_PENDING {
+			t.Errorf("confirmed beside another: %v, the claim is %s", err, state)
+		}
+	})
+}
+
+// retake makes an expired claim pending, as a late confirm does.
+func (f *fakeCell) retake(claimID string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.claims[claimID].claim
+	if out := f.confirm(&cellv1.ClaimRef{ClaimId: claimID, ConsumerUuid: c.GetConsumerUuid(), Retake: true}); out.GetRefusal() != nil {
+		panic(out.GetRefusal().GetMessage())
+	}
+}
