@@ -150,6 +150,8 @@ type fakeStandIn struct {
 	updates []updated
 	// withheld is what it was told last.
 	withheld []*cellv1.WithheldHost
+	// absent are the hosts that it keeps to itself since the shard lacks them.
+	absent map[schedule.ID]bool
 }
 
 type updated struct {
@@ -230,6 +232,32 @@ func (s *fakeStandIn) Rooms(told []*cellv1.HostRoom) {
 			e.PutHost(h)
 		}
 	})
+}
+
+func (s *fakeStandIn) OnlyThere(uuids []string) {
+	s.keepBack(func(id schedule.ID) bool { return !slices.Contains(uuids, id.String()) })
+}
+
+func (s *fakeStandIn) AllThere() { s.keepBack(func(schedule.ID) bool { return false }) }
+
+func (s *fakeStandIn) keepBack(which func(schedule.ID) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.absent = map[schedule.ID]bool{}
+	s.table.edit(func(e *schedule.Edit) {
+		for h := range s.table.table.All() {
+			if h.Withheld = ""; which(h.UUID) {
+				h.Withheld, s.absent[h.UUID] = "absent", true
+			}
+			e.PutHost(h)
+		}
+	})
+}
+
+func (s *fakeStandIn) Absent() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.absent)
 }
 
 func (s *fakeStandIn) Counted() []string { return nil }

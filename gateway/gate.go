@@ -54,7 +54,12 @@ type gate struct {
 	// failing tells tryAgain.
 	noImports atomic.Pointer[importTrouble]
 	failing   chan struct{}
-	shadow    *comparer
+	// listing is held while the stand-in is told which hosts the shard has; listed is when
+	// the cell was asked for them last, zero while they do not count. It belongs to who holds
+	// listing.
+	listing chan struct{}
+	listed  time.Time
+	shadow  *comparer
 }
 
 type knownGate struct {
@@ -84,7 +89,7 @@ func newGate(c *cell, cfg LegacyConfig, parts Legacy, g *Gateway) *gate {
 	out := &gate{
 		shadow: newComparer(),
 		cell:   c, cfg: cfg.withDefaults(), parts: parts, g: g, tel: c.tel.Gate(),
-		asking: make(chan struct{}, 1), hurry: make(chan struct{}, 1), failing: make(chan struct{}, 1), first: make(chan struct{}),
+		asking: make(chan struct{}, 1), hurry: make(chan struct{}, 1), failing: make(chan struct{}, 1), listing: make(chan struct{}, 1), first: make(chan struct{}),
 	}
 	out.report = gateReport{gateway: g.newID(), name: g.cfg.Name, shadow: out.shadow}
 	if parts.Importer != nil {
@@ -170,7 +175,7 @@ func (v *gateView) why() string {
 	case v.known.GetReason() != "":
 		text += ": " + v.known.GetReason()
 	}
-	return text
+	return text + v.gate.absentText()
 }
 
 // ImportHosts is HostImporter's.

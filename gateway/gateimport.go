@@ -24,8 +24,9 @@ type importTrouble struct {
 }
 
 // importMissing has hosts imported that legacy rows have and the shard does not yet,
-// and sends their claims once more. A host that cannot be imported is not chosen again; a
-// cell that imports nothing is lost: it is not full. results are those of orders.
+// and sends their claims once more. A host that cannot be imported is not chosen again; while
+// none can, the request goes on with those that the shard has. A cell that cannot be
+// planned on is lost: it is not full. results are those of orders.
 func (s *selecting) importMissing(ctx context.Context, orders []order, results []made) {
 	var again []order
 	var at []int
@@ -41,6 +42,7 @@ func (s *selecting) importMissing(ctx context.Context, orders []order, results [
 			s.g.log.WarnContext(ctx, "a legacy host that was chosen is not in the shard, and could not be imported",
 				"cell", s.g.cells[o.cell].cfg.Name, "host", o.host, "error", err)
 			s.avoidHost(o.host, "not imported")
+		case v.gate.noImports.Load() != nil && s.goOnWithout(ctx, o.cell):
 		default:
 			s.lose(ctx, o.cell, err)
 		}
@@ -128,11 +130,14 @@ func (w *gate) tryAgain(ctx context.Context) {
 				}
 				if instancesFailed(err) {
 					w.noImports.Store(&importTrouble{host: t.host, since: t.since, err: err})
+					if err := w.onlyThere(ctx, w.g.now().Add(-listAgain)); err != nil && ctx.Err() == nil {
+						w.g.log.DebugContext(ctx, "a cell does not say which hosts its shard has", "cell", w.cell.cfg.Name, "error", err)
+					}
 					continue
 				}
 				w.g.log.InfoContext(ctx, "the legacy database of a cell gives instances again", "cell", w.cell.cfg.Name)
 			}
-			w.noImports.Store(nil)
+			w.importsAgain()
 		}
 	}
 }

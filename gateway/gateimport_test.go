@@ -78,6 +78,68 @@ func TestLegacyDatabaseWithoutInstancesIsNotFull(t *testing.T) {
 	})
 }
 
+// While a legacy database gives no instances, the hosts that the shard has go on being
+// chosen, also by requests that would rather have others. When none of them can take a
+// request, the cell is unavailable to it, and never full.
+func TestHostsOfTheShardAnswerWhileOthersCannotBeImported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, u := newFakeCell(1, testHost(1, 2)), newUpgrading(1, testHost(1, 2), testHost(2, 3))
+		f.moveGate(cellgatev1.Gate_LEGACY)
+		w := startGated(t, []*fakeCell{f, newFakeCell(2, testHost(3, 1))}, map[int]*upgrading{0: u}, nil)
+		u.imports.fail(deniedInstances())
+		asked := 0
+		// here is a request for n instances that may go to the first cell alone.
+		here := func(n int) *cellgatev1.SelectDestinationsRequest {
+			req := ask(1+asked, n)
+			asked += n
+			req.GetRequestSpec().RequestedDestination = &cellgatev1.Destination{Cell: "cell1"}
+			return req
+		}
+		on := func(req *cellgatev1.SelectDestinationsRequest, want string) []*cellgatev1.CellReport {
+			t.Helper()
+			resp := w.choose(req)
+			if resp.GetPartial() != (want != "host002") {
+				t.Errorf("on %s: partial is %t", want, resp.GetPartial())
+			}
+			for _, d := range resp.GetDestinations() {
+				if got := d.GetSelected().GetServiceHost(); got != want {
+					t.Errorf("it is on %s, want %s", got, want)
+				}
+			}
+			return resp.GetCells()
+		}
+		for range 2 {
+			req := here(1)
+			req.GetRequestSpec().RequestedDestination = nil
+			r := on(req, "host001")[0]
+			if r.GetOutcome() != cellgatev1.CellOutcome_SEARCHED || !strings.Contains(r.GetReason(), "hosts left out: 1, hosts that the shard lacks cannot be imported") || !strings.Contains(r.GetReason(), "(denied)") {
+				t.Errorf("the report is %v", r)
+			}
+		}
+		if n := u.imports.fail(deniedInstances()); n != 1 {
+			t.Errorf("%d imports were tried for two requests", n)
+		}
+		on(here(13), "host001") // of 16
+		unavailable := func(n int) {
+			t.Helper()
+			if e := w.refused(here(n), fault.CellUnavailable); !strings.Contains(e.Message, "cannot be imported") {
+				t.Errorf("%d instances: it says %q", n, e.Message)
+			}
+		}
+		unavailable(2)
+		on(here(1), "host001")
+		unavailable(1)
+		req := here(1)
+		req.GetRequestSpec().RequestedDestination = nil
+		if r := on(req, "host003")[0]; r.GetOutcome() != cellgatev1.CellOutcome_UNAVAILABLE {
+			t.Errorf("the report is %v", r)
+		}
+		u.imports.fail(nil)
+		time.Sleep(3 * time.Second)
+		on(here(2), "host002")
+	})
+}
+
 // A host that cannot be imported for what it is says nothing of the others of its cell.
 func TestHostThatCannotBeImported(t *testing.T) {
 	w, u := twoCellsOneLegacy(t)

@@ -58,6 +58,11 @@ type StandIn interface {
 	Rooms([]*cellv1.HostRoom)
 	// Withheld is told all hosts that operators keep new instances from in the cell.
 	Withheld([]*cellv1.WithheldHost)
+	// OnlyThere is told the hosts that the shard has, while no others can be imported: others
+	// are not proposed, and Absent counts them, until AllThere.
+	OnlyThere(uuids []string)
+	AllThere()
+	Absent() int
 	ProposeBatch(context.Context, *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error)
 	Summary() *cellv1.GetSummaryResponse
 	// Counted gives the uuids of the hosts on which claims count beside the rows.

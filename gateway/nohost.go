@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,12 +17,13 @@ const maxCounts = 10
 // noHost says why an instance found no host. With every cell searched that is
 // NO_VALID_HOST, with the counts; a cell that did not answer might have had a
 // host, so then it is CELL_UNAVAILABLE, or OVERLOADED when one had too much to do.
-func (s *selecting) noHost(m *merged, pending []int) error {
+func (s *selecting) noHost(ctx context.Context, m *merged, pending []int) error {
 	index := pending[m.result.Failed]
 	which := ""
 	if len(s.instances) > 1 {
 		which = fmt.Sprintf(" for instance %d of %d (%s)", index+1, len(s.instances), s.instances[index])
 	}
+	s.loseAbsent(ctx)
 	if lost := s.lostReasons(); len(lost) > 0 {
 		if e := tooMuch(s.lost, "no valid host was found%s in the cells that answered; these could not be used: %s", which, strings.Join(lost, "; ")); e != nil {
 			return e.With("cells", s.lostNames())

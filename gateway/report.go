@@ -58,7 +58,7 @@ func rejectCounts(rejects []schedule.Reject) []*cellgatev1.RejectCount {
 
 // cellReports gives the reports of the cells, in their order, but for those that
 // were neither asked nor left out, because the request ended before. partial: a cell
-// that was to be asked did not answer.
+// that was to be asked did not answer, or not for all of its hosts.
 func (s *selecting) cellReports() (reports []*cellgatev1.CellReport, partial bool) {
 	for i, c := range s.g.cells {
 		r := &cellgatev1.CellReport{}
@@ -78,6 +78,9 @@ func (s *selecting) cellReports() (reports []*cellgatev1.CellReport, partial boo
 		r.Cell, r.Source = c.cfg.Name, s.views[i].source()
 		if r.GetReason() == "" {
 			r.Reason = s.views[i].why()
+		}
+		if v := &s.views[i]; v.standIn && s.skip[i] == "" && v.gate.absent() != nil {
+			partial = true
 		}
 		reports = append(reports, r)
 	}

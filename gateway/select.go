@@ -63,6 +63,9 @@ type selecting struct {
 	// avoid are service hosts that legacy rows have pass and the shard does not, and why:
 	// the filter.
 	avoid map[string]string
+	// absent counts, by cell, how often the request chose a host that the shard lacks and that
+	// cannot be imported; nil before the first.
+	absent []int
 	// answered: the cell has answered something.
 	answered []bool
 	// via is the replica to ask next: which answered last, and has the version of the
@@ -235,7 +238,7 @@ func (s *selecting) place(ctx context.Context) error {
 			if again {
 				continue
 			}
-			return s.noHost(m, pending)
+			return s.noHost(ctx, m, pending)
 		}
 		s.scatter(m)
 		if err := s.sourceVisible(); err != nil {
@@ -251,7 +254,7 @@ func (s *selecting) place(ctx context.Context) error {
 			s.decision = s.g.cells[m.cells[m.result.Picks[0].Cell]].cfg.Name + "." + s.g.newID()
 		}
 		lost, moves, rejections := len(s.lostReasons()), s.gateMoves, len(s.rejections)
-		chances := slices.Clone(s.chances)
+		chances, absent := slices.Clone(s.chances), slices.Clone(s.absent)
 		if err := s.claim(ctx, s.orders(m, pending)); err != nil {
 			return err
 		}
@@ -261,10 +264,10 @@ func (s *selecting) place(ctx context.Context) error {
 		if len(s.pending()) == len(s.places) {
 			s.decision = "" // nothing has it, and the next pick may be in a cell that answers
 		}
-		if len(s.lostReasons()) > lost || !slices.Equal(s.chances, chances) || s.gateMoves > moves || len(s.rejections) > rejections {
+		if len(s.lostReasons()) > lost || !slices.Equal(s.chances, chances) || s.gateMoves > moves || len(s.rejections) > rejections || !slices.Equal(s.absent, absent) {
 			// Each cell is lost once, and has a chance for each of its other replicas; a gate
-			// that moves is followed so many times, and a host that rejects a claim is not
-			// chosen again.
+			// that moves is followed so many times, and so is a shard that lacks hosts; a host that
+			// rejects a claim is not chosen again.
 			continue
 		}
 		s.losses++

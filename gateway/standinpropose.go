@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -16,8 +17,10 @@ import (
 func (w *gate) propose(ctx context.Context, budget time.Duration, q *cellv1.Query) (*cellv1.Proposal, error) {
 	bounded, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
+	absent := w.absent()
 	if len(q.GetConsumerUuids()) == 0 {
-		return w.proposeOnce(bounded, q)
+		p, err := w.proposeOnce(bounded, q)
+		return w.notFull(q, p, err, absent)
 	}
 	type found struct {
 		claims *cellv1.Proposal
@@ -44,6 +47,19 @@ func (w *gate) propose(ctx context.Context, budget time.Duration, q *cellv1.Quer
 		return nil, got.err
 	}
 	p.Claims, p.ClaimOrigins = got.claims.GetClaims(), got.claims.GetClaimOrigins()
+	return w.notFull(q, p, nil, absent)
+}
+
+// notFull has a proposal of no host fail while hosts are left out that cannot be imported,
+// unless it names claims. After the first pick (takes) noHost says so. absent is why
+// some were left out before it was made.
+func (w *gate) notFull(q *cellv1.Query, p *cellv1.Proposal, err, absent error) (*cellv1.Proposal, error) {
+	if err == nil && p.GetPassed() == 0 && len(p.GetClaims()) == 0 && len(q.GetTakes()) == 0 {
+		err = cmp.Or(absent, w.absent())
+	}
+	if err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 

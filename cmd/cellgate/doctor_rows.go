@@ -22,16 +22,17 @@ var remedies = map[legacy.Reason]struct{ status, do string }{
 	legacy.NullColumn:      {unhealthy, "restart its nova-compute, which fills the column"},
 	legacy.NegativeTotal:   {unhealthy, "restart its nova-compute, which fills the column"},
 	legacy.NotReported:     {warned, "wait until its nova-compute has reported, or restart it"},
+	legacy.NotImportable:   {unhealthy, "correct what is named; where its nova-compute writes it, restart that"},
 	legacy.Unreadable:      {unhealthy, "restart its nova-compute, which writes the column anew; Nova fails whole requests on it"},
 }
 
-// aggregates names those without a uuid.
+// aggregates names those without a uuid of their own.
 func (u *upgrade) aggregates(x *legacy.Snapshot) {
 	var all []diagnosis
 	for _, a := range x.NamelessAggregates() {
 		all = append(all, diagnosis{
 			Check: fmt.Sprintf("aggregate %d", a.ID),
-			What:  fmt.Sprintf("%q: its uuid is NULL; %s stands for it", a.Name, a.UUID),
+			What:  fmt.Sprintf("%q: its uuid %s; %s stands for it", a.Name, a.Why, a.UUID),
 			Do:    fmt.Sprintf("give it that one, or another, in the API database: UPDATE aggregates SET uuid = '%s' WHERE id = %d", a.UUID, a.ID),
 		})
 	}

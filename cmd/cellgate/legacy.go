@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"cellgate/gateway/importer"
 	"cellgate/gateway/legacy"
 	"cellgate/internal/config"
 )
@@ -21,6 +22,8 @@ func readerConfig(c config.LegacyCell, uuid string) (legacy.Config, error) {
 		Cell: c.Cell, CellUUID: uuid, ServiceDownTime: c.ServiceDownTime,
 		Database: legacy.Database{URL: c.Database, PasswordFile: c.PasswordFile},
 		API:      legacy.Database{URL: c.API, PasswordFile: c.APIPassword},
+		// What the cell would not take is proposed to nobody, and named.
+		Importable: importer.Importable,
 		Ratios: legacy.Ratios{
 			CPU: c.CPURatio, RAM: c.RAMRatio, Disk: c.DiskRatio,
 			InitialCPU: c.InitialCPURatio, InitialRAM: c.InitialRAMRatio, InitialDisk: c.InitialDiskRatio,

@@ -56,7 +56,11 @@ func TestLegacyOnlyOverRealDatabases(t *testing.T) { legacytest.Servers(t, legac
 
 func legacyOnly(t *testing.T, k legacytest.Kind) {
 	d := legacytest.NewCell(t, k.Shared(t))
-	novaRows(t, d, 3, 60)
+	novaRows(t, d, 4, 60)
+	// The greatest host is one that no cell takes: nothing is ever tried there.
+	if _, err := d.DB.ExecContext(t.Context(), "UPDATE compute_nodes SET vcpus = 512, hypervisor_type = "+d.Mark(1)+" WHERE id = 4", strings.Repeat("QEMU", 64)); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := d.DB.ExecContext(t.Context(), "UPDATE compute_nodes SET numa_topology = "+d.Mark(1)+" WHERE id = 2", numaRow); err != nil {
 		t.Fatal(err)
 	}
@@ -173,4 +177,11 @@ func legacyOnly(t *testing.T, k legacytest.Kind) {
 		t.Errorf("placed %v, want four on each host", on)
 	}
 	refused("one too many", nil, nil)
+	p.lines.mu.Lock()
+	defer p.lines.mu.Unlock()
+	for _, line := range p.lines.waiting {
+		if strings.Contains(line, "could not be imported") {
+			t.Errorf("a host that cannot be imported was chosen: %s", line)
+		}
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,6 +138,102 @@ func TestSampleOfNova(t *testing.T) {
 		}
 		if want, got := heldOn(t, d, host), alone.used(host.UUID.String()); !same(want, got) || want["VCPU"] == 0 {
 			t.Errorf("one host alone holds %v, the database says %v", got, want)
+		}
+	})
+}
+
+// Whatever a row has: either it is no host, named with what is wrong, or the cell takes it.
+func TestWhatIsReadIsTaken(t *testing.T) {
+	type row = legacytest.Row
+	long := func(n int) string { return `{"arch": "x86_64", "model": "` + strings.Repeat("x", n) + `"}` }
+	tests := []struct {
+		name, column string
+		value        any
+		// problem is empty for a host.
+		problem string
+		// only: MySQL's column has no room for it.
+		only legacytest.Kind
+	}{
+		{name: "a ratio below zero", column: "cpu_allocation_ratio", value: -1.5, problem: "is -1.5"},
+		{name: "no limit", column: "ram_allocation_ratio", value: 9999.0},
+		{name: "a ratio without bounds", column: "disk_allocation_ratio", value: 1e9},
+		{name: "the greatest total", column: "memory_mb", value: math.MaxInt32},
+		{name: "no VCPU", column: "vcpus", value: 0},
+		{name: "more in use than there is", column: "vcpus_used", value: math.MaxInt32},
+		{name: "less than nothing in use", column: "vcpus_used", value: -5},
+		{name: "more memory free than there is", column: "free_ram_mb", value: math.MaxInt32},
+		{name: "memory far below zero", column: "free_ram_mb", value: math.MinInt32},
+		{name: "disk far below zero", column: "disk_available_least", value: math.MinInt32},
+		{name: "more disk free than there is", column: "free_disk_gb", value: math.MaxInt32},
+		{name: "a great version", column: "hypervisor_version", value: math.MaxInt32},
+		{name: "a version below zero", column: "hypervisor_version", value: -1},
+		{name: "a long type", column: "hypervisor_type", value: strings.Repeat("q", 256), problem: "255"},
+		{name: "CPUs of much text", column: "cpu_info", value: long(65000)},
+		{name: "CPUs of too much text", column: "cpu_info", value: long(65536), problem: "65536"},
+		{name: "CPUs that are no JSON", column: "cpu_info", value: "x86_64"},
+		{name: "CPUs of no text", column: "cpu_info", value: ""},
+		{name: "stats of too much text", column: "stats", value: `{"a": "` + strings.Repeat("x", 65536) + `"}`, problem: "65536", only: legacytest.PostgreSQL},
+		{name: "metrics of too much text", column: "metrics", value: "[" + strings.Repeat(" ", 65536) + "]", problem: "65536", only: legacytest.PostgreSQL},
+		{name: "NUMA cells of much text", column: "numa_topology", value: strings.Repeat(" ", 100_000) + `{"nova_object.data": {"cells": []}}`, only: legacytest.PostgreSQL},
+		{name: "counters without bounds", column: "stats", value: `{"io_workload": "99999999999", "failed_builds": "-3", "num_instances": "-1"}`},
+		{name: "words that are not ASCII", column: "hypervisor_hostname", value: "Zürich-Höngg-ノード"},
+	}
+	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+		d := legacytest.NewCell(t, k.Shared(t))
+		now := d.Now(t).Truncate(time.Second)
+		wrong, rows := map[string]int{}, 0
+		for i, tt := range tests {
+			if tt.only != "" && tt.only != k {
+				continue
+			}
+			rows++
+			id, name := i+1, fmt.Sprintf("host%d", i+1)
+			r := row{
+				"id": id, "uuid": fmt.Sprintf("a0000000-0000-4000-8000-%012d", id), "host": name, "hypervisor_hostname": name, "deleted": 0, "created_at": now, "updated_at": now,
+				"vcpus": 8, "vcpus_used": 0, "memory_mb": 65536, "memory_mb_used": 0, "free_ram_mb": 65536, "local_gb": 1000, "local_gb_used": 0, "free_disk_gb": 1000,
+				"hypervisor_type": "QEMU", "hypervisor_version": 6002000, "cpu_info": "{}", "supported_instances": "[]", "metrics": "[]", "stats": "{}",
+			}
+			r[tt.column] = tt.value
+			d.Insert(t, "compute_nodes", r)
+			d.Insert(t, "services", row{"id": id, "host": name, "binary": "nova-compute", "report_count": 1, "deleted": 0, "version": 60, "last_seen_up": now})
+			d.Insert(t, "instances", rowOn(id, name, r["hypervisor_hostname"], now))
+			if tt.problem != "" {
+				wrong[name] = i
+			}
+		}
+		r, err := legacy.Open(t.Context(), legacy.Config{Cell: "cell1", CellUUID: cellUUID, Database: legacy.Database{URL: d.URL}, Importable: Importable})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = r.Close() }()
+		x, err := r.Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range x.LeftOut {
+			at, is := wrong[l.Host]
+			if !is || l.Reason != legacy.NotImportable || l.Column != tests[at].column || !strings.Contains(l.Detail, tests[at].problem) {
+				t.Errorf("left out: %+v", l)
+			}
+		}
+		if len(x.LeftOut) != len(wrong) || len(x.Hosts) != rows-len(wrong) {
+			t.Errorf("%d hosts and %d left out of %d rows of which %d are wrong", len(x.Hosts), len(x.LeftOut), rows, len(wrong))
+		}
+		m, err := New(Config{Cell: "cell1", Pause: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cell := newCell()
+		report, err := m.Step(t.Context(), x, cell)
+		if err != nil || report.Taken != len(x.Hosts) || report.Refused != 0 || report.LeftOutBy[BadHost] != 0 || report.Adopted != len(x.Hosts) {
+			t.Errorf("%+v, %v", report, err)
+		}
+		n := &nova{hosts: map[int64]*legacy.Host{}}
+		for i := range x.Hosts {
+			if h := &x.Hosts[i]; h.View.DiskRatio <= mostRatio {
+				n.hosts[h.NodeID] = h
+				n.room(t, cell, h.UUID.String())
+			}
 		}
 	})
 }

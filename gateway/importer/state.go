@@ -33,9 +33,21 @@ func bootID(cell string) string {
 
 // stateOf makes the report of a host, without a version, or says why it cannot be one.
 func (m *Importer) stateOf(h *legacy.Host, service *legacy.Service, on []*instance) (*agentv1.FullState, *LeftOut) {
-	leave := func(format string, args ...any) (*agentv1.FullState, *LeftOut) {
-		return nil, &LeftOut{UUID: h.UUID.String(), Host: h.ServiceHost, Reason: BadHost, Detail: fmt.Sprintf(format, args...)}
+	s, bad := stateOf(m.conf.Cell, m.boot, h, service, on)
+	if bad != nil {
+		return nil, &LeftOut{UUID: h.UUID.String(), Host: h.ServiceHost, Reason: BadHost, Detail: bad.problem}
 	}
+	return s, nil
+}
+
+// unfit is why a host cannot be one of a cell's.
+type unfit struct{ column, problem string }
+
+// mostRatio is the greatest allocation ratio that a cell takes. A greater one counts as
+// it: neither is a limit.
+const mostRatio = 100_000
+
+func stateOf(cell, boot string, h *legacy.Host, service *legacy.Service, on []*instance) (*agentv1.FullState, *unfit) {
 	id, v := h.UUID.String(), &h.View
 	diskUsed := v.TotalDiskGB - floorGB(v.FreeDiskMB)
 	disks := fitting(on, diskUsed)
@@ -47,24 +59,26 @@ func (m *Importer) stateOf(h *legacy.Host, service *legacy.Service, on []*instan
 	for _, c := range []struct {
 		class             string
 		total, used, held int64
+		of                string
 		ratio             float64
+		ratioOf           string
 	}{
-		{vcpu, v.VCPUsTotal, v.VCPUsUsed, cpu, v.CPURatio},
-		{memoryMB, v.TotalRAMMB, v.TotalRAMMB - v.FreeRAMMB, memory, v.RAMRatio},
-		{diskGB, v.TotalDiskGB, diskUsed, disk, v.DiskRatio},
+		{vcpu, v.VCPUsTotal, v.VCPUsUsed, cpu, "vcpus", v.CPURatio, "cpu_allocation_ratio"},
+		{memoryMB, v.TotalRAMMB, v.TotalRAMMB - v.FreeRAMMB, memory, "memory_mb", v.RAMRatio, "ram_allocation_ratio"},
+		{diskGB, v.TotalDiskGB, diskUsed, disk, "local_gb", v.DiskRatio, "disk_allocation_ratio"},
 	} {
 		if c.total > math.MaxInt32 {
-			return leave("its total of %s is %d", c.class, c.total)
+			return nil, &unfit{c.of, fmt.Sprintf("is %d", c.total)}
 		}
-		if !(c.ratio > 0) {
-			return leave("its allocation ratio of %s is %v", c.class, c.ratio)
+		if c.ratio = min(c.ratio, mostRatio); !(c.ratio > 0) {
+			return nil, &unfit{c.ratioOf, fmt.Sprintf("is %v", c.ratio)}
 		}
 		root.Inventories = append(root.Inventories, &agentv1.Inventory{
 			ResourceClass: c.class, Total: int32(c.total), Reserved: int32(reserve(c.total, c.used, c.held, c.ratio)), AllocationRatio: c.ratio,
 		})
 	}
 	s := &agentv1.FullState{
-		Cell: m.conf.Cell, BootId: m.boot, HostUuid: id, ServiceHost: h.ServiceHost, Nodename: h.NodeName,
+		Cell: cell, BootId: boot, HostUuid: id, ServiceHost: h.ServiceHost, Nodename: h.NodeName,
 		Disabled: h.Disabled, Providers: []*agentv1.Provider{root}, Aggregates: aggregates(h.Aggregates),
 		IoWorkload: within(v.NumIOOps), FailedBuilds: within(v.FailedBuilds), HypervisorVersion: within(v.HypervisorVersion),
 	}
@@ -80,9 +94,63 @@ func (m *Importer) stateOf(h *legacy.Host, service *legacy.Service, on []*instan
 	}
 	s.Instances = instances(id, on, disks)
 	if err := valid(s); err != nil {
-		return leave("%s", problems(err))
+		return nil, &unfit{columnOf(err), problems(err)}
 	}
 	return s, nil
+}
+
+// Importable says why a cell would not take a host, and which column of compute_nodes is
+// to blame, empty for none; the problem is empty for a host that it takes. It is for
+// legacy.Config: what other rows say of the host need not be there yet.
+func Importable(h *schedule.Host) (column, problem string) {
+	row := legacy.Host{Host: *h}
+	if row.ServiceHost == "" {
+		row.ServiceHost = row.NodeName // a row from before Kilo has its service's
+	}
+	s, bad := stateOf("cell", bootID("cell"), &row, nil, nil)
+	if bad != nil {
+		return bad.column, bad.problem
+	}
+	f := s.GetFacts()
+	for _, c := range [...]struct{ column, text string }{
+		{"host", s.GetServiceHost()},
+		{"hypervisor_hostname", s.GetNodename()},
+		{"hypervisor_type", s.GetHypervisorType()},
+		{"cpu_info", f.GetCpuInfo()},
+		{"supported_instances", f.GetSupportedInstances()},
+		{"stats", f.GetStats()},
+		{"metrics", f.GetMetrics()},
+		{"numa_topology", f.GetNumaTopology()},
+		{"pci_stats", f.GetPciStats()},
+	} {
+		if strings.IndexByte(c.text, 0) >= 0 || !utf8.ValidString(c.text) {
+			return c.column, "has a NUL, or is not UTF-8"
+		}
+	}
+	return "", ""
+}
+
+// columnOf gives the column of compute_nodes that the first wrong field of a state comes
+// from; empty for none.
+func columnOf(err error) string {
+	var f *fault.Error
+	if !errors.As(err, &f) || len(f.Fields) == 0 {
+		return ""
+	}
+	path := f.Fields[0].Path
+	switch column := strings.TrimPrefix(path, "facts."); path {
+	case "service_host":
+		return "host"
+	case "nodename":
+		return "hypervisor_hostname"
+	case "hypervisor_type", "host_ip":
+		return path
+	default:
+		if column != path {
+			return column
+		}
+		return ""
+	}
 }
 
 // reserve is what of a total is kept back so that the room of the shard,

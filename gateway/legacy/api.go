@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	guuid "github.com/google/uuid"
@@ -22,7 +23,7 @@ type apiData struct {
 	asked bool
 	// aggregates by host, as it is written, in the order of their ids.
 	aggregates map[string][]schedule.Aggregate
-	// nameless are those of them whose uuid is NULL, in the order of their ids.
+	// nameless are those of them without a uuid of their own, in the order of their ids.
 	nameless []NamelessAggregate
 	// digests are of the tables as they were when mapped and aggregates were read.
 	digests apiDigests
@@ -143,19 +144,21 @@ func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot, ce
 	if err != nil {
 		return err
 	}
-	all := map[int64]*schedule.Aggregate{}
+	all, uuids := map[int64]*schedule.Aggregate{}, taken{}
 	n, err = s.pages(ctx, list{
 		table: "aggregates", page: stampPage, max: r.conf.MaxRows,
 		text: "SELECT id, uuid, name FROM aggregates WHERE id > ? ORDER BY id LIMIT ?",
 	}, func(rows *sql.Rows) (id int64, err error) {
 		var as, name sql.NullString
 		err = rows.Scan(&id, &as, &name)
+		// All aggregates count, so that what stands for one is the same for every cell.
+		uuid, why := uuids.take(as)
 		if len(members[id]) > 0 {
-			if as.String == "" {
-				as.String = aggregateUUID(id)
-				x.api.nameless = append(x.api.nameless, NamelessAggregate{ID: id, Name: name.String, UUID: as.String})
+			if why != "" {
+				uuid = aggregateUUID(id)
+				x.api.nameless = append(x.api.nameless, NamelessAggregate{ID: id, Name: name.String, Why: why, UUID: uuid})
 			}
-			all[id] = &schedule.Aggregate{UUID: as.String, Name: name.String, Metadata: map[string]string{}}
+			all[id] = &schedule.Aggregate{UUID: uuid, Name: name.String, Metadata: map[string]string{}}
 		}
 		return id, err
 	})
@@ -183,10 +186,31 @@ func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot, ce
 	return nil
 }
 
-// NamelessAggregate is an aggregate with hosts of the cell whose uuid is NULL.
+// taken are the uuids of aggregates.
+type taken map[schedule.ID]struct{}
+
+// take gives a uuid as it is written everywhere, or why it is not an aggregate's own.
+func (t taken) take(text sql.NullString) (uuid, why string) {
+	if text.String == "" {
+		return "", "is NULL"
+	}
+	id, err := schedule.ParseID(text.String)
+	if err != nil {
+		return "", "is none: " + strconv.Quote(text.String)
+	}
+	if _, there := t[id]; there {
+		return "", "is another aggregate's too: " + text.String
+	}
+	t[id] = struct{}{}
+	return id.String(), ""
+}
+
+// NamelessAggregate is an aggregate with hosts of the cell that has no uuid of its own.
 type NamelessAggregate struct {
 	ID   int64
 	Name string
+	// Why completes "its uuid …".
+	Why string
 	// UUID stands for it meanwhile: the same in all cells, whoever reads it.
 	UUID string
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
+	"cellgate/schedule"
 )
 
 // Database says where one of Nova's databases is.
@@ -51,6 +52,11 @@ type Config struct {
 	Ratios Ratios
 	// ServiceDownTime is [DEFAULT]service_down_time: 60 s.
 	ServiceDownTime time.Duration
+	// Importable, when set, says why a cell would not take the host of a row, and which
+	// column is to blame, empty for none; the problem is empty for a host that it takes.
+	// importer.Importable is one. It is asked when a row changed, of a host without its
+	// service's state and its aggregates.
+	Importable func(*schedule.Host) (column, problem string)
 	// KeepUnreadable keeps rows that Nova fails a request for, or takes for empty, as
 	// hosts whose Facts say so.
 	KeepUnreadable bool

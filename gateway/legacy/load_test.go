@@ -65,7 +65,8 @@ func TestLoad(t *testing.T) {
 	})
 }
 
-// An aggregate without a uuid, which the schema allows, has one that is always the same.
+// An aggregate without a uuid of its own, which the schema allows, has one that is always
+// the same.
 func TestAnAggregateWithoutAUUID(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		w := newWorld(t, k, 2)
@@ -76,8 +77,30 @@ func TestAnAggregateWithoutAUUID(t *testing.T) {
 		if got := x.host("host1").Aggregates; len(got) != 2 || got[0].UUID != made || got[0].Name != "old" || got[1].UUID != otherUUID {
 			t.Errorf("%+v", got)
 		}
-		if got, want := x.NamelessAggregates(), []NamelessAggregate{{7, "old", made}}; !slices.Equal(got, want) {
+		if got, want := x.NamelessAggregates(), []NamelessAggregate{{7, "old", "is NULL", made}}; !slices.Equal(got, want) {
 			t.Errorf("%+v, want %+v", got, want)
+		}
+		// The uuid of one of others counts all the same: what stands for row 10 is the same in
+		// their cell.
+		w.api.Insert(t, "aggregates", legacytest.Row{"id": 10, "uuid": otherUUID, "name": "copy"}, legacytest.Row{"id": 11, "uuid": "rack-7", "name": "by hand"},
+			legacytest.Row{"id": 12, "uuid": "D0000000000000000000000000000001", "name": "upper"}, legacytest.Row{"id": 13, "uuid": "", "name": "empty"})
+		change(t, w.api, "DELETE FROM aggregate_hosts WHERE aggregate_id = 8")
+		for _, id := range []int{10, 11, 12, 13} {
+			w.api.Insert(t, "aggregate_hosts", legacytest.Row{"host": "host2", "aggregate_id": id})
+		}
+		x = w.refresh(x)
+		var whys, uuids []string
+		for _, a := range x.NamelessAggregates() {
+			whys = append(whys, a.Why)
+		}
+		for _, a := range x.host("host2").Aggregates {
+			uuids = append(uuids, a.UUID)
+		}
+		if want := []string{"is NULL", "is another aggregate's too: " + otherUUID, `is none: "rack-7"`, "is NULL"}; !slices.Equal(whys, want) {
+			t.Errorf("%q, want %q", whys, want)
+		}
+		if want := []string{aggregateUUID(10), aggregateUUID(11), "d0000000-0000-0000-0000-000000000001", aggregateUUID(13)}; !slices.Equal(uuids, want) {
+			t.Errorf("%q, want %q", uuids, want)
 		}
 	})
 }
@@ -158,6 +181,55 @@ func TestTrapsOfRows(t *testing.T) {
 			t.Errorf("%d hosts and %d left out of %d rows; %d are to be out", len(x.Hosts), len(x.LeftOut), len(tests)+1, out)
 		}
 		w.refresh(x)
+	})
+}
+
+// What a cell would not take is no host, with its reason, until its row is another.
+func TestHostsThatCannotBeImported(t *testing.T) {
+	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+		asked := 0
+		w := newWorld(t, k, 5, func(c *Config) {
+			c.Importable = func(h *schedule.Host) (column, problem string) {
+				if asked++; h.View.VCPUsTotal == 77 {
+					return "vcpus", "is an odd number"
+				}
+				return "", ""
+			}
+		})
+		w.do("UPDATE compute_nodes SET vcpus = 77 WHERE id = 2")
+		var members, pairs, many []legacytest.Row
+		for id := 1; id <= 257; id++ {
+			many = append(many, legacytest.Row{"id": id, "uuid": uuid(id), "name": fmt.Sprint(id)})
+			members = append(members, legacytest.Row{"host": "host3", "aggregate_id": id})
+			pairs = append(pairs, legacytest.Row{"aggregate_id": 1, "key": fmt.Sprint("k", id), "value": "v"})
+		}
+		w.api.Insert(t, "aggregates", many...)
+		w.api.Insert(t, "aggregate_metadata", pairs...)
+		w.api.Insert(t, "aggregate_hosts", append(members, legacytest.Row{"host": "host4", "aggregate_id": 1}, legacytest.Row{"host": "host5", "aggregate_id": 2})...)
+		x := w.load()
+		if got := x.hostNames(); !slices.Equal(got, []string{"host1", "host5"}) || x.LeftOutBy[NotImportable] != 3 {
+			t.Errorf("hosts %v, left out %v", got, x.LeftOut)
+		}
+		for id, want := range map[int64]LeftOut{
+			2: {Column: "vcpus", Detail: "is an odd number"},
+			3: {Detail: "it is in 257 aggregates, a cell takes a host in 256 at most"},
+			4: {Detail: "its aggregate " + uuid(1) + " has 257 pairs of metadata, a cell takes 256 at most"},
+		} {
+			if l := x.left(id); l.Reason != NotImportable || l.Column != want.Column || l.Detail != want.Detail {
+				t.Errorf("row %d: %+v", id, l)
+			}
+		}
+		before := asked
+		x = w.load()
+		if asked-before != 5 {
+			t.Errorf("%d hosts were asked for in a fresh load of 5", asked-before)
+		}
+		change(t, w.api, "DELETE FROM aggregate_metadata WHERE id = 1")
+		change(t, w.api, "DELETE FROM aggregate_hosts WHERE host = 'host3' AND aggregate_id = 9")
+		w.do("UPDATE compute_nodes SET vcpus = 8, updated_at = ? WHERE id = 2", w.now)
+		if x = w.refresh(x); len(x.Hosts) != 5 || len(x.LeftOut) != 0 {
+			t.Errorf("once all is corrected: %v, left out %v", x.hostNames(), x.LeftOut)
+		}
 	})
 }
 

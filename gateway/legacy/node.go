@@ -123,6 +123,11 @@ func (r *Reader) convert(row nodeRow, revision uint64) *node {
 	if !r.conf.KeepUnreadable {
 		n.why = row.unreadable(host.Facts)
 	}
+	if n.why == nil && r.conf.Importable != nil {
+		if column, problem := r.conf.Importable(&n.host); problem != "" {
+			n.why = row.leave(NotImportable, column, "%s", problem)
+		}
+	}
 	return n
 }
 

@@ -98,9 +98,11 @@ const (
 	NotReported Reason = "not_reported"
 	// Unreadable: a text that is not what it should be, JSON most often.
 	Unreadable Reason = "unreadable"
+	// NotImportable: a cell would not take the host, so that nothing could be claimed there.
+	NotImportable Reason = "not_importable"
 )
 
-// NamelessAggregates are the aggregates of hosts whose uuid is NULL, by id.
+// NamelessAggregates are the aggregates of hosts that have no uuid of their own, by id.
 func (x *Snapshot) NamelessAggregates() []NamelessAggregate {
 	if x.api == nil {
 		return nil
@@ -181,6 +183,9 @@ func (x *Snapshot) join(most int) {
 		if why == nil {
 			why = n.why
 		}
+		if why == nil && x.api != nil && !x.of.conf.KeepUnreadable {
+			why = n.tooManyAggregates(x.api.aggregates[name])
+		}
 		if why == nil {
 			if other, there := rows[n.host.UUID]; there {
 				why = n.row.leave(BadUUID, "uuid", "is that of row %d too", other)
@@ -202,6 +207,21 @@ func (x *Snapshot) join(most int) {
 		}
 		x.Hosts = append(x.Hosts, h)
 	}
+}
+
+// A cell takes a host in so many aggregates at most, of so many pairs of metadata each.
+const mostAggregates, mostMetadata = 256, 256
+
+func (n *node) tooManyAggregates(in []schedule.Aggregate) *LeftOut {
+	if len(in) > mostAggregates {
+		return n.row.leave(NotImportable, "", "it is in %d aggregates, a cell takes a host in %d at most", len(in), mostAggregates)
+	}
+	for i := range in {
+		if pairs := len(in[i].Metadata); pairs > mostMetadata {
+			return n.row.leave(NotImportable, "", "its aggregate %s has %d pairs of metadata, a cell takes %d at most", in[i].UUID, pairs, mostMetadata)
+		}
+	}
+	return nil
 }
 
 func (x *Snapshot) leave(why *LeftOut, most int) {

@@ -58,6 +58,7 @@ func (s *Standin) read(x *legacy.Snapshot, now time.Time, d *dirty) {
 			s.hosts[row.UUID] = h
 			s.move(row.UUID, "", row.ServiceHost)
 			d.hosts[row.UUID] = true
+			s.find(row.UUID, h, d)
 			for _, c := range s.known.byHost[row.UUID] {
 				d.instances[c.consumer.Instance] = struct{}{}
 			}
@@ -80,6 +81,9 @@ func (s *Standin) read(x *legacy.Snapshot, now time.Time, d *dirty) {
 		if h.update != s.updates {
 			delete(s.hosts, id)
 			delete(s.rooms, id)
+			if h.absent {
+				s.absent--
+			}
 			s.move(id, h.row.ServiceHost, "")
 			d.hosts[id] = true
 		}

@@ -21,6 +21,8 @@ type host struct {
 	down bool
 	// withheld is an operator's word of the cell, nil for none.
 	withheld *cellv1.WithheldHost
+	// absent: the shard lacks it, and it cannot be imported.
+	absent bool
 	// update is the last one that had it.
 	update uint64
 }
@@ -30,6 +32,9 @@ type host struct {
 func (h *host) whole(on []*claim, left *room) schedule.Host {
 	out := h.row.Host
 	out.Withheld, out.Down = h.withheld.GetWhy(), h.down || h.withheld.GetDown()
+	if h.absent && out.Withheld == "" {
+		out.Withheld = absentWhy
+	}
 	out.View = h.view(on)
 	for at, i := range inventories(&h.row.View) {
 		out.Resources = append(out.Resources, schedule.Resource{

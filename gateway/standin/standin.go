@@ -84,6 +84,10 @@ type Standin struct {
 	lapseAt time.Time
 	// withheld are the hosts that operators keep new instances from.
 	withheld map[schedule.ID]*cellv1.WithheldHost
+	// there are the hosts that the shard has, while others cannot be imported; nil while
+	// they can. absent counts the hosts that it lacks.
+	there  map[schedule.ID]struct{}
+	absent int
 }
 
 // New makes one that knows no hosts yet: it answers CELL_UNAVAILABLE until the first
