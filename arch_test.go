@@ -30,8 +30,8 @@ type rule struct {
 
 // rules has the row of the most specific folder last: the last match counts.
 var rules = []rule{
-	{folder: "schedule", stdOnly: true, why: "the core is pure: no I/O, clock, randomness, logging, no dependency to surprise it"},
-	{folder: "schedule/nova", may: []string{"schedule", "internal/fault"}, stdOnly: true, why: "Nova's forms become the core's, nothing else"},
+	{folder: "schedule", may: []string{"internal/python"}, stdOnly: true, why: "the core is pure: no I/O, clock, randomness, logging, no dependency to surprise it"},
+	{folder: "schedule/nova", may: []string{"schedule", "internal/fault", "internal/python"}, stdOnly: true, why: "Nova's forms become the core's, nothing else"},
 	{folder: "shard", may: []string{"internal/fault"}, stdOnly: true, why: "the contract of a store names no backend"},
 	{folder: "shard/shardtest", may: []string{"shard", "internal/fault"}, why: "the conformance suite sees the contract only"},
 	{folder: "shard/rowcodec", may: []string{"shard", "proto/cellgate/storage"}, why: "bytes of rows know no backend"},
@@ -54,14 +54,15 @@ var rules = []rule{
 	{folder: "internal/rpc", may: []string{"internal/fault"}, why: "transport knows no service"},
 	{folder: "internal/bench", may: []string{"internal/fault", "proto"}, why: "a load client knows the public API only"},
 	{folder: "internal/security", may: []string{"internal/fault", "internal/rpc"}, why: "who may call what is data about names; it knows no service"},
-	{folder: "internal/config", may: []string{"internal/fault", "internal/limits", "internal/novarelease", "internal/spell"}, why: "configuration is plain data"},
+	{folder: "internal/config", may: []string{"internal/fault", "internal/limits", "internal/novarelease", "internal/python", "internal/spell"}, why: "configuration is plain data"},
 	{folder: "internal/pgtest", may: []string{"internal/serverproc"}, why: "a database for tests knows nothing of who uses it"},
 	{folder: "internal/mariatest", may: []string{"internal/serverproc"}, why: "a database for tests knows nothing of who uses it"},
 	{folder: "internal/serverproc", stdOnly: true, why: "it knows processes, not what they serve"},
 	{folder: "internal/pgproxy", why: "a proxy for tests knows the wire, not who speaks"},
 	{folder: "internal/novarelease", may: []string{"internal/spell"}, stdOnly: true, why: "what releases of Nova have is data"},
-	{folder: "internal/novaconf", may: []string{"internal/limits", "internal/novarelease", "internal/spell"}, stdOnly: true, why: "what Nova's files say is told apart from what cellgate does by it"},
+	{folder: "internal/novaconf", may: []string{"internal/limits", "internal/novarelease", "internal/python", "internal/spell"}, stdOnly: true, why: "what Nova's files say is told apart from what cellgate does by it"},
 	{folder: "internal/limits", stdOnly: true, why: "bounds are numbers"},
+	{folder: "internal/python", stdOnly: true, why: "it knows texts, not whose they are"},
 	{folder: "internal/spell", stdOnly: true, why: "names are names"},
 	{folder: "internal/health", stdOnly: true, why: "saying how one is knows nothing of what one does"},
 	{folder: "internal/lifecycle", may: []string{"internal/fault"}, why: "running things knows nothing of them"},

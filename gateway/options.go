@@ -3,6 +3,7 @@ package gateway
 import (
 	"strings"
 
+	"cellgate/internal/limits"
 	"cellgate/internal/novarelease"
 	"cellgate/schedule"
 	"cellgate/schedule/nova"
@@ -58,7 +59,7 @@ func (o *Options) core() *schedule.Options {
 		return nil
 	}
 	return &schedule.Options{
-		SubsetSize: o.HostSubsetSize, MaxIOOpsPerHost: int64(o.MaxIOOpsPerHost), MaxInstancesPerHost: int64(o.MaxInstancesPerHost),
+		SubsetSize: min(o.HostSubsetSize, limits.Subset), MaxIOOpsPerHost: int64(o.MaxIOOpsPerHost), MaxInstancesPerHost: int64(o.MaxInstancesPerHost),
 		IsolatedHosts: o.IsolatedHosts, IsolatedImages: o.IsolatedImages, RestrictIsolated: o.RestrictIsolated,
 		DefaultArchitecture:     o.DefaultArchitecture,
 		ImageIsolationNamespace: o.ImageIsolationNamespace, ImageIsolationSeparator: o.ImageIsolationSeparator,
@@ -84,7 +85,7 @@ func ratios(list []string) []schedule.Ratio {
 	var out []schedule.Ratio
 	for _, text := range list {
 		name, factor, _ := strings.Cut(text, "=")
-		if r, ok := schedule.ParseRatio(strings.TrimSpace(name) + "=" + strings.TrimSpace(factor)); ok {
+		if r, ok := schedule.ParseRatio(strings.TrimSpace(name) + "=" + factor); ok {
 			out = append(out, r)
 		}
 	}

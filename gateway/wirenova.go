@@ -3,6 +3,7 @@ package gateway
 import (
 	"slices"
 
+	"cellgate/internal/limits"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
@@ -86,7 +87,7 @@ func optionsOf(o *schedule.Options) *cellv1.Options {
 
 		MetricsWeightSetting: ratiosOf(o.MetricsSetting), MetricsRequired: o.MetricsRequired,
 		MetricsWeightOfUnavailable: o.MetricsUnavailable, ImagePropsWeightSetting: ratiosOf(o.ImagePropertySetting),
-		HostSubsetSize: int32(o.SubsetSize), ExactTenantKey: o.ExactTenantKey, StrictNova: o.StrictNova,
+		HostSubsetSize: int32(min(max(0, o.SubsetSize), limits.Subset)), ExactTenantKey: o.ExactTenantKey, StrictNova: o.StrictNova,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"cellgate/internal/limits"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
@@ -108,7 +109,7 @@ func TestNovaGoesToTheWireWhole(t *testing.T) {
 		nova := rapid.Make[*schedule.NovaRequest]().Draw(t, "nova")
 		options := rapid.Make[*schedule.Options]().Draw(t, "options")
 		if options != nil {
-			options.SubsetSize = int(int32(options.SubsetSize))
+			options.SubsetSize = min(max(0, options.SubsetSize), limits.Subset) // what cells take
 		}
 		raw, err := proto.Marshal(placementOf(&schedule.Request{Nova: nova}, &schedule.Rules{Options: options}))
 		if err != nil {

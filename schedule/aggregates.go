@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"cellgate/internal/python"
 )
 
 // aggregateSet is the aggregates that some hosts are in. Filters that read only
@@ -71,7 +73,7 @@ func newAggregateSet(id int, in []Aggregate) *aggregateSet {
 			}
 			a.raw[k] = append(a.raw[k], v)
 			for word := range strings.SplitSeq(v, ",") {
-				a.words[k] = append(a.words[k], strings.TrimFunc(word, space))
+				a.words[k] = append(a.words[k], python.Strip(word))
 			}
 		}
 	}
@@ -132,7 +134,7 @@ func (a *aggregateSet) least(key string, otherwise float64) (float64, bool) {
 func leastOf(values []string) (least float64, ok bool) {
 	least = math.Inf(1)
 	for _, v := range values {
-		f, ok := parseFloat(v)
+		f, ok := python.Float(v)
 		if !ok || math.IsNaN(f) || math.Abs(f) > maxMultiplier {
 			return 0, false
 		}
@@ -149,7 +151,7 @@ func (a *aggregateSet) leastInt(key string, otherwise int64) (int64, bool) {
 	}
 	least := int64(math.MaxInt64)
 	for _, v := range values {
-		n, ok := parseInt(v)
+		n, ok := python.Int(v)
 		if !ok {
 			return otherwise, false
 		}

@@ -3,6 +3,8 @@ package schedule
 import (
 	"math"
 	"strings"
+
+	"cellgate/internal/python"
 )
 
 // availabilityZone is the metadata key of an aggregate that makes it a zone.
@@ -15,14 +17,14 @@ const availabilityZone = "availability_zone"
 func ZonesOf(metadata map[string]string) []string {
 	value := metadata[availabilityZone]
 	if !strings.Contains(value, ",") {
-		if value = strings.TrimSpace(value); value == "" {
+		if value = python.Strip(value); value == "" {
 			return nil
 		}
 		return []string{value}
 	}
 	var zones []string
 	for part := range strings.SplitSeq(value, ",") {
-		if part = strings.TrimSpace(part); part != "" {
+		if part = python.Strip(part); part != "" {
 			zones = append(zones, part)
 		}
 	}

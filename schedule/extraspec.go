@@ -1,6 +1,10 @@
 package schedule
 
-import "strings"
+import (
+	"strings"
+
+	"cellgate/internal/python"
+)
 
 // operator is a requirement on a value as flavors write it: "<in> avx",
 // ">= 5", "s== gold" (nova/scheduler/filters/extra_specs_ops.py). It is read
@@ -19,7 +23,7 @@ type operator struct {
 // to be one, and says so when it meets a value.
 func readOperator(req string) operator {
 	o := operator{req: req}
-	words := strings.FieldsFunc(req, space)
+	words := python.Fields(req)
 	if len(words) == 0 {
 		return o
 	}
@@ -27,7 +31,7 @@ func readOperator(req string) operator {
 	case "=", "==", "!=", ">=", "<=":
 		o.op, o.args = words[0], words[1:]
 		if len(o.args) > 0 {
-			o.number, o.isNumber = parseFloat(o.args[0])
+			o.number, o.isNumber = python.Float(o.args[0])
 		}
 	case "s==", "s!=", "s<", "s<=", "s>", "s>=", "<in>", "<all-in>", "<or>":
 		o.op, o.args = words[0], words[1:]
@@ -83,7 +87,7 @@ func (o *operator) match(v string) (bool, *pyError) {
 }
 
 func (o *operator) compare(v string) (bool, *pyError) {
-	n, ok := parseFloat(v)
+	n, ok := python.Float(v)
 	if !ok {
 		return false, notAFloat(v)
 	}

@@ -3,8 +3,9 @@ package schedule
 import (
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
+
+	"cellgate/internal/python"
 )
 
 // Nova's operators with their oddities (filters/extra_specs_ops.py).
@@ -69,7 +70,7 @@ func FuzzOperator(f *testing.F) {
 		if ok && err != nil {
 			t.Errorf("%q %q: matches and raises %v", v, req, err)
 		}
-		words := strings.FieldsFunc(req, space)
+		words := python.Fields(req)
 		if len(words) == 0 || !slices.Contains(known, words[0]) {
 			if err != nil || ok != (v == req) {
 				t.Errorf("%q %q: %v, %v", v, req, ok, err)

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"cellgate/internal/python"
 )
 
 // FactTexts are what a compute node says of itself beyond amounts, as
@@ -173,7 +175,7 @@ func (f *Facts) Counter(key string) (n int64, exception string) {
 		return 0, "TypeError: int() argument must be a string, a bytes-like object or a real number, not 'NoneType'"
 	default:
 		// Every other value has been made a text.
-		if n, ok = parseInt(v.s); !ok {
+		if n, ok = python.Int(v.s); !ok {
 			return 0, "ValueError: " + key + ": " + notAnInt(v.s).message
 		}
 		return n, ""

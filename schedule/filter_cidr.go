@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"net/netip"
 	"strings"
+
+	"cellgate/internal/python"
 )
 
 // CIDRFilter keeps hosts whose address is near another: the hints
@@ -48,7 +50,7 @@ func readNetwork(near, cidr []string) (netip.Prefix, *pyError) {
 	}
 	n := ip.BitLen()
 	if has {
-		if _, number := parseInt(length); !number && strings.Contains(length, "/") {
+		if _, number := python.Int(length); !number && strings.Contains(length, "/") {
 			return netip.Prefix{}, valueError("IPAddress() does not support netmasks or subnet prefixes! See documentation for details.")
 		}
 		if n, ok = readLength(length, ip.BitLen()); !ok {
@@ -74,7 +76,7 @@ func readAddress(s string) (netip.Addr, bool) {
 	}
 	var b [4]byte
 	for i, p := range parts {
-		n, ok := parseInt(p)
+		n, ok := python.Int(p)
 		if !ok || n < 0 || n > 255 {
 			return netip.Addr{}, false
 		}
@@ -86,7 +88,7 @@ func readAddress(s string) (netip.Addr, bool) {
 // readLength reads a prefix's length: a number, a mask or a mask of the host's
 // bits.
 func readLength(s string, most int) (int, bool) {
-	if n, ok := parseInt(s); ok {
+	if n, ok := python.Int(s); ok {
 		return int(n), n >= 0 && n <= int64(most)
 	}
 	ip, err := netip.ParseAddr(s)

@@ -1,6 +1,10 @@
 package schedule
 
-import "strconv"
+import (
+	"strconv"
+
+	"cellgate/internal/python"
+)
 
 // ImageFilter keeps hosts that can run the image: that advertise its
 // architecture, hypervisor and mode together, in a version it asks for, with as
@@ -53,7 +57,7 @@ func (s *scan) imageNeeds() (*imageNeeds, *pyError) {
 		n.version, n.bad = readVersionBounds(p.Text)
 	}
 	if p := s.nova.property("hw_maxphysaddr_bits"); p != nil {
-		n.bits, _ = parseInt(p.Text)
+		n.bits, _ = python.Int(p.Text)
 	}
 	if n.words == [3]string{} && n.bits == 0 {
 		return nil, nil

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"cellgate/internal/python"
 )
 
 // hostNUMA is a host's NUMA topology with what is used of it (nova/objects/numa.py).
@@ -217,7 +219,7 @@ func readCPUs(v *value) ([]int, bool) {
 func parseCPUSpec(spec string) (cpuSet, bool) {
 	var in, out cpuSet
 	for rule := range strings.SplitSeq(spec, ",") {
-		rule = strings.TrimSpace(rule)
+		rule = python.Strip(rule)
 		if rule == "" {
 			continue
 		}
@@ -229,8 +231,8 @@ func parseCPUSpec(spec string) (cpuSet, bool) {
 		if !isRange {
 			until = from
 		}
-		a, okA := parseInt(from)
-		b, okB := parseInt(until)
+		a, okA := python.Int(python.Strip(from))
+		b, okB := python.Int(python.Strip(until))
 		if !okA || !okB || a < 0 || b < a || b > maxCPU {
 			return nil, false
 		}

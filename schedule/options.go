@@ -1,5 +1,7 @@
 package schedule
 
+import "cellgate/internal/python"
+
 // Options are Nova's options that filters and weighers read, by their meaning
 // there (nova/conf/scheduler.py): [filter_scheduler], but for Metrics… which are
 // [metrics]. The multipliers stand with the weighers.
@@ -62,7 +64,7 @@ func (r *Rules) options() *Options {
 func ParseRatio(s string) (Ratio, bool) {
 	for i := range len(s) {
 		if s[i] == '=' {
-			f, ok := parseFloat(s[i+1:])
+			f, ok := python.Float(s[i+1:])
 			return Ratio{Name: s[:i], Ratio: f}, ok && i > 0
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"cellgate/internal/python"
 )
 
 // pciPool is what the devices of a pool share (nova/pci/stats.py).
@@ -138,7 +140,7 @@ func (p *pciPool) text(d *dict, key string) string {
 
 // truthyWord is oslo.utils' bool_from_string of a text in lower case.
 func truthyWord(s string) bool {
-	return slices.Contains([]string{"1", "t", "true", "on", "y", "yes"}, strings.TrimSpace(s))
+	return slices.Contains([]string{"1", "t", "true", "on", "y", "yes"}, python.Strip(s))
 }
 
 // matches reports whether the devices of the pool meet one of the specs.

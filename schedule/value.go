@@ -2,14 +2,14 @@ package schedule
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"math/big"
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
+
+	"cellgate/internal/python"
 )
 
 // value is a value as Nova's filters see it in Python: what JSON text holds, or
@@ -312,94 +312,14 @@ func appendQuoted(b []byte, s string) []byte {
 	return append(b, quote)
 }
 
-// parseFloat is Python's float(s): any space around but U+001C to U+001F, which
-// str.strip takes for space and numbers do not; underscores between digits; inf and
-// nan in words; no hexadecimal.
-func parseFloat(s string) (float64, bool) {
-	s = plainDigits(strings.TrimSpace(s))
-	digits := false
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c >= '0' && c <= '9':
-			digits = true
-		case c == '_':
-			if i == 0 || i == len(s)-1 || !digit(s[i-1]) || !digit(s[i+1]) {
-				return 0, false
-			}
-		case c == '+' || c == '-' || c == '.' || c == 'e' || c == 'E':
-		default:
-			return wordFloat(s)
-		}
-	}
-	if !digits {
-		return 0, false
-	}
-	f, err := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return 0, false
-	}
-	return f, true
-}
-
-// wordFloat reads inf, infinity and nan, in any case, with a sign.
-func wordFloat(s string) (float64, bool) {
-	w := strings.ToLower(strings.TrimLeft(s, "+-"))
-	if len(s)-len(w) > 1 {
-		return 0, false
-	}
-	switch w {
-	case "nan":
-		return math.NaN(), true
-	case "inf", "infinity":
-		if s[0] == '-' {
-			return math.Inf(-1), true
-		}
-		return math.Inf(1), true
-	}
-	return 0, false
-}
-
-// parseInt is Python's int(s); beyond int64 it is the nearest one.
-func parseInt(s string) (int64, bool) {
-	s = plainDigits(strings.TrimSpace(s))
-	for i := range len(s) {
-		if s[i] == '_' && (i == 0 || i == len(s)-1 || !digit(s[i-1]) || !digit(s[i+1])) {
-			return 0, false
-		}
-	}
-	n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
-	return n, err == nil || errors.Is(err, strconv.ErrRange)
-}
-
-// parseBigInt is parseInt of an integer of any length, as the nearest float64.
+// parseBigInt is python.Int of an integer of any length, as the nearest float64.
 func parseBigInt(s string) (float64, bool) {
-	if n, ok := parseInt(s); ok && n != math.MaxInt64 && n != math.MinInt64 {
+	if n, ok := python.Int(s); ok && n != math.MaxInt64 && n != math.MinInt64 {
 		return float64(n), true
 	} else if !ok {
 		return 0, false
 	}
-	return parseFloat(s)
-}
-
-// plainDigits writes the decimal digits of any script as 0 to 9, as Python reads
-// them.
-func plainDigits(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
-		return s
-	}
-	return strings.Map(func(r rune) rune {
-		if r < utf8.RuneSelf || !unicode.Is(unicode.Nd, r) {
-			return r
-		}
-		zero := r // Scripts have their ten digits in a row.
-		for unicode.Is(unicode.Nd, zero-1) {
-			zero--
-		}
-		return '0' + (r-zero)%10
-	}, s)
+	return python.Float(s)
 }
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }
-
-// space is what Python's str.split and str.strip take for space.
-func space(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }

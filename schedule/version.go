@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"strconv"
 	"strings"
+
+	"cellgate/internal/python"
 )
 
 // versionBound is one comparison with a version: >=2.0.
@@ -24,7 +26,7 @@ type strictVersion struct {
 func readVersionBounds(s string) ([]versionBound, *pyError) {
 	var bounds []versionBound
 	for part := range strings.SplitSeq(s, ",") {
-		text := strings.TrimFunc(part, space)
+		text := python.Strip(part)
 		var op string
 		for _, o := range []string{"<=", ">=", "!=", "==", "<", ">"} {
 			if strings.HasPrefix(text, o) {
@@ -32,8 +34,8 @@ func readVersionBounds(s string) ([]versionBound, *pyError) {
 				break
 			}
 		}
-		version := strings.TrimFunc(text[len(op):], space)
-		if op == "" || version == "" || strings.ContainsFunc(version, space) {
+		version := python.Strip(text[len(op):])
+		if op == "" || version == "" || strings.ContainsFunc(version, python.Space) {
 			return nil, valueError("bad package restriction syntax: " + string(appendQuoted(nil, part)))
 		}
 		v, err := readVersion(version)

@@ -2,11 +2,11 @@ package config
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"cellgate/internal/limits"
 	"cellgate/internal/novarelease"
+	"cellgate/internal/python"
 )
 
 // checkNova checks what of a gateway nova.conf may say. Every value that passes can
@@ -31,10 +31,9 @@ func (l *loader) factors(path string, list []string) {
 	for i, text := range list {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		name, factor, _ := strings.Cut(text, "=")
-		factor = strings.TrimSpace(factor)
-		// A number too great is infinite, beside its error.
-		switch x, err := strconv.ParseFloat(factor, 64); {
-		case strings.TrimSpace(name) == "" || err != nil && x == 0 || strings.ContainsAny(factor, "xX_"):
+		// A number too great is infinite.
+		switch x, ok := python.Float(factor); {
+		case strings.TrimSpace(name) == "" || !ok:
 			l.bad(at, "%q is not name=factor", text)
 		case !limits.IsWeight(x):
 			l.bad(at, "the factor of %q is not between -%v and %[2]v", text, limits.Weight)

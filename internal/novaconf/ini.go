@@ -3,6 +3,8 @@ package novaconf
 import (
 	"fmt"
 	"strings"
+
+	"cellgate/internal/python"
 )
 
 // place is an option's group and name.
@@ -64,7 +66,7 @@ func parseINI(file, text string) (all []assignment, problems []string) {
 			i := strings.IndexAny(line, "=:")
 			key := ""
 			if i >= 0 {
-				key = strings.TrimSpace(line[:i])
+				key = python.Strip(line[:i])
 			}
 			switch {
 			case key == "":
@@ -74,7 +76,7 @@ func parseINI(file, text string) (all []assignment, problems []string) {
 			default:
 				open = &assignment{
 					place: place{group, key},
-					value: unquote(strings.TrimSpace(line[i+1:])), file: file, line: n,
+					value: unquote(python.Strip(line[i+1:])), file: file, line: n,
 				}
 			}
 		}

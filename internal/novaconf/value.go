@@ -1,11 +1,11 @@
 package novaconf
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
+
+	"cellgate/internal/python"
 )
 
 // kind is the type of an option, as oslo.config has them.
@@ -40,14 +40,17 @@ func (o *option) read(s string) (value, error) {
 		v.bool, err = readBool(s)
 	case integer:
 		// One beyond 64 bits counts as the last within.
-		if v.int, err = strconv.ParseInt(strings.TrimSpace(s), 10, 64); err != nil && !errors.Is(err, strconv.ErrRange) {
+		n, ok := python.Int(s)
+		if !ok {
 			return v, fmt.Errorf("%q is not a whole number", s)
 		}
-		v.num, err = float64(v.int), nil
+		v.int, v.num = n, float64(n)
 	case number:
-		if v.num, err = parseFloat(s); err != nil || v.num != v.num || v.num-v.num != 0 {
+		n, ok := python.Float(s)
+		if !ok || n != n || n-n != 0 {
 			return v, fmt.Errorf("%q is not a number", s)
 		}
+		v.num = n
 	case list:
 		v.list = readList(s)
 	case text, several:
@@ -56,31 +59,21 @@ func (o *option) read(s string) (value, error) {
 		}
 	}
 	if err == nil && o.least != nil && v.num < *o.least {
-		err = fmt.Errorf("%s is below %v, the least that Nova takes", strings.TrimSpace(s), *o.least)
+		err = fmt.Errorf("%s is below %v, the least that Nova takes", python.Strip(s), *o.least)
 	}
 	return v, err
-}
-
-// parseFloat reads what Python's float does but for digits parted by _; hexadecimal
-// ones are none.
-func parseFloat(s string) (float64, error) {
-	s = strings.TrimSpace(s)
-	if strings.ContainsAny(s, "xX_") {
-		return 0, strconv.ErrSyntax
-	}
-	return strconv.ParseFloat(s, 64)
 }
 
 // isFactor reports whether Nova takes an item of a list of NAME=NUMBER. A number too
 // great is infinite to it.
 func isFactor(item string) bool {
 	name, factor, _ := strings.Cut(item, "=")
-	_, err := parseFloat(factor)
-	return name != "" && (err == nil || errors.Is(err, strconv.ErrRange))
+	_, ok := python.Float(factor)
+	return name != "" && ok
 }
 
 func readBool(s string) (bool, error) {
-	switch strings.ToLower(strings.TrimSpace(s)) {
+	switch strings.ToLower(python.Strip(s)) {
 	case "true", "1", "on", "yes":
 		return true, nil
 	case "false", "0", "off", "no":
@@ -91,13 +84,13 @@ func readBool(s string) (bool, error) {
 
 // readList splits at commas; commas at the end do not count.
 func readList(s string) []string {
-	s = strings.TrimRight(strings.TrimSpace(s), ",")
+	s = strings.TrimRight(python.Strip(s), ",")
 	if s == "" {
 		return []string{}
 	}
 	items := strings.Split(s, ",")
 	for i := range items {
-		items[i] = strings.TrimSpace(items[i])
+		items[i] = python.Strip(items[i])
 	}
 	return items
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"cellgate/internal/python"
 	"cellgate/schedule"
 )
 
@@ -48,7 +49,7 @@ func NewAliases(entries []Alias) (a *Aliases, index int, err error) {
 		if problem := e.problem(); problem != "" {
 			return nil, i, fmt.Errorf("%s", problem)
 		}
-		name, policy := strings.TrimSpace(e.Name), e.NUMAPolicy
+		name, policy := python.Strip(e.Name), e.NUMAPolicy
 		if policy == "" {
 			policy = schedule.PCILegacy
 		}
@@ -81,7 +82,7 @@ func (e *Alias) problem() string {
 		return fmt.Sprintf("%s must be four hexadecimal digits, not %q", what, shorten(id))
 	}
 	name := ""
-	if n := strings.TrimSpace(e.Name); n == "" || len(n) > 256 {
+	if n := python.Strip(e.Name); n == "" || len(n) > 256 {
 		name = "name must have 1 to 256 characters"
 	}
 	for _, p := range []string{
@@ -89,7 +90,7 @@ func (e *Alias) problem() string {
 		word("device_type", e.DeviceType, "type-PCI", "type-PF", "type-VF"),
 		word("numa_policy", e.NUMAPolicy, schedule.PCIRequired, schedule.PCILegacy, schedule.PCIPreferred, schedule.PCISocket),
 		word("capability_type", e.CapabilityType, "pci"),
-		word("live_migratable", strings.ToLower(strings.TrimSpace(e.LiveMigratable)),
+		word("live_migratable", strings.ToLower(python.Strip(e.LiveMigratable)),
 			"1", "t", "true", "on", "y", "yes", "0", "f", "false", "off", "n", "no"),
 	} {
 		if p != "" {
@@ -137,12 +138,12 @@ func (g *guest) devices() (requests []schedule.PCIRequest) {
 	}
 	for _, one := range asked {
 		name, count, ok := strings.Cut(one, ":")
-		n, err := strconv.ParseInt(strings.TrimSpace(count), 10, 64)
-		if !ok || err != nil || n < 1 || amountProblem(n) != "" {
+		n, whole := python.Int(count)
+		if !ok || !whole || n < 1 || amountProblem(n) != "" {
 			g.invalid(where, "%q is not NAME:COUNT with a count of at least 1", shorten(one))
 			return nil
 		}
-		name = strings.TrimSpace(name)
+		name = python.Strip(name)
 		known, ok := g.options.alias(name)
 		if !ok {
 			g.invalid(where, "there is no PCI alias %q: the gateway's pci_alias, or [pci] alias of its nova.conf, has it", shorten(name))

@@ -8,11 +8,13 @@ import (
 	"cellgate/schedule"
 )
 
+const unknownClass = "unknown resource class %q: neither a standard class of Placement nor CUSTOM_…"
+
 func (f *findings) class(path, class string) bool {
 	if KnownResourceClass(class) {
 		return true
 	}
-	f.invalid(path, "unknown resource class %q: neither a standard class of Placement nor CUSTOM_…", shorten(class))
+	f.invalid(path, unknownClass, shorten(class))
 	return false
 }
 

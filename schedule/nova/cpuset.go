@@ -2,8 +2,9 @@ package nova
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
+
+	"cellgate/internal/python"
 )
 
 // cpuSet is a set of CPU numbers.
@@ -16,7 +17,7 @@ const maxMask = 4096
 // cpusOf reads a mask of a guest's CPUs 0 to n-1: as cpuSpec, and one that begins
 // with ^ takes out of all. problem says what is wrong with it.
 func cpusOf(mask string, n int64) (cpus cpuSet, problem string) {
-	all := strings.HasPrefix(strings.TrimSpace(mask), "^")
+	all := strings.HasPrefix(python.Strip(mask), "^")
 	cpus, problem = cpuSpec(mask, n, all)
 	if problem == "" {
 		problem = cpus.beyond(n)
@@ -54,7 +55,7 @@ func cpuSpec(spec string, n int64, all bool) (cpus cpuSet, problem string) {
 		}
 	}
 	for rule := range strings.SplitSeq(spec, ",") {
-		rule = strings.TrimSpace(rule)
+		rule = python.Strip(rule)
 		bare, excluded := strings.CutPrefix(rule, "^")
 		if rule == "" {
 			continue
@@ -67,9 +68,9 @@ func cpuSpec(spec string, n int64, all bool) (cpus cpuSet, problem string) {
 		if !isRange {
 			until = from
 		}
-		first, errFirst := strconv.ParseInt(strings.TrimSpace(from), 10, 64)
-		last, errLast := strconv.ParseInt(strings.TrimSpace(until), 10, 64)
-		if errFirst != nil || errLast != nil || first < 0 || first > last {
+		first, okFirst := python.Int(python.Strip(from))
+		last, okLast := python.Int(python.Strip(until))
+		if !okFirst || !okLast || first < 0 || first > last {
 			return nil, fmt.Sprintf("%q is neither a CPU nor a range of them", shorten(rule))
 		}
 		// Beyond the guest's CPUs one is enough to be told of.

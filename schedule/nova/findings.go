@@ -41,6 +41,17 @@ func (f *findings) invalid(path, format string, args ...any) {
 
 func (f *findings) ignore(path string) { f.ignored = append(f.ignored, path) }
 
+// readOver is for an extra spec that cannot be read and that Nova schedules without,
+// with a warning in its log: it is refused, or with strict_nova has no effect and is
+// reported.
+func (f *findings) readOver(path, format string, args ...any) {
+	if f.options.Strict {
+		f.ignore(path)
+		return
+	}
+	f.invalid(path, format, args...)
+}
+
 func (f *findings) err() error {
 	fields := f.fields
 	if more := len(f.paths) - len(fields); more > 0 {

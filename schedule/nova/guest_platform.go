@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"cellgate/internal/python"
 	"cellgate/schedule"
 )
 
@@ -37,7 +38,7 @@ func (g *guest) pciPolicy() string {
 func (r *resourceRequest) persistentMemory(g *guest) {
 	const key = "hw:pmem"
 	for label := range strings.SplitSeq(g.spec.Flavor.ExtraSpecs[key], ",") {
-		if label = strings.TrimSpace(label); label == "" {
+		if label = python.Strip(label); label == "" {
 			continue
 		}
 		if class := customClass("PMEM_NAMESPACE_" + label); r.class(g.at(key, property(key)), class) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"cellgate/internal/python"
 	"cellgate/schedule"
 )
 
@@ -93,8 +94,8 @@ func (f *findings) properties(s *Spec) []schedule.Property {
 				p.Text = "True"
 			}
 		case numberProperty:
-			n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-			if err != nil {
+			n, ok := python.Int(value)
+			if !ok {
 				f.invalid(at(s.Path+".image.properties", key), "must be an integer, not %q", shorten(value))
 				continue
 			}
@@ -124,7 +125,7 @@ func adapterProperties(adapter string, given map[string]string) (out []schedule.
 
 // truthy is oslo.utils' bool_from_string.
 func truthy(s string) bool {
-	switch strings.ToLower(strings.TrimSpace(s)) {
+	switch strings.ToLower(python.Strip(s)) {
 	case "1", "t", "true", "on", "y", "yes":
 		return true
 	}

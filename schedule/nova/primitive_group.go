@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	"cellgate/internal/python"
 	"cellgate/schedule"
 )
 
@@ -58,11 +59,10 @@ func (g *Group) rules(o *object) {
 			}
 			n, problem := integer(v)
 			if text, ok := v.(string); ok {
-				var err error
-				if n, err = strconv.ParseInt(text, 10, 64); err != nil {
-					problem = "must be an integer, not " + strconv.Quote(shorten(text))
-				} else {
+				if n, ok = python.Int(text); ok {
 					problem = ""
+				} else {
+					problem = "must be an integer, not " + strconv.Quote(shorten(text))
 				}
 			}
 			if problem == "" && n < 1 {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"cellgate/internal/python"
 	"cellgate/schedule"
 )
 
@@ -38,7 +39,8 @@ type requestGroup struct {
 }
 
 // specKey is an extra spec that asks for resources or a trait, with its suffix.
-var specKey = regexp.MustCompile(`^(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)$`)
+// Python's $ leaves a line end out.
+var specKey = regexp.MustCompile(`^(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)\n?$`)
 
 // suffix is what a group may be named by.
 var suffix = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
@@ -86,8 +88,7 @@ func (r *resourceRequest) group(suffix string) *requestGroup {
 }
 
 // extraSpecs takes resources[S]:CLASS, trait[S]:NAME and group_policy. A policy
-// that is none has no effect. Nova reads over amounts, classes and traits that are
-// none as well, with a warning; here they are refused.
+// that is none has no effect.
 func (r *resourceRequest) extraSpecs(s *Spec) {
 	path := s.Path + ".flavor.extra_specs"
 	for _, key := range sortedKeys(s.Flavor.ExtraSpecs) {
@@ -102,7 +103,7 @@ func (r *resourceRequest) extraSpecs(s *Spec) {
 		if m == nil {
 			// Without a colon it is nothing to Placement: filters may read it.
 			if strings.Contains(key, ":") && (strings.HasPrefix(key, "resources") || strings.HasPrefix(key, "trait")) {
-				r.invalid(where, "names no group: a suffix is 1 to 64 letters, digits, _ and -, before a colon")
+				r.readOver(where, "names no group: a suffix is 1 to 64 letters, digits, _ and -, before a colon")
 			}
 			continue
 		}
@@ -110,14 +111,22 @@ func (r *resourceRequest) extraSpecs(s *Spec) {
 			r.group(m[2]).extraSpec(where, m[3], value)
 			continue
 		}
-		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-		switch {
-		case !r.class(where, m[3]):
-		case err != nil:
-			r.invalid(where, "must be an integer, not %q", shorten(value))
-		case r.inRange(where, n):
-			r.group(m[2]).resources[m[3]] = n
-		}
+		r.group(m[2]).amount(where, m[3], value)
+	}
+}
+
+// amount takes resources:CLASS (RequestGroup.add_resource).
+func (g *requestGroup) amount(where, class, value string) {
+	n, ok := python.Int(value)
+	switch {
+	case !KnownResourceClass(class) && !strings.HasPrefix(class, customPrefix):
+		g.readOver(where, unknownClass, shorten(class))
+	case !ok:
+		g.readOver(where, "must be an integer, not %q", shorten(value))
+	case n < 0:
+		g.readOver(where, "%s", amountProblem(n))
+	case g.class(where, class) && g.inRange(where, n):
+		g.resources[class] = n
 	}
 }
 
@@ -131,7 +140,7 @@ func (r *resourceRequest) imageTraits(s *Spec) {
 		}
 		where, value := at(path, key), s.ImageProperties[key]
 		if value != "required" {
-			r.invalid(where, "must be required, not %q: images only require traits", shorten(value))
+			r.readOver(where, "must be required, not %q: images only require traits", shorten(value))
 			continue
 		}
 		g := r.group("")

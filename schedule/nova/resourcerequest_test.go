@@ -22,6 +22,8 @@ type askCase struct {
 	Image   askImage        `json:"image"`
 	BFV     bool            `json:"is_bfv"`
 	Options map[string]bool `json:"options"`
+	// Strict: with strict_nova, and with extra specs that Nova reads over.
+	Strict bool `json:"strict,omitempty"`
 	// Pinning off is the second query, for VCPU instead of PCPU.
 	Pinning bool `json:"pinning"`
 	// Nova's answer.
@@ -52,6 +54,7 @@ func (c *askCase) ours() (query string, wrong error) {
 	f := findings{options: &Options{
 		ImageTypeSupport: c.Options["query_placement_for_image_type_support"],
 		ImageMetadata:    c.Options["image_metadata_prefilter"],
+		Strict:           c.Strict,
 	}}
 	s := &Spec{
 		Path: "request_spec",
@@ -83,6 +86,28 @@ func (c *askCase) compare(t *testing.T) {
 	}
 }
 
+// refusedByDefault holds that without strict_nova a case is refused for the extra specs
+// that Nova reads over, when it has one, and with it those are reported.
+func (c *askCase) refusedByDefault(t *testing.T) {
+	t.Helper()
+	ask := func(strict bool) (ignored []string, err error) {
+		f := findings{options: &Options{Strict: strict}}
+		r := newResourceRequest(&f)
+		s := &Spec{Path: "r", Flavor: Flavor{ExtraSpecs: c.Flavor.ExtraSpecs}, ImageProperties: c.Image.Properties}
+		r.extraSpecs(s)
+		r.imageTraits(s)
+		return f.ignored, f.err()
+	}
+	ignored, err := ask(true)
+	if err != nil {
+		t.Errorf("%s\n strictly: %v", dump(c), err)
+	}
+	none, err := ask(false)
+	if (err != nil) != (len(ignored) > 0) || len(none) > 0 {
+		t.Errorf("%s\n ignored %q, by default %q, %v", dump(c), ignored, none, err)
+	}
+}
+
 // TestResourceRequestIsNovas compares with what Nova 26.2.2 answered to cases
 // bundled; TestResourceRequestAgainstNova with what it answers to new ones.
 func TestResourceRequestIsNovas(t *testing.T) {
@@ -98,7 +123,7 @@ func TestResourceRequestIsNovas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines, cases, refused := bufio.NewScanner(z), 0, 0
+	lines, cases, refused, odd := bufio.NewScanner(z), 0, 0, 0
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var c askCase
@@ -110,9 +135,16 @@ func TestResourceRequestIsNovas(t *testing.T) {
 		if c.Error != "" {
 			refused++
 		}
+		if c.Strict && c.Error == "" {
+			odd++
+			c.refusedByDefault(t)
+		}
 	}
 	if err := lines.Err(); err != nil {
 		t.Fatal(err)
+	}
+	if odd < 300 {
+		t.Errorf("%d cases with extra specs that Nova reads over", odd)
 	}
 	if cases < 1000 || refused < 100 || refused > cases/2 {
 		t.Errorf("%d cases, Nova refuses %d: too few of either", cases, refused)
@@ -186,8 +218,8 @@ func bundle(t *testing.T) {
 }
 
 // askSpecs and askProperties are what cases are made of: a key and its values. What
-// Nova only warns of (classes and amounts that are none) is refused here, so that
-// it is not among them; nor is what this release of Nova does not have.
+// this release of Nova does not have is not among them. oddSpecs and oddTraits are read
+// over by Nova, or read in Python's way.
 var (
 	askSpecs = map[string][]string{
 		"resources:VCPU": {"0", "1", "7"}, "resources:PCPU": {"0", "2"}, "resources:MEMORY_MB": {"0", "512"},
@@ -223,6 +255,19 @@ var (
 	}
 )
 
+var (
+	oddAmounts = []string{"one", "1_0", "-1", "+2", " 4\t", "1.0", "", "0x1", "\u0663", "\x1c1", "1_", "_1", "007", "1e3", "\u00a05"}
+	oddWords   = []string{"maybe", "Required", "required ", "", "forbidden\n", "1"}
+	oddSpecs   = map[string][]string{
+		"resources:FOO": {"1", "x"}, "resources1:vcpu": {"2"}, "resources3:": {"1"}, "resources1:FOO": {"1"},
+		"resources:VGPU": oddAmounts, "resources1:VGPU": oddAmounts, "resources2:CUSTOM_B": oddAmounts, "resources:MEMORY_MB": oddAmounts,
+		"resources:FPGA\n": {"1", "x"}, "resources!:VGPU": {"1"}, "resources_\u00e9:VGPU": {"2"}, "resources_only": {"1"},
+		"trait:CUSTOM_O": oddWords, "trait2:CUSTOM_O": oddWords, "trait4:lower": {"maybe"}, "trait$:CUSTOM_O": {"required"}, "trait_only": {"x"},
+		"trait:CUSTOM_N\n": {"required"}, "trait.1:CUSTOM_N": {"forbidden"},
+	}
+	oddTraits = map[string][]string{"trait:CUSTOM_P": {"required", "required ", "forbidden", "no", ""}}
+)
+
 // askCases makes cases with few keys each: with many, most would be refused.
 func askCases(seed uint64, n int) []askCase {
 	dice := rand.New(rand.NewPCG(seed, 0))
@@ -236,6 +281,15 @@ func askCases(seed uint64, n int) []askCase {
 		return out
 	}
 	amount := func(of ...int64) int64 { return of[dice.IntN(len(of))] }
+	// The odd ones have dice of their own, so that the others stay as they are.
+	others := rand.New(rand.NewPCG(seed, 1))
+	odd := func(to map[string]string, from map[string][]string, n int) {
+		keys := sortedKeys(from)
+		for range n {
+			key := keys[others.IntN(len(keys))]
+			to[key] = from[key][others.IntN(len(from[key]))]
+		}
+	}
 	cases := make([]askCase, n)
 	for i := range cases {
 		c := askCase{
@@ -255,6 +309,10 @@ func askCases(seed uint64, n int) []askCase {
 		// Pinning is looked at more often than its share of the keys.
 		if dice.IntN(3) == 0 {
 			c.Flavor.ExtraSpecs["hw:cpu_policy"] = []string{"dedicated", "mixed"}[dice.IntN(2)]
+		}
+		if c.Strict = others.IntN(3) == 0; c.Strict {
+			odd(c.Flavor.ExtraSpecs, oddSpecs, 1+others.IntN(3))
+			odd(c.Image.Properties, oddTraits, others.IntN(2))
 		}
 		cases[i] = c
 	}

@@ -27,10 +27,13 @@ var standardClasses = map[string]bool{
 	"NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC": true,
 }
 
+// customPrefix begins the classes that are an operator's own.
+const customPrefix = "CUSTOM_"
+
 // KnownResourceClass reports whether Placement could know the class: a standard
 // one, or a custom one by its form.
 func KnownResourceClass(class string) bool {
-	custom, ok := strings.CutPrefix(class, "CUSTOM_")
+	custom, ok := strings.CutPrefix(class, customPrefix)
 	return standardClasses[class] || (ok && custom != "" && symbol(class))
 }
 

@@ -1,6 +1,10 @@
 package nova
 
-import "strings"
+import (
+	"strings"
+
+	"cellgate/internal/python"
+)
 
 // care says what is done with a key that a request may carry.
 type care int
@@ -42,6 +46,7 @@ const (
 var (
 	falseWords = []string{"", "false", "f", "no", "n", "off", "0"}
 	sharedCPUs = []string{"", "shared"}
+	unknownKey = "the key is not known"
 	encryption = "models of memory encryption are not supported"
 )
 
@@ -72,7 +77,7 @@ var extraSpecs = []rule{
 	{key: "hw:tpm_version", care: honoured},
 	{key: "hw:tpm_model", care: honoured},
 	{key: "hw:tpm_secret_security", care: honoured},
-	{key: "hw:tpm_*", care: refused, why: "the key is not known"},
+	{key: "hw:tpm_*", care: refused, why: unknownKey},
 	{key: "hw:pmem", care: resolved},
 	// Of the vIOMMU models Nova's scheduler reads the image's alone.
 	{key: "hw:viommu_model", care: ignored},
@@ -80,7 +85,7 @@ var extraSpecs = []rule{
 	{key: "hw:sound_model", care: honoured},
 	{key: "hw:maxphysaddr_bits", care: honoured},
 	{key: "hw:maxphysaddr_mode", care: honoured},
-	{key: "hw:maxphysaddr_*", care: refused, why: "the key is not known"},
+	{key: "hw:maxphysaddr_*", care: refused, why: unknownKey},
 	{key: "hw:cpu_*", care: ignored},
 	{key: "hw:max_cpu_cores", care: ignored},
 	{key: "hw:max_cpu_sockets", care: ignored},
@@ -93,10 +98,10 @@ var extraSpecs = []rule{
 	{key: "hw:usb_model", care: ignored},
 	{key: "hw:vif_multiqueue_enabled", care: ignored},
 	{key: "hw:watchdog_action", care: ignored},
-	{key: "hw:*", care: refused, why: "the key is not known"},
+	{key: "hw:*", care: refused, why: unknownKey},
 	{key: "os:secure_boot", care: honoured},
 	{key: "accel:device_profile", care: honoured},
-	{key: "accel:*", care: refused, why: "the key is not known"},
+	{key: "accel:*", care: refused, why: unknownKey},
 	{key: "pci_passthrough:*", care: resolved, makes: devices},
 	{key: "capabilities:*", care: honoured},
 	{key: "aggregate_instance_extra_specs:*", care: honoured},
@@ -179,7 +184,7 @@ func look(rules []rule, key string) rule {
 			return r
 		}
 	}
-	return rule{key: key, care: refused, why: "the key is not known"}
+	return rule{key: key, care: refused, why: unknownKey}
 }
 
 func (r rule) matches(key string) bool {
@@ -195,7 +200,7 @@ func (r rule) matches(key string) bool {
 
 func (r rule) passes(value string) bool {
 	for _, h := range r.harmless {
-		if strings.EqualFold(h, strings.TrimSpace(value)) {
+		if strings.EqualFold(h, python.Strip(value)) {
 			return true
 		}
 	}
@@ -220,7 +225,7 @@ func (f *findings) triage(rules []rule, path, key, value string) bool {
 		}
 		return true
 	case refused:
-		if r.passes(value) {
+		if r.passes(value) || r.why == unknownKey && f.options.Strict {
 			f.ignore(path)
 		} else {
 			f.invalid(path, "not supported: %s", r.why)

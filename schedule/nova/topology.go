@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"cellgate/internal/python"
 	"cellgate/schedule"
 )
 
@@ -135,7 +136,7 @@ func (g *guest) explicitCPUs(c *guestCPUs) {
 			continue
 		}
 		// What is no number is refused elsewhere.
-		if n, err := strconv.ParseInt(strings.TrimSpace(g.spec.Flavor.ExtraSpecs[key]), 10, 64); err == nil {
+		if n, ok := python.Int(g.spec.Flavor.ExtraSpecs[key]); ok {
 			asked[m[1]] += n
 			where = g.extraSpec(key)
 		}
@@ -215,7 +216,7 @@ func (g *guest) lockedMemory() {
 }
 
 func (g *guest) hasPersistentMemory() bool {
-	return strings.Trim(g.spec.Flavor.ExtraSpecs["hw:pmem"], ", \t\r\n\v\f") != ""
+	return strings.TrimFunc(g.spec.Flavor.ExtraSpecs["hw:pmem"], func(r rune) bool { return r == ',' || python.Space(r) }) != ""
 }
 
 // pageSize is the size of memory pages asked for, in KiB or as one of
@@ -266,8 +267,9 @@ func readPageSize(text string) (size int64, sized bool, problem string) {
 		return schedule.PageAny, true, ""
 	}
 	var kib float64
-	n, err := strconv.ParseUint(text, 10, 63)
-	if m := bytesText.FindStringSubmatch(text); m != nil {
+	plain := strings.TrimSuffix(python.Digits(text), "\n")
+	n, err := strconv.ParseUint(python.Digits(text), 10, 63)
+	if m := bytesText.FindStringSubmatch(plain); m != nil {
 		kib, err = strconv.ParseFloat(m[1], 64)
 		if m[3] != "B" {
 			kib /= 8

@@ -279,7 +279,7 @@ var (
 		"hw:cpu_policy":              {"dedicated", "dedicated", "dedicated", "mixed", "mixed", "shared", "bogus"},
 		"hw:cpu_thread_policy":       {"prefer", "isolate", "require", "require", "bogus"},
 		"hw:emulator_threads_policy": {"share", "isolate", "isolate", "bogus"},
-		"hw:cpu_dedicated_mask":      {"0-1", "^0", "1,3", "^0-1", "0", " ^1 ", "0-9", "x", "2-1", "0,^0"},
+		"hw:cpu_dedicated_mask":      {"0-1", "^0", "1,3", "^0-1", "0", " ^1 ", "0-9", "\x1c^\x1f1\x1d", "0 - \x1e0_1", "\u0661", "x", "2-1", "0,^0"},
 		"hw:cpu_realtime":            {"yes", "no", "1"}, "hw:cpu_realtime_mask": {"^0", "0-1", "^0-1", "y", "12", "0-11"},
 		"resources:PCPU": {"2", "4", "8", "5"}, "resources:VCPU": {"2", "4"}, "resources1:PCPU": {"2", "4"}, "resources_a:PCPU": {"4"},
 		"trait:HW_CPU_HYPERTHREADING": {"required", "forbidden"}, "trait2:HW_CPU_HYPERTHREADING": {"required"},
@@ -290,7 +290,7 @@ var (
 	}
 	memorySpecs = map[string][]string{
 		"hw:mem_page_size": {
-			"large", "large", "any", "any", "small", "4", "2048", "2048", "1048576", "1GB", "2MB", "0.5KB", "16Kb", "8192Kib", "1.5MiB", "0", "big", "2 MB",
+			"large", "large", "any", "any", "small", "4", "2048", "2048", "1048576", "1GB", "2MB", "0.5KB", "16Kb", "8192Kib", "1.5MiB", "0", "big", "2 MB", "\u0662\u0660\u0664\u0668", "2_048", "\u0662MB", "2MB\n", " 2048", "+2MB",
 		},
 		"hw:locked_memory": {"true", "false", "yes"}, "hw:pmem": {"6GB", " , ", "a,b"},
 	}
@@ -299,7 +299,7 @@ var (
 	}
 	deviceSpecs = map[string][]string{
 		"pci_passthrough:alias": {
-			"gpu:1", "gpu:2, nic:1", "nic:1", "gpu:1,gpu:1", "none:1", "gpu", "gpu:one", "", "odd:1", "twice:3", "gpu:1:2",
+			"gpu:1", "gpu:2, nic:1", "nic:1", "gpu:1,gpu:1", "none:1", "gpu", "gpu:one", "", "odd:1", "twice:3", "gpu:1:2", "gpu:1_0", " gpu :\u0662", "\x1fgpu\x1c:1", "gpu:\x1c1", "gpu:1_",
 		},
 		"hw:pci_numa_affinity_policy": {"required", "socket", "preferred", "legacy", "bogus"},
 	}

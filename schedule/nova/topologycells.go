@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"cellgate/internal/python"
 	"cellgate/schedule"
 )
 
@@ -53,9 +54,9 @@ func (g *guest) cellLists(path, prefix string, pairs map[string]string) (l cellL
 		if !ok {
 			break
 		}
-		n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+		n, ok := python.Int(text)
 		problem := amountProblem(n)
-		if err != nil {
+		if !ok {
 			problem = fmt.Sprintf("must be a number of MiB, not %q", shorten(text))
 		}
 		if problem != "" {
@@ -175,6 +176,9 @@ func cellProperties(given map[string]string) (out []schedule.Property) {
 		}
 		return "{" + strings.Join(all, ", ") + "}"
 	})
-	list("hw_"+numaMem, strings.TrimSpace)
+	list("hw_"+numaMem, func(text string) string {
+		n, _ := python.Int(text) // as above
+		return strconv.FormatInt(n, 10)
+	})
 	return out
 }

@@ -80,7 +80,7 @@ func (t *traits) extraSpec(path, name, value string) {
 	case "forbidden":
 		t.add(t.forbidden, path, name)
 	default:
-		t.invalid(path, "must be required or forbidden, not %q", shorten(value))
+		t.readOver(path, "must be required or forbidden, not %q", shorten(value))
 	}
 }
 

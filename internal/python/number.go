@@ -1,0 +1,94 @@
+package python
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Float is float(s): any space around but U+001C to U+001F, which str.strip takes for
+// space and numbers do not; underscores between digits; digits of any script; inf and
+// nan in words; no hexadecimal. What is too great is infinite.
+func Float(s string) (float64, bool) {
+	s = Digits(strings.TrimSpace(s))
+	digits := false
+	for i := range len(s) {
+		switch c := s[i]; {
+		case digit(c):
+			digits = true
+		case c == '_':
+			if !between(s, i) {
+				return 0, false
+			}
+		case c == '+' || c == '-' || c == '.' || c == 'e' || c == 'E':
+		default:
+			return wordFloat(s)
+		}
+	}
+	if !digits {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0, false
+	}
+	return f, true
+}
+
+// wordFloat reads inf, infinity and nan, in any case, with a sign.
+func wordFloat(s string) (float64, bool) {
+	w := strings.ToLower(strings.TrimLeft(s, "+-"))
+	if len(s)-len(w) > 1 {
+		return 0, false
+	}
+	switch w {
+	case "nan":
+		return math.NaN(), true
+	case "inf", "infinity":
+		if s[0] == '-' {
+			return math.Inf(-1), true
+		}
+		return math.Inf(1), true
+	}
+	return 0, false
+}
+
+// Int is int(s), with space, underscores and digits as Float has them; beyond int64 it
+// is the nearest one.
+func Int(s string) (int64, bool) {
+	s = Digits(strings.TrimSpace(s))
+	for i := range len(s) {
+		if s[i] == '_' && !between(s, i) {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
+	return n, err == nil || errors.Is(err, strconv.ErrRange)
+}
+
+// between reports whether the byte at i stands between two digits.
+func between(s string, i int) bool {
+	return i > 0 && i < len(s)-1 && digit(s[i-1]) && digit(s[i+1])
+}
+
+// Digits writes the decimal digits of any script as 0 to 9.
+func Digits(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf || !unicode.Is(unicode.Nd, r) {
+			return r
+		}
+		zero := r // Scripts have their ten digits in a row.
+		for unicode.Is(unicode.Nd, zero-1) {
+			zero--
+		}
+		return '0' + (r-zero)%10
+	}, s)
+}
+
+func digit(c byte) bool { return c >= '0' && c <= '9' }
