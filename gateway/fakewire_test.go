@@ -154,7 +154,9 @@ func proposalTo(p *schedule.Proposal) *cellv1.Proposal {
 		out.MultipliersFlat = append(out.MultipliersFlat, b.Min, b.Max)
 	}
 	for _, w := range p.Warnings {
-		out.Warnings = append(out.Warnings, &cellv1.Warning{Key: w.Key, Hosts: int32(w.Hosts)})
+		out.Warnings = append(out.Warnings, &cellv1.Warning{
+			Key: w.Key, Hosts: int32(w.Hosts), Example: w.Example, ExceptionClass: w.Class, ExceptionMessage: w.Message,
+		})
 	}
 	if r := p.Raised; r != nil {
 		out.Raised = &cellv1.Raised{Stage: r.Stage, Filter: r.Filter, Host: r.Host, Class: r.Class, Message: r.Message}

@@ -40,7 +40,9 @@ func reportOf(p *schedule.Proposal) *cellgatev1.CellReport {
 func warningCounts(warnings []schedule.Warning) []*cellgatev1.WarningCount {
 	var out []*cellgatev1.WarningCount
 	for _, w := range warnings {
-		out = append(out, &cellgatev1.WarningCount{Key: w.Key, Hosts: int32(w.Hosts)})
+		out = append(out, &cellgatev1.WarningCount{
+			Key: w.Key, Hosts: int32(w.Hosts), Example: w.Example, ExceptionClass: w.Class, ExceptionMessage: w.Message,
+		})
 	}
 	return out
 }

@@ -22,6 +22,7 @@ func (s *selecting) tell(ctx context.Context, resp *cellgatev1.SelectDestination
 		}
 		for _, w := range r.GetWarnings() {
 			s.g.tel.Unreadable(schedule.ReaderOf(w.GetKey()), int(w.GetHosts()))
+			s.g.unreadable.warn(ctx, s.g.cells[i].cfg.Name, w)
 		}
 	}
 	span := telemetry.Current(ctx)

@@ -12,6 +12,50 @@ import (
 	"cellgate/schedule"
 )
 
+// A host that a weigher cannot read is named so, too; of a key of metadata Nova raises
+// nothing.
+func TestHostsThatWeighersCannotReadAreNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log safeBuffer
+		odd := testHost(2, 8)
+		odd.Aggregates = []schedule.Aggregate{{UUID: "odd", Metadata: map[string]string{"metrics_weight_multiplier": "much"}}}
+		w := startLogged(t, []*fakeCell{newFakeCell(1, testHost(1, 8)), newFakeCell(2, odd)}, func(c *Config) {
+			c.Weighers = []WeigherConfig{{Name: schedule.MetricsWeigher, Multiplier: 1}}
+			c.Options = &Options{HostSubsetSize: 1, MetricsSetting: []string{"cpu.percent=1"}, MetricsRequired: true}
+		}, slog.New(slog.NewTextHandler(&log, nil)))
+		const class, message = "ComputeHostMetricNotFound", "Metric cpu.percent could not be found on the compute host node "
+		resp := w.choose(ask(1, 1))
+		w.choose(ask(2, 1))
+		w.written()
+		d, err := w.decision(resp.GetDecisionId())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, cells := range [][]*cellgatev1.CellReport{resp.GetCells(), d.GetCells()} {
+			if len(cells) != 2 || len(cells[0].GetWarnings()) != 1 || len(cells[1].GetWarnings()) != 2 {
+				t.Fatalf("%d: %v", i, cells)
+			}
+			one, two, key := cells[0].GetWarnings()[0], cells[1].GetWarnings()[0], cells[1].GetWarnings()[1]
+			if one.GetExample() != "host001" || one.GetExceptionClass() != class || one.GetExceptionMessage() != message+"host001.node001." ||
+				two.GetExample() != "host002" || two.GetExceptionMessage() != message+"host002.node002." {
+				t.Errorf("%d: %v, %v", i, one, two)
+			}
+			if key.GetKey() != "metrics_weight_multiplier" || key.GetExample() != "host002" || key.GetExceptionClass()+key.GetExceptionMessage() != "" {
+				t.Errorf("%d: %v", i, key)
+			}
+		}
+		for _, line := range []string{
+			`cell=cell1 weigher=MetricsWeigher hosts=1 host=host001 class=` + class + ` message="` + message + `host001.node001."`,
+			`cell=cell2 weigher=MetricsWeigher hosts=1 host=host002 class=` + class + ` message="` + message + `host002.node002."`,
+			`cell=cell2 key=metrics_weight_multiplier hosts=1 host=host002`,
+		} {
+			if n := strings.Count(log.String(), line); n != 1 {
+				t.Errorf("%d lines of %s:\n%s", n, line, log.String())
+			}
+		}
+	})
+}
+
 // A host that a filter cannot read is named, with what Nova raises: in the answer, in
 // the decision that is kept, and in the log, there once a minute for a cell and filter.
 func TestUnreadableHostsAreNamed(t *testing.T) {

@@ -158,7 +158,9 @@ func proposalFrom(p *cellv1.Proposal) (*schedule.Proposal, error) {
 		return nil, fmt.Errorf("multipliers_flat: %w", err)
 	}
 	for _, w := range p.GetWarnings() {
-		out.Warnings = append(out.Warnings, schedule.Warning{Key: w.GetKey(), Hosts: int(w.GetHosts())})
+		out.Warnings = append(out.Warnings, schedule.Warning{
+			Key: w.GetKey(), Hosts: int(w.GetHosts()), Example: w.GetExample(), Class: w.GetExceptionClass(), Message: w.GetExceptionMessage(),
+		})
 	}
 	if n := len(p.GetRejects()); n > 0 {
 		out.Rejects = make([]schedule.Reject, 0, n)

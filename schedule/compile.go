@@ -28,9 +28,10 @@ type scan struct {
 	// expression: ExpressionFilter is to run.
 	expression bool
 	// weighed are by chunk, nil without a Weigh; unweighed counts the hosts that it gave no
-	// weight.
-	weighed   []weighed
-	unweighed int
+	// weight, of which unweighedHost is the first.
+	weighed       []weighed
+	unweighed     int
+	unweighedHost string
 	// spent is what expressions cost so far.
 	spent    int
 	warned   []warned

@@ -95,7 +95,7 @@ func TestWarnings(t *testing.T) {
 	p := propose(t, table, &Query{
 		Request: &Request{}, Rules: &Rules{Filters: []string{AggregateIoOpsFilter}, Weighers: []Weigher{{RAMWeigher, 2}}}, Limit: 4,
 	})
-	if want := []Warning{{maxIOOps, 3}, {"ram_weight_multiplier", 3}}; !reflect.DeepEqual(p.Warnings, want) {
+	if want := []Warning{{Key: maxIOOps, Hosts: 3, Example: "a"}, {Key: "ram_weight_multiplier", Hosts: 3, Example: "a"}}; !reflect.DeepEqual(p.Warnings, want) {
 		t.Errorf("warnings %+v, want %+v", p.Warnings, want)
 	}
 	if want := []Bounds{{2, 3}}; p.Passed != 4 || !reflect.DeepEqual(p.Multipliers, want) {
@@ -115,9 +115,19 @@ func TestMissingMetric(t *testing.T) {
 	if len(p.Candidates) != 2 || p.Candidates[0].ServiceHost != "b" || p.Candidates[1].Raw[0] != -10000 || p.Candidates[0].Raw[0] != 28 {
 		t.Errorf("candidates %+v", p.Candidates)
 	}
-	if want := []Warning{{MetricsWeigher, 1}}; !reflect.DeepEqual(p.Warnings, want) {
+	want := []Warning{{
+		Key: MetricsWeigher, Hosts: 1, Example: "a", Class: "ComputeHostMetricNotFound",
+		Message: "Metric cpu.percent could not be found on the compute host node a..",
+	}}
+	if !reflect.DeepEqual(p.Warnings, want) {
 		t.Errorf("warnings %+v", p.Warnings)
 	}
+	// Named twice, it met the same host twice.
+	rules.Weighers = append(rules.Weighers, rules.Weighers[0])
+	if p = propose(t, table, &Query{Request: &Request{}, Rules: rules, Limit: 2}); !reflect.DeepEqual(p.Warnings, want) {
+		t.Errorf("named twice: warnings %+v", p.Warnings)
+	}
+	rules.Weighers = rules.Weighers[:1]
 	o.StrictNova = true
 	for hosts, want := range map[int]bool{1: false, 2: true} {
 		r := &Request{}

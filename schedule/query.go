@@ -108,6 +108,9 @@ type Warning struct {
 	// that lacks what it reads.
 	Key   string
 	Hosts int
+	// Example is a service host; Class and Message are of the exception that Nova
+	// raises for it, the message cut to 512 bytes. Empty where it raises none.
+	Example, Class, Message string
 }
 
 // GroupHost is a host with members of the request's group.

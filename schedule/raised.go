@@ -110,8 +110,8 @@ func (s *scan) strictly() *Raised {
 	return &first
 }
 
-// maxReason is how many bytes of an exception's message a Reject has: it may quote
-// what a host or a user wrote.
+// maxReason is how many bytes of an exception's message a Reject or a Warning has: it
+// may quote what a host or a user wrote.
 const maxReason = 512
 
 // explain gives the reject of unreadable hosts the first exception of its filter, and
@@ -120,9 +120,23 @@ func (s *scan) explain(r *Reject) {
 	for i := range s.exceptions {
 		e := &s.exceptions[i]
 		if e.Stage == StageFilter && e.Filter == r.Filter || e.Stage == StageHostStates && r.Filter == HostFilter {
-			r.Example, r.Class = e.Host, e.Class
-			r.Message = strings.ToValidUTF8(e.Message[:min(len(e.Message), maxReason)], "")
+			r.Example, r.Class, r.Message = e.Host, e.Class, e.reason()
 			return
 		}
 	}
+}
+
+// explainWarning does so for a weigher.
+func (s *scan) explainWarning(w *Warning) {
+	for i := range s.exceptions {
+		if e := &s.exceptions[i]; e.Stage == StageWeigh && e.Filter == w.Key {
+			w.Example, w.Class, w.Message = e.Host, e.Class, e.reason()
+			return
+		}
+	}
+}
+
+// reason is the message, cut.
+func (r *Raised) reason() string {
+	return strings.ToValidUTF8(r.Message[:min(len(r.Message), maxReason)], "")
 }

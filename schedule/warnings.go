@@ -22,29 +22,39 @@ func (s *scan) warn(key string, set *aggregateSet) {
 // warnings counts the hosts of the table that a warning is about.
 func (s *scan) warnings() []Warning {
 	var list []Warning
+	of := func(key string) *Warning {
+		at := slices.IndexFunc(list, func(x Warning) bool { return x.Key == key })
+		if at < 0 {
+			list = append(list, Warning{Key: key})
+			at = len(list) - 1
+		}
+		return &list[at]
+	}
 	for i := range s.weighers {
 		if w := &s.weighers[i]; w.raised > 0 {
-			list = append(list, Warning{Key: w.name, Hosts: w.raised})
+			// One that is named twice met the same hosts twice.
+			x := of(w.name)
+			x.Hosts = w.raised
+			s.explainWarning(x)
 		}
 	}
 	if s.unweighed > 0 {
-		list = append(list, Warning{Key: ExpressionWeigher, Hosts: s.unweighed})
+		x := of(ExpressionWeigher)
+		x.Hosts, x.Example = s.unweighed, s.unweighedHost
 	}
 	for _, w := range s.warned {
-		hosts := 0
+		x := of(w.key)
 		for _, c := range s.t.chunks {
 			for _, p := range c.sets.all() {
-				if p.of == w.set {
-					hosts += bits.OnesCount64(p.mask)
+				if p.of != w.set || p.mask == 0 {
+					continue
+				}
+				x.Hosts += bits.OnesCount64(p.mask)
+				if x.Example == "" {
+					x.Example = c.rows.v[bits.TrailingZeros64(p.mask)].host.ServiceHost
 				}
 			}
 		}
-		at := slices.IndexFunc(list, func(x Warning) bool { return x.Key == w.key })
-		if at < 0 {
-			list = append(list, Warning{Key: w.key})
-			at = len(list) - 1
-		}
-		list[at].Hosts += hosts
 	}
 	slices.SortFunc(list, func(a, b Warning) int { return strings.Compare(a.Key, b.Key) })
 	return list

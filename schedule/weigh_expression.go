@@ -48,7 +48,9 @@ func (s *scan) weighHosts(at int, c *chunk, m uint64) {
 		i := bits.TrailingZeros64(k)
 		raw, cost, ok := r.Weigh.Weigh(r, HostFacts{c.rows.v[i]})
 		if s.spent += cost; !ok || math.IsNaN(raw) {
-			s.unweighed++
+			if s.unweighed++; s.unweighed == 1 {
+				s.unweighedHost = c.rows.v[i].host.ServiceHost
+			}
 			raw = 0
 		}
 		col.v[i] = min(max(raw, -maxRaw), maxRaw)

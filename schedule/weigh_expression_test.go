@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -42,7 +43,7 @@ func randomWeigh(rng *rand.Rand, r *Request, rules *Rules) {
 }
 
 func rankedHost(n int, of string) Host {
-	h := Host{UUID: fleetHost(n)}
+	h := Host{UUID: fleetHost(n), ServiceHost: "host" + strconv.Itoa(n)}
 	if of != "" {
 		h.Namespaces = NewNamespaces(map[string]string{"rank": `{"of": ` + of + `}`})
 	}
@@ -67,7 +68,7 @@ func TestHostsAreWeighedByTheRequestsExpression(t *testing.T) {
 	if b := p.Bounds[0]; b.Min != -1 || b.Max != maxRaw {
 		t.Errorf("the bounds are %v", b)
 	}
-	if len(p.Warnings) != 1 || p.Warnings[0] != (Warning{Key: ExpressionWeigher, Hosts: 1}) {
+	if len(p.Warnings) != 1 || p.Warnings[0] != (Warning{Key: ExpressionWeigher, Hosts: 1, Example: "host2"}) {
 		t.Errorf("warned is of %v", p.Warnings)
 	}
 	if best := p.Candidates[0]; best.Weight != 2 || math.Abs(best.Raw[0]) != maxRaw {

@@ -120,27 +120,20 @@ func showCellReports(w io.Writer, reports []*cellgatev1.CellReport) error {
 	return showUnreadable(w, reports)
 }
 
-// showUnreadable names a host of those that a filter could not read, and what Nova
-// raises for it; nothing when all were read.
+// showUnreadable names a host of those that a filter or weigher could not read, and what
+// Nova raises for it; nothing when all were read.
 func showUnreadable(w io.Writer, reports []*cellgatev1.CellReport) error {
-	t, n := newTable(w, "CELL", "FILTER", "UNREADABLE", "ONE OF THEM", "NOVA RAISES"), 0
+	t, n := newTable(w, "CELL", "READ BY", "UNREADABLE", "ONE OF THEM", "NOVA RAISES"), 0
 	for _, c := range reports {
 		for _, r := range c.GetRejects() {
-			if r.GetExample() == "" {
-				continue
+			if r.GetExample() != "" {
+				t.row(c.GetCell(), r.GetFilter(), r.GetHosts(), r.GetExample(), raises(r))
+				n++
 			}
+		}
+		for _, r := range c.GetWarnings() {
+			t.row(c.GetCell(), r.GetKey(), r.GetHosts(), r.GetExample(), raises(r))
 			n++
-			raises := r.GetExceptionClass()
-			if raises != "" {
-				// It may quote what somebody wrote for a terminal to read.
-				raises += ": " + strings.Map(func(c rune) rune {
-					if !unicode.IsPrint(c) {
-						return ' '
-					}
-					return c
-				}, r.GetExceptionMessage())
-			}
-			t.row(c.GetCell(), r.GetFilter(), r.GetHosts(), r.GetExample(), raises)
 		}
 	}
 	if n == 0 {
@@ -150,6 +143,24 @@ func showUnreadable(w io.Writer, reports []*cellgatev1.CellReport) error {
 		return err
 	}
 	return t.end()
+}
+
+// raises is what Nova raises for an unreadable host; empty for nothing.
+func raises(r interface {
+	GetExceptionClass() string
+	GetExceptionMessage() string
+},
+) string {
+	if r.GetExceptionClass() == "" {
+		return ""
+	}
+	// It may quote what somebody wrote for a terminal to read.
+	return r.GetExceptionClass() + ": " + strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return ' '
+		}
+		return c
+	}, r.GetExceptionMessage())
 }
 
 // rejectCounts lists at most most rejects, as the message of NO_VALID_HOST does:

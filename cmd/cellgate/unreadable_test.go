@@ -16,21 +16,27 @@ func TestADecisionNamesUnreadableHosts(t *testing.T) {
 			{Filter: "ResourceFilter", Detail: "VCPU", Hosts: 2},
 			{Filter: "JsonFilter", Detail: "unreadable", Hosts: 7, Example: "host7", ExceptionClass: "TypeError", ExceptionMessage: "no\x1b[2J\tnumber"},
 		}},
-		{Cell: "cell2", Rejects: []*cellgatev1.RejectCount{{Filter: "JsonFilter", Detail: "unreadable", Hosts: 3, Example: "old1"}}},
+		{Cell: "cell2", Warnings: []*cellgatev1.WarningCount{
+			{Key: "MetricsWeigher", Hosts: 2, Example: "host2", ExceptionClass: "ComputeHostMetricNotFound", ExceptionMessage: "Metric\r cpu.percent"},
+			{Key: "ram_weight_multiplier", Hosts: 4},
+		}, Rejects: []*cellgatev1.RejectCount{{Filter: "JsonFilter", Detail: "unreadable", Hosts: 3, Example: "old1"}}},
 	}}
 	var out bytes.Buffer
 	if err := showDecision(&out, d); err != nil {
 		t.Fatal(err)
 	}
 	want := `
-CELL   FILTER      UNREADABLE  ONE OF THEM  NOVA RAISES
-cell1  JsonFilter  7           host7        TypeError: no [2J number
-cell2  JsonFilter  3           old1         -
+CELL   READ BY                UNREADABLE  ONE OF THEM  NOVA RAISES
+cell1  JsonFilter             7           host7        TypeError: no [2J number
+cell2  JsonFilter             3           old1         -
+cell2  MetricsWeigher         2           host2        ComputeHostMetricNotFound: Metric  cpu.percent
+cell2  ram_weight_multiplier  4           -            -
 `
 	if !strings.HasSuffix(out.String(), want) {
 		t.Errorf("got %s\nwant it to end with %s", out.String(), want)
 	}
 	d.Cells[0].Rejects, d.Cells[1].Rejects = d.Cells[0].Rejects[:1], nil
+	d.Cells[1].Warnings = nil
 	out.Reset()
 	if err := showDecision(&out, d); err != nil || strings.Contains(out.String(), "UNREADABLE") {
 		t.Errorf("%v: %s", err, out.String())

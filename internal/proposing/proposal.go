@@ -34,7 +34,9 @@ func proposalOf(p *schedule.Proposal, columns bool) *cellv1.Proposal {
 		}
 	}
 	for _, w := range p.Warnings {
-		out.Warnings = append(out.Warnings, &cellv1.Warning{Key: w.Key, Hosts: int32(w.Hosts)})
+		out.Warnings = append(out.Warnings, &cellv1.Warning{
+			Key: w.Key, Hosts: int32(w.Hosts), Example: w.Example, ExceptionClass: w.Class, ExceptionMessage: w.Message,
+		})
 	}
 	if r := p.Raised; r != nil {
 		out.Raised = &cellv1.Raised{Stage: r.Stage, Filter: r.Filter, Host: r.Host, Class: r.Class, Message: r.Message}

@@ -179,7 +179,7 @@ func TestProposalGoesToTheWireWhole(t *testing.T) {
 			NUMA: &schedule.NUMALimits{CPURatio: 16, RAMRatio: 1.5}, MemoryMB: new(int64),
 		}}},
 		Multipliers: []schedule.Bounds{{Min: 1, Max: 1}, {Min: -3, Max: 1}},
-		Warnings:    []schedule.Warning{{Key: "ram_weight_multiplier", Hosts: 4}},
+		Warnings:    []schedule.Warning{{Key: "ram_weight_multiplier", Hosts: 4, Example: "h3"}, {Key: "CPUWeigher", Hosts: 1, Example: "h1", Class: "TypeError", Message: "no ratio"}},
 		Raised:      &schedule.Raised{Stage: "filter", Filter: "JsonFilter", Host: "h1", Class: "KeyError", Message: "'~'"},
 	}
 	want := &cellv1.Proposal{
@@ -195,7 +195,7 @@ func TestProposalGoesToTheWireWhole(t *testing.T) {
 			Raw: []float64{3, 4}, Weight: -1, Tie: 7,
 		}},
 		Multipliers: []*cellv1.Bounds{{Min: 1, Max: 1}, {Min: -3, Max: 1}},
-		Warnings:    []*cellv1.Warning{{Key: "ram_weight_multiplier", Hosts: 4}},
+		Warnings:    []*cellv1.Warning{{Key: "ram_weight_multiplier", Hosts: 4, Example: "h3"}, {Key: "CPUWeigher", Hosts: 1, Example: "h1", ExceptionClass: "TypeError", ExceptionMessage: "no ratio"}},
 		Raised:      &cellv1.Raised{Stage: "filter", Filter: "JsonFilter", Host: "h1", Class: "KeyError", Message: "'~'"},
 	}
 	if got := proposalOf(answer, false); !proto.Equal(got, want) {

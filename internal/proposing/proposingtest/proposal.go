@@ -20,7 +20,9 @@ func Proposal(p *cellv1.Proposal) (*schedule.Proposal, error) {
 		})
 	}
 	for _, w := range p.GetWarnings() {
-		out.Warnings = append(out.Warnings, schedule.Warning{Key: w.GetKey(), Hosts: int(w.GetHosts())})
+		out.Warnings = append(out.Warnings, schedule.Warning{
+			Key: w.GetKey(), Hosts: int(w.GetHosts()), Example: w.GetExample(), Class: w.GetExceptionClass(), Message: w.GetExceptionMessage(),
+		})
 	}
 	if r := p.GetRaised(); r != nil {
 		out.Raised = &schedule.Raised{Stage: r.GetStage(), Filter: r.GetFilter(), Host: r.GetHost(), Class: r.GetClass(), Message: r.GetMessage()}

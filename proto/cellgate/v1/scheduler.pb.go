@@ -773,10 +773,16 @@ type WarningCount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A key of aggregates' metadata whose value is no number, or a weigher for which
 	// the host lacks what it reads.
-	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Hosts         int32  `protobuf:"varint,2,opt,name=hosts,proto3" json:"hosts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Key   string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Hosts int32  `protobuf:"varint,2,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	// The service host of one of them; with a weigher, the class and message of the
+	// exception that Nova raises for it. The message is cut to 512 bytes. A cell of an
+	// older release gives none.
+	Example          string `protobuf:"bytes,3,opt,name=example,proto3" json:"example,omitempty"`
+	ExceptionClass   string `protobuf:"bytes,4,opt,name=exception_class,json=exceptionClass,proto3" json:"exception_class,omitempty"`
+	ExceptionMessage string `protobuf:"bytes,5,opt,name=exception_message,json=exceptionMessage,proto3" json:"exception_message,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *WarningCount) Reset() {
@@ -821,6 +827,27 @@ func (x *WarningCount) GetHosts() int32 {
 		return x.Hosts
 	}
 	return 0
+}
+
+func (x *WarningCount) GetExample() string {
+	if x != nil {
+		return x.Example
+	}
+	return ""
+}
+
+func (x *WarningCount) GetExceptionClass() string {
+	if x != nil {
+		return x.ExceptionClass
+	}
+	return ""
+}
+
+func (x *WarningCount) GetExceptionMessage() string {
+	if x != nil {
+		return x.ExceptionMessage
+	}
+	return ""
 }
 
 type RejectCount struct {
@@ -1698,10 +1725,13 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x06passed\x18\x05 \x01(\x05R\x06passed\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x122\n" +
 	"\arejects\x18\a \x03(\v2\x18.cellgate.v1.RejectCountR\arejects\x125\n" +
-	"\bwarnings\x18\b \x03(\v2\x19.cellgate.v1.WarningCountR\bwarnings\"6\n" +
+	"\bwarnings\x18\b \x03(\v2\x19.cellgate.v1.WarningCountR\bwarnings\"\xa6\x01\n" +
 	"\fWarningCount\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\"\xc3\x01\n" +
+	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x18\n" +
+	"\aexample\x18\x03 \x01(\tR\aexample\x12'\n" +
+	"\x0fexception_class\x18\x04 \x01(\tR\x0eexceptionClass\x12+\n" +
+	"\x11exception_message\x18\x05 \x01(\tR\x10exceptionMessage\"\xc3\x01\n" +
 	"\vRejectCount\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +

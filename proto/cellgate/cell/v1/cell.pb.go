@@ -4218,11 +4218,16 @@ func (x *Proposal) GetLags() bool {
 
 // Warning is something that hosts say and that cannot be used.
 type Warning struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Hosts         int32                  `protobuf:"varint,2,opt,name=hosts,proto3" json:"hosts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Hosts int32                  `protobuf:"varint,2,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	// A service host, and what Nova raises for it; empty when it raises nothing. See
+	// Reject.
+	Example          string `protobuf:"bytes,3,opt,name=example,proto3" json:"example,omitempty"`
+	ExceptionClass   string `protobuf:"bytes,4,opt,name=exception_class,json=exceptionClass,proto3" json:"exception_class,omitempty"`
+	ExceptionMessage string `protobuf:"bytes,5,opt,name=exception_message,json=exceptionMessage,proto3" json:"exception_message,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Warning) Reset() {
@@ -4267,6 +4272,27 @@ func (x *Warning) GetHosts() int32 {
 		return x.Hosts
 	}
 	return 0
+}
+
+func (x *Warning) GetExample() string {
+	if x != nil {
+		return x.Example
+	}
+	return ""
+}
+
+func (x *Warning) GetExceptionClass() string {
+	if x != nil {
+		return x.ExceptionClass
+	}
+	return ""
+}
+
+func (x *Warning) GetExceptionMessage() string {
+	if x != nil {
+		return x.ExceptionMessage
+	}
+	return ""
 }
 
 // Raised is an exception of Nova's. It mirrors schedule.Raised.
@@ -7739,10 +7765,13 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
 	"gate_epoch\x18\x12 \x01(\x03R\tgateEpoch\x120\n" +
 	"\x05rooms\x18\x13 \x03(\v2\x1a.cellgate.cell.v1.HostRoomR\x05rooms\x12\x12\n" +
-	"\x04lags\x18\x14 \x01(\bR\x04lags\"1\n" +
+	"\x04lags\x18\x14 \x01(\bR\x04lags\"\xa1\x01\n" +
 	"\aWarning\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\"z\n" +
+	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x18\n" +
+	"\aexample\x18\x03 \x01(\tR\aexample\x12'\n" +
+	"\x0fexception_class\x18\x04 \x01(\tR\x0eexceptionClass\x12+\n" +
+	"\x11exception_message\x18\x05 \x01(\tR\x10exceptionMessage\"z\n" +
 	"\x06Raised\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x16\n" +
 	"\x06filter\x18\x02 \x01(\tR\x06filter\x12\x12\n" +
