@@ -58,8 +58,9 @@ func start(t *testing.T, n *network) *world {
 	return startWith(t, n, verifying{})
 }
 
-// startWith starts one whose hosts have agents that verify, when a mode says so.
-func startWith(t *testing.T, n *network, verify verifying) *world {
+// startWith starts one whose hosts have agents that verify, when a mode says so, and whose
+// gateway is configured by what follows.
+func startWith(t *testing.T, n *network, verify verifying, configure ...func(*gateway.Config)) *world {
 	t.Helper()
 	w := &world{t: t, net: n}
 	listeners := map[string]*bufconn.Listener{}
@@ -131,6 +132,9 @@ func startWith(t *testing.T, n *network, verify verifying) *world {
 			run("agents of "+name, f.Run, f.Ready())
 		}
 		cfg.Cells = append(cfg.Cells, gateway.CellConfig{Name: name, UUID: uuid, Replicas: []string{name}})
+	}
+	for _, change := range configure {
+		change(&cfg)
 	}
 	g, err := gateway.New(cfg, gateway.Deps{Log: log, Dial: func(target string) (*grpc.ClientConn, error) {
 		return dial(target, n.between("gateway-cell"))
