@@ -173,14 +173,14 @@ func (s *selecting) send(ctx context.Context, orders []order) []made {
 		byLane[l] = append(byLane[l], i)
 	}
 	budget := share(ctx, s.g.cfg.ClaimBudget)
-	bounded, cancel := context.WithTimeout(ctx, budget)
+	within, cancel := allot(ctx, budget)
 	defer cancel()
 	sendLane := func(l lane, indices []int) {
 		ops := make([]*cellv1.ClaimOp, len(indices))
 		for k, i := range indices {
 			ops[k] = &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Claim{Claim: orders[i].claim}}
 		}
-		outcomes, sent, err := s.batch(ctx, bounded, l.cell, budget, ops)
+		outcomes, sent, err := s.batch(ctx, within, l.cell, budget, ops)
 		for k, i := range indices {
 			if k >= len(outcomes) {
 				results[i] = made{err: err, sent: k < sent}
@@ -208,20 +208,20 @@ func (s *selecting) send(ctx context.Context, orders []order) []made {
 	return results
 }
 
-// batch does operations in one cell, as part of a step of the request ctx that ends
-// with bounded, after budget. See cell.operate.
-func (s *selecting) batch(ctx, bounded context.Context, cell int, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
+// batch does operations in one cell, as part of a step of the request that has begun,
+// within budget. See cell.operate.
+func (s *selecting) batch(ctx context.Context, within *allotment, cell int, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
 	c := s.g.cells[cell]
-	at, span := s.g.tel.Span(bounded, telemetry.SpanClaimCell)
+	at, span := s.g.tel.Span(ctx, telemetry.SpanClaimCell)
 	span.Text(telemetry.AttrCell, c.cfg.Name)
 	span.Int(telemetry.AttrOps, len(ops))
-	outcomes, sent, err = c.operate(at, budget, ops)
-	span.End(err)
-	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		if err = tooSlow(err, c, budget); budget < c.claimBudget && !c.ailing() {
-			err = hurried(err)
-		}
+	if span.On() { // the step's context is not below the span
+		var cancel context.CancelFunc
+		within, cancel = allot(at, budget)
+		defer cancel()
 	}
+	outcomes, sent, err = c.operateWithin(at, within, budget, ops)
+	span.End(err)
 	return outcomes, sent, err
 }
 

@@ -49,10 +49,11 @@ func (c *committer) init(r *replica, g *Gateway) {
 }
 
 // commit does operations, which are within the bounds of one call, at the owner of the
-// host that key names. Errors are as those of call.
-func (c *cell) commit(ctx context.Context, key string, budget time.Duration, ops []*cellv1.ClaimOp) ([]*cellv1.ClaimOutcome, error) {
+// host that key names. within is the budget of a step that has begun, nil for one that
+// begins now. Errors are as those of call.
+func (c *cell) commit(ctx context.Context, key string, within *allotment, budget time.Duration, ops []*cellv1.ClaimOp) ([]*cellv1.ClaimOutcome, error) {
 	req := &cellv1.ClaimBatchRequest{Ops: ops}
-	a := attempt{budget: budget, fair: c.claimBudget, again: repeatable(req), kind: commits, order: c.inOrder(key)}
+	a := attempt{budget: budget, fair: c.claimBudget, again: repeatable(req), kind: commits, order: c.inOrder(key), within: within}
 	return try(ctx, c, a, func(ctx context.Context, r *replica, _ *pass) ([]*cellv1.ClaimOutcome, error) {
 		if telemetry.Sampled(ctx) { // the replica's spans are below its own
 			return r.committer.ask(ctx, req)

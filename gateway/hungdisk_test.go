@@ -90,6 +90,36 @@ func TestI7_ACellThatDoesNotCommitCostsOneStreak(t *testing.T) {
 	})
 }
 
+// hungClaims takes claims and never answers, and turns away the releases that follow.
+func hungClaims(ctx context.Context, _ string, req any) error {
+	batch, ok := req.(*cellv1.ClaimBatchRequest)
+	switch {
+	case !ok:
+		return nil
+	case batch.GetOps()[0].GetClaim() == nil:
+		return fault.New(fault.Overloaded, "full")
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Claims alone that hang open the breaker. By a real clock: a claim's own budget and
+// that of its step do not end at one moment there.
+func TestI7_ClaimsThatHangAreCounted(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1000))}, func(c *Config) { c.ClaimBudget = 200 * time.Millisecond })
+	w.cells[0].hook(hungClaims, nil)
+	for i := range 100 { // the machine may be too busy for some to be counted
+		_, err := w.scheduler.SelectDestinations(t.Context(), ask(i, 1))
+		if err == nil {
+			t.Fatal("a claim that hung was answered")
+		}
+		if w.state(0) != gobreaker.StateClosed {
+			return
+		}
+	}
+	t.Error("the breaker is closed")
+}
+
 // One that does not tell is closed by each probe; the first claim that fails then
 // opens it again.
 func TestI7_ACellThatHidesItsDiskIsOutOfUseHalfOfTheTime(t *testing.T) {

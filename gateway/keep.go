@@ -46,7 +46,7 @@ func (s *selecting) keepAll(ctx context.Context, claims []keeping) error {
 	}
 	at, step := s.g.tel.Stage(ctx, telemetry.StageClaim)
 	budget := share(at, s.g.cfg.ClaimBudget)
-	bounded, cancel := context.WithTimeout(at, budget)
+	within, cancel := allot(at, budget)
 	defer cancel()
 	type reply struct {
 		outcomes []*cellv1.ClaimOutcome
@@ -63,7 +63,7 @@ func (s *selecting) keepAll(ctx context.Context, claims []keeping) error {
 				}}}
 			}
 			r := &replies[cell]
-			r.outcomes, _, r.err = s.batch(at, bounded, cell, budget, ops)
+			r.outcomes, _, r.err = s.batch(at, within, cell, budget, ops)
 		})
 	}
 	all.Wait()

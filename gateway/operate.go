@@ -19,10 +19,17 @@ import (
 // and the operations from len(outcomes) up to sent have an unknown outcome while
 // those from sent on were never sent, or refused before anything was done (turnedAway).
 func (c *cell) operate(ctx context.Context, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
+	return c.operateWithin(ctx, nil, budget, ops)
+}
+
+// operateWithin is operate with one budget for all batches, whose time has begun; nil
+// for a budget each.
+func (c *cell) operateWithin(ctx context.Context, within *allotment, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
+	step, whole := within, budget
 	for len(outcomes) < len(ops) {
 		batch := firstBatch(ops[len(outcomes):])
 		sent = len(outcomes) + len(batch)
-		got, err := c.commit(ctx, hostOf(batch[0]), budget, batch)
+		got, err := c.commit(ctx, hostOf(batch[0]), within, budget, batch)
 		if errors.Is(err, errNotSent) || turnedAway(err) {
 			return outcomes, len(outcomes), err
 		}
@@ -31,6 +38,9 @@ func (c *cell) operate(ctx context.Context, budget time.Duration, ops []*cellv1.
 		}
 		c.gate.saw(batch, got)
 		outcomes = append(outcomes, got...)
+		if step != nil { // the next batch has what is left, which may be too little
+			within, budget = nil, whole-time.Since(step.began)
+		}
 	}
 	return outcomes, sent, nil
 }

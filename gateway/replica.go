@@ -240,13 +240,3 @@ func tryInOrder[T any](ctx context.Context, c *cell, a attempt, once func(contex
 func hurried(err error) error {
 	return fault.Wrap(fault.CellUnavailable, errors.Join(errHurried, err), "%s", reasonOf(err))
 }
-
-// ailing reports whether no replica of the cell is well.
-func (c *cell) ailing() bool {
-	for _, r := range c.replicas {
-		if !r.breaker.ailing() {
-			return false
-		}
-	}
-	return true
-}
