@@ -28,8 +28,10 @@ type batcher[Q, A any] struct {
 	// tasks owns the goroutines that send.
 	tasks *sync.WaitGroup
 	// calls bounds how many calls run at once; items and bytes bound one call, which
-	// has one question at least.
+	// has one question at least. maxItems and maxBytes bound what waits, of which one
+	// question may be larger; 0 for no bound.
 	calls, items, bytes int
+	maxItems, maxBytes  int
 	// sizeOf gives what a question counts against those bounds.
 	sizeOf func(Q) (items, bytes int)
 	// call does one call, answers each of the batch and reports whether the replica
@@ -40,10 +42,14 @@ type batcher[Q, A any] struct {
 	// to which none counts as more than slowMost. Two calls that end at once may count
 	// as one.
 	usual atomic.Int64
+	// answers counts the calls that the replica answered.
+	answers atomic.Int64
 
-	mu      sync.Mutex
-	queue   []*waiting[Q, A]
-	senders int
+	mu    sync.Mutex
+	queue []*waiting[Q, A]
+	// queuedItems and queuedBytes are what waits.
+	queuedItems, queuedBytes int
+	senders                  int
 	// slow counts the calls under way that are slow.
 	slow int
 }
@@ -59,21 +65,70 @@ type waiting[Q, A any] struct {
 	// queue's, then the sender's.
 	since time.Time
 	wait  telemetry.Span
+	// items and bytes are what it counts, answers the batcher's when it was queued.
+	items, bytes int
+	answers      int64
+	// dropped: it was taken from the queue and not sent, for nobody waited any more. It
+	// needs the batcher's mu.
+	dropped bool
 	// done takes exactly one answer and never blocks.
 	done chan A
 }
 
-// over reports whether nobody waits any more.
-func (w *waiting[Q, A]) over() bool {
+// over reports whether nobody waits any more at a time.
+func (w *waiting[Q, A]) over(now time.Time) bool {
+	if until, ok := w.ctx.Deadline(); ok && !now.Before(until) {
+		return true // its timer may be late
+	}
 	return w.ctx.Err() != nil || w.closed != nil && w.closed.Err() != nil
 }
 
-// put queues a question.
-func (b *batcher[Q, A]) put(w *waiting[Q, A]) {
+// put queues a question, unless too much waits.
+func (b *batcher[Q, A]) put(w *waiting[Q, A]) bool {
+	w.items, w.bytes = b.sizeOf(w.question)
+	w.answers = b.answers.Load()
 	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.queue) > 0 && (beyond(b.queuedItems+w.items, b.maxItems) || beyond(b.queuedBytes+w.bytes, b.maxBytes)) {
+		return false
+	}
 	b.queue = append(b.queue, w)
+	b.count(w, 1)
 	b.start()
-	b.mu.Unlock()
+	return true
+}
+
+func beyond(n, bound int) bool { return bound > 0 && n > bound }
+
+// count counts a question in or out of the queue. It needs mu.
+func (b *batcher[Q, A]) count(w *waiting[Q, A], by int) {
+	b.queuedItems += by * w.items
+	b.queuedBytes += by * w.bytes
+}
+
+// withdraw takes back a question that nobody waits for any more. It reports false when it
+// was sent.
+func (b *batcher[Q, A]) withdraw(w *waiting[Q, A]) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.Index(b.queue, w)
+	if i < 0 {
+		return w.dropped
+	}
+	b.queue = slices.Delete(b.queue, i, i+1)
+	b.count(w, -1)
+	w.wait.End(context.Cause(w.ctx))
+	return true
+}
+
+// busy reports whether the replica answered other calls since a question was queued.
+func (b *batcher[Q, A]) busy(w *waiting[Q, A]) bool { return b.answers.Load() > w.answers }
+
+// backlog is about how long it takes until what waits was sent.
+func (b *batcher[Q, A]) backlog() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return time.Duration(b.usual.Load()) * time.Duration(b.queuedItems/b.items)
 }
 
 // start starts a sender when something waits that no sender will take soon. It
@@ -99,6 +154,7 @@ func (b *batcher[Q, A]) send() {
 			b.quickens()
 		}
 		if answered {
+			b.answers.Add(1)
 			b.learn(time.Since(began))
 		}
 	}
@@ -110,19 +166,20 @@ func (b *batcher[Q, A]) take() []*waiting[Q, A] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var batch []*waiting[Q, A]
-	items, bytes, n := 0, 0, 0
+	items, bytes, n, now := 0, 0, 0, time.Now()
 	for _, w := range b.queue {
-		i, size := b.sizeOf(w.question)
-		if len(batch) > 0 && (items+i > b.items || bytes+size > b.bytes) {
+		if len(batch) > 0 && (items+w.items > b.items || bytes+w.bytes > b.bytes) {
 			break
 		}
 		n++
-		if w.over() {
+		b.count(w, -1)
+		if w.over(now) {
+			w.dropped = true
 			w.wait.End(context.Cause(w.ctx))
 			continue
 		}
 		batch = append(batch, w)
-		items, bytes = items+i, bytes+size
+		items, bytes = items+w.items, bytes+w.bytes
 	}
 	b.queue = slices.Delete(b.queue, 0, n)
 	if batch == nil {

@@ -345,6 +345,8 @@ func judge(err error, t timing) verdict {
 		return failed
 	case errors.Is(err, errNotAdmitted):
 		return served
+	case errors.Is(err, errNotSent):
+		return excused
 	case kind == fault.CellUnavailable && !rpc.Unserved(err), kind == fault.Internal:
 		return failed
 	}

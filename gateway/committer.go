@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -19,6 +20,10 @@ const (
 	// maxCommits is how many ClaimBatch calls to one replica run at once, when those
 	// before are slow: as those that wait for the verdict of a host are.
 	maxCommits = 16
+	// maxQueuedOps and maxQueuedBytes bound what waits for such a call: no more than a
+	// cell lets wait for its shard (cell.max_queue).
+	maxQueuedOps   = 8192
+	maxQueuedBytes = 64 << 20
 )
 
 // committer sends operations of different requests to one replica, in one call where
@@ -38,6 +43,7 @@ func (c *committer) init(r *replica, g *Gateway) {
 	c.replica, c.life = r, g.life
 	c.batcher = batcher[[]*cellv1.ClaimOp, committed]{
 		tasks: &g.tasks, calls: maxCommits, items: maxOps, bytes: maxOpBytes, call: c.call,
+		maxItems: maxQueuedOps, maxBytes: maxQueuedBytes,
 		sizeOf: func(ops []*cellv1.ClaimOp) (int, int) {
 			size := 0
 			for _, op := range ops {
@@ -50,7 +56,8 @@ func (c *committer) init(r *replica, g *Gateway) {
 
 // commit does operations, which are within the bounds of one call, at the owner of the
 // host that key names. within is the budget of a step that has begun, nil for one that
-// begins now. Errors are as those of call.
+// begins now. Errors are as those of call; what still waited to be sent when its time was
+// over was not sent.
 func (c *cell) commit(ctx context.Context, key string, within *allotment, budget time.Duration, ops []*cellv1.ClaimOp) ([]*cellv1.ClaimOutcome, error) {
 	req := &cellv1.ClaimBatchRequest{Ops: ops}
 	a := attempt{budget: budget, fair: c.claimBudget, again: repeatable(req), kind: commits, order: c.inOrder(key), within: within}
@@ -58,15 +65,36 @@ func (c *cell) commit(ctx context.Context, key string, within *allotment, budget
 		if telemetry.Sampled(ctx) { // the replica's spans are below its own
 			return r.committer.ask(ctx, req)
 		}
-		w := &waiting[[]*cellv1.ClaimOp, committed]{ctx: ctx, question: ops, since: time.Now(), done: make(chan committed, 1)}
-		r.committer.put(w)
-		select {
-		case got := <-w.done:
-			return got.outcomes, got.err
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+		return r.committer.commit(ctx, ops)
 	})
+}
+
+// commit queues operations and waits until they are answered, or ctx ends.
+func (c *committer) commit(ctx context.Context, ops []*cellv1.ClaimOp) ([]*cellv1.ClaimOutcome, error) {
+	w := &waiting[[]*cellv1.ClaimOp, committed]{ctx: ctx, question: ops, since: time.Now(), done: make(chan committed, 1)}
+	if !c.batcher.put(w) {
+		return nil, c.full()
+	}
+	select {
+	case got := <-w.done:
+		return got.outcomes, got.err
+	case <-ctx.Done():
+	}
+	switch {
+	case !c.batcher.withdraw(w):
+		return nil, ctx.Err()
+	case c.batcher.busy(w):
+		return nil, fmt.Errorf("%w: %w: %w", errNotSent, errBusy, ctx.Err())
+	}
+	return nil, fmt.Errorf("%w: %w", errNotSent, ctx.Err())
+}
+
+// full is the error of operations that may not wait, with the time to wait before they
+// are sent again.
+func (c *committer) full() error {
+	e := fault.Wrap(fault.Overloaded, errNotSent, "too many operations wait for cell %s", c.replica.cell.cfg.Name)
+	e.RetryAfter = max(defaultRetryAfter, c.batcher.backlog())
+	return e
 }
 
 // call does one call, which may take as long as the most patient caller waits. One that

@@ -2,10 +2,13 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sony/gobreaker/v2"
 
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -177,4 +180,88 @@ func TestACallThatFailsFailsAllOfIt(t *testing.T) {
 			t.Errorf("claims that nobody was told of: %v", live)
 		}
 	})
+}
+
+// oneCall has the first cell's replica be sent one call at a time.
+func (c *commitsOf) oneCall() { c.g.cells[0].replicas[0].committer.batcher.calls = 1 }
+
+// What was still queued when its time was over was not sent: no claim may have been made,
+// and nothing is released.
+func TestWhatWasNotSentIsNotToldAsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 100))}, func(c *Config) { c.ClaimBudget = time.Second })
+		c := watchCommits(w)
+		c.oneCall()
+		sent := c.ask(t.Context(), 0, 1)
+		queued := c.ask(t.Context(), 10, 3)
+		for range 3 {
+			if err := <-queued; fault.KindOf(err) != fault.CellUnavailable {
+				t.Errorf("queued until its time was over: %v, want CELL_UNAVAILABLE", err)
+			}
+		}
+		if err := <-sent; fault.KindOf(err) != fault.OutcomeUnknown {
+			t.Errorf("sent and not answered: %v, want OUTCOME_UNKNOWN", err)
+		}
+		c.called(1, 1) // the claim that was sent, and its release
+		close(c.gate)
+		time.Sleep(time.Minute)
+		for _, op := range w.cells[0].did() {
+			if op != "claim "+testUUID(1, 0) && op != "release "+testUUID(1, 0) {
+				t.Errorf("the cell was sent %q", op)
+			}
+		}
+	})
+}
+
+// A queue that is full refuses at once, with a time to wait; who gives up makes room.
+func TestTheQueueOfOperationsIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 100))}, func(c *Config) { c.ClaimBudget = time.Minute })
+		c := watchCommits(w)
+		c.oneCall()
+		w.g.cells[0].replicas[0].committer.batcher.maxItems = 2
+		first := c.ask(t.Context(), 0, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := c.ask(ctx, 10, 1)
+		queued := c.ask(t.Context(), 20, 1)
+		began := time.Now()
+		err := <-c.ask(t.Context(), 30, 1)
+		if e := mustFail(t, nil, err, fault.Overloaded); e.RetryAfter < defaultRetryAfter || time.Since(began) > 0 {
+			t.Errorf("after %v: %v, retry after %v", time.Since(began), e, e.RetryAfter)
+		}
+		cancel()
+		if err := <-gone; err == nil {
+			t.Error("the caller that gave up was answered")
+		}
+		room := c.ask(t.Context(), 40, 1)
+		close(c.gate)
+		for _, errs := range []<-chan error{first, queued, room} {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		if s := w.state(0); s != gobreaker.StateClosed {
+			t.Errorf("the breaker is %v", s)
+		}
+	})
+}
+
+// A replica is not to blame for what waited while it answered others; for what waited
+// while it answered nobody it is.
+func TestBlameForWhatWasNotSent(t *testing.T) {
+	notSent := fmt.Errorf("%w: %w", errNotSent, context.DeadlineExceeded)
+	late := timing{took: time.Second, budget: time.Second, fair: time.Second, given: time.Second}
+	for err, want := range map[error]verdict{
+		notSent:                                failed,
+		fmt.Errorf("%w: %w", errBusy, notSent): excused,
+		fault.Wrap(fault.Overloaded, errNotSent, "too much waits"): excused,
+	} {
+		tm := late
+		if fault.KindOf(err) == fault.Overloaded {
+			tm.took = 0
+		}
+		if got := judge(err, tm); got != want {
+			t.Errorf("%v: verdict %d, want %d", err, got, want)
+		}
+	}
 }

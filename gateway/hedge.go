@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -37,7 +38,8 @@ func hedged[T any](ctx context.Context, c *cell, a attempt, once func(context.Co
 			if r.err == nil {
 				return r.got, nil
 			}
-			if failure == nil {
+			// What one of them did not send the other one may have done.
+			if failure == nil || errors.Is(failure, errNotSent) {
 				failure = r.err
 			}
 			if running--; running == 0 {

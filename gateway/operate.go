@@ -102,12 +102,12 @@ func claimIDOf(op *cellv1.ClaimOp) string {
 	return cmp.Or(op.GetConfirm().GetClaimId(), op.GetRelease().GetClaimId(), op.GetSwap().GetClaimId(), op.GetTransfer().GetClaimId(), op.GetKeep().GetClaimId())
 }
 
-// turnedAway reports whether a cell refused a call because it has too much to do:
-// nothing of it was done. gRPC's own status of that name, which an answer that is too
+// turnedAway reports whether a cell refused a call because it has too much to do, or the
+// gateway did since too much waits for the cell: nothing of it was done. gRPC's own status of that name, which an answer that is too
 // large has too, does not say so.
 func turnedAway(err error) bool {
 	var e *fault.Error
-	return errors.As(err, &e) && e.Kind == fault.Overloaded && e.Cause == nil
+	return errors.As(err, &e) && e.Kind == fault.Overloaded && (e.Cause == nil || errors.Is(e.Cause, errNotSent))
 }
 
 // tooMuch gives OVERLOADED with the longest time to wait that cells told, when one of

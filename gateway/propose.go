@@ -93,8 +93,10 @@ func (p *proposer) propose(ctx, closed context.Context, q *cellv1.Query) (*cellv
 	case got = <-a.done:
 	case <-ctx.Done():
 		got.err = ctx.Err()
+		p.withdraw(a)
 	case <-closed.Done():
 		got.err = closed.Err()
+		p.withdraw(a)
 	}
 	if late := ctx.Err() != nil || rpc.TimedOut(got.err); late && got.err != nil && p.answered.Load() > int64(since) {
 		got.err = errBusy

@@ -207,8 +207,12 @@ func tryInOrder[T any](ctx context.Context, c *cell, a attempt, once func(contex
 			p.leave(served, nil)
 			return got, nil
 		}
+		unsent := errors.Is(err, errNotSent)
 		if ctx.Err() != nil {
 			p.leave(excused, err)
+			if unsent && failure == nil {
+				return none, fmt.Errorf("%w: %w", errNotSent, ctx.Err())
+			}
 			return none, ctx.Err()
 		}
 		t.took = time.Since(within.began)
@@ -221,7 +225,7 @@ func tryInOrder[T any](ctx context.Context, c *cell, a attempt, once func(contex
 		}
 		v := judge(err, t)
 		p.leave(v, err)
-		if v == excused && a.budget < a.fair && !p.b.ailing() {
+		if v == excused && a.budget < a.fair && !p.b.ailing() && !turnedAway(err) {
 			err = hurried(err)
 		}
 		// A replica that does not admit this gateway did nothing with the call, and
@@ -229,6 +233,9 @@ func tryInOrder[T any](ctx context.Context, c *cell, a attempt, once func(contex
 		barred := errors.Is(err, errNotAdmitted)
 		again := barred || v == failed && a.again && rpc.MayRepeat(fault.KindOf(err))
 		if late || !again || from+1 >= len(a.order) || !barred && !c.retries.take() {
+			if unsent && failure != nil {
+				err = failure // what was sent before may have been done
+			}
 			return none, err
 		}
 		failure, from = err, i+1
