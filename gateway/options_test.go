@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"testing"
 
+	"cellgate/internal/limits"
 	"cellgate/schedule"
 	"cellgate/schedule/nova"
 )
@@ -67,5 +68,17 @@ func TestFactorsThatCannotBeReadAreLeftOut(t *testing.T) {
 	got := ratios([]string{"cpu.percent = 1.5", "x", "=2", "y=z", "m=-2"})
 	if want := []schedule.Ratio{{Name: "cpu.percent", Ratio: 1.5}, {Name: "m", Ratio: -2}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// A number of best hosts beyond what cells take counts as the most, here and there.
+func TestSubsetSizeStaysWithinWhatCellsTake(t *testing.T) {
+	for given, want := range map[int]int{-5: 0, 0: 0, 1: 1, limits.Subset: limits.Subset, limits.Subset + 1: limits.Subset, 1 << 32: limits.Subset, 1<<32 + 3: limits.Subset} {
+		if got := optionsOf(&schedule.Options{SubsetSize: given}).GetHostSubsetSize(); int(got) != want {
+			t.Errorf("%d is %d to cells, want %d", given, got, want)
+		}
+		if got := (&Options{HostSubsetSize: given}).core().SubsetSize; got > limits.Subset || got > 0 && got != want {
+			t.Errorf("%d is %d to the plan, want %d", given, got, want)
+		}
 	}
 }
