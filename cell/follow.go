@@ -3,7 +3,6 @@ package cell
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"sync"
 	"time"
 
@@ -67,69 +66,6 @@ func newFollower(from shard.Synchronizer, claims shard.Reader, every time.Durati
 		hurry: make(chan struct{}, 1), asked: make(chan struct{}, 1), over: make(chan struct{}),
 		ahead: map[uint64]struct{}{}, reading: make(chan struct{}), gateKnown: make(chan struct{}),
 	}
-}
-
-// opened names the lane whose entries come by themselves, before the first does.
-func (f *follower) opened(own shard.LaneID) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.own = own
-}
-
-// committed notes an entry of the own lane and has its changes shown, none when
-// the journal brought it before its transaction was answered: other lanes may have gone on
-// from it since, and that they ended a claim is forgotten after a while (rows.caughtUp). show is called before the position moves on from here; it must not
-// take f.mu.
-func (f *follower) committed(e shard.Entry, show func(changes []shard.Change)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if e.Seq > 0 && e.Seq <= f.cursor[f.own] {
-		show(nil)
-		return
-	}
-	show(e.Changes)
-	if e.Seq > 0 {
-		f.ahead[e.Seq] = struct{}{}
-	}
-	f.closeGap()
-}
-
-// closeGap moves the own lane's position over what came by itself.
-func (f *follower) closeGap() {
-	for seq := range f.ahead {
-		if seq <= f.cursor[f.own] {
-			delete(f.ahead, seq)
-		}
-	}
-	for {
-		next := f.cursor[f.own] + 1
-		if _, ok := f.ahead[next]; !ok {
-			return
-		}
-		delete(f.ahead, next)
-		f.cursor[f.own] = next
-	}
-}
-
-// moved takes the position after a reading, or of what was loaded: lanes that it does
-// not name are dropped. Entries of the own lane may have come meanwhile.
-func (f *follower) moved(to shard.Cursor) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	maps.DeleteFunc(f.cursor, func(lane shard.LaneID, _ uint64) bool {
-		_, named := to[lane]
-		return !named && lane != f.own
-	})
-	for lane, seq := range to {
-		f.cursor[lane] = max(f.cursor[lane], seq)
-	}
-	f.closeGap()
-}
-
-func (f *follower) position() shard.Cursor {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return maps.Clone(f.cursor)
 }
 
 func (f *follower) lastEnd() time.Time {
@@ -243,93 +179,4 @@ func (f *follower) ended(began time.Time, err error) {
 	}
 	close(f.reading)
 	f.reading = make(chan struct{})
-}
-
-// caughtUp waits until the table is not older than maxBehind, as to other lanes. A
-// replica that stood still, stopped by its machine or its store, would answer from
-// what was then, and say that a cell is full which is not. It fails when the journal
-// cannot be read.
-func (f *follower) caughtUp(ctx context.Context) error {
-	for asked := false; ; asked = true {
-		f.mu.Lock()
-		behind, reading, failed := time.Since(f.atEnd), f.reading, f.failed
-		f.mu.Unlock()
-		switch {
-		case behind <= maxBehind:
-			return nil
-		case asked && failed != nil:
-			return fault.Wrap(fault.CellUnavailable, failed, "the replica is %v behind its shard, whose journal cannot be read", behind.Round(time.Millisecond))
-		}
-		f.now()
-		select {
-		case <-reading:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// readSince waits until the journal was read to its end, and shown, by a reading that
-// began after a time. It fails when the journal cannot be read.
-func (f *follower) readSince(ctx context.Context, at time.Time) error {
-	for asked := false; ; asked = true {
-		f.mu.Lock()
-		done, reading, failed := f.atEnd.After(at), f.reading, f.failed
-		f.mu.Unlock()
-		switch {
-		case done:
-			return nil
-		case asked && failed != nil:
-			return failed
-		}
-		select {
-		case <-reading:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// others reports whether an entry of another replica was read: what that one wrote last
-// may not be in the table yet.
-func (f *follower) others() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for lane := range f.cursor {
-		if lane.Replica != f.own.Replica {
-			return true
-		}
-	}
-	return false
-}
-
-// upToNow waits until the table has what was acknowledged before the call, whatever
-// replica did it, and learned has heard of it. Those who wait share readings, which
-// begin readGap apart. It fails when the journal cannot be read.
-func (f *follower) upToNow(ctx context.Context) error {
-	f.mu.Lock()
-	want := f.begun + 1
-	f.mu.Unlock()
-	for {
-		f.mu.Lock()
-		read, tried, reading, failed := f.read, f.tried, f.reading, f.failed
-		f.mu.Unlock()
-		switch {
-		case read >= want:
-			return nil
-		case tried >= want:
-			return failed
-		}
-		select {
-		case f.asked <- struct{}{}:
-		default:
-		}
-		select {
-		case <-reading:
-		case <-f.over:
-			return errStopping()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }

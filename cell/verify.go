@@ -3,7 +3,6 @@ package cell
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -165,41 +164,6 @@ func (v *verifier) committed(changes []shard.Change) {
 	}
 }
 
-// followEnds tells the agents that may know of claims when those are no more, or no more
-// there. Whoever offered them: the agent judges the next offer by what is left.
-func (v *verifier) followEnds(changes []shard.Change) {
-	for i := range changes {
-		c := changes[i].Claim
-		if c == nil {
-			continue
-		}
-		now := v.rows.claim(c.ClaimID)
-		was, ok := v.at[c.ClaimID]
-		switch {
-		case ok && (now == nil || now.HostUUID != was):
-			v.tellEnded(was, c.ClaimID)
-		case !ok && now == nil && !c.State.Live():
-			v.tellEnded(c.HostUUID, c.ClaimID)
-		}
-	}
-}
-
-// followOffer offers a claim that is new on its host.
-func (v *verifier) followOffer(id string) {
-	c := v.rows.claim(id)
-	if c == nil || c.State != shard.Pending {
-		return
-	}
-	h := v.hosts[c.HostUUID]
-	switch {
-	case h == nil || h.offers[id] != nil:
-	case !h.known:
-		v.look(c.HostUUID, v.now())
-	default:
-		v.offer(h, c)
-	}
-}
-
 // learned notes what other replicas wrote: they offer it, and this one what they did not.
 func (v *verifier) learned(changes []shard.Change) {
 	v.mu.Lock()
@@ -234,62 +198,6 @@ func (v *verifier) look(host string, at time.Time) {
 	}
 }
 
-// offer sends a claim to its host's agent; again at the next look when it cannot be sent.
-// One that it moves on the same host goes first: the agent must know whose instance it
-// sees.
-func (v *verifier) offer(h *verified, c *shard.Claim) {
-	if from := v.rows.claim(c.Moves); from != nil && from.HostUUID == c.HostUUID && h.offers[from.ClaimID] == nil {
-		v.send(h, from, offerOf(from))
-	}
-	v.send(h, c, offerOf(c))
-}
-
-func (v *verifier) send(h *verified, c *shard.Claim, m *agentv1.ReportResponse) {
-	if !v.sessions.tell(c.HostUUID, m) {
-		v.missed(c.HostUUID, h)
-		return
-	}
-	h.offers[c.ClaimID] = &offer{sent: v.now(), counted: c.State != shard.Pending}
-	v.at[c.ClaimID] = c.HostUUID
-}
-
-// tellEnded tells a host's agent that a claim is not there any more.
-func (v *verifier) tellEnded(host, id string) {
-	h := v.hosts[host]
-	if h == nil {
-		delete(v.at, id)
-		return
-	}
-	state := "MOVED"
-	if v.rows.claim(id) == nil {
-		state = v.rows.endedState(id)
-	}
-	if !v.sessions.tell(host, &agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimEnded{
-		ClaimEnded: &agentv1.ClaimEnded{ClaimId: id, State: state},
-	}}) {
-		v.missed(host, h)
-		return
-	}
-	delete(h.offers, id)
-	delete(v.at, id)
-}
-
-// tellEnds tells a host's agent which of the claims that it was offered are not there
-// any more.
-func (v *verifier) tellEnds(host string, h *verified) {
-	for id := range h.offers {
-		if c := v.rows.claim(id); c == nil || c.HostUUID != host {
-			v.tellEnded(host, id)
-		}
-	}
-}
-
-// missed notes that a message to a host's agent could not be sent.
-func (v *verifier) missed(host string, h *verified) {
-	h.known = false
-	v.look(host, v.now())
-}
-
 // run looks at hosts until ctx ends.
 func (v *verifier) run(ctx context.Context) error {
 	tick := time.NewTicker(verifyTick)
@@ -319,50 +227,4 @@ func (v *verifier) looked() (list []string) {
 		}
 	}
 	return list
-}
-
-// sweep brings what a host's agent knows in line with the table, and tells it which
-// claims there are.
-func (v *verifier) sweep(host string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.sweepLocked(host)
-}
-
-func (v *verifier) sweepLocked(host string) {
-	h := v.hosts[host]
-	if h == nil {
-		return
-	}
-	// Ends first, then the set, then offers: the agent judges an offer by what is left.
-	claims, now := v.rows.claimsOn(host), v.now()
-	h.known = true
-	v.tellEnds(host, h)
-	set := &agentv1.ClaimSet{ClaimIds: make([]string, 0, len(claims))}
-	for _, c := range claims {
-		set.ClaimIds = append(set.ClaimIds, c.ClaimID)
-		if c.State == shard.Confirmed {
-			set.ConfirmedClaimIds = append(set.ConfirmedClaimIds, c.ClaimID)
-		}
-	}
-	if !h.known || !v.sessions.tell(host, &agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimSet{ClaimSet: set}}) {
-		v.missed(host, h)
-		return
-	}
-	for _, c := range claims {
-		o := h.offers[c.ClaimID]
-		switch {
-		case o == nil && c.Seen:
-			// The host has its instance, and knows.
-		case o == nil:
-			if v.offer(h, c); !h.known {
-				return // it reads too slowly: the rest at the next look
-			}
-		case o.verdict == nil && !o.counted && now.Sub(o.sent) > unansweredAfter:
-			o.counted = true
-			v.tel.OfferUnanswered()
-		}
-	}
-	// Not all hosts at one moment.
-	h.swept = now.Add(-rand.N(verifySweep / 4))
 }
