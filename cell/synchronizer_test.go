@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,8 +23,8 @@ type heard struct {
 	lanes map[shard.LaneID][]shard.Entry
 	// floor is what was dropped of each lane.
 	floor shard.Cursor
-	// loads and tails count the calls.
-	loads, tails int
+	// forgets: an entry is dropped as it comes, as by a trim before anybody reads it.
+	forgets bool
 }
 
 func newHeard() *heard {
@@ -40,21 +41,21 @@ func (m *heard) add(e shard.Entry) {
 	for _, c := range e.Changes {
 		m.rows.Put(c, e.At)
 	}
+	if m.forgets {
+		m.floor[e.Lane] += uint64(len(m.lanes[e.Lane]))
+		m.lanes[e.Lane] = nil
+	}
 }
 
-// drop forgets the entries, as a trim does.
-func (m *heard) drop() {
+// forget makes entries from now on ones that a reader misses.
+func (m *heard) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for lane, entries := range m.lanes {
-		m.floor[lane] += uint64(len(entries))
-		m.lanes[lane] = nil
-	}
+	m.forgets = true
 }
 
 func (m *heard) Load(ctx context.Context, visit func(shard.Change) error) (shard.Cursor, error) {
 	m.mu.Lock()
-	m.loads++
 	var all []shard.Change
 	for _, h := range m.rows.Hosts {
 		all = append(all, shard.Change{Host: h})
@@ -91,7 +92,6 @@ func (m *heard) Load(ctx context.Context, visit func(shard.Change) error) (shard
 func (m *heard) Tail(_ context.Context, after shard.Cursor, limit int) ([]shard.Entry, shard.Cursor, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tails++
 	var found []shard.Entry
 	to := maps.Clone(after)
 	for lane, entries := range m.lanes {
@@ -108,16 +108,26 @@ func (m *heard) Tail(_ context.Context, after shard.Cursor, limit int) ([]shard.
 	return found, to, nil
 }
 
-func (m *heard) calls() (loads, tails int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.loads, m.tails
+// listener is one replica's way to what was heard. loads and tails count its calls.
+type listener struct {
+	*heard
+	loads, tails atomic.Int64
+}
+
+func (l *listener) Load(ctx context.Context, visit func(shard.Change) error) (shard.Cursor, error) {
+	l.loads.Add(1)
+	return l.heard.Load(ctx, visit)
+}
+
+func (l *listener) Tail(ctx context.Context, after shard.Cursor, limit int) ([]shard.Entry, shard.Cursor, error) {
+	l.tails.Add(1)
+	return l.heard.Tail(ctx, after, limit)
 }
 
 // unread is a store that tells nobody of its rows and its journal: heard does.
 type unread struct {
 	*testStore
-	from *heard
+	from *listener
 }
 
 var errUnread = errors.New("the store was asked for what the synchronizer tells")
@@ -137,14 +147,16 @@ func (s unread) Tail(context.Context, shard.Cursor, int) ([]shard.Entry, shard.C
 // own rows and journal are closed.
 func TestAnythingThatHearsOfEntriesCanSynchronize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := unread{newStore(t), newHeard()}
+		store, all := newStore(t), newHeard()
 		store.hook(func(_ []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
 			applied, err := commit()
-			store.from.add(applied.Entry)
+			all.add(applied.Entry)
 			return applied, err
 		})
-		one := start(t, store, named("r1"))
-		two := start(t, store, named("r2"), func(c *Config) { c.TailEvery = 10 * time.Second })
+		to := func() unread { return unread{store, &listener{heard: all}} }
+		ofTwo := to()
+		one := start(t, to(), named("r1"))
+		two := start(t, ofTwo, named("r2"), func(c *Config) { c.TailEvery = 10 * time.Second })
 		a := one.register(plainState(1, 8))
 		b := two.register(plainState(1, 8)) // an agent streams to every replica
 		one.must(newClaim("k1", 1, 1, 6))
@@ -166,20 +178,19 @@ func TestAnythingThatHearsOfEntriesCanSynchronize(t *testing.T) {
 		}
 		// A replica that comes later, and one that missed entries.
 		one.must(newClaim("k2", 2, 1, 5))
-		three := start(t, store, named("r3"))
+		three := start(t, to(), named("r3"))
 		c := three.register(plainState(1, 8))
 		c.heartbeat()
 		if passed(three, 4) != 0 || passed(three, 3) != 1 {
 			t.Error("a replica that begins does not know what there is")
 		}
-		loads, _ := store.from.calls()
+		all.forget()
 		one.must(newClaim("k3", 3, 1, 2))
-		store.from.drop()
 		if passed(two, 2) != 0 || passed(two, 1) != 1 {
 			t.Error("a replica that missed entries does not know what there is")
 		}
-		if again, tails := store.from.calls(); again != loads+1 || tails == 0 {
-			t.Errorf("loaded %d times, before %d; tailed %d times", again, loads, tails)
+		if loads, tails := ofTwo.from.loads.Load(), ofTwo.from.tails.Load(); loads != 2 || tails == 0 {
+			t.Errorf("it loaded %d times, and tailed %d times", loads, tails)
 		}
 	})
 }
