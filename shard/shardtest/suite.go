@@ -101,9 +101,11 @@ func Run(t *testing.T, b Backend) {
 		t.Run(topic.name, func(t *testing.T) {
 			for _, c := range topic.clauses {
 				t.Run(c.name, func(t *testing.T) {
-					defer count.ended(t)
+					lacks := ""
+					defer func() { count.ended(t, topic.name+"/"+c.name, lacks) }()
 					for _, n := range c.needs {
 						if !has[n] {
+							lacks = n
 							t.Skipf("backend %s NOT TESTED: it has no capability %q", b.Name, n)
 						}
 					}

@@ -4,7 +4,8 @@ BEGIN { FS = "\t"; row = "%-34s %6s %6s %11s %16s %11s  %s\n" }
 {
 	if (!($1 in tests)) order[++n] = $1
 	tests[$1] += $2; seeds[$1] += $3; ops[$1] += $4; faults[$1] += $5; bad[$1] += $6
-	if ($7 != "") not[$1] = not[$1] (not[$1] == "" ? "" : "; ") $7
+	if ($7 != "" && !(($1, $7) in said)) not[$1] = not[$1] (not[$1] == "" ? "" : "; ") $7
+	said[$1, $7]
 	m = split($8, list, ", ")
 	for (i = 1; i <= m; i++) {
 		at = match(list[i], / [0-9]+$/)

@@ -104,13 +104,16 @@ func (c *tally) counted(i *Instance) *Instance {
 	return &counted
 }
 
-// ended counts a test.
-func (c *tally) ended(t *testing.T) {
+// ended counts a clause's test; lacks is the capability for want of which it was skipped,
+// "" for none.
+func (c *tally) ended(t *testing.T, clause, lacks string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
+	case lacks != "":
+		c.summary.NotRun = append(c.summary.NotRun, fmt.Sprintf("%s: the backend has no capability %q", clause, lacks))
 	case t.Skipped():
-		c.summary.NotRun = append(c.summary.NotRun, t.Name())
+		c.summary.NotRun = append(c.summary.NotRun, clause+": its test skipped itself, and says why")
 	default:
 		c.summary.Tests++
 	}
