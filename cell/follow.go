@@ -17,8 +17,10 @@ const (
 	// It is many times Config.TailEvery: only a replica that stood still, or whose
 	// store does, is so far behind.
 	maxBehind = 2 * time.Second
-	// readGap is how far apart the readings that upToNow asks for begin at least.
-	readGap = 10 * time.Millisecond
+	// mostRest bounds how long a reading that upToNow asks for waits after the one before: as
+	// long as that took, so that such readings have a database's work half of the time at
+	// most, however many ask.
+	mostRest = 10 * time.Millisecond
 )
 
 // follower brings the journal's entries into the table: other lanes' by reading
@@ -36,7 +38,7 @@ type follower struct {
 	// learned hears of what was read, once the table shows it. It must not block.
 	learned func(changes []shard.Change)
 	// hurry has one element when the journal should be read now, asked when it should be
-	// readGap after the last reading began.
+	// after a rest; see mostRest.
 	hurry, asked chan struct{}
 	// over is closed when run ends.
 	over chan struct{}
@@ -89,7 +91,8 @@ func (f *follower) run(ctx context.Context) error {
 	tick := time.NewTicker(f.every)
 	defer tick.Stop()
 	failing := false
-	var began time.Time
+	var over time.Time
+	var took time.Duration
 	for {
 		select {
 		case <-ctx.Done():
@@ -97,9 +100,9 @@ func (f *follower) run(ctx context.Context) error {
 		case <-tick.C:
 		case <-f.hurry:
 		case <-f.asked:
-			f.space(ctx, readGap-time.Since(began))
+			f.rest(ctx, min(took, mostRest)-time.Since(over))
 		}
-		began = f.begins()
+		began := f.begins()
 		stored := f.stored.beginReading()
 		late := time.AfterFunc(maxBehind, func() { f.log.Warn("the journal is not read: the store does not answer", "for", maxBehind) })
 		err := f.readOn(ctx)
@@ -112,6 +115,8 @@ func (f *follower) run(ctx context.Context) error {
 			return nil
 		}
 		stored(err)
+		over = time.Now()
+		took = over.Sub(began)
 		f.ended(began, err)
 		if err != nil && !failing {
 			f.log.Warn("the journal could not be read", "err", err)
@@ -131,12 +136,12 @@ func (f *follower) begins() time.Time {
 	return time.Now()
 }
 
-// space waits between two readings, but not when one is in a hurry.
-func (f *follower) space(ctx context.Context, rest time.Duration) {
-	if rest <= 0 {
+// rest waits between two readings, but not when one is in a hurry.
+func (f *follower) rest(ctx context.Context, long time.Duration) {
+	if long <= 0 {
 		return
 	}
-	timer := time.NewTimer(rest)
+	timer := time.NewTimer(long)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

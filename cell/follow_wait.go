@@ -53,8 +53,9 @@ func (f *follower) readSince(ctx context.Context, at time.Time) error {
 }
 
 // upToNow waits until the table has what was acknowledged before the call, whatever
-// replica did it, and learned has heard of it. Those who wait share readings, which
-// begin readGap apart. It fails when the journal cannot be read.
+// replica did it, and learned has heard of it. Those who wait share readings: who comes
+// while one is under way, which may have missed what was done last, waits for the next. It
+// fails when the journal cannot be read.
 func (f *follower) upToNow(ctx context.Context) error {
 	f.mu.Lock()
 	want := f.begun + 1

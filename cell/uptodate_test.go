@@ -13,15 +13,18 @@ import (
 	"cellgate/shard"
 )
 
-// reading counts the readings of a shard's journal.
+// reading counts the readings of a shard's journal, each of which takes so long.
 type reading struct {
 	shard.Store
-	n atomic.Int64
+	takes time.Duration
+	n     atomic.Int64
 }
 
 func (r *reading) Tail(ctx context.Context, after shard.Cursor, limit int) ([]shard.Entry, shard.Cursor, error) {
 	r.n.Add(1)
-	return r.Store.Tail(ctx, after, limit)
+	entries, to, err := r.Store.Tail(ctx, after, limit)
+	time.Sleep(r.takes)
+	return entries, to, err
 }
 
 func upToDateQuery(vcpus int32) *cellv1.Query {
@@ -58,43 +61,53 @@ func TestAnUpToDateProposalHasWhatAnotherReplicaGaveBack(t *testing.T) {
 	})
 }
 
-// However many requests a full cell is asked to be up to date for, it reads its journal at
-// most each readGap, besides each TailEvery; one that has no other replica not once more.
+// However many requests a full cell is asked to be up to date for, it reads its journal
+// half of the time at most, and none waits for more than the reading under way, a rest as
+// long as that and its own. A cell that has no other replica does not read for them.
 func TestUpToDateProposalsShareReadings(t *testing.T) {
-	for _, replicas := range []int{1, 2} {
-		synctest.Test(t, func(t *testing.T) {
-			store := newStore(t)
-			counted := &reading{Store: store}
-			r := start(t, counted)
-			r.register(plainState(1, 8))
-			if replicas == 2 {
-				start(t, store, named("r2")).must(newClaim("k1", 1, 1, 1))
+	for _, takes := range []time.Duration{time.Millisecond, 30 * time.Millisecond} {
+		for _, replicas := range []int{1, 2} {
+			synctest.Test(t, func(t *testing.T) { shareReadings(t, takes, replicas) })
+		}
+	}
+}
+
+func shareReadings(t *testing.T, takes time.Duration, replicas int) {
+	store := newStore(t)
+	counted := &reading{Store: store, takes: takes}
+	r := start(t, counted)
+	r.register(plainState(1, 8))
+	if replicas == 2 {
+		start(t, store, named("r2")).must(newClaim("k1", 1, 1, 1))
+	}
+	time.Sleep(time.Second)
+	const callers, span = 8, 400 * time.Millisecond
+	before, end := counted.n.Load(), time.Now().Add(span)
+	var asked, longest atomic.Int64
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for time.Now().Before(end) {
+				began := time.Now()
+				r.propose(upToDateQuery(9))
+				took := int64(time.Since(began))
+				for old := longest.Load(); took > old && !longest.CompareAndSwap(old, took); old = longest.Load() {
+				}
+				asked.Add(1)
+				time.Sleep(time.Millisecond)
 			}
-			time.Sleep(time.Second)
-			const callers, span = 16, 2 * time.Second
-			before, end := counted.n.Load(), time.Now().Add(span)
-			var asked atomic.Int64
-			var all sync.WaitGroup
-			for range callers {
-				all.Go(func() {
-					for time.Now().Before(end) {
-						r.propose(upToDateQuery(9))
-						asked.Add(1)
-						time.Sleep(time.Millisecond)
-					}
-				})
-			}
-			all.Wait()
-			read := counted.n.Load() - before
-			most := int64(span/(100*time.Millisecond)) + 2
-			if replicas == 2 {
-				most += int64(span/readGap) + 1
-			}
-			if read > most || read*2 > asked.Load() {
-				t.Errorf("%d replicas: %d readings for %d queries, at most %d are due", replicas, read, asked.Load(), most)
-			}
-			t.Logf("%d replicas: %d readings for %d queries in %v", replicas, read, asked.Load(), span)
 		})
+	}
+	all.Wait()
+	read, rest := counted.n.Load()-before, min(takes, mostRest)
+	most, longestDue := int64(span/(100*time.Millisecond))+2, time.Duration(0)
+	if replicas == 2 {
+		most += int64(span/(takes+rest)) + 1
+		longestDue = 2*takes + rest
+	}
+	if read > most || time.Duration(longest.Load()) > longestDue {
+		t.Errorf("%v a reading, %d replicas: %d readings for %d queries, at most %d are due; a query took up to %v, at most %v is due",
+			takes, replicas, read, asked.Load(), most, time.Duration(longest.Load()), longestDue)
 	}
 }
 

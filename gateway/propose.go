@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxBatches is how many ProposeBatch calls to one replica run at once: one
+	// maxBatches is how many ProposeBatch calls of one kind to one replica run at once: one
 	// that is slow does not hold up the next. Each more makes the batches smaller,
 	// and the fixed cost of a call is that of several queries.
 	maxBatches = 2
@@ -31,7 +31,9 @@ type proposer struct {
 	// life bounds all calls.
 	life context.Context
 	tel  *telemetry.Gateway
-	batcher[*cellv1.Query, proposed]
+	// upToDate takes the queries for which the replica reads its journal first, in calls of
+	// their own, so that nothing else waits for that; plain takes all others.
+	plain, upToDate batcher[*cellv1.Query, proposed]
 
 	// answered is when a batch was last answered, in time since began.
 	began    time.Time
@@ -75,9 +77,11 @@ func (c *cell) propose(ctx context.Context, round *allotment, budget time.Durati
 
 func (p *proposer) init(r *replica, g *Gateway) {
 	p.replica, p.life, p.tel, p.began = r, g.life, g.tel, time.Now()
-	p.batcher = batcher[*cellv1.Query, proposed]{
-		tasks: &g.tasks, calls: maxBatches, items: maxBatchQueries, bytes: maxBatchBytes, call: p.call,
-		sizeOf: func(q *cellv1.Query) (int, int) { return 1, sizeOf(q) },
+	for _, b := range []*batcher[*cellv1.Query, proposed]{&p.plain, &p.upToDate} {
+		*b = batcher[*cellv1.Query, proposed]{
+			tasks: &g.tasks, calls: maxBatches, items: maxBatchQueries, bytes: maxBatchBytes, call: p.call,
+			sizeOf: func(q *cellv1.Query) (int, int) { return 1, sizeOf(q) },
+		}
 	}
 }
 
@@ -87,16 +91,20 @@ func (p *proposer) propose(ctx, closed context.Context, q *cellv1.Query) (*cellv
 	since := time.Since(p.began)
 	a := &waiting[*cellv1.Query, proposed]{ctx: ctx, closed: closed, question: q, since: time.Now(), done: make(chan proposed, 1)}
 	_, a.wait = p.tel.Span(ctx, telemetry.SpanBatchWait)
-	p.put(a)
+	line := &p.plain
+	if q.GetUpToDate() && q.GetTableVersion() == "" {
+		line = &p.upToDate
+	}
+	line.put(a)
 	var got proposed
 	select {
 	case got = <-a.done:
 	case <-ctx.Done():
 		got.err = ctx.Err()
-		p.withdraw(a)
+		line.withdraw(a)
 	case <-closed.Done():
 		got.err = closed.Err()
-		p.withdraw(a)
+		line.withdraw(a)
 	}
 	if late := ctx.Err() != nil || rpc.TimedOut(got.err); late && got.err != nil && p.answered.Load() > int64(since) {
 		got.err = errBusy

@@ -10,6 +10,7 @@ import (
 
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
 )
 
 // hang holds every call of one method up until its caller gives up.
@@ -288,6 +289,42 @@ func TestQueuedQueriesGoAsOneBatch(t *testing.T) {
 	})
 }
 
+// A query for which a replica reads its journal first holds up none but others of its kind.
+func TestQueriesDoNotWaitForAJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, func(c *Config) { c.ProposeBudget = time.Minute })
+		w.cells[0].late = func(*schedule.Edit) {}
+		gate := make(chan struct{})
+		w.cells[0].hook(func(_ context.Context, _ string, req any) error {
+			if b, ok := req.(*cellv1.ProposeBatchRequest); ok && b.GetQueries()[0].GetUpToDate() {
+				<-gate
+			}
+			return nil
+		}, nil)
+		refused := make(chan error, maxBatches)
+		for n := range maxBatches {
+			go func() {
+				req := ask(1+n, 1)
+				req.GetRequestSpec().Flavor.Vcpus = 40
+				_, err := w.scheduler.SelectDestinations(context.Background(), req)
+				refused <- err
+			}()
+			time.Sleep(slowLeast) // the next one goes beside it
+		}
+		began := time.Now()
+		w.choose(ask(9, 1))
+		if took := time.Since(began); took > 0 {
+			t.Errorf("a request that fits took %v beside those that wait", took)
+		}
+		close(gate)
+		for range maxBatches {
+			if err := <-refused; fault.KindOf(err) != fault.NoValidHost {
+				t.Errorf("a request that does not fit: %v", err)
+			}
+		}
+	})
+}
+
 // How long a call may take until another one goes beside it follows what is usual, within
 // limits.
 func TestSlowIsWhatTakesLongerThanUsual(t *testing.T) {
@@ -307,7 +344,7 @@ func TestSlowIsWhatTakesLongerThanUsual(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := p.patience().Round(time.Millisecond); got != c.slow {
+			if got := p.plain.patience().Round(time.Millisecond); got != c.slow {
 				t.Errorf("calls take %v: slow is one of %v, want %v", c.takes, got, c.slow)
 			}
 		}

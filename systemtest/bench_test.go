@@ -80,28 +80,6 @@ func benchSystem(b *testing.B, cells, hosts int) []grpc.ClientConnInterface {
 	process, err := telemetry.New(telemetry.Traces{}, telemetry.Build{}, log)
 	check(b, err)
 	dial := func(target string) (*grpc.ClientConn, error) { return rpc.Dial(target, telemetry.DialOption()) }
-	run := func(f func(context.Context) error, ready <-chan struct{}) {
-		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan error, 1)
-		go func() { done <- f(ctx) }()
-		b.Cleanup(func() {
-			cancel()
-			check(b, <-done)
-		})
-		<-ready
-	}
-	serve := func(options []grpc.ServerOption, register func(grpc.ServiceRegistrar)) string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		check(b, err)
-		server, done := rpc.NewServer(log, options...), make(chan error, 1)
-		register(server)
-		go func() { done <- server.Serve(l) }()
-		b.Cleanup(func() {
-			server.Stop()
-			check(b, <-done)
-		})
-		return l.Addr().String()
-	}
 	cfg := gateway.Config{ProposeBudget: 2 * time.Second}
 	for i := range cells {
 		name, uuid := fmt.Sprintf("cell%d", i+1), uuidOf(0xc, i+1)
@@ -111,16 +89,16 @@ func benchSystem(b *testing.B, cells, hosts int) []grpc.ClientConnInterface {
 		tel := process.Cell(name, name)
 		c, err := cell.New(cell.Config{Name: name, UUID: uuid, Replica: name, ServiceDownTime: time.Hour}, cell.Deps{Store: store, Log: log, Telemetry: tel})
 		check(b, err)
-		run(c.Run, c.Ready())
-		addr := serve(append(cell.ServerOptions(), tel.ServerOptions()...), c.Register)
+		running(b, c.Run, c.Ready())
+		addr := serving(b, append(cell.ServerOptions(), tel.ServerOptions()...), c.Register)
 		registerAll(b, addr, name, hosts)
 		cfg.Cells = append(cfg.Cells, gateway.CellConfig{Name: name, UUID: uuid, Replicas: []string{addr}})
 	}
 	tel := process.Gateway()
 	g, err := gateway.New(cfg, gateway.Deps{Log: log, Dial: dial, Telemetry: tel})
 	check(b, err)
-	run(g.Run, g.Ready())
-	addr := serve(append(gateway.ServerOptions(), tel.ServerOptions()...), g.Register)
+	running(b, g.Run, g.Ready())
+	addr := serving(b, append(gateway.ServerOptions(), tel.ServerOptions()...), g.Register)
 	var conns []grpc.ClientConnInterface
 	for range 2 {
 		conn, err := rpc.Dial(addr)
@@ -129,6 +107,34 @@ func benchSystem(b *testing.B, cells, hosts int) []grpc.ClientConnInterface {
 		conns = append(conns, conn)
 	}
 	return conns
+}
+
+// running runs a part until the benchmark ends, and waits until it is ready.
+func running(b *testing.B, f func(context.Context) error, ready <-chan struct{}) {
+	b.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	b.Cleanup(func() {
+		cancel()
+		check(b, <-done)
+	})
+	<-ready
+}
+
+// serving serves on a port of its own until the benchmark ends, and gives the address.
+func serving(b *testing.B, options []grpc.ServerOption, register func(grpc.ServiceRegistrar)) string {
+	b.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(b, err)
+	server, done := rpc.NewServer(slog.New(slog.DiscardHandler), options...), make(chan error, 1)
+	register(server)
+	go func() { done <- server.Serve(l) }()
+	b.Cleanup(func() {
+		server.Stop()
+		check(b, <-done)
+	})
+	return l.Addr().String()
 }
 
 // registerAll reports every simulated host of a cell once.

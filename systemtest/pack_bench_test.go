@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -42,26 +41,10 @@ func packFirst(b *testing.B, schedulers int, keep bool) {
 	store, err := pebbleshard.OpenMem(pebbleshard.Options{Cell: "cell1", CellUUID: uuidOf(0xc, 1), Log: log})
 	check(b, err)
 	b.Cleanup(func() { check(b, store.Close()) })
-	run := func(f func(context.Context) error, ready <-chan struct{}) {
-		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan error, 1)
-		go func() { done <- f(ctx) }()
-		b.Cleanup(func() { cancel(); check(b, <-done) })
-		<-ready
-	}
-	serve := func(register func(grpc.ServiceRegistrar)) string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		check(b, err)
-		server, done := rpc.NewServer(log), make(chan error, 1)
-		register(server)
-		go func() { done <- server.Serve(l) }()
-		b.Cleanup(func() { server.Stop(); check(b, <-done) })
-		return l.Addr().String()
-	}
 	c, err := cell.New(cell.Config{Name: "cell1", UUID: uuidOf(0xc, 1), Replica: "r1", ServiceDownTime: time.Hour}, cell.Deps{Store: store, Log: log})
 	check(b, err)
-	run(c.Run, c.Ready())
-	addr := serve(c.Register)
+	running(b, c.Run, c.Ready())
+	addr := serving(b, nil, c.Register)
 	registerPlain(b, addr, hosts)
 
 	var made, refused atomic.Int64
@@ -90,8 +73,8 @@ func packFirst(b *testing.B, schedulers int, keep bool) {
 			Cells: []gateway.CellConfig{{Name: "cell1", UUID: uuidOf(0xc, 1), Replicas: []string{addr}}},
 		}, gateway.Deps{Log: log, Dial: func(target string) (*grpc.ClientConn, error) { return rpc.Dial(target, count) }})
 		check(b, err)
-		run(g.Run, g.Ready())
-		conn, err := rpc.Dial(serve(g.Register))
+		running(b, g.Run, g.Ready())
+		conn, err := rpc.Dial(serving(b, nil, g.Register))
 		check(b, err)
 		b.Cleanup(func() { check(b, conn.Close()) })
 		doors = append(doors, cellgatev1.NewSchedulerClient(conn))
