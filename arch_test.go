@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -58,6 +59,7 @@ var rules = []rule{
 	{folder: "internal/pgtest", may: []string{"internal/serverproc"}, why: "a database for tests knows nothing of who uses it"},
 	{folder: "internal/mariatest", may: []string{"internal/serverproc"}, why: "a database for tests knows nothing of who uses it"},
 	{folder: "internal/serverproc", stdOnly: true, why: "it knows processes, not what they serve"},
+	{folder: "internal/raced", stdOnly: true, why: "the tests of the core use it"},
 	{folder: "internal/pgproxy", why: "a proxy for tests knows the wire, not who speaks"},
 	{folder: "internal/novarelease", may: []string{"internal/spell"}, stdOnly: true, why: "what releases of Nova have is data"},
 	{folder: "internal/novaconf", may: []string{"internal/limits", "internal/novarelease", "internal/python", "internal/spell"}, stdOnly: true, why: "what Nova's files say is told apart from what cellgate does by it"},
@@ -84,6 +86,7 @@ var forbiddenExcept = map[string]string{
 	"cellgate/shard/shardtest":           "testing",
 	"cellgate/internal/pgtest":           "testing",
 	"cellgate/internal/mariatest":        "testing",
+	"cellgate/internal/raced":            "testing",
 	"cellgate/gateway/legacy/legacytest": "testing",
 }
 
@@ -224,7 +227,7 @@ func TestWhatRunsWithoutTheRaceDetectorStartsNoGoroutine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	without := regexp.MustCompile(`grep -vxF cellgate/(\S+)\)`).FindSubmatch(makefile)
+	without := regexp.MustCompile(`(?m)^PURE := (\S+)$`).FindSubmatch(makefile)
 	if without == nil {
 		t.Fatal("Makefile does not say which package runs without the race detector")
 	}
@@ -251,6 +254,33 @@ func TestWhatRunsWithoutTheRaceDetectorStartsNoGoroutine(t *testing.T) {
 				t.Errorf("%s imports %s, and make test runs its package without the race detector", name, path)
 			}
 		}
+	}
+}
+
+// What a package leaves out with the race detector would run nowhere if `make test` did not
+// run the package without it, too.
+func TestWhatIsLeftOutWithTheRaceDetectorRunsWithoutIt(t *testing.T) {
+	line := regexp.MustCompile(`(?m)^LEFT_OUT := (.+)$`).FindStringSubmatch(read(t, "Makefile"))
+	if line == nil {
+		t.Fatal("Makefile does not say which packages leave tests out")
+	}
+	run := strings.Fields(line[1])
+	var leave []string
+	for _, p := range packages(t) {
+		files, err := filepath.Glob(filepath.Join(p.Dir, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if strings.Contains(read(t, f), "raced."+"LeaveOut(") {
+				leave = append(leave, strings.TrimPrefix(p.ImportPath, module+"/"))
+			}
+		}
+	}
+	slices.Sort(run)
+	slices.Sort(leave)
+	if !slices.Equal(run, leave) {
+		t.Errorf("make test runs what is left out of %v, and tests of %v are", run, leave)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"cellgate/internal/raced"
 )
 
 // benchHosts makes hosts as an aged fleet has them: four sizes, each host used
@@ -156,6 +158,7 @@ func BenchmarkRegister(b *testing.B) {
 
 // What Propose allocates does not depend on how many hosts there are.
 func TestProposeAllocatesNothingPerHost(t *testing.T) {
+	raced.Skip(t, raced.Pure)
 	for _, name := range []string{"plain", "known", "group"} {
 		allocs := func(n int) float64 {
 			f := &fleet{hosts: benchHosts(n), consumers: naiveConsumers{}}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"cellgate/internal/raced"
 )
 
 // busyFleet is a fleet of Tables that fills up request by request.
@@ -98,6 +100,7 @@ func busyRequests() []*Request {
 // the shape the last time it was asked for as the hint, as a gateway keeps it.
 // The floors leave some points to what was measured: 90 % and 97 %.
 func TestPlanRoundsOnABusyFleet(t *testing.T) {
+	raced.Skip(t, raced.Pure)
 	for _, of := range []struct {
 		name  string
 		rules *Rules

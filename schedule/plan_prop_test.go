@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"cellgate/internal/raced"
 )
 
 // checkPicks compares a plan's picks with the one scheduler's.
@@ -74,6 +76,7 @@ func wrongHint(t *rapid.T, s *scenario, right *Knowledge) *Knowledge {
 // The merged order is the order one scheduler over all hosts gives, whatever the
 // split, the hint and the order of answers.
 func TestI5_MergedOrderEqualsSingleScheduler(t *testing.T) {
+	raced.Skip(t, raced.Pure)
 	for _, of := range []struct {
 		name   string
 		checks int
@@ -126,6 +129,7 @@ func checkPass(t *rapid.T, s *scenario, r *Result) {
 // A plan that had too few rounds says so, or is right all the same; its picks
 // pass the filters in any case.
 func TestI5_OutOfRoundsIsNotExact(t *testing.T) {
+	raced.Skip(t, raced.Pure)
 	propChecks(t, 500)
 	inexact := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -149,6 +153,7 @@ func TestI5_OutOfRoundsIsNotExact(t *testing.T) {
 // A plan that loses a cell goes on as one scheduler that loses its hosts; with
 // picks on them, as one that never had them.
 func TestI5_LostCellEqualsSchedulerWithoutIt(t *testing.T) {
+	raced.Skip(t, raced.Pure)
 	propChecks(t, 2000)
 	var before, between, picked, late int
 	rapid.Check(t, func(t *rapid.T) {

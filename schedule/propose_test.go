@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"cellgate/internal/raced"
 )
 
 // sameProposal fails unless two answers are the same to the bit. The order of
@@ -54,6 +56,7 @@ func propose(t failer, table *Table, q *Query) *Proposal {
 
 // The fast answer is the naive one, to the bit.
 func TestProposeIsNaive(t *testing.T) {
+	raced.Skip(t, raced.Pure)
 	var queries, some, known, taken, several int
 	propChecks(t, 400)
 	rapid.Check(t, func(t *rapid.T) {

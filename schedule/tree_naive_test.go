@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"cellgate/internal/raced"
 )
 
 // naiveCandidates makes every combination of providers for the groups and classes of a
@@ -122,6 +124,7 @@ func naiveCandidates(c *treeCase) (found []string) {
 
 // A tree passes when one of all combinations does, and takes one of them.
 func TestTreeSearchIsNaive(t *testing.T) {
+	raced.Skip(t, raced.Pure)
 	passed, grouped := 0, 0
 	propChecks(t, 2000)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -188,6 +191,7 @@ func TestPicksTakeOfTheTree(t *testing.T) {
 
 // What a Standing keeps of trees is what a fresh look finds.
 func TestStandingOfTrees(t *testing.T) {
+	raced.Skip(t, raced.Pure)
 	passed := 0
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 11))

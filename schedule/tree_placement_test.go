@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"cellgate/internal/raced"
 )
 
 // treeCase is a tree of providers, a request, and the allocation candidates that
@@ -222,6 +224,7 @@ func dumpTree(c *treeCase) string {
 // TestTreesAreJudgedAsPlacementDoes compares with what Placement 8.0.0 answered to
 // cases bundled; TestTreesAgainstPlacement with what it answers to new ones.
 func TestTreesAreJudgedAsPlacementDoes(t *testing.T) {
+	raced.Skip(t, raced.Pure)
 	if *updateTrees {
 		bundleTrees(t)
 	}
@@ -265,6 +268,7 @@ func TestTreesAreJudgedAsPlacementDoes(t *testing.T) {
 }
 
 func TestTreesAgainstPlacement(t *testing.T) {
+	raced.Skip(t, raced.Pure)
 	if testing.Short() {
 		t.Skip("-short: Placement takes seconds to start")
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"cellgate/internal/raced"
 )
 
 // TestMain lets properties be checked 3,000 times, unless the command line says
@@ -14,5 +16,6 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
+	raced.LeaveOut("TestDecideABatchIsItsOperationsOneByOne", "TestI1I2I9_DecideIsTheNaiveRules")
 	os.Exit(m.Run())
 }

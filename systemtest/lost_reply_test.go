@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cellgate/internal/raced"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -52,9 +53,7 @@ func play(t *testing.T, s scenario, n *network) {
 // documented ends where it would have; nothing is held twice, nothing is left over,
 // nothing is over capacity, and the same request has the same answer.
 func TestLostReplies(t *testing.T) {
-	if raced {
-		t.Skip("with the race detector Go 1.26's runtime crashes now and then (racegostart, in a timer of a synctest bubble); `make test` runs this once more without it")
-	}
+	raced.Skip(t, raced.Runtime)
 	total := map[string]int{}
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {

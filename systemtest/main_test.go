@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"cellgate/internal/pgtest"
+	"cellgate/internal/raced"
 	"cellgate/shard"
 	"cellgate/shard/pebbleshard"
 )
@@ -29,6 +30,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	raced.LeaveOut("TestI3_CallersThatGiveUpAndRepeatAtOnce", "TestI4_WhatACallGivenUpClaimedIsGoneSoon", "TestLostOffersAndVerdicts", "TestLostReplies")
 	if err := keepOneDecision(); err != nil {
 		slog.Error("no store to test with", "error", err)
 		os.Exit(1)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"cellgate/cell"
+	"cellgate/internal/raced"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
@@ -98,9 +99,7 @@ func (s breakingStream) SendMsg(m any) error {
 // its host cannot hold is not confirmed, one that it holds is, and no claim is left over,
 // in the shard or in the host's book.
 func TestLostOffersAndVerdicts(t *testing.T) {
-	if raced {
-		t.Skip("with the race detector Go 1.26's runtime crashes now and then (see TestLostReplies); `make test` runs this once more without it")
-	}
+	raced.Skip(t, raced.Runtime)
 	for _, mode := range []cell.VerifyMode{cell.VerifyAsync, cell.VerifySync} {
 		for _, at := range []lostAt{noLoss, lostOffer, lostVerdict, takenVerdict} {
 			for what, full := range map[string]bool{"rejected": true, "fine": false} {

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -105,12 +106,19 @@ type realSystem struct {
 	conn    *grpc.ClientConn
 }
 
+// portsGiven are those that freePort gave: tests run at the same time, and who asked for
+// a port may listen on it seconds later.
+var portsGiven sync.Map
+
 // freePort gives a port nobody listens on, below those that outgoing connections
-// get: while its process is dead nobody else comes to have it.
+// get: while its process is dead nobody else comes to have it. It gives none twice.
 func freePort(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
 		addr := fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(18000))
+		if _, given := portsGiven.LoadOrStore(addr, true); given {
+			continue
+		}
 		if l, err := net.Listen("tcp", addr); err == nil {
 			_ = l.Close()
 			return addr

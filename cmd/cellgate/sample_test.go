@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/raced"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/samples"
 )
@@ -95,6 +96,7 @@ func TestRESTErrorsAreThoseOfGRPC(t *testing.T) {
 // The system that the bundled sample is written for does with it what its files
 // say, and again on the same data: the claims are there, the answers the same.
 func TestBundledSampleGoesAsExpectedTwice(t *testing.T) {
+	raced.Skip(t, whatDevShows)
 	if testing.Short() {
 		t.Skip("3 cells of 1,000 hosts")
 	}
@@ -117,6 +119,7 @@ func TestBundledSampleGoesAsExpectedTwice(t *testing.T) {
 
 // The table tells what did not come as expected, and so does the status.
 func TestSampleThatGoesWrongEndsWith1(t *testing.T) {
+	raced.Skip(t, whatDevShows)
 	if testing.Short() {
 		t.Skip("3 cells of 300 hosts")
 	}

@@ -36,6 +36,9 @@ type upgradePlan struct {
 	compared    int
 	// refresh is how often gateways read the tables and report.
 	refresh time.Duration
+	// down is after how long of an agent's silence its host is down, and heartbeat how
+	// often agents say something; 0: as a cell has it.
+	down, heartbeat time.Duration
 }
 
 // demonstrates reports whether this is `make demo-upgrade`; a test is a small one.
@@ -45,7 +48,7 @@ func upgradePlanOf(k legacytest.Kind) upgradePlan {
 	if demonstrates() {
 		return upgradePlan{kind: k, hosts: 200, rate: 20, life: 20 * time.Second, filled: 3, faults: true, every: 50 * time.Millisecond, rest: 8 * time.Second, settle: 5 * time.Second, compared: 100, refresh: 2 * time.Second}
 	}
-	return upgradePlan{kind: k, hosts: 8, rate: 5, life: 3 * time.Second, every: 50 * time.Millisecond, rest: time.Second, settle: time.Second, compared: 5, refresh: 500 * time.Millisecond}
+	return upgradePlan{kind: k, hosts: 8, rate: 5, life: 3 * time.Second, every: 50 * time.Millisecond, rest: time.Second, settle: time.Second, compared: 5, refresh: 500 * time.Millisecond, down: 20 * time.Second, heartbeat: 2 * time.Second}
 }
 
 // TestI10_RollingUpgradeOfACloud upgrades three cells of a simulated Nova, compute by
@@ -60,7 +63,10 @@ func TestI10_RollingUpgradeOfACloud(t *testing.T) {
 		rollingUpgrade(t, upgradePlanOf(legacytest.MariaDB))
 		return
 	}
-	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) { rollingUpgrade(t, upgradePlanOf(k)) })
+	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+		t.Parallel() // most of it waits
+		rollingUpgrade(t, upgradePlanOf(k))
+	})
 }
 
 func rollingUpgrade(t *testing.T, plan upgradePlan) {
@@ -206,6 +212,9 @@ func startUpgrade(t testing.TB, plan upgradePlan) *upgradeSystem {
 			"cell", "--name", c.name, "--uuid", c.uuid, "--grpc", door, "--data", filepath.Join(dir, c.name),
 			"--gate-settle", plan.settle.String(), "--gate-compared", fmt.Sprint(plan.compared),
 		}}
+		if plan.down > 0 {
+			m.args = append(m.args, "--service-down-time", plan.down.String(), "--heartbeat-every", plan.heartbeat.String())
+		}
 		u.members = append(u.members, m)
 		u.agents = append(u.agents, u.dial(door))
 		fmt.Fprintf(&cells, "    - {name: %s, uuid: %s, replicas: [%q]}\n", c.name, c.uuid, door)
@@ -325,7 +334,7 @@ func (u *upgradeSystem) awaitClaims() {
 	last := len(u.members) - 1
 	s := &realSystem{t: u.t, conn: u.conns[0], cells: u.members[:last], gateway: u.members[last]}
 	// The compute that was rolled back is imported again when its agent has been silent
-	// for a minute and a half.
+	// for the cell's service_down_time and half of it.
 	s.await(2*tooLong, "claims are of the instances", func(context.Context) (bool, string) {
 		claims, err := s.claims()
 		if err != nil {

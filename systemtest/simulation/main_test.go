@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"cellgate/internal/raced"
 	"cellgate/shard"
 	"cellgate/shard/pebbleshard"
 )
@@ -17,6 +18,7 @@ import (
 // TestMain has the store make what it keeps for the whole process before the first
 // bubble: what is made in one bubble cannot be used in the next.
 func TestMain(m *testing.M) {
+	raced.LeaveOut("TestI1_I2_I3_I4_I8_I9_Simulation")
 	if err := keepOneDecision(); err != nil {
 		slog.Error("no store to test with", "error", err)
 		os.Exit(1)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"cellgate/internal/raced"
 )
 
 // settings of a run, from the environment.
@@ -99,9 +101,7 @@ func (s *sums) String() string {
 // on the way, and after quiet all replicas' tables, all agents' truths and the shards are
 // the same.
 func TestI1_I2_I3_I4_I8_I9_Simulation(t *testing.T) {
-	if raced {
-		t.Skip("with the race detector Go 1.26's runtime crashes now and then (racegostart, in a timer of a synctest bubble); `make test` runs this once more without it")
-	}
+	raced.Skip(t, raced.Runtime)
 	set := settingsOf(t)
 	all := &sums{counts: map[string]int{}, histories: map[uint64]map[uint64]int{}}
 	t.Run("seeds", func(t *testing.T) {

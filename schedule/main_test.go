@@ -1,0 +1,31 @@
+package schedule
+
+import (
+	"os"
+	"testing"
+
+	"cellgate/internal/raced"
+)
+
+// TestMain leaves out what starts no goroutine and takes long with the race detector.
+func TestMain(m *testing.M) {
+	raced.LeaveOut(
+		"TestEditsEqualRebuilt",
+		"TestHardwareIsNaive",
+		"TestI5_LostCellEqualsSchedulerWithoutIt",
+		"TestI5_MergedOrderEqualsSingleScheduler",
+		"TestI5_OutOfRoundsIsNotExact",
+		"TestJudgeGuestsIsWhatTheFiltersSay",
+		"TestNovaFiltersAllocateNothingPerHost",
+		"TestPlanRoundsOnABusyFleet",
+		"TestProposeAllocatesNothingPerHost",
+		"TestProposeIsNaive",
+		"TestStandingAnswersAsItsTable",
+		"TestStandingOfTrees",
+		"TestTreeSearchIsNaive",
+		"TestTreesAgainstPlacement",
+		"TestTreesAllocateNothingPerHost",
+		"TestTreesAreJudgedAsPlacementDoes",
+	)
+	os.Exit(m.Run())
+}
