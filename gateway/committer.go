@@ -125,10 +125,36 @@ func (c *committer) call(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
 			w.done <- committed{err: err}
 			continue
 		}
-		w.done <- committed{outcomes: outcomes[:len(w.question):len(w.question)]}
+		own := outcomes[:len(w.question):len(w.question)]
 		outcomes = outcomes[len(w.question):]
+		if err := noneDone(own); err != nil {
+			w.done <- committed{err: err}
+			continue
+		}
+		w.done <- committed{outcomes: own}
 	}
 	return err == nil
+}
+
+// noneDone gives the error of a caller's operations of which the replica did none, and
+// could not: as those that a stopping one still had in its queue. It is what the replica
+// answers to a call of these operations alone (cell.nothingDone), so that they go to
+// another replica when they may. Nil when one was done, refused, or may have been done.
+func noneDone(outcomes []*cellv1.ClaimOutcome) error {
+	for _, o := range outcomes {
+		r := o.GetRefusal()
+		if r == nil {
+			return nil
+		}
+		if err := refusedBy(r.GetReason(), r.GetMessage()); !couldNot(err) || err.Kind == fault.OutcomeUnknown {
+			return nil
+		}
+	}
+	if len(outcomes) == 0 {
+		return nil
+	}
+	r := outcomes[0].GetRefusal()
+	return refusedBy(r.GetReason(), r.GetMessage())
 }
 
 // ask does one call.

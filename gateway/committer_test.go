@@ -12,6 +12,7 @@ import (
 
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
 // commitsOf has the sizes of the calls of ClaimBatch that begin, each of which waits for
@@ -264,4 +265,39 @@ func TestBlameForWhatWasNotSent(t *testing.T) {
 			t.Errorf("%v: verdict %d, want %d", err, got, want)
 		}
 	}
+}
+
+// The operations of a shared call that a stopping replica did not do any more are done by
+// the next one.
+func TestWhatAStoppingReplicaDidNotDoGoesToTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, replicas := replicated(t)
+		c := watchCommits(w)
+		c.oneCall()
+		replicas[0].stopsAt = 1
+		release := func(id string) <-chan error {
+			done := make(chan error, 1)
+			go func() {
+				ref := &cellv1.ClaimRef{ClaimId: id, ConsumerUuid: testUUID(1, 1)}
+				_, err := w.g.cells[0].operateOne(t.Context(), time.Minute, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
+				done <- err
+			}()
+			synctest.Wait()
+			return done
+		}
+		all := []<-chan error{release("first"), release("done"), release("refused"), release("refused too")}
+		c.called(1)
+		close(c.gate)
+		for _, done := range all {
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.called(1, 3)
+		for _, id := range []string{"done", "refused", "refused too"} {
+			if s := replicas[0].stateOf(id); s != cellgatev1.ClaimState_RELEASED {
+				t.Errorf("claim %q is %s", id, s)
+			}
+		}
+	})
 }

@@ -57,6 +57,10 @@ type fakeCell struct {
 	// same is the replica of this cell that has its claims; nil for this one.
 	same *fakeCell
 
+	// stopsAt is how many operations of a call are done, when it is set; the others are
+	// refused as by a replica that stops.
+	stopsAt int
+
 	vague fault.Kind // when set, claims are made and answered with it
 	// facts are what it was told of hosts.
 	facts  []*cellv1.PutFactsRequest
@@ -250,7 +254,11 @@ func (f *fakeCell) ClaimBatch(ctx context.Context, req *cellv1.ClaimBatchRequest
 	resp := &cellv1.ClaimBatchResponse{}
 	has := f.holder()
 	has.mu.Lock()
-	for _, op := range req.GetOps() {
+	for i, op := range req.GetOps() {
+		if f.stopsAt > 0 && i >= f.stopsAt {
+			resp.Outcomes = append(resp.Outcomes, refuse(fault.CellUnavailable, "the replica is stopping"))
+			continue
+		}
 		resp.Outcomes = append(resp.Outcomes, has.operate(op))
 	}
 	has.mu.Unlock()
