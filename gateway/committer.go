@@ -97,9 +97,7 @@ func (c *committer) full() error {
 	return e
 }
 
-// call does one call, which may take as long as the most patient caller waits. One that
-// the replica refuses as invalid, of which it did nothing, is done caller by caller: the
-// others are not to blame.
+// call does one call, which may take as long as the most patient caller waits.
 func (c *committer) call(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
 	if len(batch) == 1 {
 		w := batch[0]
@@ -108,17 +106,14 @@ func (c *committer) call(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
 		return err == nil
 	}
 	ctx, cancel := context.WithDeadline(c.life, until(batch))
-	defer cancel()
 	req := &cellv1.ClaimBatchRequest{}
 	for _, w := range batch {
 		req.Ops = append(req.Ops, w.question...)
 	}
 	outcomes, err := c.ask(ctx, req)
-	if fault.KindOf(err) == fault.InvalidRequest {
-		for _, w := range batch {
-			c.call([]*waiting[[]*cellv1.ClaimOp, committed]{w})
-		}
-		return true
+	cancel()
+	if mayBeOneOfThem(err) && c.replica.refuses() == nil {
+		return c.halves(batch)
 	}
 	for _, w := range batch {
 		if err != nil {
@@ -134,6 +129,22 @@ func (c *committer) call(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
 		w.done <- committed{outcomes: own}
 	}
 	return err == nil
+}
+
+// mayBeOneOfThem reports whether a call may have failed for a single one of its
+// operations: one that is invalid, or that the replica has a defect with.
+func mayBeOneOfThem(err error) bool {
+	kind := fault.KindOf(err)
+	return kind == fault.InvalidRequest || kind == fault.Internal
+}
+
+// halves does a call that failed for one of its operations again in two, and so on until
+// the others are done: they are not to blame. What of it was done already is answered
+// as it is.
+func (c *committer) halves(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
+	half := len(batch) / 2
+	first := c.call(batch[:half])
+	return c.call(batch[half:]) || first
 }
 
 // noneDone gives the error of a caller's operations of which the replica did none, and

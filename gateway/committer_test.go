@@ -16,16 +16,16 @@ import (
 )
 
 // commitsOf has the sizes of the calls of ClaimBatch that begin, each of which waits for
-// gate; refuse says which of them are invalid.
+// gate; refuse says why some are refused.
 type commitsOf struct {
 	*world
 	sizes  []int
 	gate   chan struct{}
-	refuse func(ops int) bool
+	refuse func(*cellv1.ClaimBatchRequest) error
 }
 
 func watchCommits(w *world) *commitsOf {
-	c := &commitsOf{world: w, gate: make(chan struct{}), refuse: func(int) bool { return false }}
+	c := &commitsOf{world: w, gate: make(chan struct{}), refuse: func(*cellv1.ClaimBatchRequest) error { return nil }}
 	w.cells[0].hook(func(ctx context.Context, _ string, req any) error {
 		b, ok := req.(*cellv1.ClaimBatchRequest)
 		if !ok {
@@ -39,10 +39,7 @@ func watchCommits(w *world) *commitsOf {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if c.refuse(len(b.GetOps())) {
-			return fault.New(fault.InvalidRequest, "ops: not like this")
-		}
-		return nil
+		return c.refuse(b)
 	}, nil)
 	return c
 }
@@ -143,21 +140,96 @@ func TestWhoGaveUpIsNotSent(t *testing.T) {
 	})
 }
 
-// A call of several that is invalid is done caller by caller: who is not to blame has
+// A call that fails for one of its operations is taken apart: who is not to blame has
 // its claim.
-func TestInvalidOperationsBlameTheirCallerAlone(t *testing.T) {
+func TestAnOperationThatFailsBlamesItsCallerAlone(t *testing.T) {
+	for _, kind := range []fault.Kind{fault.InvalidRequest, fault.Internal} {
+		t.Run(string(kind), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := watchCommits(start(t, []*fakeCell{newFakeCell(1, testHost(1, 100))}, func(c *Config) { c.ClaimBudget = time.Minute }))
+				bad := testUUID(1, 7)
+				c.refuse = func(b *cellv1.ClaimBatchRequest) error {
+					for _, op := range b.GetOps() {
+						if op.GetClaim().GetConsumerUuid() == bad {
+							return fault.New(kind, "not like this")
+						}
+					}
+					return nil
+				}
+				first := c.ask(t.Context(), 0, 1)
+				good, blamed, more := c.ask(t.Context(), 1, 6), c.ask(t.Context(), 7, 1), c.ask(t.Context(), 8, 1)
+				time.Sleep(slowLeast)
+				close(c.gate)
+				for range 6 {
+					if err := <-good; err != nil {
+						t.Error(err)
+					}
+				}
+				for _, errs := range []<-chan error{first, more} {
+					if err := <-errs; err != nil {
+						t.Error(err)
+					}
+				}
+				if err := <-blamed; err == nil {
+					t.Error("the one to blame was answered")
+				}
+				synctest.Wait()
+				if got := len(c.cells[0].live()); got != 8 {
+					t.Errorf("%d claims live, want 8", got)
+				}
+			})
+		})
+	}
+}
+
+// What a call did before it failed with a defect is not done twice when it is taken apart.
+func TestACallThatWasDoneAndFailedIsAnsweredAsItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := watchCommits(start(t, []*fakeCell{newFakeCell(1, testHost(1, 100))}, func(c *Config) { c.ClaimBudget = time.Minute }))
-		c.refuse = func(ops int) bool { return ops > 1 }
-		errs := c.ask(t.Context(), 0, 4)
+		f := c.cells[0]
+		f.mu.Lock()
+		f.after = func(_ string, req any) error {
+			if b, ok := req.(*cellv1.ClaimBatchRequest); ok && len(b.GetOps()) > 1 {
+				return fault.New(fault.Internal, "a defect after it was done")
+			}
+			return nil
+		}
+		f.mu.Unlock()
+		errs := c.ask(t.Context(), 0, 5)
 		time.Sleep(slowLeast)
 		close(c.gate)
-		for range 4 {
+		for range 5 {
 			if err := <-errs; err != nil {
 				t.Error(err)
 			}
 		}
-		c.called(1, 3, 1, 1, 1)
+		c.called(1, 4, 2, 1, 1, 2, 1, 1)
+		if got := len(f.live()); got != 5 {
+			t.Errorf("%d claims live, want 5", got)
+		}
+	})
+}
+
+// A replica with a defect for all is not asked for each: once its breaker is open the
+// rest of a call is not taken apart.
+func TestACallIsTakenApartNoFurtherThanTheBreakerAllows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := watchCommits(start(t, []*fakeCell{newFakeCell(1, testHost(1, 100))}, func(c *Config) { c.ClaimBudget = time.Minute }))
+		c.refuse = func(*cellv1.ClaimBatchRequest) error { return fault.New(fault.Internal, "a defect") }
+		const n = 64
+		errs := c.ask(t.Context(), 0, n)
+		time.Sleep(slowLeast)
+		close(c.gate)
+		for range n {
+			if err := <-errs; err == nil {
+				t.Error("answered")
+			}
+		}
+		c.cells[0].mu.Lock()
+		defer c.cells[0].mu.Unlock()
+		if len(c.sizes) >= n {
+			t.Errorf("%d calls for %d callers: %v", len(c.sizes), n, c.sizes)
+		}
 	})
 }
 
