@@ -147,6 +147,17 @@ func (a *agreement) coldQuery() *schedule.Query {
 	if a.rng.IntN(3) == 0 {
 		q.Rules.Weighers = schedule.PackWeighers()
 	}
+	if a.rng.IntN(4) == 0 {
+		asked, err := expression.Compile(`!has(facts.cinder) || facts.cinder.free_gb > 20`)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		q.Rules.Expression = asked
+		if q.Rules.Filters == nil {
+			q.Rules.Filters = schedule.DefaultFilters()
+		}
+		q.Rules.Filters = append(q.Rules.Filters, schedule.ConfiguredExpressionFilter)
+	}
 	return q
 }
 

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"strings"
 	"testing"
 
 	agentv1 "cellgate/proto/cellgate/agent/v1"
@@ -15,6 +16,52 @@ func filtered(text string) *cellv1.Query {
 		FilterExpression: text,
 		Rules:            &cellv1.Rules{Filters: append(schedule.DefaultFilters(), schedule.ExpressionFilter)},
 	})}
+}
+
+// A gateway's own expressions come with the rules: the filter's beside the request's, and the
+// weight's under its multiplier.
+func TestExpressionsOfTheRules(t *testing.T) {
+	r := start(t, newStore(t))
+	for n, facts := range []string{`{"ok": true, "rank": 1}`, `{"ok": true, "rank": 2}`, `{"ok": false, "rank": 3}`} {
+		state := plainState(n+1, 8)
+		state.Namespaces = []*agentv1.Namespace{{Name: "power", Facts: facts}}
+		r.register(state)
+	}
+	ask := func(own string, multiplier float64) *cellv1.Proposal {
+		p := &cellv1.Placement{
+			Resources: []*cellv1.Amount{{ResourceClass: "VCPU", Amount: 1}}, FilterExpression: own,
+			Rules: &cellv1.Rules{
+				Filters:          append(schedule.DefaultFilters(), schedule.ConfiguredExpressionFilter, schedule.ExpressionFilter),
+				FilterExpression: `facts.power.ok`, WeighExpression: `facts.power.rank`,
+				Weighers: []*cellv1.Weigher{{Name: schedule.ConfiguredExpressionWeigher, Multiplier: multiplier}},
+			},
+		}
+		return r.propose(&cellv1.Query{Limit: 10, Seed: 1, Placement: serialized(p)})
+	}
+	first := func(p *cellv1.Proposal) string {
+		if len(p.GetCandidates()) == 0 {
+			return ""
+		}
+		return p.GetCandidates()[0].GetHostUuid()
+	}
+	if p := ask(`true`, 1); p.GetPassed() != 2 || first(p) != hostUUID(2) {
+		t.Errorf("%v", p)
+	}
+	if p := ask(`true`, -1); p.GetPassed() != 2 || first(p) != hostUUID(1) {
+		t.Errorf("below 0: %v", p)
+	}
+	p := ask(`facts.power.rank > 1`, 1)
+	if p.GetPassed() != 1 || first(p) != hostUUID(2) || len(p.GetRejects()) != 2 || p.GetRejects()[0].GetFilter() != schedule.ConfiguredExpressionFilter {
+		t.Errorf("with the request's own: %v", p)
+	}
+	for want, rules := range map[string]*cellv1.Rules{
+		"placement.rules.filter_expression: line 1": {FilterExpression: `facts.`}, "placement.rules.weigh_expression: must be a number": {WeighExpression: `host.zone`},
+	} {
+		f := r.propose(&cellv1.Query{Limit: 1, Placement: serialized(&cellv1.Placement{Rules: rules})}).GetFailure()
+		if f.GetReason() != "INVALID_REQUEST" || !strings.Contains(f.GetMessage(), want) {
+			t.Errorf("bad ones: %v, want %s", f, want)
+		}
+	}
 }
 
 // What a service puts, and what the agent says, decides from the next request on, and

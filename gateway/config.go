@@ -79,6 +79,10 @@ func checkConfig(cfg Config) error {
 			bad("nova.image_properties_default_architecture: %q is no architecture that Nova knows", o.DefaultArchitecture)
 		}
 	}
+	legacy := slices.ContainsFunc(cfg.Cells, func(c CellConfig) bool { return c.Legacy != nil })
+	for _, f := range CheckExpressions(cfg.FilterExpression, cfg.WeighExpression, cfg.WeighMultiplier, legacy) {
+		bad("%s: %s", f.Path, f.Problem)
+	}
 	return errors.Join(problems...)
 }
 

@@ -106,16 +106,18 @@ func (s *selecting) weighsBy(rules *schedule.Rules) *schedule.Rules {
 	return &out
 }
 
-// ownField names what a cell says of the expressions by the fields that the caller set.
+// ownField names what a cell says of the expressions by the fields that the caller set, and
+// the keys that the configuration has.
 func (s *selecting) ownField(err error) error {
 	var e *fault.Error
-	if len(s.expressionFields) == 0 || !errors.As(err, &e) || len(e.Fields) != 1 || e.Fields[0].Path != "placement.expressions" {
+	asked := s.expressionsAsked()
+	if len(asked) == 0 || !errors.As(err, &e) || len(e.Fields) != 1 || e.Fields[0].Path != "placement.expressions" {
 		return err
 	}
-	out := fault.Invalid(s.expressionFields[0], "%s", e.Fields[0].Problem)
-	for _, field := range s.expressionFields[1:] {
+	out := fault.Invalid(asked[0], "%s", e.Fields[0].Problem)
+	for _, field := range asked[1:] {
 		out.Fields = append(out.Fields, fault.Field{Path: field, Problem: e.Fields[0].Problem})
 	}
-	out.Message = strings.Join(s.expressionFields, " and ") + ": " + e.Fields[0].Problem
+	out.Message = strings.Join(asked, " and ") + ": " + e.Fields[0].Problem
 	return out
 }

@@ -87,6 +87,20 @@ func queryFrom(q *cellv1.Query) *schedule.Query {
 	for _, w := range p.GetRules().GetWeighers() {
 		rules.Weighers = append(rules.Weighers, schedule.Weigher{Name: w.GetName(), Multiplier: w.GetMultiplier()})
 	}
+	if text := p.GetRules().GetFilterExpression(); text != "" {
+		asked, err := expression.Compile(text)
+		if err != nil {
+			panic(err)
+		}
+		rules.Expression = asked
+	}
+	if text := p.GetRules().GetWeighExpression(); text != "" {
+		asked, err := expression.CompileWeight(text)
+		if err != nil {
+			panic(err)
+		}
+		rules.Weigh = asked
+	}
 	out := &schedule.Query{Request: r, Rules: rules, Seed: q.GetSeed(), Limit: int(q.GetLimit())}
 	if k := q.GetKnown(); k != nil {
 		out.Known = &schedule.Knowledge{Passed: k.GetPassed(), GroupHosts: k.GetGroupHosts(), GroupHostsKnown: k.GetGroupHostsKnown()}

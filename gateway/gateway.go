@@ -52,6 +52,11 @@ type Config struct {
 	// HintExpressions: the hint cellgate:filter may bring an expression. Whoever may make a
 	// server writes its hints.
 	HintExpressions bool
+	// FilterExpression, in CEL, must be true of the hosts of every request; WeighExpression
+	// gives them a raw weight that counts WeighMultiplier times, which has no default. Empty
+	// for none; docs/facts.md.
+	FilterExpression, WeighExpression string
+	WeighMultiplier                   float64
 	// DecisionQueue is how many decisions may wait to be written; more are dropped
 	// and counted (4096).
 	DecisionQueue int
@@ -117,7 +122,9 @@ type Gateway struct {
 	hints     *hints
 	// expressions of requests, compiled.
 	expressions expression.Cache
-	flights     *flights
+	// configured are those of the configuration.
+	configured configuredExpressions
+	flights    *flights
 	// unreleased are claims left to their leases.
 	unreleased unreleased
 	// unreadable tells of hosts that a filter cannot read.
@@ -154,6 +161,9 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	aliases, _, err := nova.NewAliases(cfg.PCIAliases)
 	if err != nil {
 		return nil, err // checkConfig has said so
+	}
+	if g.configured, err = configuredIn(cfg); err != nil {
+		return nil, err // as above
 	}
 	g.translation = cfg.Options.translation(aliases)
 	if g.log == nil {

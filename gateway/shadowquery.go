@@ -32,7 +32,11 @@ func queryText(placement []byte, seed uint64) string {
 	}
 	parts := []string{strings.Join(amounts, ", ")}
 	filters := strings.Join(p.GetRules().GetFilters(), ", ")
+	configured := &cellv1.Rules{FilterExpression: p.GetRules().GetFilterExpression(), WeighExpression: p.GetRules().GetWeighExpression()}
 	p.Resources, p.Consume, p.Rules = nil, nil, nil
+	if proto.Size(configured) > 0 {
+		p.Rules = configured
+	}
 	if rest, err := (protojson.MarshalOptions{UseProtoNames: true}).Marshal(p); err == nil && string(rest) != "{}" {
 		parts = append(parts, cutText(string(rest), maxRestText))
 	}

@@ -123,7 +123,7 @@ func (s *selecting) translate() error {
 	if err != nil {
 		return err
 	}
-	s.rules = s.weighsBy(rulesFor(s.g.cfg, strategy))
+	s.rules = s.weighsBy(s.g.configured.in(rulesFor(s.g.cfg, strategy), strategy))
 	s.ignored = append(s.ignored, nova.Unread(s.request, s.rules, path)...)
 	if err := s.checkKept(); err != nil {
 		return err

@@ -57,9 +57,19 @@ func placementOf(r *schedule.Request, rules *schedule.Rules) *cellv1.Placement {
 			p.Rules.Filters = append(p.Rules.Filters, schedule.PlacesFilter)
 		}
 	}
-	if r.Expression != nil {
-		p.FilterExpression = r.Expression.Text()
-		p.Rules.Filters = append(slices.Clone(p.Rules.Filters), schedule.ExpressionFilter)
+	ask := func(filter string, x schedule.Expression) string {
+		if x == nil {
+			return ""
+		}
+		if !slices.Contains(p.Rules.Filters, filter) {
+			p.Rules.Filters = append(slices.Clone(p.Rules.Filters), filter)
+		}
+		return x.Text()
+	}
+	p.Rules.FilterExpression = ask(schedule.ConfiguredExpressionFilter, rules.Expression)
+	p.FilterExpression = ask(schedule.ExpressionFilter, r.Expression)
+	if rules.Weigh != nil {
+		p.Rules.WeighExpression = rules.Weigh.Text()
 	}
 	if r.Weigh != nil {
 		p.WeighExpression = r.Weigh.Text()

@@ -25,13 +25,10 @@ type scan struct {
 	nested bool
 	spread uint64
 	trees  treeSearch
-	// expression: ExpressionFilter is to run.
-	expression bool
-	// weighed are by chunk, nil without a Weigh; unweighed counts the hosts that it gave no
-	// weight, of which unweighedHost is the first.
-	weighed       []weighed
-	unweighed     int
-	unweighedHost string
+	// configured: ConfiguredExpressionFilter is to run; expression: ExpressionFilter.
+	configured, expression bool
+	// asked are of the weighers by expressions.
+	asked []*expressionWeights
 	// spent is what expressions cost so far.
 	spent    int
 	warned   []warned
@@ -88,8 +85,11 @@ func (t *Table) compile(q *Query, before *Table) (*scan, error) {
 	if s.nested {
 		s.treeFilter()
 	}
+	if s.configured {
+		s.expressionFilter(ConfiguredExpressionFilter, q.Rules.Expression)
+	}
 	if s.expression {
-		s.expressionFilter()
+		s.expressionFilter(ExpressionFilter, q.Request.Expression)
 	}
 	weighers := q.Rules.weighers()
 	s.weighers = make([]weigher, len(weighers))

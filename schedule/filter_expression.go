@@ -12,7 +12,10 @@ import (
 // a table that knows of none refuses it.
 const ExpressionFilter = "ExpressionFilter"
 
-// Expression is a question about a host that the request brings. It is pure and safe
+// ConfiguredExpressionFilter asks the Expression of the rules, before ExpressionFilter.
+const ConfiguredExpressionFilter = "ConfiguredExpressionFilter"
+
+// Expression is a question about a host that the request brings, or the rules. It is pure and safe
 // for concurrent use: a host's answer follows from the host alone.
 type Expression interface {
 	// Text is what it was made of: equal texts are equal questions.
@@ -26,11 +29,11 @@ type Expression interface {
 	ReadsFacts() bool
 }
 
-// ExpressionBudget is what an Expression may cost in one query: beyond it the query ends
+// ExpressionBudget is what the Expressions of a query may cost together: beyond it the query ends
 // with ErrCostly. What is not asked again, since it is known (Standing), costs nothing.
 const ExpressionBudget = 400_000
 
-// ErrCostly is the error of a query whose Expression costs more.
+// ErrCostly is the error of a query whose Expressions cost more.
 var ErrCostly = errors.New("the expression costs more over the hosts than a query may")
 
 // HostFacts are a host as an Expression sees it. Valid during the call alone.
@@ -82,18 +85,18 @@ func (n *Namespaces) Values() map[string]any {
 	return n.read
 }
 
-// expressionFilter makes a check for each detail. The first asks, and the others say
-// what it found about the same chunk.
-func (s *scan) expressionFilter() {
+// expressionFilter makes a check of the filter for each detail of an Expression. The first
+// asks, and the others say what it found about the same chunk.
+func (s *scan) expressionFilter(filter string, x Expression) {
 	r := s.q.Request
-	details := r.Expression.Details()
+	details := x.Details()
 	rejected := make([]uint64, len(details))
 	for at, detail := range details {
-		s.check(ExpressionFilter, detail, func(_ int, c *chunk, m uint64) uint64 {
+		s.check(filter, detail, func(_ int, c *chunk, m uint64) uint64 {
 			if at == 0 {
 				clear(rejected)
 				for ; m != 0 && s.spent <= ExpressionBudget; m &= m - 1 {
-					why, cost := r.Expression.Ask(r, HostFacts{c.rows.v[bits.TrailingZeros64(m)]})
+					why, cost := x.Ask(r, HostFacts{c.rows.v[bits.TrailingZeros64(m)]})
 					if s.spent += cost; why >= 0 {
 						rejected[why] |= m & -m
 					}

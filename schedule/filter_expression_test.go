@@ -70,11 +70,21 @@ func TestAQueryHasABudgetForItsExpression(t *testing.T) {
 		Request: &Request{Expression: testExpression{cost: ExpressionBudget / 150}},
 		Rules:   &Rules{Filters: []string{ExpressionFilter}}, Limit: 1,
 	}
+	halves := &Query{
+		Request: &Request{Expression: testExpression{cost: ExpressionBudget / 300}},
+		Rules:   &Rules{Filters: []string{ConfiguredExpressionFilter, ExpressionFilter}, Expression: testExpression{cost: ExpressionBudget / 300}}, Limit: 1,
+	}
 	large := put(table, 140, 200)
 	k := NewStanding(q.Request, q.Rules)
 	for round := range 3 {
 		if p, err := table.Propose(q); err != nil || p.Passed != 140 {
 			t.Errorf("within the budget: %+v, %v", p, err)
+		}
+		if p, err := table.Propose(halves); err != nil || p.Passed != 140 {
+			t.Errorf("two within the budget: %+v, %v", p, err)
+		}
+		if p, err := large.Propose(halves); !errors.Is(err, ErrCostly) {
+			t.Errorf("two beyond it: %+v, %v", p, err)
 		}
 		if p, err := large.Propose(q); !errors.Is(err, ErrCostly) {
 			t.Errorf("beyond it: %+v, %v", p, err)
@@ -92,15 +102,66 @@ func TestAQueryHasABudgetForItsExpression(t *testing.T) {
 	}
 }
 
-// randomExpression gives a request an expression, and the rules its filter, last.
+// randomExpression gives a request an expression, the rules one of theirs, and names the
+// filters, last.
 func randomExpression(rng *rand.Rand, r *Request, rules *Rules) {
 	randomWeigh(rng, r, rules)
+	random := func() Expression {
+		return testExpression{least: float64(rng.IntN(5)), used: 2 + rng.Int64N(8)}
+	}
+	asked := func(filter string) {
+		if rules.Filters == nil {
+			rules.Filters = DefaultFilters()
+		}
+		rules.Filters = append(slices.DeleteFunc(slices.Clone(rules.Filters), func(f string) bool { return f == filter }), filter)
+	}
+	if rng.IntN(3) == 0 {
+		rules.Expression = random()
+		asked(ConfiguredExpressionFilter)
+	}
 	if rng.IntN(2) == 0 {
-		return
+		r.Expression = random()
+		asked(ExpressionFilter)
 	}
-	r.Expression = testExpression{least: float64(rng.IntN(5)), used: 2 + rng.Int64N(8)}
-	if rules.Filters == nil {
-		rules.Filters = DefaultFilters()
+}
+
+// Both must hold of a host, and what each rejects is counted apart; a request that names
+// its hosts skips that of the rules, as Nova's filters.
+func TestTheRulesExpressionAndTheRequestsMustHold(t *testing.T) {
+	e := NewTable().Edit()
+	for n := range 6 {
+		e.PutHost(Host{UUID: fleetHost(n), ServiceHost: fmt.Sprint("h", n), Namespaces: NewNamespaces(map[string]string{"rank": fmt.Sprintf(`{"of": %d}`, n)})})
 	}
-	rules.Filters = append(slices.DeleteFunc(slices.Clone(rules.Filters), func(f string) bool { return f == ExpressionFilter }), ExpressionFilter)
+	e.PutHost(Host{UUID: fleetHost(6), ServiceHost: "h6"})
+	table := e.Table()
+	q := &Query{
+		Request: &Request{Expression: testExpression{least: 4}},
+		Rules:   &Rules{Filters: []string{ExpressionFilter, ConfiguredExpressionFilter}, Expression: testExpression{least: 2}}, Limit: 1,
+	}
+	k := NewStanding(q.Request, q.Rules)
+	for _, ask := range []func() (*Proposal, error){
+		func() (*Proposal, error) { return table.Propose(q) },
+		func() (*Proposal, error) { return k.Propose(table, q) },
+	} {
+		p, err := ask()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []Reject{
+			{Filter: ConfiguredExpressionFilter, Detail: "low", Hosts: 2},
+			{Filter: ConfiguredExpressionFilter, Detail: "no rank", Hosts: 1},
+			{Filter: ExpressionFilter, Detail: "low", Hosts: 2},
+		}
+		if p.Passed != 2 || !slices.Equal(p.Rejects, want) {
+			t.Errorf("%d passed, rejected are %v", p.Passed, p.Rejects)
+		}
+	}
+	forced := &Query{Request: &Request{ForceHosts: []string{"h1", "h6"}}, Rules: q.Rules, Limit: 2}
+	if p := propose(t, table, forced); p.Passed != 2 {
+		t.Errorf("%d of 2 forced hosts pass: %v", p.Passed, p.Rejects)
+	}
+	forced.Request.CheckForced = true
+	if p := propose(t, table, forced); p.Passed != 0 {
+		t.Errorf("%d hosts pass with their check", p.Passed)
+	}
 }

@@ -51,7 +51,8 @@ var filters = map[string]func(*scan){
 	TreeFilter:   func(s *scan) { s.nested = s.nested || s.q.Request.Tree.groups() },
 	PlacesFilter: func(*scan) {},
 
-	ExpressionFilter: func(s *scan) { s.expression = s.q.Request.Expression != nil },
+	ConfiguredExpressionFilter: func(s *scan) { s.configured = s.q.Rules.Expression != nil },
+	ExpressionFilter:           func(s *scan) { s.expression = s.q.Request.Expression != nil },
 
 	NUMAFilter: (*scan).numaFilter,
 	PCIFilter:  (*scan).pciFilter,

@@ -107,6 +107,10 @@ func (s *naiveState) check(filter string, h *Host, r *Request, rules *Rules, aff
 			return naiveEither(r), false
 		}
 	case TreeFilter, PlacesFilter: // TestTreeSearchIsNaive
+	case ConfiguredExpressionFilter:
+		if x, ok := rules.Expression.(testExpression); ok && !rebuild && !r.Forced() {
+			return x.naive(h)
+		}
 	case ExpressionFilter:
 		if x, ok := r.Expression.(testExpression); ok && !rebuild {
 			return x.naive(h)

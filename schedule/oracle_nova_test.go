@@ -481,6 +481,8 @@ func (s *naiveState) novaRaw(weigher string, h *Host, r *Request, rules *Rules) 
 		o = DefaultOptions()
 	}
 	switch weigher {
+	case ConfiguredExpressionWeigher:
+		return rules.Weigh.(testWeigh).naive(h)
 	case ExpressionWeigher:
 		return r.Weigh.(testWeigh).naive(h)
 	case MetricsWeigher:

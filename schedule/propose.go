@@ -113,7 +113,7 @@ func (s *scan) filter(at int, c *chunk) uint64 {
 		}
 		m = kept
 	}
-	if s.weighed != nil && m != 0 {
+	if len(s.asked) > 0 && m != 0 {
 		s.weighHosts(at, c, m)
 	}
 	return m

@@ -124,6 +124,12 @@ type Rules struct {
 	DefaultAvailabilityZone string
 	// Options of filters and weighers; DefaultOptions when nil.
 	Options *Options
+	// Expression, when not nil, is asked by ConfiguredExpressionFilter: of the hosts that
+	// pass everything else but the request's own, neither of forced ones nor on a rebuild,
+	// as with Nova's filters.
+	Expression Expression
+	// Weigh, when not nil, gives hosts that passed the weight of ConfiguredExpressionWeigher.
+	Weigh WeighExpression
 }
 
 // Weigher is a weigher's name and its multiplier, which may be negative.

@@ -71,11 +71,15 @@ func (k *Standing) Bytes(hosts int) int {
 	const compiled, perChunk = 16 << 10, 8 + 8 + 8 + 8
 	chunks := (hosts + chunkSize - 1) / chunkSize
 	checks := len(k.rules.filters()) + len(k.request.Resources) + len(k.request.Required)
-	if k.request.Expression != nil {
-		checks += len(k.request.Expression.Details())
+	for _, x := range []Expression{k.request.Expression, k.rules.Expression} {
+		if x != nil {
+			checks += len(x.Details())
+		}
 	}
-	if k.request.Weigh != nil {
-		checks += 8*chunkSize + 32
+	for _, x := range []WeighExpression{k.request.Weigh, k.rules.Weigh} {
+		if x != nil {
+			checks += 8*chunkSize + 32
+		}
 	}
 	return compiled + chunks*(perChunk+checks+16*len(k.rules.weighers()))
 }
@@ -138,7 +142,7 @@ func (k *Standing) follow(t *Table, q *Query) (bool, error) {
 			k.scan = nil // As above.
 			return false, ErrCostly
 		}
-		if len(s.exceptions)+len(s.warned)+s.unweighed > 0 {
+		if len(s.exceptions)+len(s.warned) > 0 || s.unweighed() {
 			return false, nil
 		}
 	}

@@ -38,9 +38,11 @@ func (s *scan) warnings() []Warning {
 			s.explainWarning(x)
 		}
 	}
-	if s.unweighed > 0 {
-		x := of(ExpressionWeigher)
-		x.Hosts, x.Example = s.unweighed, s.unweighedHost
+	for _, w := range s.asked {
+		if w.lacking > 0 {
+			x := of(w.weigher)
+			x.Hosts, x.Example = w.lacking, w.example
+		}
 	}
 	for _, w := range s.warned {
 		x := of(w.key)

@@ -108,8 +108,7 @@ func signOf(weigher string) float64 {
 // setWeigher makes a weigher; false when there is none of the name.
 func (s *scan) setWeigher(i int, named Weigher) bool {
 	w := &s.weighers[i]
-	if named.Name == ExpressionWeigher && s.q.Request.Weigh != nil {
-		*w = s.expressionWeigher(i, named.Multiplier)
+	if s.expressionWeigher(i, named) {
 		return true
 	}
 	k, ok := weighers[named.Name]

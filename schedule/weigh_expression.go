@@ -3,6 +3,7 @@ package schedule
 import (
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // ExpressionWeigher weighs the hosts that passed by the request's Weigh, normalised as
@@ -10,7 +11,10 @@ import (
 // a request names it in the rules, so that a table that knows of none refuses it.
 const ExpressionWeigher = "ExpressionWeigher"
 
-// WeighExpression is a number for a host that the request brings. It is pure and safe for
+// ConfiguredExpressionWeigher does the same by the Weigh of the rules.
+const ConfiguredExpressionWeigher = "ConfiguredExpressionWeigher"
+
+// WeighExpression is a number for a host that the request brings, or the rules. It is pure and safe for
 // concurrent use: a host's number follows from the host alone.
 type WeighExpression interface {
 	// Text is what it was made of: equal texts are equal questions.
@@ -25,36 +29,60 @@ type WeighExpression interface {
 // maxRaw bounds raw weights, so that their differences are finite.
 const maxRaw = 1e100
 
-// weighed are the raw weights of a chunk's hosts that passed.
-type weighed struct {
-	of  *chunk
-	col *column
+// expressionWeights are the raw weights by one expression of the hosts that passed.
+type expressionWeights struct {
+	weigher string
+	by      WeighExpression
+	// columns are by chunk; nil for one of which no host passed.
+	columns []*column
+	// lacking counts the hosts that it gave no weight, of which example is the first.
+	lacking int
+	example string
 }
 
-// expressionWeigher makes the weigher of the request's Weigh.
-func (s *scan) expressionWeigher(i int, multiplier float64) weigher {
-	s.weighed = make([]weighed, len(s.t.chunks))
-	return weigher{
-		multiplier: multiplier, sign: 1, index: i, stored: -1, own: NoBounds(), name: ExpressionWeigher,
-		fill: func(at int, _ *chunk) *column { return s.weighed[at].col },
+// expressionWeigher makes the weigher of an expression; false without one.
+func (s *scan) expressionWeigher(i int, named Weigher) bool {
+	var by WeighExpression
+	switch named.Name {
+	case ExpressionWeigher:
+		by = s.q.Request.Weigh
+	case ConfiguredExpressionWeigher:
+		by = s.q.Rules.Weigh
 	}
+	if by == nil {
+		return false
+	}
+	w := &expressionWeights{weigher: named.Name, by: by, columns: make([]*column, len(s.t.chunks))}
+	s.asked = append(s.asked, w)
+	s.weighers[i] = weigher{
+		multiplier: named.Multiplier, sign: 1, index: i, stored: -1, own: NoBounds(), name: named.Name,
+		fill: func(at int, _ *chunk) *column { return w.columns[at] },
+	}
+	return true
 }
 
-// weighHosts asks for the weights of a chunk's hosts that passed, m.
+// weighHosts asks every expression for the weights of a chunk's hosts that passed, m.
 func (s *scan) weighHosts(at int, c *chunk, m uint64) {
 	r := s.q.Request
-	col := &column{}
-	for k := m; k != 0 && s.spent <= ExpressionBudget; k &= k - 1 {
-		i := bits.TrailingZeros64(k)
-		raw, cost, ok := r.Weigh.Weigh(r, HostFacts{c.rows.v[i]})
-		if s.spent += cost; !ok || math.IsNaN(raw) {
-			if s.unweighed++; s.unweighed == 1 {
-				s.unweighedHost = c.rows.v[i].host.ServiceHost
+	for _, w := range s.asked {
+		col := &column{}
+		for k := m; k != 0 && s.spent <= ExpressionBudget; k &= k - 1 {
+			i := bits.TrailingZeros64(k)
+			raw, cost, ok := w.by.Weigh(r, HostFacts{c.rows.v[i]})
+			if s.spent += cost; !ok || math.IsNaN(raw) {
+				if w.lacking++; w.lacking == 1 {
+					w.example = c.rows.v[i].host.ServiceHost
+				}
+				raw = 0
 			}
-			raw = 0
+			col.v[i] = min(max(raw, -maxRaw), maxRaw)
 		}
-		col.v[i] = min(max(raw, -maxRaw), maxRaw)
+		col.span(m)
+		w.columns[at] = col
 	}
-	col.span(m)
-	s.weighed[at] = weighed{c, col}
+}
+
+// unweighed reports whether an expression gave some host no weight.
+func (s *scan) unweighed() bool {
+	return slices.ContainsFunc(s.asked, func(w *expressionWeights) bool { return w.lacking > 0 })
 }

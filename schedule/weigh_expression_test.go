@@ -9,8 +9,11 @@ import (
 	"testing"
 )
 
-// testWeigh weighs a host by its fact rank.of.
-type testWeigh struct{ cost int }
+// testWeigh weighs a host by its fact rank.of, the least best if down.
+type testWeigh struct {
+	cost int
+	down bool
+}
 
 func (testWeigh) Text() string     { return "rank.of" }
 func (testWeigh) ReadsFacts() bool { return true }
@@ -20,26 +23,39 @@ func (x testWeigh) Weigh(_ *Request, h HostFacts) (raw float64, cost int, ok boo
 	if !ok {
 		return 7, max(1, x.cost), false
 	}
+	if x.down {
+		return 9 - rank["of"].(float64), max(1, x.cost), true
+	}
 	return rank["of"].(float64), max(1, x.cost), true
 }
 
 // naive is Weigh, of the host as the oracle has it.
-func (testWeigh) naive(h *Host) float64 {
+func (x testWeigh) naive(h *Host) float64 {
 	if h.Namespaces == nil {
 		return 0
 	}
 	text := h.Namespaces.texts["rank"]
-	return float64(text[len(text)-2] - '0')
+	of := float64(text[len(text)-2] - '0')
+	if x.down {
+		return 9 - of
+	}
+	return of
 }
 
-// randomWeigh gives a request a weight of its own, and the rules its weigher, last.
+// randomWeigh gives a request a weight of its own, the rules one of theirs, and names the
+// weighers, last.
 func randomWeigh(rng *rand.Rand, r *Request, rules *Rules) {
-	if rng.IntN(2) == 0 {
-		return
+	weighed := func(weigher string) {
+		rules.Weighers = append(slices.Clone(rules.weighers()), Weigher{weigher, oneOf(rng, []float64{1, -2, 0.5, 0})})
 	}
-	r.Weigh = testWeigh{}
-	rules.Weighers = append(slices.DeleteFunc(slices.Clone(rules.weighers()), func(w Weigher) bool { return w.Name == ExpressionWeigher }),
-		Weigher{ExpressionWeigher, oneOf(rng, []float64{1, -2, 0.5, 0})})
+	if rng.IntN(3) == 0 {
+		rules.Weigh = testWeigh{down: rng.IntN(2) == 0}
+		weighed(ConfiguredExpressionWeigher)
+	}
+	if rng.IntN(2) == 0 {
+		r.Weigh = testWeigh{}
+		weighed(ExpressionWeigher)
+	}
 }
 
 func rankedHost(n int, of string) Host {
@@ -77,6 +93,39 @@ func TestHostsAreWeighedByTheRequestsExpression(t *testing.T) {
 	q.Request = &Request{}
 	if _, err := table.Propose(q); err == nil {
 		t.Error("a request without an expression is weighed by one")
+	}
+	q.Rules.Weighers[0].Name = ConfiguredExpressionWeigher
+	if _, err := table.Propose(q); err == nil {
+		t.Error("rules without an expression weigh by one")
+	}
+}
+
+// Each of the two weights is normalised by itself, and both add.
+func TestTheRulesWeightAndTheRequestsAdd(t *testing.T) {
+	e := NewTable().Edit()
+	for n, of := range []string{"1", "5", "9", ""} {
+		e.PutHost(rankedHost(n, of))
+	}
+	q := &Query{
+		Request: &Request{Weigh: testWeigh{}},
+		Rules: &Rules{
+			Filters: []string{}, Weigh: testWeigh{down: true},
+			Weighers: []Weigher{{ConfiguredExpressionWeigher, 1}, {ExpressionWeigher, 3}},
+		}, Limit: 4,
+	}
+	p := propose(t, e.Table(), q)
+	got := map[ID]float64{}
+	for _, c := range p.Candidates {
+		got[c.Host] = c.Weight
+	}
+	// Raw weights are 8, 4, 0, 0 and 1, 5, 9, 0.
+	for n, want := range []float64{1 + 3*(1./9), 0.5 + 3*(5./9), 3, 0} {
+		if w := got[fleetHost(n)]; math.Abs(w-want) > 1e-12 {
+			t.Errorf("host %d weighs %v, want %v", n, w, want)
+		}
+	}
+	if want := []Warning{{Key: ConfiguredExpressionWeigher, Hosts: 1, Example: "host3"}, {Key: ExpressionWeigher, Hosts: 1, Example: "host3"}}; !slices.Equal(p.Warnings, want) {
+		t.Errorf("warned is of %v", p.Warnings)
 	}
 }
 

@@ -103,6 +103,7 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 		Name:          nameOf(d.grpc),
 		ProposeBudget: c.ProposeBudget, ClaimBudget: c.ClaimBudget, MaxDeadline: c.MaxDeadline,
 		Filters: c.Filters, DefaultAvailabilityZone: c.DefaultAvailabilityZone, MaxInFlight: c.MaxInFlight, KeepOrder: !c.AvoidCollisions, HintExpressions: c.HintExpressions,
+		FilterExpression: c.FilterExpression, WeighExpression: c.WeighExpression, WeighMultiplier: c.WeighMultiplier,
 		Options:       (*gateway.Options)(&c.Nova),
 		DecisionQueue: c.DecisionQueue,
 		Breaker:       gateway.BreakerConfig(c.Breaker),

@@ -74,7 +74,7 @@ func bindTold(cmd *cobra.Command, section string, env []string) func() (config.C
 		src := config.Source{File: *file, Env: env, Flags: map[string]string{}}
 		switch section {
 		case "gateway":
-			src.Check = unknownNames
+			src.Check = gatewayProblems
 		case "agent":
 			src.Check = hostProblems
 		}
@@ -93,13 +93,15 @@ func bindTold(cmd *cobra.Command, section string, env []string) func() (config.C
 	}
 }
 
-// unknownNames reports filters and weighers that there are not.
-func unknownNames(c config.Config) []fault.Field {
+// gatewayProblems reports filters and weighers that there are not, and expressions that
+// cannot be asked.
+func gatewayProblems(c config.Config) []fault.Field {
 	var weighers []gateway.WeigherConfig
 	for _, w := range c.Gateway.Weighers {
 		weighers = append(weighers, gateway.WeigherConfig(w))
 	}
-	bad := gateway.UnknownNames(c.Gateway.Filters, weighers)
+	bad := append(gateway.UnknownNames(c.Gateway.Filters, weighers),
+		gateway.CheckExpressions(c.Gateway.FilterExpression, c.Gateway.WeighExpression, c.Gateway.WeighMultiplier, len(c.Gateway.Legacy) > 0)...)
 	for i := range bad {
 		bad[i].Path = "gateway." + bad[i].Path
 	}

@@ -32,6 +32,15 @@ func TestExpressionsOverRows(t *testing.T) {
 	if p := w.ask(asked(`host.used.VCPU > 0`)); p.Passed != 0 {
 		t.Errorf("%d hosts pass", p.Passed)
 	}
+	configured := plain(1)
+	p, err := expression.CompileWeight(`facts.cinder.free_gb`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	configured.Rules.Weigh, configured.Rules.Weighers = p, []schedule.Weigher{{Name: schedule.ConfiguredExpressionWeigher, Multiplier: 1}}
+	if f := w.raw(proposingtest.Query(configured, "", nil, true)).GetFailure(); f.GetReason() != string(fault.CellUnavailable) || !strings.Contains(f.GetMessage(), "gateway.weigh_expression") {
+		t.Errorf("by the configuration, over facts: %v", f)
+	}
 	f := w.raw(proposingtest.Query(asked(`!has(facts.cinder)`), "", nil, true)).GetFailure()
 	if f.GetReason() != string(fault.CellUnavailable) || !strings.Contains(f.GetMessage(), "filter_expression") {
 		t.Errorf("over facts: %v", f)

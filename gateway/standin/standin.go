@@ -168,16 +168,21 @@ func (s *Standin) Age(now time.Time) time.Duration {
 
 // judgeable refuses what rows cannot tell: what services say of hosts is in the cell.
 func (s *Standin) judgeable(q *cellv1.Query) error {
-	r, reads := s.shapes.Request(q), ""
+	r, rules := s.shapes.Asked(q)
+	reads := ""
 	switch {
 	case r == nil:
 	case r.Expression != nil && r.Expression.ReadsFacts():
-		reads = "filter_expression"
+		reads = "the request's filter_expression"
 	case r.Weigh != nil && r.Weigh.ReadsFacts():
-		reads = "weigh_expression"
+		reads = "the request's weigh_expression"
+	case rules.Expression != nil && rules.Expression.ReadsFacts():
+		reads = "gateway.filter_expression"
+	case rules.Weigh != nil && rules.Weigh.ReadsFacts():
+		reads = "gateway.weigh_expression"
 	}
 	if reads == "" {
 		return nil
 	}
-	return fault.New(fault.CellUnavailable, "cell %s is answered from its legacy database, which has no facts: the request's %s reads them", s.cfg.Cell, reads)
+	return fault.New(fault.CellUnavailable, "cell %s is answered from its legacy database, which has no facts: %s reads them", s.cfg.Cell, reads)
 }

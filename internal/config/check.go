@@ -78,6 +78,9 @@ func (l *loader) checkGateway(g Gateway) {
 	for i, w := range g.Weighers {
 		l.needed(fmt.Sprintf("gateway.weighers[%d].name", i), w.Name)
 	}
+	if g.WeighMultiplier != 1 && g.WeighExpression == "" {
+		l.bad("gateway.weigh_multiplier", "is of use with weigh_expression only")
+	}
 }
 
 func (l *loader) checkBreaker(g Gateway) {

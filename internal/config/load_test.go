@@ -141,9 +141,9 @@ func TestSourcesRiseFromFileOverEnvironmentToFlags(t *testing.T) {
 		Env: []string{
 			"CELLGATE_GATEWAY_GRPC=127.0.0.1:22", "CELLGATE_GATEWAY_CLAIM_BUDGET=4s",
 			"CELLGATE_GATEWAY_CELLS=b=c0000000-0000-4000-8000-000000000002@h:2,h:3;c=c0000000-0000-4000-8000-000000000003@h:4",
-			"CELLGATE_ADDR=elsewhere:1", "CELLGATE_CELL_NAME=notmine", "HOME=/",
+			"CELLGATE_GATEWAY_FILTER_EXPRESSION=facts.rack in ['a', 'b'] // c; d", "CELLGATE_ADDR=elsewhere:1", "CELLGATE_CELL_NAME=notmine", "HOME=/",
 		},
-		Flags: map[string]string{"gateway.claim_budget": "5s", "gateway.weighers": "ram=-1.5;cpu=2", "log.level": "debug"},
+		Flags: map[string]string{"gateway.claim_budget": "5s", "gateway.weighers": "ram=-1.5;cpu=2", "log.level": "debug", "gateway.weigh_expression": "host.free.VCPU", "gateway.weigh_multiplier": "-2.5"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -152,6 +152,9 @@ func TestSourcesRiseFromFileOverEnvironmentToFlags(t *testing.T) {
 	if g.HTTP != "127.0.0.1:1" || g.GRPC != "127.0.0.1:22" || g.ClaimBudget != 5*time.Second || g.MaxInFlight != 9 ||
 		g.ProposeBudget != Default().Gateway.ProposeBudget || c.Log.Level != "debug" {
 		t.Errorf("got %+v, log %+v", g, c.Log)
+	}
+	if g.FilterExpression != "facts.rack in ['a', 'b'] // c; d" || g.WeighExpression != "host.free.VCPU" || g.WeighMultiplier != -2.5 {
+		t.Errorf("expressions are %q, %q times %v", g.FilterExpression, g.WeighExpression, g.WeighMultiplier)
 	}
 	wantCells := []GatewayCell{
 		{Name: "b", UUID: "c0000000-0000-4000-8000-000000000002", Replicas: []string{"h:2", "h:3"}},

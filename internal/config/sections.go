@@ -51,6 +51,9 @@ type Gateway struct {
 	Nova                    NovaOptions   `yaml:"nova"`
 	AvoidCollisions         bool          `yaml:"avoid_collisions" help:"while claims are refused because several requests want the same host, choose among the first few"`
 	HintExpressions         bool          `yaml:"hint_expressions" help:"scheduler hints may bring expressions (cellgate:filter, cellgate:weigh), which the owners of servers write"`
+	FilterExpression        string        `yaml:"filter_expression" help:"expression in CEL that must be true of the hosts of every request (docs/facts.md); empty for none"`
+	WeighExpression         string        `yaml:"weigh_expression" help:"expression in CEL that gives the hosts of every request a raw weight; empty for none"`
+	WeighMultiplier         float64       `yaml:"weigh_multiplier" help:"how many times weigh_expression counts; below 0 the least weight is the best"`
 	DecisionQueue           int           `yaml:"decision_queue" help:"decisions waiting to be written into their cells; more are dropped"`
 	MaxInFlight             int           `yaml:"max_in_flight" help:"requests worked on at once; more are refused as OVERLOADED"`
 	DrainDelay              time.Duration `yaml:"drain_delay" help:"how long to go on serving, not ready, after being asked to stop"`
@@ -267,7 +270,7 @@ func Default() Config {
 				HostSubsetSize: 1, MaxIOOpsPerHost: 8, MaxInstancesPerHost: 50, RestrictIsolated: true,
 				ImageIsolationSeparator: ".", MetricsRequired: true, MetricsUnavailable: -10000,
 			},
-			MaxInFlight: 1024, AvoidCollisions: true, DecisionQueue: 4096, DrainDelay: 2 * time.Second,
+			WeighMultiplier: 1, MaxInFlight: 1024, AvoidCollisions: true, DecisionQueue: 4096, DrainDelay: 2 * time.Second,
 		},
 		Cell: Cell{
 			GRPC: "127.0.0.1:9101", ServiceDownTime: 60 * time.Second, HeartbeatEvery: 10 * time.Second,

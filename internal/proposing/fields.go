@@ -5,13 +5,18 @@ import (
 	"math"
 	"strconv"
 
+	"cellgate/internal/expression"
 	"cellgate/internal/fault"
 	"cellgate/schedule"
 )
 
 // Fields reads the fields of a message and keeps what is wrong with them. The zero
 // value is ready.
-type Fields struct{ bad []fault.Field }
+type Fields struct {
+	bad []fault.Field
+	// compiled keeps expressions; nil keeps none.
+	compiled *expression.Cache
+}
 
 // Problem notes that a field is wrong.
 func (r *Fields) Problem(path, format string, args ...any) {

@@ -1,6 +1,7 @@
 package proposing
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -33,20 +34,7 @@ func (r *Fields) request(p *cellv1.Placement) *schedule.Request {
 		Tenant: p.GetTenant(),
 	}
 	req.Tree = r.tree(p.GetTree())
-	if text := p.GetFilterExpression(); text != "" {
-		if asked, err := expression.Compile(text); err != nil {
-			r.Problem("placement.filter_expression", "%v", err)
-		} else {
-			req.Expression = asked
-		}
-	}
-	if text := p.GetWeighExpression(); text != "" {
-		if asked, err := expression.CompileWeight(text); err != nil {
-			r.Problem("placement.weigh_expression", "%v", err)
-		} else {
-			req.Weigh = asked
-		}
-	}
+	req.Expression, req.Weigh = r.expressions("placement", p)
 	if f := p.GetFallback(); f != nil {
 		req.Fallback = &schedule.Fallback{
 			Resources: r.amounts("placement.fallback.resources", f.GetResources()),
@@ -69,6 +57,32 @@ func (r *Fields) request(p *cellv1.Placement) *schedule.Request {
 		req.Moving = r.ID("placement.moving_instance", p.GetMovingInstance())
 	}
 	return req
+}
+
+// expressed is what has expressions: a placement, or its rules.
+type expressed interface {
+	GetFilterExpression() string
+	GetWeighExpression() string
+}
+
+// expressions compiles those at a path; nil for none.
+func (r *Fields) expressions(path string, of expressed) (filter schedule.Expression, weigh schedule.WeighExpression) {
+	kept := cmp.Or(r.compiled, &expression.Cache{})
+	if text := of.GetFilterExpression(); text != "" {
+		if made, err := kept.Compile(text); err != nil {
+			r.Problem(path+".filter_expression", "%v", err)
+		} else {
+			filter = made
+		}
+	}
+	if text := of.GetWeighExpression(); text != "" {
+		if made, err := kept.CompileWeight(text); err != nil {
+			r.Problem(path+".weigh_expression", "%v", err)
+		} else {
+			weigh = made
+		}
+	}
+	return filter, weigh
 }
 
 func (r *Fields) amounts(list string, in []*cellv1.Amount) []schedule.Amount {
@@ -116,6 +130,7 @@ func (r *Fields) rules(in *cellv1.Rules) *schedule.Rules {
 		Filters: in.GetFilters(), DefaultAvailabilityZone: in.GetDefaultAvailabilityZone(),
 		Options: r.options(in.GetOptions()),
 	}
+	out.Expression, out.Weigh = r.expressions("placement.rules", in)
 	for i, w := range in.GetWeighers() {
 		out.Weighers = append(out.Weighers, schedule.Weigher{
 			Name:       w.GetName(),

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/internal/expression"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
@@ -33,6 +34,8 @@ type Shapes struct {
 	mu         sync.Mutex
 	young, old map[string]*Shape
 	memories   memories
+	// expressions of placements: those of the rules come with every shape.
+	expressions expression.Cache
 }
 
 func NewShapes() *Shapes {
@@ -51,6 +54,7 @@ func (s *Shapes) read(r *Fields, placement []byte) *Shape {
 		return &Shape{request: &schedule.Request{}, rules: &schedule.Rules{}}
 	}
 	before := len(r.bad)
+	r.compiled = &s.expressions
 	made := &Shape{request: r.request(p), rules: r.rules(p.GetRules())}
 	if len(r.bad) == before && len(placement) <= maxShapeBytes {
 		s.keep(string(placement), made)
@@ -61,12 +65,18 @@ func (s *Shapes) read(r *Fields, placement []byte) *Shape {
 // Request reads what a query asks for; nil when that is not readable. It is never
 // changed.
 func (s *Shapes) Request(in *cellv1.Query) *schedule.Request {
+	r, _ := s.Asked(in)
+	return r
+}
+
+// Asked is Request, with the rules.
+func (s *Shapes) Asked(in *cellv1.Query) (*schedule.Request, *schedule.Rules) {
 	var r Fields
 	asked := s.read(&r, in.GetPlacement())
 	if len(r.bad) > 0 {
-		return nil
+		return nil, nil
 	}
-	return asked.request
+	return asked.request, asked.rules
 }
 
 func (s *Shapes) find(placement []byte) *Shape {

@@ -73,7 +73,7 @@ func TestReleasesHaveEveryFilterAndWeigher(t *testing.T) {
 	r := loadReleases(t)
 	own := []string{
 		schedule.HostFilter, schedule.AggregateFilter, schedule.TraitFilter, schedule.ResourceFilter,
-		schedule.TreeFilter, schedule.PlacesFilter, schedule.ExpressionFilter,
+		schedule.TreeFilter, schedule.PlacesFilter, schedule.ExpressionFilter, schedule.ConfiguredExpressionFilter,
 	}
 	for _, f := range schedule.Filters() {
 		if !slices.Contains(own, f) && !slices.Contains(filtersAlone, f) && r.of(f) == "" {

@@ -53,6 +53,12 @@ func Query(q *schedule.Query, version string, consumers []string, flat bool) *ce
 			p.Fallback.Resources = append(p.Fallback.Resources, &cellv1.Amount{ResourceClass: a.Class, Amount: int32(a.N)})
 		}
 	}
+	if q.Rules.Expression != nil {
+		p.Rules.FilterExpression = q.Rules.Expression.Text()
+	}
+	if q.Rules.Weigh != nil {
+		p.Rules.WeighExpression = q.Rules.Weigh.Text()
+	}
 	for _, w := range q.Rules.Weighers {
 		p.Rules.Weighers = append(p.Rules.Weighers, &cellv1.Weigher{Name: w.Name, Multiplier: w.Multiplier})
 	}

@@ -3248,9 +3248,13 @@ type Rules struct {
 	Weighers                []*Weigher             `protobuf:"bytes,2,rep,name=weighers,proto3" json:"weighers,omitempty"`
 	DefaultAvailabilityZone string                 `protobuf:"bytes,3,opt,name=default_availability_zone,json=defaultAvailabilityZone,proto3" json:"default_availability_zone,omitempty"`
 	// Unset: Nova's defaults.
-	Options       *Options `protobuf:"bytes,4,opt,name=options,proto3" json:"options,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Options *Options `protobuf:"bytes,4,opt,name=options,proto3" json:"options,omitempty"`
+	// As those of Placement, but of the gateway's configuration: it names
+	// ConfiguredExpressionFilter and ConfiguredExpressionWeigher with them.
+	FilterExpression string `protobuf:"bytes,5,opt,name=filter_expression,json=filterExpression,proto3" json:"filter_expression,omitempty"`
+	WeighExpression  string `protobuf:"bytes,6,opt,name=weigh_expression,json=weighExpression,proto3" json:"weigh_expression,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Rules) Reset() {
@@ -3309,6 +3313,20 @@ func (x *Rules) GetOptions() *Options {
 		return x.Options
 	}
 	return nil
+}
+
+func (x *Rules) GetFilterExpression() string {
+	if x != nil {
+		return x.FilterExpression
+	}
+	return ""
+}
+
+func (x *Rules) GetWeighExpression() string {
+	if x != nil {
+		return x.WeighExpression
+	}
+	return ""
 }
 
 // Options mirrors schedule.Options: Nova's options that filters and weighers read.
@@ -7674,12 +7692,14 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\vConsumption\x12\x14\n" +
 	"\x05vcpus\x18\x01 \x01(\x05R\x05vcpus\x12\x1b\n" +
 	"\tmemory_mb\x18\x02 \x01(\x05R\bmemoryMb\x12\x17\n" +
-	"\adisk_mb\x18\x03 \x01(\x03R\x06diskMb\"\xc9\x01\n" +
+	"\adisk_mb\x18\x03 \x01(\x03R\x06diskMb\"\xb5\x02\n" +
 	"\x05Rules\x12\x18\n" +
 	"\afilters\x18\x01 \x03(\tR\afilters\x125\n" +
 	"\bweighers\x18\x02 \x03(\v2\x19.cellgate.cell.v1.WeigherR\bweighers\x12:\n" +
 	"\x19default_availability_zone\x18\x03 \x01(\tR\x17defaultAvailabilityZone\x123\n" +
-	"\aoptions\x18\x04 \x01(\v2\x19.cellgate.cell.v1.OptionsR\aoptions\"\xba\a\n" +
+	"\aoptions\x18\x04 \x01(\v2\x19.cellgate.cell.v1.OptionsR\aoptions\x125\n" +
+	"\x11filter_expression\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x10filterExpression\x123\n" +
+	"\x10weigh_expression\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x0fweighExpression\"\xba\a\n" +
 	"\aOptions\x12,\n" +
 	"\x13max_io_ops_per_host\x18\x01 \x01(\x03R\x0fmaxIoOpsPerHost\x123\n" +
 	"\x16max_instances_per_host\x18\x02 \x01(\x03R\x13maxInstancesPerHost\x12%\n" +
