@@ -41,6 +41,7 @@ type fakeCell struct {
 	states   []*agentv1.FullState
 	deltas   []*agentv1.Delta
 	beats    []time.Time
+	verdicts []*agentv1.Verdict
 	streams  int
 	last     grpc.BidiStreamingServer[agentv1.ReportRequest, agentv1.ReportResponse]
 }
@@ -77,6 +78,10 @@ func (c *fakeCell) hear(m *agentv1.ReportRequest) *agentv1.ReportResponse {
 			}
 		}
 		return c.accepted(d.GetBootId(), d.GetVersion())
+	}
+	if v := m.GetVerdict(); v != nil {
+		c.verdicts = append(c.verdicts, v)
+		return &agentv1.ReportResponse{}
 	}
 	state := m.GetFullState()
 	if state == nil {
