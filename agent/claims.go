@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +35,8 @@ type Claims struct {
 	mu     sync.Mutex
 	ledger *ledger
 	now    func() time.Time
+	// news, when not nil, is told that confirmed claims came or went. It must not wait.
+	news func()
 }
 
 func newClaims(state *agentv1.FullState) *Claims {
@@ -57,19 +60,66 @@ func (c *Claims) observe(state *agentv1.FullState) {
 func (c *Claims) offered(by any, o *agentv1.ClaimOffer) *agentv1.Verdict {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer c.tell(c.ledger.confirmations)
 	return c.ledger.offered(c.now(), by, o)
 }
 
 func (c *Claims) ended(id, state string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer c.tell(c.ledger.confirmations)
 	c.ledger.ended(c.now(), id, state)
 }
 
 func (c *Claims) set(by any, s *agentv1.ClaimSet) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer c.tell(c.ledger.confirmations)
 	c.ledger.set(c.now(), by, s)
+}
+
+// onNews has somebody told when confirmed claims of the cell came or went.
+func (c *Claims) onNews(news func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.news = news
+}
+
+// tell tells when the ledger counts more confirmations than before; needs mu.
+func (c *Claims) tell(before uint64) {
+	if c.news != nil && c.ledger.confirmations != before {
+		c.news()
+	}
+}
+
+// confirmedClaim is a claim that the cell confirmed, with its instance as its host would
+// report it.
+type confirmedClaim struct {
+	claim    string
+	instance *agentv1.Instance
+}
+
+// confirmed lists the confirmed claims of the cell without NUMA cells and devices, by
+// claim_id, those that move another on this host last.
+func (c *Claims) confirmed() []confirmedClaim {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var list []confirmedClaim
+	for _, h := range c.ledger.held {
+		if h.confirmed && !h.aborted && len(h.offers) > 0 && h.guest.Nova == nil {
+			list = append(list, confirmedClaim{h.id, &agentv1.Instance{InstanceUuid: h.instance, Usages: h.usages}})
+		}
+	}
+	moves := func(of confirmedClaim) int {
+		if c.ledger.held[c.ledger.held[of.claim].moves] != nil {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(list, func(a, b confirmedClaim) int {
+		return cmp.Or(moves(a)-moves(b), strings.Compare(a.claim, b.claim))
+	})
+	return list
 }
 
 // InstanceClaim takes up the claim that an instance is built on. A claim_id that the cell

@@ -34,6 +34,9 @@ type ledger struct {
 	// over are claims that ended for good lately, and when: another replica's offer of one
 	// may still be on its way.
 	over map[string]time.Time
+	// confirmations counts how often a claim of the cell became confirmed, or a confirmed
+	// one went.
+	confirmations uint64
 }
 
 // stock names a provider's resource class.
@@ -209,6 +212,9 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 		if c.offers == nil {
 			c.offers = map[any]struct{}{}
 		}
+		if c.confirmed != o.GetConfirmed() {
+			l.confirmations++
+		}
 		c.offers[by], c.at, c.confirmed = struct{}{}, now, o.GetConfirmed()
 		if !o.GetWantsVerdict() {
 			return nil
@@ -241,6 +247,9 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 		return v
 	}
 	delete(l.rejected, id)
+	if before := l.held[id]; c.confirmed || before != nil && before.confirmed {
+		l.confirmations++
+	}
 	l.hold(c)
 	if !o.GetWantsVerdict() {
 		return nil
@@ -255,6 +264,14 @@ func (l *ledger) ended(now time.Time, id, state string) {
 		l.over[id] = now
 	}
 	delete(l.rejected, id)
+	l.drop(id)
+}
+
+// drop forgets a claim that is held.
+func (l *ledger) drop(id string) {
+	if c := l.held[id]; c != nil && c.confirmed {
+		l.confirmations++
+	}
 	delete(l.held, id)
 }
 
@@ -274,7 +291,7 @@ func (l *ledger) set(now time.Time, by any, s *agentv1.ClaimSet) {
 	}
 	for id, c := range l.held {
 		if gone(id, c.offers, c.at) {
-			delete(l.held, id)
+			l.drop(id)
 		}
 	}
 	for id, r := range l.rejected {
@@ -283,8 +300,9 @@ func (l *ledger) set(now time.Time, by any, s *agentv1.ClaimSet) {
 		}
 	}
 	for _, id := range s.GetConfirmedClaimIds() {
-		if c := l.held[id]; c != nil {
+		if c := l.held[id]; c != nil && !c.confirmed {
 			c.confirmed = true
+			l.confirmations++
 		}
 	}
 }

@@ -16,8 +16,12 @@ type Source interface {
 	Run(ctx context.Context) error
 }
 
-// Simulation is a Source of made-up hosts, whose states stay as they are.
-type Simulation struct{ hosts []*Host }
+// Simulation is a Source of made-up hosts. Their states stay as they are, apart from the
+// instances that they run of what their cell confirms.
+type Simulation struct {
+	hosts    []*Host
+	computes *computes
+}
 
 // NewSimulation makes hosts of a cell; service hosts are named after it. The seed
 // decides everything about them that samples/README.md leaves open: equal seeds
@@ -30,14 +34,13 @@ func NewSimulation(seed uint64, cell string, hosts int) (*Simulation, error) {
 	for i := range s.hosts {
 		s.hosts[i] = NewHost(Simulate(seed, cell, i))
 	}
+	s.computes = newComputes(s.hosts)
 	return s, nil
 }
 
 // Hosts are the made-up hosts.
 func (s *Simulation) Hosts() []*Host { return s.hosts }
 
-// Run waits for the end: nothing changes.
-func (s *Simulation) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
-}
+// Run runs what the hosts' cell confirms on them (sim_run.go) until ctx ends; nothing else
+// changes.
+func (s *Simulation) Run(ctx context.Context) error { return s.computes.run(ctx) }

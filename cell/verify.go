@@ -94,6 +94,9 @@ type verified struct {
 	// end since. Before that a new claim is not offered by itself: the agent would judge
 	// it beside claims that are no more.
 	known bool
+	// reported are the instances that the stream began with, until all claims were told
+	// once.
+	reported map[string]struct{}
 }
 
 // offer is a claim that the host's agent was sent.
@@ -124,7 +127,7 @@ func (v *verifier) begin(a *agentSession) {
 		}
 		v.forget(a.host, h)
 	}
-	v.hosts[a.host] = &verified{session: a, offers: map[string]*offer{}}
+	v.hosts[a.host] = &verified{session: a, offers: map[string]*offer{}, reported: reportedIn(a.held)}
 	v.sweepLocked(a.host)
 }
 

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"math/rand/v2"
+	"strings"
 
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	"cellgate/shard"
@@ -129,8 +130,8 @@ func (v *verifier) sweepLocked(host string) {
 	for _, c := range claims {
 		o := h.offers[c.ClaimID]
 		switch {
-		case o == nil && c.Seen:
-			// The host has its instance, and knows.
+		case o == nil && c.Seen && h.knows(c):
+			// The host has its instance.
 		case o == nil:
 			if v.offer(h, c); !h.known {
 				return // it reads too slowly: the rest at the next look
@@ -140,6 +141,26 @@ func (v *verifier) sweepLocked(host string) {
 			v.tel.OfferUnanswered()
 		}
 	}
+	h.reported = nil
 	// Not all hosts at one moment.
 	h.swept = now.Add(-rand.N(verifySweep / 4))
+}
+
+// knows reports whether the agent knew of a claim by itself when its stream began. One that
+// was started again, without an instance that it had, does not.
+func (h *verified) knows(c *shard.Claim) bool {
+	if h.reported == nil {
+		return true
+	}
+	_, there := h.reported[c.Instance()]
+	return there
+}
+
+// reportedIn are the instances of a state, by canonical uuid.
+func reportedIn(s *agentv1.FullState) map[string]struct{} {
+	out := make(map[string]struct{}, len(s.GetInstances()))
+	for _, i := range s.GetInstances() {
+		out[strings.ToLower(i.GetInstanceUuid())] = struct{}{}
+	}
+	return out
 }

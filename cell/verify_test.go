@@ -3,9 +3,13 @@ package cell
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
@@ -19,6 +23,12 @@ func (r *replica) verifying(n int) (*agent, <-chan *agentv1.ReportResponse) {
 	r.t.Helper()
 	s := plainState(n, 8)
 	s.Verifies = true
+	return r.telling(s)
+}
+
+// telling registers a state, and gives what its agent is told from then on.
+func (r *replica) telling(s *agentv1.FullState) (*agent, <-chan *agentv1.ReportResponse) {
+	r.t.Helper()
 	a := r.register(s)
 	told := make(chan *agentv1.ReportResponse, 1024)
 	go func() {
@@ -266,6 +276,42 @@ func TestAnAgentHearsWhatThereIsWhenItsStreamBegins(t *testing.T) {
 		a.says("c4", agentv1.Verdict_NO_ROOM)
 		synctest.Wait()
 		r.must(confirm("c3", 3), confirm("c4", 4))
+	})
+}
+
+// An agent that has a claim's instance is not offered the claim when its stream begins; one
+// that was started again without it is.
+func TestAnAgentThatLostAnInstanceIsOfferedItsClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		before := plainState(1, 8)
+		r.register(before)
+		r.must(newClaim("c1", 1, 1, 1), newClaim("c2", 2, 1, 1), confirm("c1", 1), confirm("c2", 2))
+		before = proto.CloneOf(before)
+		before.BootId = "bbbbbbbb-0000-4000-8000-000000000002"
+		for n := 1; n <= 2; n++ {
+			before.Instances = append(before.Instances, &agentv1.Instance{
+				InstanceUuid: consumerUUID(n), Usages: []*agentv1.Usage{{ProviderUuid: hostUUID(1), ResourceClass: "VCPU", Amount: 1}},
+			})
+		}
+		r.register(before)
+		again := proto.CloneOf(before)
+		again.BootId, again.Verifies, again.Instances = "bbbbbbbb-0000-4000-8000-000000000003", true, again.Instances[:1]
+		again.Instances[0].InstanceUuid = strings.ToUpper(consumerUUID(1))
+		_, told := r.telling(again)
+		time.Sleep(2 * verifyTick)
+		var offered []string
+		for _, m := range rest(told) {
+			if o := m.GetClaimOffer(); o != nil {
+				offered = append(offered, o.GetClaimId())
+				if !o.GetConfirmed() || o.GetWantsVerdict() {
+					t.Errorf("offered is %v", o)
+				}
+			}
+		}
+		if !slices.Equal(offered, []string{"c2"}) {
+			t.Errorf("offered are %v, want c2", offered)
+		}
 	})
 }
 
