@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -42,7 +43,7 @@ func (u *upgrade) services(x *legacy.Snapshot) {
 				silent = append(silent, d)
 				continue
 			}
-			d.Do = "openstack compute service delete " + s.UUID + ", if it is gone for good; it holds the gate again once it is up"
+			d.Do = "openstack compute service delete " + cmp.Or(s.UUID, fmt.Sprint(s.ID)) + ", if it is gone for good; it holds the gate again once it is up"
 			silent = append(silent, d)
 			continue
 		}

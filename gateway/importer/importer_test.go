@@ -317,7 +317,7 @@ func TestWhatCannotBeImportedIsNamed(t *testing.T) {
 			t.Fatalf("%d hosts, %+v", len(cell.hosts), r)
 		}
 		text := fmt.Sprint(r.LeftOut)
-		for _, want := range []string{"facts.cpu_info", "DISK_GB is -1", "MEMORY_MB is 1099511627776", instanceID(1), "host9", "vcpus is -1", `row 4 of instances: "none"`} {
+		for _, want := range []string{"cpu_info must be at most", "disk_allocation_ratio is -1", "memory_mb is 1099511627776", instanceID(1), "host9", "vcpus is -1", `row 4 of instances: "none"`} {
 			if !strings.Contains(text, want) {
 				t.Errorf("nothing of %q in %s", want, text)
 			}

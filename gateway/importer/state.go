@@ -35,7 +35,7 @@ func bootID(cell string) string {
 func (m *Importer) stateOf(h *legacy.Host, service *legacy.Service, on []*instance) (*agentv1.FullState, *LeftOut) {
 	s, bad := stateOf(m.conf.Cell, m.boot, h, service, on)
 	if bad != nil {
-		return nil, &LeftOut{UUID: h.UUID.String(), Host: h.ServiceHost, Reason: BadHost, Detail: bad.problem}
+		return nil, &LeftOut{UUID: h.UUID.String(), Host: h.ServiceHost, Reason: BadHost, Detail: strings.TrimSpace(bad.column + " " + bad.problem)}
 	}
 	return s, nil
 }
@@ -94,7 +94,7 @@ func stateOf(cell, boot string, h *legacy.Host, service *legacy.Service, on []*i
 	}
 	s.Instances = instances(id, on, disks)
 	if err := valid(s); err != nil {
-		return nil, &unfit{columnOf(err), problems(err)}
+		return nil, unfitField(err)
 	}
 	return s, nil
 }
@@ -130,27 +130,24 @@ func Importable(h *schedule.Host) (column, problem string) {
 	return "", ""
 }
 
-// columnOf gives the column of compute_nodes that the first wrong field of a state comes
-// from; empty for none.
-func columnOf(err error) string {
+// unfitField names the column that the first wrong field of a state comes from, when it is
+// one of compute_nodes.
+func unfitField(err error) *unfit {
 	var f *fault.Error
-	if !errors.As(err, &f) || len(f.Fields) == 0 {
-		return ""
-	}
-	path := f.Fields[0].Path
-	switch column := strings.TrimPrefix(path, "facts."); path {
-	case "service_host":
-		return "host"
-	case "nodename":
-		return "hypervisor_hostname"
-	case "hypervisor_type", "host_ip":
-		return path
-	default:
-		if column != path {
-			return column
+	if errors.As(err, &f) && len(f.Fields) > 0 {
+		first := f.Fields[0]
+		column, isFact := strings.CutPrefix(first.Path, "facts.")
+		switch first.Path {
+		case "service_host":
+			return &unfit{"host", first.Problem}
+		case "nodename":
+			return &unfit{"hypervisor_hostname", first.Problem}
 		}
-		return ""
+		if isFact || column == "hypervisor_type" || column == "host_ip" {
+			return &unfit{column, first.Problem}
+		}
 	}
+	return &unfit{"", problems(err)}
 }
 
 // reserve is what of a total is kept back so that the room of the shard,

@@ -19,6 +19,8 @@ type apiData struct {
 	// mapped are the hosts mapped to the cell, elsewhere those mapped to another one, by
 	// what sameHost makes of them.
 	mapped, elsewhere map[string]bool
+	// names are the hosts mapped to the cell, as they are written.
+	names []string
 	// asked: elsewhere was looked for all hosts that are not in mapped.
 	asked bool
 	// aggregates by host, as it is written, in the order of their ids.
@@ -45,7 +47,7 @@ func (r *Reader) readAPI(ctx context.Context, x *Snapshot, hosts []string, befor
 		}
 		sameMappings := before != nil && a.digests.cell == before.digests.cell && a.digests.mappings == before.digests.mappings
 		if sameMappings {
-			a.mapped = before.mapped
+			a.mapped, a.names = before.mapped, before.names
 		} else if err := r.readMapped(ctx, s, x, cell); err != nil {
 			return err
 		}
@@ -56,7 +58,7 @@ func (r *Reader) readAPI(ctx context.Context, x *Snapshot, hosts []string, befor
 			a.aggregates, a.nameless = before.aggregates, before.nameless
 			return nil
 		}
-		return r.readAggregates(ctx, s, x, cell)
+		return r.readAggregates(ctx, s, x)
 	})
 }
 
@@ -69,7 +71,7 @@ func (r *Reader) readMapped(ctx context.Context, s *session, x *Snapshot, cell i
 	}, func(rows *sql.Rows) (id int64, err error) {
 		var host string
 		err = rows.Scan(&id, &host)
-		a.mapped[a.sameHost(host)] = true
+		a.mapped[a.sameHost(host)], a.names = true, append(a.names, host)
 		return id, err
 	})
 	return err
@@ -82,14 +84,18 @@ func (r *Reader) findCell(ctx context.Context, s *session, x *Snapshot) (id int6
 		by, value = "name", r.conf.Cell
 	}
 	found := 0
-	_, err = s.each(ctx, `SELECT id, uuid, name, disabled FROM cell_mappings WHERE `+by+` = ? LIMIT ?`, []any{value, 2}, func(rows *sql.Rows) error {
+	disabled, err := s.column(ctx, "cell_mappings", "disabled", "false") // not before Rocky
+	if err != nil {
+		return 0, err
+	}
+	_, err = s.each(ctx, `SELECT id, uuid, name, `+disabled+` FROM cell_mappings WHERE `+by+` = ? LIMIT ?`, []any{value, 2}, func(rows *sql.Rows) error {
 		var name sql.NullString
-		var disabled sql.NullBool
+		var disabled truth
 		found++
 		if err := rows.Scan(&id, &x.CellUUID, &name, &disabled); err != nil {
 			return err
 		}
-		x.CellDisabled = disabled.Bool
+		x.CellDisabled = bool(disabled)
 		return nil
 	})
 	if err == nil && found != 1 {
@@ -126,23 +132,23 @@ func (a *apiData) readElsewhere(ctx context.Context, s *session, hosts []string)
 	return err
 }
 
-// readAggregates reads the aggregates of the cell's hosts.
-func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot, cell int64) error {
-	members := map[int64][]string{}
-	n, err := s.pages(ctx, list{
-		table: "aggregate_hosts", page: stampPage, max: 10 * r.conf.MaxRows, args: []any{cell},
-		text: `SELECT a.id, a.aggregate_id, a.host FROM aggregate_hosts a JOIN host_mappings m ON m.host = a.host
-			WHERE m.cell_id = ? AND a.id > ? ORDER BY a.id LIMIT ?`,
-	}, func(rows *sql.Rows) (id int64, err error) {
+// readAggregates reads the aggregates of the cell's hosts. Tables are not joined by host:
+// their collations may differ.
+func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot) error {
+	members, most := map[int64][]string{}, 10*r.conf.MaxRows
+	n, err := inFew(ctx, s, "SELECT aggregate_id, host FROM aggregate_hosts WHERE host IN ("+listOfFew+")", x.api.names, func(rows *sql.Rows) error {
 		var in int64
 		var host string
-		err = rows.Scan(&id, &in, &host)
+		err := rows.Scan(&in, &host)
 		members[in] = append(members[in], host)
-		return id, err
+		return err
 	})
 	x.Read.Aggregates += n
 	if err != nil {
 		return err
+	}
+	if n > most {
+		return s.unavailable(TooManyRows, nil, fmt.Sprintf("has more than %d rows in aggregate_hosts", most))
 	}
 	all, uuids := map[int64]*schedule.Aggregate{}, taken{}
 	n, err = s.pages(ctx, list{
@@ -167,7 +173,7 @@ func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot, ce
 		return err
 	}
 	n, err = s.pages(ctx, list{
-		table: "aggregate_metadata", page: stampPage, max: 10 * r.conf.MaxRows,
+		table: "aggregate_metadata", page: stampPage, max: most,
 		text: `SELECT id, aggregate_id, "key", value FROM aggregate_metadata WHERE id > ? ORDER BY id LIMIT ?`,
 	}, func(rows *sql.Rows) (id int64, err error) {
 		var of int64

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
@@ -23,6 +24,8 @@ type database struct {
 	// role is "cell" or "api".
 	role string
 	conf Config
+	// known are columns that older releases of Nova lack and this database has.
+	known sync.Map
 }
 
 // open makes the pool. It connects to nothing yet.

@@ -54,6 +54,14 @@ func (d dialect) now() string {
 	return "SELECT clock_timestamp() AT TIME ZONE 'UTC'"
 }
 
+// schema is where tables are looked for.
+func (d dialect) schema() string {
+	if d == mysqlDialect {
+		return "DATABASE()"
+	}
+	return "current_schema()"
+}
+
 // session is said on each new connection: nothing is written, statements end on the
 // server too, and none waits longer for somebody who alters a table. The comments
 // are read by MariaDB alone and by MySQL alone, which have different words for the

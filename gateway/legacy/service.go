@@ -38,26 +38,48 @@ func (s *Service) Up(now time.Time, down time.Duration) bool {
 
 // readServices reads every live nova-compute row, by id.
 func (r *Reader) readServices(ctx context.Context, s *session, x *Snapshot) error {
+	name, err := s.column(ctx, "services", "uuid", "NULL") // not before Pike
+	if err != nil {
+		return err
+	}
 	n, err := s.pages(ctx, list{
 		table: "services", page: stampPage, max: r.conf.MaxRows,
-		text: `SELECT id, uuid, host, version, disabled, disabled_reason, forced_down, last_seen_up, created_at
+		text: `SELECT id, ` + name + `, host, version, disabled, disabled_reason, forced_down, last_seen_up, created_at
 			FROM services WHERE deleted = 0 AND "binary" = 'nova-compute' AND id > ? ORDER BY id LIMIT ?`,
 	}, func(rows *sql.Rows) (int64, error) {
 		var v Service
 		var uuid, host, why sql.NullString
 		var version sql.NullInt64
-		var disabled, forced sql.NullBool
+		var disabled, forced truth
 		var seen, created sql.NullTime
 		if err := rows.Scan(&v.ID, &uuid, &host, &version, &disabled, &why, &forced, &seen, &created); err != nil {
 			return 0, err
 		}
 		v.UUID, v.Host, v.Version, v.DisabledReason = uuid.String, host.String, version.Int64, why.String
-		v.Disabled, v.ForcedDown, v.LastSeenUp, v.CreatedAt = disabled.Bool, forced.Bool, utc(seen), utc(created)
+		v.Disabled, v.ForcedDown, v.LastSeenUp, v.CreatedAt = bool(disabled), bool(forced), utc(seen), utc(created)
 		x.Services = append(x.Services, v)
 		return v.ID, nil
 	})
 	x.Read.Services = n
 	return err
+}
+
+// truth is a boolean column as Nova reads it: MySQL's are numbers, of which each but 0 is
+// true. NULL is false.
+type truth bool
+
+// Scan is sql.Scanner's.
+func (t *truth) Scan(v any) error {
+	var n sql.NullInt64
+	if b, ok := v.(bool); ok {
+		*t = truth(b)
+		return nil
+	}
+	if err := n.Scan(v); err != nil {
+		return err
+	}
+	*t = n.Int64 != 0
+	return nil
 }
 
 func utc(t sql.NullTime) time.Time {

@@ -139,6 +139,24 @@ func (s *session) query(ctx context.Context, text string, args []any) (*sql.Rows
 	return p.QueryContext(ctx, args...)
 }
 
+// column gives a column of a table by its name, or what stands for it in a query of a
+// database that lacks it, as those of older releases of Nova do. One that it has is not
+// looked for again.
+func (s *session) column(ctx context.Context, table, column, instead string) (string, error) {
+	of := table + "." + column
+	if _, known := s.known.Load(of); known {
+		return column, nil
+	}
+	has := 0
+	_, err := s.each(ctx, "SELECT count(*) FROM information_schema.columns WHERE table_schema = "+s.schema()+" AND table_name = ? AND column_name = ?",
+		[]any{table, column}, func(rows *sql.Rows) error { return rows.Scan(&has) })
+	if err != nil || has == 0 {
+		return instead, err
+	}
+	s.known.Store(of, true)
+	return column, nil
+}
+
 // list is a query that gives the rows of a table by id, a page at a time. Its text
 // ends in "… AND id > ? ORDER BY id LIMIT ?", in whatever way the table is named.
 type list struct {

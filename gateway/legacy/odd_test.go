@@ -1,0 +1,82 @@
+package legacy
+
+import (
+	"slices"
+	"testing"
+
+	"cellgate/gateway/legacy/legacytest"
+)
+
+// Databases of releases before Pike have no services.uuid, those before Rocky no
+// cell_mappings.disabled. When they get them, what they say counts.
+func TestSchemasOfOlderReleases(t *testing.T) {
+	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+		w := newWorld(t, k, 3)
+		w.cell.Exec(t, "ALTER TABLE services DROP COLUMN uuid")
+		w.api.Exec(t, "ALTER TABLE cell_mappings DROP COLUMN disabled")
+		w.open() // it has not seen the columns
+		x := w.load()
+		if len(x.Hosts) != 3 || len(x.Services) != 3 || x.Services[0].UUID != "" || x.Services[0].Version != 61 || x.CellDisabled || x.CellUUID != cellUUID {
+			t.Errorf("%d hosts, services %+v, disabled: %t", len(x.Hosts), x.Services, x.CellDisabled)
+		}
+		w.cell.Exec(t, "ALTER TABLE services ADD COLUMN uuid varchar(36)")
+		w.do("UPDATE services SET uuid = ? WHERE id = 2", otherUUID)
+		column := "tinyint(1)"
+		if k == legacytest.PostgreSQL {
+			column = "boolean"
+		}
+		w.api.Exec(t, "ALTER TABLE cell_mappings ADD COLUMN disabled "+column)
+		change(t, w.api, "UPDATE cell_mappings SET disabled = ? WHERE id = 1", true)
+		if x = w.refresh(x); x.Services[1].UUID != otherUUID || !x.CellDisabled {
+			t.Errorf("services %+v, disabled: %t", x.Services, x.CellDisabled)
+		}
+	})
+}
+
+// What MySQL lets columns have beyond what Nova writes: numbers for truth values, and dates
+// that are none.
+func TestOddTruthsAndDates(t *testing.T) {
+	w := newWorld(t, legacytest.MariaDB, 5)
+	w.cell.Exec(t, `SET SESSION sql_mode = '';
+		UPDATE services SET disabled = 2 WHERE id = 1; UPDATE services SET forced_down = -1 WHERE id = 2; UPDATE services SET disabled = NULL, forced_down = NULL WHERE id = 3;
+		UPDATE services SET last_seen_up = '0000-00-00 00:00:00', created_at = UTC_TIMESTAMP() WHERE id = 4; UPDATE services SET last_seen_up = '2025-00-10 01:02:03' WHERE id = 5;
+		UPDATE compute_nodes SET updated_at = '0000-00-00 00:00:00' WHERE id = 1; UPDATE compute_nodes SET created_at = '2025-01-00 00:00:00', updated_at = NULL WHERE id = 2;
+		UPDATE compute_nodes SET updated_at = '9999-12-31 23:59:59' WHERE id = 3;
+		SET SESSION sql_mode = DEFAULT`)
+	change(t, w.api, "UPDATE cell_mappings SET disabled = 2 WHERE id = 1")
+	x := w.load()
+	if len(x.Hosts) != 5 || !x.CellDisabled {
+		t.Fatalf("%d hosts, left out %v, disabled: %t", len(x.Hosts), x.LeftOut, x.CellDisabled)
+	}
+	var down, disabled []bool
+	for _, h := range x.Hosts {
+		down, disabled = append(down, h.Down), append(disabled, h.Disabled)
+	}
+	if want := []bool{false, true, false, false, true}; !slices.Equal(down, want) {
+		t.Errorf("down are %v, want %v", down, want)
+	}
+	if want := []bool{true, false, false, false, false}; !slices.Equal(disabled, want) {
+		t.Errorf("disabled are %v, want %v", disabled, want)
+	}
+	w.refresh(x)
+}
+
+// Tables whose collations differ, as after upgrades of the server, and texts of other
+// character sets.
+func TestTablesOfOtherCollations(t *testing.T) {
+	w := newWorld(t, legacytest.MariaDB, 3)
+	w.api.Insert(t, "aggregates", legacytest.Row{"id": 1, "uuid": otherUUID, "name": "Zürich"})
+	w.api.Insert(t, "aggregate_metadata", legacytest.Row{"aggregate_id": 1, "key": "Größe", "value": "ü"})
+	w.api.Insert(t, "aggregate_hosts", legacytest.Row{"host": "host2", "aggregate_id": 1}, legacytest.Row{"host": "elsewhere", "aggregate_id": 1})
+	for _, of := range []string{
+		"utf8mb3 COLLATE utf8mb3_unicode_ci", "utf8mb3 COLLATE utf8mb3_bin", "utf8mb4 COLLATE utf8mb4_unicode_ci", "latin1 COLLATE latin1_general_cs",
+	} {
+		for _, table := range []string{"aggregate_hosts", "aggregates", "aggregate_metadata"} {
+			w.api.Exec(t, "SET SESSION foreign_key_checks = 0; ALTER TABLE "+table+" CONVERT TO CHARACTER SET "+of+"; SET SESSION foreign_key_checks = 1")
+		}
+		x := w.load()
+		if in := x.host("host2").Aggregates; len(in) != 1 || in[0].Name != "Zürich" || in[0].Metadata["Größe"] != "ü" || x.Read.Aggregates != 3 {
+			t.Errorf("%s: host2 is in %+v, %d rows were read", of, in, x.Read.Aggregates)
+		}
+	}
+}
