@@ -23,7 +23,8 @@ type summaryCache struct {
 
 // GetSummary says what the cell could ever hold and what it holds now, computed
 // once a version of the table; and the gate without what it waits for, the time, and the
-// version of the binary. While the table is loaded it says only that. It
+// version of the binary. While the table is loaded it says only that, and whether it
+// awaits verdicts. It
 // fails while the shard does: gateways take it for whether the cell can be used.
 func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest) (*cellv1.GetSummaryResponse, error) {
 	if err := s.placing(); err != nil {
@@ -43,6 +44,7 @@ func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest)
 	if t, err := s.store.Now(ctx); err == nil {
 		out.StoreTime = timestamppb.New(t)
 	}
+	out.AwaitsVerdicts = s.verify.awaits()
 	out.MachineTime, out.Version = timestamppb.New(s.now()), s.cfg.Version
 	return out, nil
 }

@@ -108,6 +108,16 @@ type waiting struct {
 	heard  []chan *agentv1.Verdict
 }
 
+// awaits reports whether claims on some host are answered after its verdict.
+func (v *verifier) awaits() bool {
+	if v.mode != VerifySync {
+		return false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.hosts) > 0
+}
+
 // expect begins to wait for verdicts on what operations claim, before they are done.
 func (v *verifier) expect(ops []shard.Op) *waiting {
 	if v.mode != VerifySync {

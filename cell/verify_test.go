@@ -201,6 +201,31 @@ func TestSyncGoesOnWithoutAVerdictInTime(t *testing.T) {
 	})
 }
 
+// Gateways are told while claims may wait for verdicts: in sync, and with an agent that
+// verifies.
+func TestTheSummarySaysWhetherClaimsWaitForVerdicts(t *testing.T) {
+	for m, want := range map[VerifyMode]bool{VerifySync: true, VerifyAsync: false, VerifyShadow: false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t, newStore(t), mode(m))
+			says := func() bool {
+				s, err := r.cells.GetSummary(t.Context(), &cellv1.GetSummaryRequest{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s.GetAwaitsVerdicts()
+			}
+			if r.register(plainState(2, 8)); says() {
+				t.Errorf("%s: claims wait for a host that does not verify", m)
+			}
+			r.verifying(1)
+			synctest.Wait()
+			if says() != want {
+				t.Errorf("%s: claims wait %t, want %t", m, !want, want)
+			}
+		})
+	}
+}
+
 // TestSyncLeavesASwappedClaim: the caller was answered with it, and may take another
 // alternate.
 func TestSyncLeavesASwappedClaim(t *testing.T) {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -18,7 +19,7 @@ const (
 	maxOps     = 256
 	maxOpBytes = rpc.MaxMessageBytes / 2
 	// maxCommits is how many ClaimBatch calls to one replica run at once, when those
-	// before are slow: as those that wait for the verdict of a host are.
+	// before are slow.
 	maxCommits = 16
 	// maxQueuedOps and maxQueuedBytes bound what waits for such a call: no more than a
 	// cell lets wait for its shard (cell.max_queue).
@@ -27,7 +28,8 @@ const (
 )
 
 // committer sends operations of different requests to one replica, in one call where
-// several wait. Each keeps its own order.
+// several wait. Each keeps its own order. Those of a traced request go alone, and so do
+// claims and swaps while the replica awaits the verdicts of hosts.
 type committer struct {
 	replica *replica
 	life    context.Context
@@ -62,11 +64,18 @@ func (c *cell) commit(ctx context.Context, key string, within *allotment, budget
 	req := &cellv1.ClaimBatchRequest{Ops: ops}
 	a := attempt{budget: budget, fair: c.claimBudget, again: repeatable(req), kind: commits, order: c.inOrder(key), within: within}
 	return try(ctx, c, a, func(ctx context.Context, r *replica, _ *pass) ([]*cellv1.ClaimOutcome, error) {
-		if telemetry.Sampled(ctx) { // the replica's spans are below its own
+		// The replica's spans are below those of a traced request; and nobody waits for
+		// the verdicts of another one's hosts.
+		if telemetry.Sampled(ctx) || r.awaits.Load() && placesAny(ops) {
 			return r.committer.ask(ctx, req)
 		}
 		return r.committer.commit(ctx, ops)
 	})
+}
+
+// placesAny reports whether an operation puts a claim on a host.
+func placesAny(ops []*cellv1.ClaimOp) bool {
+	return slices.ContainsFunc(ops, func(op *cellv1.ClaimOp) bool { return hostOf(op) != "" })
 }
 
 // commit queues operations and waits until they are answered, or ctx ends.

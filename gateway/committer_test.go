@@ -373,3 +373,36 @@ func TestWhatAStoppingReplicaDidNotDoGoesToTheNext(t *testing.T) {
 		}
 	})
 }
+
+// While a replica awaits the verdicts of hosts nobody's claim waits for another one's
+// host: claims go in calls of their own, at once. Releases do not wait for hosts, and go
+// together.
+func TestClaimsThatAwaitVerdictsGoAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeCell(1, testHost(1, 100))
+		f.awaits = true
+		w := start(t, []*fakeCell{f}, func(c *Config) { c.ClaimBudget = time.Minute })
+		c := watchCommits(w)
+		errs := c.ask(t.Context(), 0, 3)
+		c.called(1, 1, 1)
+		released := make(chan error, 3)
+		for i := range cap(released) {
+			go func() {
+				ref := &cellv1.ClaimRef{ClaimId: fmt.Sprint("late ", i), ConsumerUuid: testUUID(1, i)}
+				_, err := w.g.cells[0].operateOne(t.Context(), time.Minute, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
+				released <- err
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(slowLeast)
+		c.called(1, 1, 1, 1, 2)
+		close(c.gate)
+		for range 3 {
+			for _, done := range []<-chan error{errs, released} {
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+}

@@ -55,6 +55,7 @@ func (g *Gateway) summaryOf(ctx context.Context, r *replica) (*cellv1.GetSummary
 	if r.loading.Swap(s.GetLoading()) != s.GetLoading() {
 		g.log.InfoContext(ctx, "a replica loads its table, or is done", "cell", c.cfg.Name, "replica", r.addr, "loading", s.GetLoading())
 	}
+	r.awaits.Store(s.GetAwaitsVerdicts())
 	if s.GetLoading() {
 		c.unloaded.Store(told)
 	} else {

@@ -57,6 +57,8 @@ type fakeCell struct {
 	// same is the replica of this cell that has its claims; nil for this one.
 	same *fakeCell
 
+	// awaits: it says that it waits for hosts' verdicts.
+	awaits bool
 	// stopsAt is how many operations of a call are done, when it is set; the others are
 	// refused as by a replica that stops.
 	stopsAt int
@@ -507,7 +509,7 @@ func (f *fakeCell) GetSummary(ctx context.Context, req *cellv1.GetSummaryRequest
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := &cellv1.GetSummaryResponse{
-		Cell: f.name, CellUuid: f.uuid, Replica: "r1",
+		Cell: f.name, CellUuid: f.uuid, Replica: "r1", AwaitsVerdicts: f.awaits,
 		Totals: &cellgatev1.Cell{Cell: f.name, CellUuid: f.uuid, Hosts: int32(f.table.Len())},
 	}
 	if f.gate.Gate != nil {

@@ -34,6 +34,8 @@ type replica struct {
 	stranger atomic.Pointer[string]
 	// loading: its last summary said that it loads its table.
 	loading atomic.Bool
+	// awaits: its last summary said that it answers claims after their hosts' verdicts.
+	awaits atomic.Bool
 	// watched is when its prober last came around, in ns of the gateway's clock;
 	// 0 before the first time.
 	watched atomic.Int64

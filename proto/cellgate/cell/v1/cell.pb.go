@@ -7223,10 +7223,13 @@ type GetSummaryResponse struct {
 	ChildTraits  []string `protobuf:"bytes,15,rep,name=child_traits,json=childTraits,proto3" json:"child_traits,omitempty"`
 	// The replica loads its table: it answers queries from what its shard finds, slower,
 	// and does not know what the cell holds. Of this message only cell, cell_uuid,
-	// replica, times and version are set: nobody routes by it.
-	Loading       bool `protobuf:"varint,16,opt,name=loading,proto3" json:"loading,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// replica, awaits_verdicts, times and version are set: nobody routes by it.
+	Loading bool `protobuf:"varint,16,opt,name=loading,proto3" json:"loading,omitempty"`
+	// The replica answers claims and swaps when the verdicts of their hosts are there: who
+	// sends those of several callers in one call has each wait for the others' hosts.
+	AwaitsVerdicts bool `protobuf:"varint,17,opt,name=awaits_verdicts,json=awaitsVerdicts,proto3" json:"awaits_verdicts,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *GetSummaryResponse) Reset() {
@@ -7367,6 +7370,13 @@ func (x *GetSummaryResponse) GetChildTraits() []string {
 func (x *GetSummaryResponse) GetLoading() bool {
 	if x != nil {
 		return x.Loading
+	}
+	return false
+}
+
+func (x *GetSummaryResponse) GetAwaitsVerdicts() bool {
+	if x != nil {
+		return x.AwaitsVerdicts
 	}
 	return false
 }
@@ -8037,7 +8047,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x15ListDecisionsResponse\x123\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionR\tdecisions\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\"\x13\n" +
-	"\x11GetSummaryRequest\"\xe2\x04\n" +
+	"\x11GetSummaryRequest\"\x8b\x05\n" +
 	"\x12GetSummaryResponse\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
 	"\tcell_uuid\x18\x02 \x01(\tR\bcellUuid\x12\x18\n" +
@@ -8058,7 +8068,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\atenants\x18\r \x03(\tR\atenants\x12#\n" +
 	"\rchild_classes\x18\x0e \x03(\tR\fchildClasses\x12!\n" +
 	"\fchild_traits\x18\x0f \x03(\tR\vchildTraits\x12\x18\n" +
-	"\aloading\x18\x10 \x01(\bR\aloading\"H\n" +
+	"\aloading\x18\x10 \x01(\bR\aloading\x12'\n" +
+	"\x0fawaits_verdicts\x18\x11 \x01(\bR\x0eawaitsVerdicts\"H\n" +
 	"\aMaxUnit\x12%\n" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x16\n" +
 	"\x06amount\x18\x02 \x01(\x03R\x06amount2\xc9\v\n" +
