@@ -14,9 +14,15 @@ import (
 	"cellgate/shard/sqlshard"
 )
 
-// databaseLimit bounds what is asked of a database before a process starts. Another
-// replica may be making the tables.
-const databaseLimit = 60 * time.Second
+const (
+	// databaseLimit bounds what is asked of a database before a process starts. Another
+	// replica may be making the tables.
+	databaseLimit = 60 * time.Second
+	// migrationLimit is that of who may make them itself: on CockroachDB the steps are some
+	// forty jobs, which take a second each on a server that is busy. What is waited for is
+	// logged.
+	migrationLimit = 10 * time.Minute
+)
 
 func shardOptions(c config.Cell) pebbleshard.Options {
 	return pebbleshard.Options{
@@ -80,7 +86,11 @@ func openShard(ctx context.Context, c config.Cell, log *slog.Logger) (shard.Stor
 			s, err = pebbleshard.Open(c.Data, opts)
 		}
 	} else {
-		ctx, cancel := context.WithTimeout(ctx, databaseLimit)
+		limit := databaseLimit
+		if c.StoreMigrate {
+			limit = migrationLimit
+		}
+		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		opts := databaseOptions(c)
 		opts.Log = log

@@ -16,6 +16,8 @@
 // The messages of a client are held back until one that asks for an answer (Sync,
 // Flush, Query): a trip. Of a trip's statements at most one fails.
 //
+// Report adds to what the server says of itself, so that it can look like another.
+//
 // CutAll ends all connections at once; SilenceAll keeps them open, and passes nothing of
 // them on any more.
 //

@@ -24,6 +24,8 @@ type Proxy struct {
 	conns  int
 	open   map[net.Conn]struct{}
 	counts map[string]int64
+	// reports are what clients are told of the server besides what it says.
+	reports map[string]string
 	// silent is closed when the connections of now pass nothing on any more.
 	silent chan struct{}
 }
@@ -37,7 +39,7 @@ func New(server string) (*Proxy, error) {
 	}
 	p := &Proxy{
 		server: server, listener: l, closing: make(chan struct{}),
-		open: map[net.Conn]struct{}{}, counts: map[string]int64{}, silent: make(chan struct{}),
+		open: map[net.Conn]struct{}{}, counts: map[string]int64{}, reports: map[string]string{}, silent: make(chan struct{}),
 	}
 	p.on.Store(true)
 	p.serving.Go(p.accept)
@@ -74,6 +76,21 @@ func (p *Proxy) Counts() map[string]int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.counts)
+}
+
+// Report has clients that connect from now on told of a parameter of the server (a
+// ParameterStatus), as if that had one.
+func (p *Proxy) Report(name, value string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reports[name] = value
+}
+
+// reported are the parameters of Report, by name.
+func (p *Proxy) reported() map[string]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.reports)
 }
 
 // CutAll ends every connection there is, on both sides.

@@ -93,6 +93,11 @@ func (c *conn) authenticate() bool {
 		if err != nil {
 			return false
 		}
+		if _, ready := m.(*pgproto3.ReadyForQuery); ready {
+			for name, value := range c.proxy.reported() {
+				c.back.Send(&pgproto3.ParameterStatus{Name: name, Value: value})
+			}
+		}
 		c.back.Send(m)
 		if c.back.Flush() != nil {
 			return false

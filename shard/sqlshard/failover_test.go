@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/pgproxy"
 	"cellgate/internal/pgtest"
 )
 
@@ -81,6 +82,31 @@ func TestAServerThatTakesNoWrites(t *testing.T) {
 		}
 		if n := s.live(); n != 1 || s.Counts().Unknown != 0 {
 			t.Errorf("%q: %d claims are live, counted %+v", parameter, n, s.Counts())
+		}
+	}
+}
+
+// CockroachDB is used without the question whether it takes writes: of the 20.2 line it
+// answers that only in a database that is there. PostgreSQL has to answer it.
+func TestCockroachDBIsNotAskedWhetherItTakesWrites(t *testing.T) {
+	srv := pgtest.Start(t)
+	for _, version := range []string{"", "CockroachDB CCL v20.2.19"} {
+		proxy, url := proxied(t, srv, newDatabase(t))
+		if version != "" {
+			proxy.Report("crdb_version", version)
+		}
+		proxy.SetPlan(func(st pgproxy.Statement) pgproxy.Fault {
+			if strings.EqualFold(st.SQL, "show transaction_read_only") {
+				return pgproxy.Fault{Kind: pgproxy.Error, Code: invalidCatalogName}
+			}
+			return pgproxy.Fault{}
+		})
+		s, err := Open(t.Context(), testOptions(url))
+		if (err == nil) != (version != "") {
+			t.Errorf("crdb_version %q: %v", version, err)
+		}
+		if err == nil {
+			mustClose(t, s)
 		}
 	}
 }

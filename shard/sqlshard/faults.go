@@ -43,6 +43,8 @@ const (
 	transactionClass      = "40"
 	resourcesClass        = "53"
 	cockroachRestartClass = "CR000"
+	rangeUnavailable      = "58C00"
+	nodeConnectionFailure = "58C01"
 )
 
 // trouble is what an error of the server or of the way to it means.
@@ -83,6 +85,8 @@ func meaning(err error) trouble {
 		return race
 	case adminShutdown, crashShutdown, cannotConnectNow, idleInTransaction:
 		return lost
+	case rangeUnavailable, nodeConnectionFailure:
+		return lost // CockroachDB's nodes do not reach each other: another connection may be to one that does
 	case readOnlyTransaction:
 		return lost // its server was a standby when it was made, or is one: another may not be
 	case queryCanceled:

@@ -122,6 +122,16 @@ func TestTheEndOfAnIdleSessionIsALostConnection(t *testing.T) {
 	}
 }
 
+// CockroachDB's nodes that do not reach each other are as a connection that broke: what
+// was sent may be done on another one, and a commit may have been done.
+func TestNodesThatDoNotReachEachOtherAreALostConnection(t *testing.T) {
+	for _, code := range []string{rangeUnavailable, nodeConnectionFailure} {
+		if err := (&pgconn.PgError{Code: code}); meaning(err) != lost || commitRefused(err) {
+			t.Errorf("%s means %v, refuses a commit: %v", code, meaning(err), commitRefused(err))
+		}
+	}
+}
+
 // waitFor asks a database until it counts so many; a minute at most.
 func waitFor(t *testing.T, url, sql string, want int) {
 	t.Helper()

@@ -127,10 +127,35 @@ func parseURL(text string) (config *pgxpool.Config, demanded *server, err error)
 		return nil, nil, fmt.Errorf("the shard's URL %s names no database", Redacted(text))
 	}
 	if !namesParameter(text, "target_session_attrs") && os.Getenv("PGTARGETSESSIONATTRS") == "" {
-		// A standby would answer with what was; of several hosts the primary is looked for.
-		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+		config.ConnConfig.ValidateConnect = takesWrites
+	}
+	if demanded != nil && !namesPort(text) {
+		config.ConnConfig.Port = cockroachPort
+		for _, f := range config.ConnConfig.Fallbacks {
+			f.Port = cockroachPort
+		}
 	}
 	return config, demanded, nil
+}
+
+// cockroachPort is where CockroachDB listens unless told.
+const cockroachPort = 26257
+
+// namesPort reports whether a URL, or the environment, says a port.
+func namesPort(text string) bool {
+	u, err := url.Parse(text)
+	return err != nil || u.Port() != "" || strings.Contains(u.Host, ",") || u.Query().Has("port") || os.Getenv("PGPORT") != ""
+}
+
+// takesWrites fails for a server that is read only: a standby would answer with what was,
+// and of several hosts the primary is looked for. CockroachDB is not asked. It has no
+// standbys, and of the 20.2 line it answers from a table that is there only when the
+// database is, which may have to be made first.
+func takesWrites(ctx context.Context, c *pgconn.PgConn) error {
+	if c.ParameterStatus("crdb_version") != "" {
+		return nil
+	}
+	return pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, c)
 }
 
 // Redacted is a URL without its passwords, for people.

@@ -148,3 +148,26 @@ func TestURLsThatAreNoShards(t *testing.T) {
 		t.Errorf("PostgreSQL under the name of CockroachDB: %v", err)
 	}
 }
+
+// A URL without a port has that of the server that it names.
+func TestPortsThatURLsDoNotSay(t *testing.T) {
+	t.Setenv("PGPORT", "")
+	for url, want := range map[string]uint16{
+		"postgres://u@h/d":                   5432,
+		"cockroach://u@h/d":                  cockroachPort,
+		"cockroach://u@h:1/d":                1,
+		"cockroach://u@/d?host=h":            cockroachPort,
+		"cockroach://u@/d?host=h&port=2":     2,
+		"cockroach://u@h/d?sslmode=prefer":   cockroachPort,
+		"cockroachdb://u@h/d?sslmode=prefer": cockroachPort,
+	} {
+		config, _, err := parseURL(url)
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		if c := config.ConnConfig; c.Port != want || len(c.Fallbacks) > 0 && c.Fallbacks[0].Port != want {
+			t.Errorf("%s is of port %d, %v; want %d", url, c.Port, c.Fallbacks, want)
+		}
+	}
+}
