@@ -14,7 +14,7 @@ import (
 )
 
 // lease is that of every claim of a scenario.
-const lease = 5 * time.Minute
+const lease = time.Minute
 
 // conductor calls the gateway and reacts to failures as docs/api.md says.
 type conductor struct {

@@ -184,7 +184,7 @@ func TestI4_WhatACallGivenUpClaimedIsGoneSoon(t *testing.T) {
 func TestI4_LostReplyOfAnExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		n.lose = &call{pair: "cell-store", method: "Apply expire", n: 1}
+		n.loseFirst = "expire"
 		w := start(t, n)
 		c := &conductor{world: w, answers: map[string]*cellgatev1.SelectDestinationsResponse{}}
 		c.selects(within(request("build", 1, 2), "cell1"))

@@ -44,6 +44,9 @@ const (
 type network struct {
 	lose *call
 	way  way
+	// loseFirst, unless empty, loses the first call whose method has it: operations of a
+	// transaction go together as they come.
+	loseFirst string
 	// weather, unless nil, slows calls down and loses more replies.
 	weather *weather
 
@@ -86,7 +89,8 @@ func (n *network) loses(pair, method string) bool {
 	c := call{pair: pair, method: method}
 	n.seen[c]++
 	c.n = n.seen[c]
-	if n.lose == nil || *n.lose != c {
+	first := n.loseFirst != "" && !n.lost && strings.Contains(method, n.loseFirst)
+	if !first && (n.lose == nil || *n.lose != c) {
 		return false
 	}
 	n.lost = true

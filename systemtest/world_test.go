@@ -212,7 +212,11 @@ type held struct {
 // in use than it has.
 func (w *world) settle() held {
 	w.t.Helper()
-	time.Sleep(10 * time.Minute)
+	rest := 2 * lease
+	if len(w.hosts) > 0 {
+		rest = 10 * time.Minute // what agents book themselves lasts so long
+	}
+	time.Sleep(rest)
 	synctest.Wait()
 	out := held{claims: map[string]*shard.Claim{}}
 	for i, s := range w.stores {
