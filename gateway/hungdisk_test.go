@@ -131,9 +131,9 @@ func TestI7_ACellThatHidesItsDiskIsOutOfUseHalfOfTheTime(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			openLoop(t, w, 25*time.Millisecond, 1600)
+			openLoop(t, w, 25*time.Millisecond, 800)
 		}()
-		for range 400 {
+		for range 200 {
 			time.Sleep(100 * time.Millisecond) // virtual
 			now := w.state(1)
 			if last == gobreaker.StateClosed && now != gobreaker.StateClosed {
@@ -142,8 +142,8 @@ func TestI7_ACellThatHidesItsDiskIsOutOfUseHalfOfTheTime(t *testing.T) {
 			last = now
 		}
 		<-done
-		// A claim's budget closed, the open time open: 3 s a turn, and 40 s.
-		if opened < 10 {
+		// A claim's budget closed, the open time open: 3 s a turn, and 20 s.
+		if opened < 5 {
 			t.Errorf("opened %d times", opened)
 		}
 	})
