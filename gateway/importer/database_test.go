@@ -50,7 +50,7 @@ func heldOn(t *testing.T, d *legacytest.Database, h *legacy.Host) map[string]int
 	t.Helper()
 	var cpu, memory, disk sql.NullInt64
 	q := "SELECT sum(vcpus), sum(memory_mb), sum(ephemeral_gb + CASE WHEN image_ref = '' THEN 0 ELSE root_gb END) FROM instances WHERE deleted = 0 AND host = " + d.Mark(1) + " AND node = " + d.Mark(2) +
-		" AND vm_state NOT IN ('deleted', 'shelved_offloaded') AND vcpus IS NOT NULL"
+		" AND vm_state NOT IN ('deleted', 'shelved_offloaded') AND vcpus IS NOT NULL AND (hidden IS NULL OR hidden = false)"
 	if err := d.DB.QueryRowContext(context.Background(), q, h.ServiceHost, h.NodeName).Scan(&cpu, &memory, &disk); err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +78,8 @@ func TestSampleOfNova(t *testing.T) {
 		rows[6]["host"], rows[6]["node"] = nil, nil
 		rows[7]["vcpus"] = nil
 		rows[8]["deleted"], rows[8]["deleted_at"] = 9, now
+		rows[9]["hidden"], rows[10]["hidden"] = true, false
+		rows[len(x.Hosts)]["hidden"] = true // on the second host
 		d.Insert(t, "instances", rows...)
 
 		cell := newCell()
@@ -120,6 +122,8 @@ func TestSampleOfNova(t *testing.T) {
 			"host = '" + host.ServiceHost + "', node = '" + host.NodeName + "', updated_at = '%s' WHERE id = 22",
 			"vcpus = 9, updated_at = '%s' WHERE id = 23",
 			"host = NULL, node = NULL, updated_at = '%s' WHERE id = 24",
+			"hidden = true, updated_at = '%s' WHERE id = 25",
+			"hidden = false, updated_at = '%s' WHERE id = 10",
 		} {
 			d.Exec(t, "UPDATE instances SET "+fmt.Sprintf(change, d.Now(t).Add(time.Duration(i)*time.Millisecond).Format("2006-01-02 15:04:05")))
 		}

@@ -24,7 +24,8 @@ type Instance struct {
 	Project, User string
 	// VMState and TaskState are Nova's words; empty for NULL.
 	VMState, TaskState string
-	// Deleted: the row is soft-deleted.
+	// Deleted: the row is soft-deleted, or hidden: the copy that a resize to another cell
+	// leaves in this one until it is confirmed or reverted.
 	Deleted                         bool
 	CreatedAt, UpdatedAt, DeletedAt time.Time
 }
@@ -90,8 +91,12 @@ func (r *Reader) instanceBounds(ctx context.Context) (at time.Time, last int64, 
 	return at, last, err
 }
 
-const instanceColumns = `id, uuid, host, node, vcpus, memory_mb, root_gb, ephemeral_gb, instance_type_id, project_id, user_id,
-	vm_state, task_state, image_ref, deleted, created_at, updated_at, deleted_at`
+// instanceColumns are what scanInstance reads, in its order.
+func (s *session) instanceColumns(ctx context.Context) (string, error) {
+	hidden, err := s.column(ctx, "instances", "hidden", "false") // not before Train
+	return `id, uuid, host, node, vcpus, memory_mb, root_gb, ephemeral_gb, instance_type_id, project_id, user_id,
+	vm_state, task_state, image_ref, deleted, ` + hidden + `, created_at, updated_at, deleted_at`, err
+}
 
 func (r *Reader) instancePage(ctx context.Context, since time.Time, after int64, p *InstancePage) error {
 	s, err := r.cell.take(ctx)
@@ -99,6 +104,10 @@ func (r *Reader) instancePage(ctx context.Context, since time.Time, after int64,
 		return err
 	}
 	defer s.end(ctx)
+	columns, err := s.instanceColumns(ctx)
+	if err != nil {
+		return err
+	}
 	to := after + instanceWindow
 	which, args := "deleted = 0", []any{after, to}
 	if !since.IsZero() {
@@ -106,7 +115,7 @@ func (r *Reader) instancePage(ctx context.Context, since time.Time, after int64,
 		t := since.UTC().Add(-instanceOverlap)
 		args = append(args, t, t, t)
 	}
-	n, err := s.each(ctx, "SELECT "+instanceColumns+" FROM instances WHERE id > ? AND id <= ? AND "+which+" ORDER BY id LIMIT ?",
+	n, err := s.each(ctx, "SELECT "+columns+" FROM instances WHERE id > ? AND id <= ? AND "+which+" ORDER BY id LIMIT ?",
 		append(args, r.conf.PageSize), func(rows *sql.Rows) error {
 			i, err := scanInstance(rows)
 			p.Instances = append(p.Instances, i)
@@ -119,7 +128,7 @@ func (r *Reader) instancePage(ctx context.Context, since time.Time, after int64,
 	return err
 }
 
-// InstancesOn gives the live rows of instances of a host, by id. The host is compared
+// InstancesOn gives the live rows of instances of a host, by id, but hidden ones. The host is compared
 // with case, whatever the server does. Nova has an index for it.
 func (r *Reader) InstancesOn(ctx context.Context, host string) (all []Instance, err error) {
 	s, err := r.cell.take(ctx)
@@ -127,12 +136,16 @@ func (r *Reader) InstancesOn(ctx context.Context, host string) (all []Instance, 
 		return nil, err
 	}
 	defer s.end(ctx)
+	columns, err := s.instanceColumns(ctx)
+	if err != nil {
+		return nil, err
+	}
 	_, err = s.pages(ctx, list{
 		table: "instances of a host", page: r.conf.PageSize, max: r.conf.MaxRows, args: []any{host},
-		text: "SELECT " + instanceColumns + " FROM instances WHERE host = ? AND deleted = 0 AND id > ? ORDER BY id LIMIT ?",
+		text: "SELECT " + columns + " FROM instances WHERE host = ? AND deleted = 0 AND id > ? ORDER BY id LIMIT ?",
 	}, func(rows *sql.Rows) (int64, error) {
 		i, err := scanInstance(rows)
-		if err == nil && i.Host == host {
+		if err == nil && i.Host == host && !i.Deleted {
 			all = append(all, i)
 		}
 		return i.ID, err
@@ -143,14 +156,15 @@ func (r *Reader) InstancesOn(ctx context.Context, host string) (all []Instance, 
 func scanInstance(rows *sql.Rows) (i Instance, err error) {
 	var host, node, project, user, vm, task, image sql.NullString
 	var vcpus, memory, root, ephemeral, flavor, deleted sql.NullInt64
+	var hidden truth
 	var created, updated, gone sql.NullTime
 	err = rows.Scan(&i.ID, &i.UUID, &host, &node, &vcpus, &memory, &root, &ephemeral, &flavor, &project, &user,
-		&vm, &task, &image, &deleted, &created, &updated, &gone)
+		&vm, &task, &image, &deleted, &hidden, &created, &updated, &gone)
 	i.Host, i.Node, i.Project, i.User, i.VMState, i.TaskState = host.String, node.String, project.String, user.String, vm.String, task.String
 	i.VCPUs, i.MemoryMB, i.RootGB, i.EphemeralGB, i.FlavorID = vcpus.Int64, memory.Int64, root.Int64, ephemeral.Int64, flavor.Int64
 	i.Incomplete = !vcpus.Valid || !memory.Valid || !root.Valid || !ephemeral.Valid
 	i.FromVolume = image.Valid && image.String == ""
-	i.Deleted = !deleted.Valid || deleted.Int64 != 0
+	i.Deleted = !deleted.Valid || deleted.Int64 != 0 || bool(hidden)
 	i.CreatedAt, i.UpdatedAt, i.DeletedAt = utc(created), utc(updated), utc(gone)
 	return i, err
 }

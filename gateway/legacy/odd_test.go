@@ -5,20 +5,48 @@ import (
 	"testing"
 
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/schedule"
 )
 
 // Databases of releases before Pike have no services.uuid, those before Rocky no
-// cell_mappings.disabled. When they get them, what they say counts.
+// cell_mappings.disabled, those before Train no instances.hidden. When they get them, what
+// they say counts: a hidden instance is of another cell.
 func TestSchemasOfOlderReleases(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		w := newWorld(t, k, 3)
-		w.cell.Exec(t, "ALTER TABLE services DROP COLUMN uuid")
+		w.cell.Exec(t, "ALTER TABLE services DROP COLUMN uuid; ALTER TABLE instances DROP COLUMN hidden")
+		w.cell.Insert(t, "instances", w.instance(1), w.instance(2))
 		w.api.Exec(t, "ALTER TABLE cell_mappings DROP COLUMN disabled")
 		w.open() // it has not seen the columns
 		x := w.load()
 		if len(x.Hosts) != 3 || len(x.Services) != 3 || x.Services[0].UUID != "" || x.Services[0].Version != 61 || x.CellDisabled || x.CellUUID != cellUUID {
 			t.Errorf("%d hosts, services %+v, disabled: %t", len(x.Hosts), x.Services, x.CellDisabled)
 		}
+		live := func(want ...int64) {
+			t.Helper()
+			found, err := w.Find(t.Context(), []schedule.ID{mustID(t, uuid(1)), mustID(t, uuid(2))})
+			if err != nil || len(found) != len(want) {
+				t.Errorf("%v are found, %v; want %v", ids(found), err, want)
+			}
+			var on, passed []int64
+			for i := 1; i <= 3; i++ {
+				all, err := w.InstancesOn(t.Context(), name(i))
+				if err != nil {
+					t.Error(err)
+				}
+				on = append(on, ids(all)...)
+			}
+			all, _ := w.pass(InstancePoint{})
+			for _, i := range all {
+				if !i.Deleted {
+					passed = append(passed, i.ID)
+				}
+			}
+			if slices.Sort(on); !slices.Equal(on, want) || !slices.Equal(passed, want) {
+				t.Errorf("%v are on hosts and %v in a pass, want %v", on, passed, want)
+			}
+		}
+		live(1, 2)
 		w.cell.Exec(t, "ALTER TABLE services ADD COLUMN uuid varchar(36)")
 		w.do("UPDATE services SET uuid = ? WHERE id = 2", otherUUID)
 		column := "tinyint(1)"
@@ -26,6 +54,9 @@ func TestSchemasOfOlderReleases(t *testing.T) {
 			column = "boolean"
 		}
 		w.api.Exec(t, "ALTER TABLE cell_mappings ADD COLUMN disabled "+column)
+		w.cell.Exec(t, "ALTER TABLE instances ADD COLUMN hidden "+column)
+		w.do("UPDATE instances SET hidden = ? WHERE id = 2", true)
+		live(1)
 		change(t, w.api, "UPDATE cell_mappings SET disabled = ? WHERE id = 1", true)
 		if x = w.refresh(x); x.Services[1].UUID != otherUUID || !x.CellDisabled {
 			t.Errorf("services %+v, disabled: %t", x.Services, x.CellDisabled)
