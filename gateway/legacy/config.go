@@ -15,8 +15,8 @@ import (
 type Database struct {
 	// URL is mysql://user@host:3306/nova or postgres://user@host:5432/nova. The forms
 	// with a driver that nova.conf has (mysql+pymysql, postgresql+psycopg2) are taken too. A mysql
-	// URL has no parameter but charset, which is ignored; a postgres URL has those of
-	// libpq. A password in it is refused.
+	// URL has no parameter but unix_socket, the path of a socket in the host's place, and
+	// charset, which is ignored; a postgres URL has those of libpq. A password in it is refused.
 	URL string
 	// PasswordFile is read for each new connection; its end of line does not count.
 	// Empty: no password, on PostgreSQL what libpq would find.
@@ -148,6 +148,9 @@ func (c *Config) check() error {
 	return fault.InvalidFields(bad)
 }
 
+// unixSocket is the parameter of a mysql URL with the path of a socket.
+const unixSocket = "unix_socket"
+
 // check says what is wrong with the URL; the text never has a part of it that may
 // be a password.
 func (d *Database) check() string {
@@ -169,9 +172,12 @@ func (d *Database) check() string {
 	}
 	if scheme == "mysql" || scheme == "mariadb" {
 		for name := range u.Query() {
-			if name != "charset" {
-				return "has the parameter " + name + ", and mysql:// takes none but charset"
+			if name != "charset" && name != unixSocket {
+				return "has the parameter " + name + ", and mysql:// takes none but charset and " + unixSocket
 			}
+		}
+		if path := u.Query().Get(unixSocket); path != "" && path[0] != '/' {
+			return "has a " + unixSocket + " that is no absolute path"
 		}
 	}
 	return ""

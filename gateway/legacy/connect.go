@@ -77,6 +77,9 @@ func mysqlConnector(d Database, c Config) (driver.Connector, error) {
 	if u.Port() == "" {
 		m.Addr = net.JoinHostPort(u.Hostname(), "3306")
 	}
+	if path := u.Query().Get(unixSocket); path != "" {
+		m.Net, m.Addr = "unix", path
+	}
 	m.ParseTime = true // in UTC, which is the default
 	m.TLS = d.TLS
 	// A connection whose server is silent ends even where no context watches.

@@ -1,10 +1,12 @@
 package legacy
 
 import (
+	"net/url"
 	"slices"
 	"testing"
 
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/internal/mariatest"
 	"cellgate/schedule"
 )
 
@@ -109,5 +111,20 @@ func TestTablesOfOtherCollations(t *testing.T) {
 		if in := x.host("host2").Aggregates; len(in) != 1 || in[0].Name != "Zürich" || in[0].Metadata["Größe"] != "ü" || x.Read.Aggregates != 3 {
 			t.Errorf("%s: host2 is in %+v, %d rows were read", of, in, x.Read.Aggregates)
 		}
+	}
+}
+
+func TestASocket(t *testing.T) {
+	server := mariatest.Start(t)
+	w := worldOn(t, legacytest.MariaDB, server, 2)
+	u, err := url.Parse(w.conf.Database.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Host, u.RawQuery = "localhost:1", "charset=utf8&unix_socket="+url.QueryEscape(server.Socket()) // nobody listens at that port
+	w.conf.Database.URL = u.String()
+	w.open()
+	if x := w.load(); len(x.Hosts) != 2 {
+		t.Errorf("%d hosts", len(x.Hosts))
 	}
 }

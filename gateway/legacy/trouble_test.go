@@ -47,6 +47,7 @@ func TestConfigIsChecked(t *testing.T) {
 	for text, good := range map[string]bool{
 		"mysql+pymysql://nova@db/nova?charset=utf8": true, "postgresql+psycopg2://nova@db/nova": true, "mariadb://db/nova": true,
 		"sqlite:///nova.db": false, "mysql://db": false, "postgres://": false, "mysql://db:x/nova": false,
+		"mysql://nova@localhost/nova?unix_socket=/run/mysqld/mysqld.sock": true, "mysql://nova@localhost/nova?unix_socket=mysqld.sock": false,
 	} {
 		if problem := (&Database{URL: text}).check(); (problem == "") != good {
 			t.Errorf("%s: %q", text, problem)

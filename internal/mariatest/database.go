@@ -16,6 +16,9 @@ func (s *Server) Log() string { return filepath.Join(s.dir, "log") }
 // Addr is where it listens: 127.0.0.1 and a port.
 func (s *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
 
+// Socket is the path of its socket.
+func (s *Server) Socket() string { return filepath.Join(s.dir, "s") }
+
 // URL is the address of a database of the server, for its superuser, who has no
 // password.
 func (s *Server) URL(database string) string { return "mysql://root@" + s.Addr() + "/" + database }

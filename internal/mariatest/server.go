@@ -141,7 +141,7 @@ func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 func (s *Server) options() []string {
 	return []string{
 		"--no-defaults", "--datadir=" + s.data(), "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.port),
-		"--socket=" + filepath.Join(s.dir, "s"), "--pid-file=" + filepath.Join(s.dir, "pid"), "--tmpdir=" + s.dir,
+		"--socket=" + s.Socket(), "--pid-file=" + filepath.Join(s.dir, "pid"), "--tmpdir=" + s.dir,
 		"--skip-name-resolve", "--skip-log-bin", "--performance-schema=OFF", "--innodb-buffer-pool-size=256M",
 		"--innodb-log-file-size=16M", "--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync",
 		"--innodb-doublewrite=0", "--max-connections=200", "--character-set-server=utf8mb3",
