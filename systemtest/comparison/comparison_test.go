@@ -1,6 +1,7 @@
 package comparison
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,6 +29,7 @@ func TestComparison(t *testing.T) {
 		fill.callers, fill.duration, fill.changes = 32, 70*time.Second, 100
 	}
 	var text strings.Builder
+	var runs []cloudRun
 	for _, l := range []load{churn, fill} {
 		tallies := compare(t, hosts, every, l)
 		if out == "" || t.Failed() {
@@ -43,12 +45,15 @@ func TestComparison(t *testing.T) {
 			t.Errorf("cellgate chooses wrong more often: %s, %s", tallies[1].brief(), ours.brief())
 		}
 		text.WriteString(table(hosts, l, tallies) + "\n")
-		if l.churn {
-			must(t, os.MkdirAll(out, 0o755))
-			must(t, os.WriteFile(filepath.Join(out, "comparison.svg"), []byte(chart(tallies)), 0o644))
+		title := fmt.Sprintf("Nearly full (%.0f %% at the start)", 100*l.full)
+		if !l.churn {
+			title = fmt.Sprintf("Filling (%.0f %% at the start)", 100*l.full)
 		}
+		runs = append(runs, cloudRun{title, tallies})
 	}
 	if out != "" {
+		must(t, os.MkdirAll(out, 0o755))
+		must(t, os.WriteFile(filepath.Join(out, "comparison.svg"), []byte(chart(runs)), 0o644))
 		must(t, os.WriteFile(filepath.Join(out, "comparison.md"), []byte(text.String()), 0o644))
 	}
 }

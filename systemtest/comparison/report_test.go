@@ -14,6 +14,11 @@ func (t *tally) rate() float64 { return float64(t.placed) / t.took.Seconds() }
 // wrongShare is the part of all choices that the hosts refused.
 func (t *tally) wrongShare() float64 { return float64(t.wrong) / float64(max(t.attempted, 1)) }
 
+// retries is the choices that were made again, for 1,000 placed.
+func (t *tally) retries() float64 {
+	return 1000 * float64(t.wrong-t.gaveUp) / float64(max(t.placed, 1))
+}
+
 // quantile is the time that so many of the placed took at most, from the request to
 // its host's yes.
 func (t *tally) quantile(q float64) time.Duration {
@@ -43,7 +48,7 @@ func table(hosts int, l load, tallies []*tally) string {
 	b.WriteString("|---|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, t := range tallies {
 		fmt.Fprintf(&b, "| %s | %.0f | %.0f %% | %.2f %% | %.1f | %d | %d | %.1f ms | %.1f ms |\n", t.name, t.rate(), 100*t.rate()/tallies[0].rate(),
-			100*t.wrongShare(), 1000*float64(t.wrong-t.gaveUp)/float64(t.placed), t.gaveUp, t.falsely,
+			100*t.wrongShare(), t.retries(), t.gaveUp, t.falsely,
 			float64(t.quantile(0.5).Microseconds())/1000, float64(t.quantile(0.99).Microseconds())/1000)
 	}
 	return b.String()
