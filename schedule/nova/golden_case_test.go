@@ -184,8 +184,14 @@ func (c *goldenConfig) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	c.numbers = map[string]float64{}
-	// The weighers are named a second time; equal hosts are in any order here.
-	read := []string{"weight_classes", "shuffle_best_same_weighed_hosts"}
+	if c.EnabledFilters == nil {
+		c.EnabledFilters = []string{
+			"ComputeFilter", "ComputeCapabilitiesFilter", "ImagePropertiesFilter", "ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter",
+		}
+	}
+	// The weighers are named a second time; equal hosts are in any order here; what
+	// filters could be enabled, and what computes tell of instances, bears on no choice.
+	read := []string{"weight_classes", "shuffle_best_same_weighed_hosts", "available_filters", "track_instance_changes"}
 	for f := range reflect.TypeFor[goldenConfig]().Fields() {
 		name := f.Tag.Get("json")
 		read = append(read, name)
@@ -203,10 +209,7 @@ func (c *goldenConfig) UnmarshalJSON(b []byte) error {
 			}
 		}
 	}
-	for _, w := range schedule.DefaultWeighers() {
-		read = append(read, schedule.MultiplierOption(w.Name))
-	}
-	for _, name := range c.Weighers {
+	for _, name := range schedule.Weighers() {
 		read = append(read, schedule.MultiplierOption(name))
 	}
 	for k, v := range all {
@@ -259,7 +262,44 @@ func found(t *testing.T, name string) string {
 	return ""
 }
 
+// loadCases reads a file of cases, and fails for those that cannot be read: the others
+// are compared all the same.
 func loadCases(t *testing.T, name string) []*goldenCase {
+	t.Helper()
+	cases, unreadable := readCases(t, name)
+	for _, err := range unreadable {
+		t.Errorf("%s: %v", name, err)
+	}
+	if len(cases) == 0 {
+		t.Fatalf("%s: no cases", name)
+	}
+	return cases
+}
+
+func readCases(t *testing.T, name string) (cases []*goldenCase, unreadable []error) {
+	t.Helper()
+	for i, line := range linesOf(t, name) {
+		c, err := parseCase(line)
+		if err != nil {
+			unreadable = append(unreadable, fmt.Errorf("case %d cannot be read: %w: %.80s", i+1, err, line))
+			continue
+		}
+		cases = append(cases, c)
+	}
+	return cases, unreadable
+}
+
+func parseCase(line []byte) (*goldenCase, error) {
+	c := new(goldenCase)
+	err := json.Unmarshal(line, c)
+	if err == nil {
+		c.extraSpecs, err = extraSpecOrder(line)
+	}
+	return c, err
+}
+
+// linesOf gives the lines of a file, compressed or not, that are not empty.
+func linesOf(t *testing.T, name string) [][]byte {
 	t.Helper()
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -271,34 +311,18 @@ func loadCases(t *testing.T, name string) []*goldenCase {
 			t.Fatalf("%s: %v", name, err)
 		}
 	}
-	var cases []*goldenCase
-	read := 0
+	var all [][]byte
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
-		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
-			continue
+		if len(bytes.TrimSpace(lines.Bytes())) > 0 {
+			all = append(all, bytes.Clone(lines.Bytes()))
 		}
-		read++
-		c := new(goldenCase)
-		err := json.Unmarshal(lines.Bytes(), c)
-		if err == nil {
-			c.extraSpecs, err = extraSpecOrder(lines.Bytes())
-		}
-		if err != nil {
-			// The others are compared all the same.
-			t.Errorf("%s: case %d cannot be read: %v: %.80s", name, read, err, lines.Bytes())
-			continue
-		}
-		cases = append(cases, c)
 	}
 	if err := lines.Err(); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	if len(cases) == 0 {
-		t.Fatalf("%s: no cases", name)
-	}
-	return cases
+	return all
 }
 
 // goldenHost is a host and what stands on it.

@@ -3,6 +3,7 @@ package nova
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"cellgate/schedule"
@@ -81,13 +82,15 @@ func (c *goldenCase) weighers() (ws []schedule.Weigher, missing string) {
 func extraSpecOrder(line []byte) ([]string, error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	for _, key := range []string{"request_spec", dataKey, "flavor", dataKey, "extra_specs"} {
-		if err := enter(d, key); err != nil {
+		if err := enter(d, key); errors.Is(err, errAbsent) && key == "extra_specs" {
+			return nil, nil
+		} else if err != nil {
 			return nil, err
 		}
 	}
 	var keys []string
-	if _, err := d.Token(); err != nil {
-		return nil, err
+	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
+		return nil, err // None are null.
 	}
 	for d.More() {
 		k, err := d.Token()
@@ -119,8 +122,10 @@ func enter(d *json.Decoder, key string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("there is no %s", key)
+	return fmt.Errorf("%w %s", errAbsent, key)
 }
+
+var errAbsent = errors.New("there is no")
 
 func skip(d *json.Decoder) error {
 	var v json.RawMessage

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -120,13 +121,25 @@ func goldenScores(t *testing.T, cases []*goldenCase) scores {
 	}
 	for _, c := range cases {
 		g := goldenRun{T: t, c: c, all: all}
-		all.count(t, "(cases)", c.ID, true, g.run())
+		all.count(t, "(cases)", c.ID, true, guarded(t, g.run))
 		if g.partly {
 			all.of("(cases)").notYet++
 		}
 	}
 	replayInto(t, all, cases, 1)
 	return all
+}
+
+// guarded gives a panic as an error: a case of a form that nobody thought of must not
+// keep the others from being compared.
+func guarded(t *testing.T, run func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.Logf("%v\n%s", p, debug.Stack())
+			err = fmt.Errorf("comparing it panics: %v", p)
+		}
+	}()
+	return run()
 }
 
 // goldenRun is the comparison of one case.

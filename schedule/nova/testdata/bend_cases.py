@@ -15,7 +15,8 @@ R = random.Random(SEED)
 pick = R.choice
 
 NUMS = ["0", "1", "5", "5.0", "-1", "1e3", "1_000", "inf", "-inf", "nan", "0x10", "", " 7 ", "7.", ".5",
-    "+3", "-0", "1e400", "9223372036854775808", "١٢", "5,6", "0.1"]
+    "+3", "-0", "1e400", "9223372036854775808", "١٢", "5,6", "0.1", "1_0", "1__0", "_1", "1_", "1_0.2_5",
+    "1_0e1_0", "\x1c7", "8\x1f", "\x1d9\x1e", "\xa05", "5\x85", "\u30003", "\ufeff4", "\u200b6", "\x1f١"]
 WORDS = ["gold", "silver", "true", "True", "None", "none", "x86_64", "QEMU", "a", "é", "'", "it's", "[]",
     "{}", "null", "<in>", "<or>", "nova"]
 OPS = ["=", "==", "!=", ">=", "<=", "s==", "s!=", "s<", "s<=", "s>", "s>=", "<in>", "<all-in>", "<or>",
@@ -180,7 +181,7 @@ def m_aggspecs(c):
 def mdvalue():
     r = R.random()
     vs = [pick(NUMS + WORDS + ["new", "5", "6", "gold", "silver"]) for _ in range(pick([1, 1, 1, 2, 3]))]
-    return pick([",", ", ", " , "]).join(vs) + ("," if r < .05 else "")
+    return pick([",", ", ", " , ", ",\x1c", "\x1f,\x1d"]).join(vs) + ("," if r < .05 else "")
 
 
 def newaggs(c):
