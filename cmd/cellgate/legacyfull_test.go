@@ -141,6 +141,7 @@ func TestTwoGatewaysFillOneLegacyHost(t *testing.T) {
 }
 
 func twoGatewaysFillOneLegacyHost(t *testing.T, k legacytest.Kind) {
+	t.Parallel() // each has a server of its own
 	p := startLegacyPair(t, k)
 	for i := range p.conns {
 		p.await(i, true, "at the start")
@@ -206,6 +207,7 @@ func twoGatewaysFillOneLegacyHost(t *testing.T, k legacytest.Kind) {
 func TestLegacyDatabaseThatFreezes(t *testing.T) { legacytest.Servers(t, legacyDatabaseThatFreezes) }
 
 func legacyDatabaseThatFreezes(t *testing.T, k legacytest.Kind) {
+	t.Parallel() // most of it waits, each for a server of its own
 	p := startLegacyPair(t, k)
 	for i := range p.conns {
 		p.await(i, true, "at the start")

@@ -3,6 +3,7 @@ package shardtest
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"time"
 
@@ -74,7 +75,11 @@ var provider = porcupine.Model{
 // several callers a lane, and checks each with porcupine. A window begins with
 // nothing under way, from what a read shows then.
 func linearizable(s *suite) {
-	const windows, hosts, lanes, callers, steps = 4, 5, 4, 8, 100
+	const hosts, lanes, callers, steps = 5, 4, 8, 100
+	windows := 2
+	if os.Getenv("CELLGATE_LONG") != "" {
+		windows = 10
+	}
 	for h := range hosts {
 		s.do(NewHost(h, linearCapacity))
 	}

@@ -214,7 +214,7 @@ func TestSameHistoryOnEveryStore(t *testing.T) {
 		t.Cleanup(func() { empty(t, shared) })
 		return instance(t, crdb.options(shared), &testClock{}, nil)
 	}}
-	for _, seed := range seeds(t, 3, 100) {
+	for _, seed := range seeds(t, 2, 100) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			repeatWith(t, seed)
 			all := []shardtest.Backend{pebble, postgres("read committed"), postgres("serializable"), alike, stormy(t, seed, 0.01)}
