@@ -148,9 +148,14 @@ func (b *batcher[Q, A]) send() {
 			return
 		}
 		began := time.Now()
-		notice := time.AfterFunc(b.patience(), b.slows)
+		told := make(chan struct{})
+		notice := time.AfterFunc(b.patience(), func() {
+			defer close(told)
+			b.slows()
+		})
 		answered := b.call(batch)
 		if !notice.Stop() {
+			<-told // a sender that it starts is there before this one ends
 			b.quickens()
 		}
 		if answered {

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// maxOps and maxOpBytes bound one ClaimBatch.
-	maxOps     = 256
+	// maxOps and maxOpBytes bound one ClaimBatch. It has no more operations than a cell
+	// checks the short way.
+	maxOps     = 128
 	maxOpBytes = rpc.MaxMessageBytes / 2
 	// maxCommits is how many ClaimBatch calls to one replica run at once, when those
 	// before are slow.
@@ -33,6 +34,7 @@ const (
 type committer struct {
 	replica *replica
 	life    context.Context
+	tel     *telemetry.Gateway
 	batcher[[]*cellv1.ClaimOp, committed]
 }
 
@@ -42,9 +44,9 @@ type committed struct {
 }
 
 func (c *committer) init(r *replica, g *Gateway) {
-	c.replica, c.life = r, g.life
+	c.replica, c.life, c.tel = r, g.life, g.tel
 	c.batcher = batcher[[]*cellv1.ClaimOp, committed]{
-		tasks: &g.tasks, calls: maxCommits, items: maxOps, bytes: maxOpBytes, call: c.call,
+		tasks: &g.tasks, calls: maxCommits, items: maxOps, bytes: maxOpBytes, call: c.first,
 		maxItems: maxQueuedOps, maxBytes: maxQueuedBytes,
 		sizeOf: func(ops []*cellv1.ClaimOp) (int, int) {
 			size := 0
@@ -101,9 +103,21 @@ func (c *committer) commit(ctx context.Context, ops []*cellv1.ClaimOp) ([]*cellv
 // full is the error of operations that may not wait, with the time to wait before they
 // are sent again.
 func (c *committer) full() error {
+	c.replica.cell.tel.QueueRefused()
 	e := fault.Wrap(fault.Overloaded, errNotSent, "too many operations wait for cell %s", c.replica.cell.cfg.Name)
 	e.RetryAfter = max(defaultRetryAfter, c.batcher.backlog())
 	return e
+}
+
+// first does one call of what was queued.
+func (c *committer) first(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
+	now, ops := time.Now(), 0
+	for _, w := range batch {
+		c.tel.CommitWaited(now.Sub(w.since))
+		ops += w.items
+	}
+	c.tel.Committed(ops)
+	return c.call(batch)
 }
 
 // call does one call, which may take as long as the most patient caller waits.

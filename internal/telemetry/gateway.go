@@ -26,6 +26,7 @@ type Gateway struct {
 	twoConfirmed                               prometheus.Counter
 	claimed, refused, spread                   prometheus.Counter
 	batchQueries, batchWait                    prometheus.Observer
+	commitOps, commitWait                      prometheus.Observer
 	movesFinished, movesFailed                 prometheus.Counter
 }
 
@@ -53,6 +54,7 @@ func (p *Process) Gateway() *Gateway {
 		claimed: p.counter(gatewayClaims, "made"), refused: p.counter(gatewayClaims, "refused"), spread: p.counter(gatewaySpread),
 		movesFinished: p.counter(gatewayMovesFinished, "done"), movesFailed: p.counter(gatewayMovesFinished, "failed"),
 		batchQueries: p.histogram(gatewayBatchQueries), batchWait: p.histogram(gatewayBatchWait),
+		commitOps: p.histogram(gatewayCommitOps), commitWait: p.histogram(gatewayCommitWait),
 	}
 	g.rejects.of = func(filter string) prometheus.Counter { return p.counter(gatewayRejects, filter) }
 	for _, r := range InexactReasons() {
@@ -236,6 +238,20 @@ func (g *Gateway) Sent(queries int) {
 func (g *Gateway) Waited(d time.Duration) {
 	if g != nil {
 		g.batchWait.Observe(d.Seconds())
+	}
+}
+
+// Committed counts the operations of one ClaimBatch call that was queued.
+func (g *Gateway) Committed(ops int) {
+	if g != nil {
+		g.commitOps.Observe(float64(ops))
+	}
+}
+
+// CommitWaited times a caller's wait for its operations to be sent.
+func (g *Gateway) CommitWaited(d time.Duration) {
+	if g != nil {
+		g.commitWait.Observe(d.Seconds())
 	}
 }
 

@@ -17,6 +17,7 @@ type Link struct {
 	calls    methods
 	searches lazily
 	doubts   prometheus.Counter
+	refused  prometheus.Counter
 }
 
 // Link makes the handle of a configured cell.
@@ -25,7 +26,7 @@ func (g *Gateway) Link(cell string) *Link {
 		return nil
 	}
 	p := g.p
-	l := &Link{p: p, cell: cell, doubts: p.counter(gatewayDoubts, cell)}
+	l := &Link{p: p, cell: cell, doubts: p.counter(gatewayDoubts, cell), refused: p.counter(gatewayQueueRefused, cell)}
 	l.calls.counted = func(rpc, outcome string) prometheus.Counter { return p.counter(gatewayCallErrors, cell, rpc, outcome) }
 	l.calls.timed = func(rpc string) prometheus.Observer { return p.histogram(gatewayCallSeconds, cell, rpc) }
 	l.searches.of = func(search string) prometheus.Counter { return p.counter(gatewaySearches, cell, search) }
@@ -78,6 +79,13 @@ func (l *Link) Searched(outcome string) {
 func (l *Link) Doubted(claims int) {
 	if l != nil {
 		l.doubts.Add(float64(claims))
+	}
+}
+
+// QueueRefused counts operations that might not wait to be sent.
+func (l *Link) QueueRefused() {
+	if l != nil {
+		l.refused.Inc()
 	}
 }
 

@@ -338,6 +338,18 @@ var (
 		Name: "cellgate_gateway_propose_wait_seconds", Kind: Histogram, Unit: "seconds", Of: inGateway, Buckets: seconds,
 		Help: "How long a query waited to be sent because calls to its cell were in flight.",
 	}
+	gatewayCommitOps = Metric{
+		Name: "cellgate_gateway_claim_batch_operations", Kind: Histogram, Of: inGateway, Buckets: sizes,
+		Help: "Operations on claims that were sent to a replica in one ClaimBatch call; those of a traced request, and claims that await verdicts, go alone and are not counted.",
+	}
+	gatewayCommitWait = Metric{
+		Name: "cellgate_gateway_claim_wait_seconds", Kind: Histogram, Unit: "seconds", Of: inGateway, Buckets: seconds,
+		Help: "How long a caller's operations on claims waited to be sent because calls to their replica were in flight.",
+	}
+	gatewayQueueRefused = Metric{
+		Name: "cellgate_gateway_claim_queue_refused_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell},
+		Help: "Callers' operations refused as OVERLOADED because too many waited to be sent to a replica of the cell.",
+	}
 	gatewayCallSeconds = Metric{
 		Name: "cellgate_gateway_cell_call_seconds", Kind: Histogram, Unit: "seconds", Of: inGateway, Labels: []Label{labelCell, labelRPC}, Buckets: seconds,
 		Help: "How long calls to a cell took, whatever their outcome.",
@@ -603,7 +615,7 @@ func Metrics() []Metric {
 	return []Metric{
 		gatewayRequests, gatewayRequestSeconds, gatewayStageSeconds, gatewayMergeRounds, gatewayInFlight, gatewayShed,
 		gatewayPlaced, gatewayInexact, gatewayPartial, gatewaySearches, gatewayRejects, gatewayUnreadable, gatewayRacesLost, gatewayTwoConfirmed, gatewayMovesFinished, gatewayClaims, gatewaySpread, gatewayRestarts,
-		gatewayDoubts, gatewayBatchQueries, gatewayBatchWait, gatewayCallSeconds, gatewayCallErrors, gatewaySummaryAge,
+		gatewayDoubts, gatewayBatchQueries, gatewayBatchWait, gatewayCommitOps, gatewayCommitWait, gatewayQueueRefused, gatewayCallSeconds, gatewayCallErrors, gatewaySummaryAge,
 		gatewayBreaker, gatewayBreakerMoves, gatewayGate, gatewayGateMoves, gatewayGateReplans,
 		gatewayLegacyReads, gatewayLegacySeconds, gatewayLegacyAge, gatewayLegacyHosts, gatewayLegacyHostsUp, gatewayShadow, gatewayDecisions,
 		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellCold, cellTransactions, cellTransactionSeconds,
