@@ -30,6 +30,9 @@ _CHANNEL_OPTIONS = [
     # A connection that a firewall dropped is noticed while a call waits.
     ('grpc.keepalive_time_ms', 30000),
     ('grpc.keepalive_timeout_ms', 10000),
+    # A refusal says of every cell who rejected its hosts, in a trailer, of which
+    # gRPC takes 8 KiB when nothing is said.
+    ('grpc.max_metadata_size', 4 << 20),
 ]
 
 

@@ -50,6 +50,15 @@ class Scripted(doortest.Base):
             self.calls = calls()
 
 
+class Length(Scripted):
+
+    def test_a_long_refusal_is_heard(self):
+        with self.assertRaises(exception.NoValidHost):
+            self.ask({'code': 'FAILED_PRECONDITION', 'kind': 'NO_VALID_HOST',
+                      'metadata': {'rejects': 'x' * 60000}})
+        self.assertEqual(1, len(self.calls))
+
+
 class Repetition(Scripted):
 
     def test_repeats_what_may_be_repeated_with_one_request_id(self):
