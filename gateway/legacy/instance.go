@@ -157,7 +157,7 @@ func scanInstance(rows *sql.Rows) (i Instance, err error) {
 	var host, node, project, user, vm, task, image sql.NullString
 	var vcpus, memory, root, ephemeral, flavor, deleted sql.NullInt64
 	var hidden truth
-	var created, updated, gone sql.NullTime
+	var created, updated, gone nullTime
 	err = rows.Scan(&i.ID, &i.UUID, &host, &node, &vcpus, &memory, &root, &ephemeral, &flavor, &project, &user,
 		&vm, &task, &image, &deleted, &hidden, &created, &updated, &gone)
 	i.Host, i.Node, i.Project, i.User, i.VMState, i.TaskState = host.String, node.String, project.String, user.String, vm.String, task.String

@@ -52,7 +52,7 @@ func (n *nodeRow) scan(r *sql.Rows) error {
 }
 
 // stamp are the times that most writes of a row leave.
-type stamp struct{ created, updated sql.NullTime }
+type stamp struct{ created, updated nullTime }
 
 // changed is the time of the last write that left one.
 func (s stamp) changed() time.Time {

@@ -114,6 +114,18 @@ func TestTablesOfOtherCollations(t *testing.T) {
 	}
 }
 
+// What PostgreSQL lets times be beyond what Nova writes.
+func TestInfiniteTimes(t *testing.T) {
+	w := newWorld(t, legacytest.PostgreSQL, 3)
+	w.cell.Exec(t, "UPDATE compute_nodes SET updated_at = 'infinity' WHERE id = 1; UPDATE compute_nodes SET created_at = '-infinity' WHERE id = 2;"+
+		"UPDATE services SET last_seen_up = 'infinity' WHERE id = 3")
+	x := w.load()
+	if len(x.Hosts) != 3 || x.Hosts[0].Down || !x.Hosts[2].Down {
+		t.Errorf("%+v, left out %v", x.Hosts, x.LeftOut)
+	}
+	w.refresh(x)
+}
+
 func TestASocket(t *testing.T) {
 	server := mariatest.Start(t)
 	w := worldOn(t, legacytest.MariaDB, server, 2)

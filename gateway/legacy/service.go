@@ -3,6 +3,7 @@ package legacy
 import (
 	"context"
 	"database/sql"
+	"strings"
 	"time"
 
 	"cellgate/schedule/nova"
@@ -51,7 +52,7 @@ func (r *Reader) readServices(ctx context.Context, s *session, x *Snapshot) erro
 		var uuid, host, why sql.NullString
 		var version sql.NullInt64
 		var disabled, forced truth
-		var seen, created sql.NullTime
+		var seen, created nullTime
 		if err := rows.Scan(&v.ID, &uuid, &host, &version, &disabled, &why, &forced, &seen, &created); err != nil {
 			return 0, err
 		}
@@ -82,7 +83,18 @@ func (t *truth) Scan(v any) error {
 	return nil
 }
 
-func utc(t sql.NullTime) time.Time {
+// nullTime is a time that may be NULL. PostgreSQL's infinite ones are none either.
+type nullTime struct{ sql.NullTime }
+
+// Scan is sql.Scanner's.
+func (t *nullTime) Scan(v any) error {
+	if text, ok := v.(string); ok && strings.HasSuffix(text, "infinity") {
+		v = nil
+	}
+	return t.NullTime.Scan(v)
+}
+
+func utc(t nullTime) time.Time {
 	if !t.Valid {
 		return time.Time{}
 	}

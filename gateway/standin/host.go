@@ -103,9 +103,13 @@ func inventories(v *schedule.View) [3]inventory {
 	}
 }
 
+// mostRatio is the greatest allocation ratio of a shard's inventory; the importer sends
+// none above.
+const mostRatio = 100_000
+
 // capacity is total * ratio, rounded down: as of a shard's inventory.
 func (i *inventory) capacity() int64 {
-	c := float64(i.total) * i.ratio
+	c := float64(i.total) * min(i.ratio, mostRatio)
 	if c >= math.MaxInt64 {
 		return math.MaxInt64
 	}

@@ -220,3 +220,19 @@ func TestSummary(t *testing.T) {
 		t.Error("the summary is of another version")
 	}
 }
+
+// Ratios without bounds, and amounts below zero, add up to totals all the same.
+func TestTotalsOfOddRows(t *testing.T) {
+	w := newWorld(t, 3)
+	huge := 3e38
+	for n := range 2 {
+		w.change(n).CPUAllocationRatio = &huge
+	}
+	w.change(2).VCPUsUsed = -7
+	w.update()
+	for _, r := range w.Summary().GetTotals().GetResources() {
+		if r.GetResourceClass() == vcpu && (r.GetCapacity() != 2*16*mostRatio+16*4 || r.GetUsed() != 0) {
+			t.Errorf("the totals are %v", r)
+		}
+	}
+}

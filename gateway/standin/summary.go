@@ -70,7 +70,7 @@ func (s *Standin) summarize(version string) *cellv1.GetSummaryResponse {
 			t := &sums[k]
 			t.ResourceClass = i.class
 			t.Capacity += capacity
-			t.Used += used
+			t.Used += max(used, 0)
 			t.LargestFree = max(t.LargestFree, capacity-used)
 			largest[k] = max(largest[k], min(capacity, max(i.total, 1)))
 		}
