@@ -33,7 +33,7 @@
 //     store finds itself (cold.go, hostquery.go), as they would be from the whole; what
 //     could not be is refused.
 //   - A replica proposes from a table that is at most maxBehind (2 s) behind what other
-//     replicas did: one that stood still reads the journal first (follow.go), and does
+//     replicas did: one that stood still reads the journal first (follow_wait.go), and does
 //     not take its hosts for silent (liveness.go). One whose lane was fenced ends.
 //   - What the shard, the table and the hosts' reports do not agree on is found
 //     (reconcile.go). A claim is released only on its host's word that the instance is
