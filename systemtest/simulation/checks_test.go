@@ -40,6 +40,8 @@ type checkedCell struct {
 	at     shard.Cursor
 	hosts  map[string]*shard.Host
 	usages map[string]*shard.Usage
+	// admins are what operators say of hosts.
+	admins map[string]*shard.AdminState
 	// claims has the ended ones too.
 	claims map[string]*shard.Claim
 }
@@ -47,7 +49,7 @@ type checkedCell struct {
 func newChecks(w *world) *checks {
 	k := &checks{world: w, promises: map[string]*promise{}, ends: map[string]string{}}
 	for _, c := range w.cells {
-		k.cells = append(k.cells, &checkedCell{cell: c, hosts: map[string]*shard.Host{}, usages: map[string]*shard.Usage{}, claims: map[string]*shard.Claim{}})
+		k.cells = append(k.cells, &checkedCell{cell: c, hosts: map[string]*shard.Host{}, usages: map[string]*shard.Usage{}, admins: map[string]*shard.AdminState{}, claims: map[string]*shard.Claim{}})
 	}
 	return k
 }
@@ -132,6 +134,8 @@ func (k *checks) reload(c *checkedCell) {
 			c.hosts[ch.Host.UUID] = ch.Host
 		case ch.Usage != nil:
 			c.usages[ch.Usage.HostUUID] = ch.Usage
+		case ch.AdminState != nil:
+			c.admins[ch.AdminState.HostUUID] = ch.AdminState
 		case ch.Claim != nil:
 			c.claims[ch.Claim.ClaimID], live[ch.Claim.ClaimID] = ch.Claim, true
 		}
@@ -150,6 +154,7 @@ func (k *checks) reload(c *checkedCell) {
 func (k *checks) take(c *checkedCell, e shard.Entry) {
 	k.entries++
 	k.room(c, e)
+	k.withheld(c, e)
 	for _, ch := range e.Changes {
 		switch {
 		case ch.Host != nil:

@@ -37,13 +37,13 @@ func (w *world) disturb(by int) {
 // effect begins a fault and gives how it ends; nil when it has.
 func (w *world) effect(f trouble) (end func()) {
 	switch f.kind {
-	case cutLink, slowLink, holdLink, loseCall:
+	case cutLink, slowLink, holdLink, loseCall, strayClaim:
 		return w.onLink(f)
 	case killGateway, jumpGateway:
 		return w.onGateway(f)
 	case jumpStore, resyncCell:
 		return w.onCell(f)
-	case killAgent, jumpAgent, changeHost, disableHost, claimOnHost, startStranger, stopStranger:
+	case killAgent, jumpAgent, changeHost, disableHost, claimOnHost, startStranger, stopStranger, believeDelta, adminHost:
 		return w.onHost(f)
 	default:
 		return w.onReplica(f)
@@ -63,6 +63,9 @@ func (w *world) onLink(f trouble) func() {
 	case loseCall:
 		w.net.on(f.target, f.peer, func(l *link) { l.lose = 0.1 + f.size/2 })
 		return func() { w.net.on(f.target, f.peer, func(l *link) { l.lose = 0 }) }
+	case strayClaim:
+		w.net.on(f.target, f.peer, func(l *link) { l.stray = 0.2 + f.size/2 })
+		return func() { w.net.on(f.target, f.peer, func(l *link) { l.stray = 0 }) }
 	default:
 		w.net.cut(f.target, f.peer)
 		return nil
@@ -134,6 +137,17 @@ func (w *world) onHost(f trouble) func() {
 		case disableHost:
 			h.change(func() { h.disabled = true })
 			return func() { h.change(func() { h.disabled = false }) }
+		case believeDelta:
+			h.believes(true)
+			// Something to tell while it lasts, and what the lost delta did not change.
+			h.stranger(1)
+			sleep(300 * time.Millisecond)
+			h.believes(false)
+			h.change(func() { h.io = (h.io + 1) % 4 })
+		case adminHost:
+			state := []cellgatev1.HostAdmin_State{cellgatev1.HostAdmin_DISABLED, cellgatev1.HostAdmin_MAINTENANCE, cellgatev1.HostAdmin_FORCED_DOWN}[f.seed%3]
+			h.operate(state, f.seed)
+			return func() { h.operate(cellgatev1.HostAdmin_ENABLED, f.seed) }
 		case claimOnHost:
 			// It may be refused: the host is full.
 			_ = h.claim(fmt.Sprintf("local-%d", f.seed), max(f.lasts, time.Second), usagesOf(h.uuid, int32(3+f.seed%5)))

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/rpc"
 )
@@ -33,6 +34,8 @@ type network struct {
 	links     map[string]*link
 	calls     map[string]uint64
 	dials     uint64
+	// astray are calls that their callers gave up.
+	astray sync.WaitGroup
 }
 
 // link is a pair of parts: who dials, and who listens.
@@ -40,6 +43,7 @@ type link struct {
 	late  time.Duration // at most
 	held  chan struct{} // closed when bytes flow again; nil when they do
 	lose  float64       // of calls
+	stray float64       // of calls that claim or release
 	wires map[*wire]struct{}
 }
 
@@ -115,7 +119,7 @@ func (n *network) heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, l := range n.links {
-		l.late, l.lose = 0, 0
+		l.late, l.lose, l.stray = 0, 0, 0
 		l.release()
 	}
 }
@@ -280,8 +284,11 @@ func (n *network) unary(from, to string) grpc.UnaryClientInterceptor {
 		if err := wait(ctx, before); err != nil {
 			return err
 		}
-		if how == lostCall {
+		switch how {
+		case lostCall:
 			return status.Error(codes.Unavailable, "the connection broke before the call was sent")
+		case strayCall:
+			return n.strays(ctx, full, req, reply, cc, invoke, opts)
 		}
 		err := invoke(ctx, full, req, reply, cc, opts...)
 		if late := wait(ctx, after); late != nil {
@@ -305,6 +312,7 @@ const (
 	lostCall
 	lostReply
 	noReply
+	strayCall
 )
 
 // fate draws what becomes of a call: of the n-th of its kind on a link always the same.
@@ -312,7 +320,7 @@ func (n *network) fate(from, to, method string) (before, after time.Duration, ho
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	l := n.link(from, to)
-	if l.late == 0 && l.lose == 0 {
+	if l.late == 0 && l.lose == 0 && l.stray == 0 {
 		return 0, 0, fine
 	}
 	kind := from + ">" + to + " " + method
@@ -323,8 +331,24 @@ func (n *network) fate(from, to, method string) (before, after time.Duration, ho
 	}
 	if rng.Float64() < l.lose {
 		how = fate(1 + rng.IntN(3))
+	} else if method == "ClaimBatch" && rng.Float64() < l.stray {
+		how = strayCall
 	}
 	return before, after, how
+}
+
+// strays has a call arrive some time after its caller gave it up, which is told that the
+// connection broke.
+func (n *network) strays(ctx context.Context, full string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts []grpc.CallOption) error {
+	late := proto.Clone(req.(proto.Message))
+	answer := reply.(proto.Message).ProtoReflect().New().Interface()
+	n.astray.Go(func() {
+		sleep(700 * time.Millisecond)
+		free, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		_ = invoke(free, full, late, answer, cc, opts...) // nobody hears of it
+	})
+	return status.Error(codes.Unavailable, "the connection broke after the call was sent")
 }
 
 // wait waits for d, or until ctx ends.

@@ -38,6 +38,12 @@ const (
 	startStranger kind = "unknown instance starts"
 	stopStranger  kind = "unknown instance stops"
 	resyncCell    kind = "cell told to start over"
+	// believeDelta: a delta is lost on its way, and its agent is told that it was taken.
+	believeDelta kind = "delta lost and believed"
+	// strayClaim: claims and releases arrive after their gateway gave them up.
+	strayClaim kind = "claim arrives when given up"
+	// adminHost: an operator disables a host, forces it down, or has it in maintenance.
+	adminHost kind = "operator's word about a host"
 )
 
 // trouble is one of them, at a time after the start.
@@ -132,6 +138,7 @@ var kinds = []kind{
 	slowStore, slowStore, failStore, loseStore, loseStore, jumpReplica, killGateway, killGateway, jumpGateway,
 	jumpStore, jumpStore, killAgent, killAgent, killAgent, jumpAgent, changeHost, changeHost, disableHost,
 	claimOnHost, claimOnHost, claimOnHost, startStranger, startStranger, startStranger, stopStranger, stopStranger, resyncCell,
+	believeDelta, believeDelta, believeDelta, strayClaim, strayClaim, adminHost, adminHost,
 }
 
 func (p *plan) drawFault(draw *rand.Rand) trouble {
@@ -155,11 +162,13 @@ func (p *plan) drawFault(draw *rand.Rand) trouble {
 		if side == 0 {
 			f.target, f.peer = callers, gateway
 		}
+	case strayClaim:
+		f.target, f.peer = gateway, replica
 	case killGateway, jumpGateway:
 		f.target = gateway
 	case jumpStore, resyncCell:
 		f.target = p.cellName(c)
-	case killAgent, jumpAgent, changeHost, disableHost, claimOnHost, startStranger, stopStranger:
+	case killAgent, jumpAgent, changeHost, disableHost, claimOnHost, startStranger, stopStranger, believeDelta, adminHost:
 		f.target = host
 	default:
 		f.target = replica

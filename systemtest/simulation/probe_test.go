@@ -18,6 +18,8 @@ import (
 // claims: an operation takes all that a host has, which the cell does not know, and then
 // an instance is asked for there.
 func (w *world) probe() {
+	w.probeResync()
+	w.probeOperator()
 	for _, c := range w.cells {
 		rows, _, err := shardtest.LoadRows(context.Background(), c.store)
 		w.must(err)
@@ -94,4 +96,44 @@ func (w *world) probeHost(h *host) {
 	if _, err := d.claims().ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: consumer, ClaimId: claim}); err != nil {
 		w.wrong("a rejected claim on %s is not released: %v", h.name, err)
 	}
+}
+
+// probeResync: asked to start over, each host says all it has as a new version.
+func (w *world) probeResync() {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	before := map[string]uint64{}
+	for _, h := range w.hosts {
+		before[h.uuid] = h.version()
+	}
+	for _, c := range w.cells {
+		got, err := w.doors[0].hosts().ResyncHosts(ctx, &cellgatev1.ResyncHostsRequest{Cell: c.name, Reason: "a probe"})
+		if err != nil || len(got.GetReplicas()) != len(c.replicas) {
+			w.wrong("%s is asked to start over: %v, %v", c.name, got, err)
+		}
+		for _, r := range got.GetReplicas() {
+			if int(r.GetHosts()) != w.plan.hostsEach || r.GetError() != "" {
+				w.wrong("%s asked %d of %d hosts to start over: %s", r.GetReplica(), r.GetHosts(), w.plan.hostsEach, r.GetError())
+			}
+		}
+	}
+	sleep(30 * time.Second)
+	for _, c := range w.cells {
+		rows, _, err := shardtest.LoadRows(context.Background(), c.store)
+		w.must(err)
+		for _, h := range w.hosts {
+			if h.cell == c && (h.version() == before[h.uuid] || rows.Hosts[h.uuid].StateVersion != h.version()) {
+				w.wrong("%s was asked to start over: version %d, before %d, in its shard %d", h.name, h.version(), before[h.uuid], rows.Hosts[h.uuid].StateVersion)
+			}
+		}
+	}
+	w.count("started over")
+}
+
+// version is that of the agent's newest state.
+func (h *host) version() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s, _ := h.agent.host.State()
+	return s.GetVersion()
 }

@@ -47,7 +47,7 @@ func (w *world) compare() {
 // sameAsJournal: who read the journal has what the rows are (I3, I8).
 func (w *world) sameAsJournal(k *checkedCell, rows *shardtest.Rows) {
 	told := shardtest.NewRows()
-	told.Hosts, told.Usages = k.hosts, k.usages
+	told.Hosts, told.Usages, told.AdminStates = k.hosts, k.usages, k.admins
 	told.Pins, told.Gates, told.Namespaces = rows.Pins, rows.Gates, rows.Namespaces
 	for id, c := range k.claims {
 		if c.State.Live() {

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"cellgate/cell"
 	"cellgate/internal/rpc"
 	"cellgate/shard"
@@ -90,7 +92,7 @@ func (r *replica) start() {
 	}, cell.Deps{Store: run.handle.store(), Log: w.log, Now: r.clock.now})
 	w.must(err)
 	run.cell = c
-	server, l := rpc.NewServer(w.log, cell.ServerOptions()...), w.net.listen(r.name)
+	server, l := rpc.NewServer(w.log, append(cell.ServerOptions(), grpc.ChainStreamInterceptor(w.reports))...), w.net.listen(r.name)
 	c.Register(server)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()

@@ -34,6 +34,8 @@ type world struct {
 	quiet     time.Time
 	active    int
 	disturbed time.Time
+	// lost are the hosts whose deltas are lost, by uuid.
+	lost map[string]bool
 }
 
 // result is what came of a run.
@@ -114,6 +116,7 @@ func (w *world) endAll() {
 	for _, h := range w.hosts {
 		h.end()
 	}
+	w.net.astray.Wait()
 	for _, c := range w.cells {
 		for _, r := range c.replicas {
 			r.end(true)

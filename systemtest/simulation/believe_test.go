@@ -1,0 +1,73 @@
+package simulation
+
+import (
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+// believes has deltas of the host lost on their way to any replica while on, each of which
+// its agent is told was taken: so it holds a state that no replica has.
+func (h *host) believes(on bool) {
+	h.world.mu.Lock()
+	defer h.world.mu.Unlock()
+	if h.world.lost == nil {
+		h.world.lost = map[string]bool{}
+	}
+	h.world.lost[h.uuid] = on
+}
+
+// loses reports whether deltas of a host are lost now.
+func (w *world) loses(uuid string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lost[uuid]
+}
+
+// reports is the interceptor of a replica's streams that loses them.
+func (w *world) reports(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	return handle(srv, &reportStream{ServerStream: s, world: w})
+}
+
+type reportStream struct {
+	grpc.ServerStream
+	world *world
+	// host is of the first state.
+	host string
+	mu   sync.Mutex
+}
+
+func (s *reportStream) SendMsg(m any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ServerStream.SendMsg(m)
+}
+
+func (s *reportStream) RecvMsg(m any) error {
+	for {
+		if err := s.ServerStream.RecvMsg(m); err != nil {
+			return err
+		}
+		r, is := m.(*agentv1.ReportRequest)
+		if !is {
+			return nil
+		}
+		if full := r.GetFullState(); full != nil {
+			s.host = full.GetHostUuid()
+		}
+		d := r.GetDelta()
+		if d == nil || !s.world.loses(s.host) {
+			return nil
+		}
+		s.world.count("lost deltas")
+		if err := s.SendMsg(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Accepted{Accepted: &agentv1.Accepted{
+			BootId: d.GetBootId(), Version: d.GetVersion(), HeartbeatEvery: durationpb.New(beatEvery), TakesDeltas: true,
+		}}}); err != nil {
+			return err
+		}
+		r.Reset()
+	}
+}
