@@ -100,15 +100,23 @@ type confirmedClaim struct {
 }
 
 // confirmed lists the confirmed claims of the cell without NUMA cells and devices, by
-// claim_id, those that move another on this host last.
-func (c *Claims) confirmed() []confirmedClaim {
+// claim_id, those that move another on this host last: those that were confirmed for that
+// long, or run already. Another one is due at next, when that is not zero.
+func (c *Claims) confirmed(long time.Duration) (list []confirmedClaim, next time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var list []confirmedClaim
+	now := c.now()
 	for _, h := range c.ledger.held {
-		if h.confirmed && !h.aborted && len(h.offers) > 0 && h.guest.Nova == nil {
-			list = append(list, confirmedClaim{h.id, &agentv1.Instance{InstanceUuid: h.instance, Usages: h.usages}})
+		if !h.confirmed || h.aborted || len(h.offers) == 0 || h.guest.Nova != nil {
+			continue
 		}
+		if due := h.since.Add(long); c.ledger.ran[h.id] != h.instance && due.After(now) {
+			if next.IsZero() || due.Before(next) {
+				next = due
+			}
+			continue
+		}
+		list = append(list, confirmedClaim{h.id, &agentv1.Instance{InstanceUuid: h.instance, Usages: h.usages}})
 	}
 	moves := func(of confirmedClaim) int {
 		if c.ledger.held[c.ledger.held[of.claim].moves] != nil {
@@ -119,7 +127,20 @@ func (c *Claims) confirmed() []confirmedClaim {
 	slices.SortFunc(list, func(a, b confirmedClaim) int {
 		return cmp.Or(moves(a)-moves(b), strings.Compare(a.claim, b.claim))
 	})
-	return list
+	return list, next
+}
+
+// runs notes which claims a simulated host runs, with their instances: one that ends makes
+// room at once. A claim of them that has ended already is left by its instance now.
+func (c *Claims) runs(ran map[string]string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ledger.ran = ran
+	for id, instance := range ran {
+		if c.ledger.held[id] == nil {
+			c.ledger.leave(instance)
+		}
+	}
 }
 
 // InstanceClaim takes up the claim that an instance is built on. A claim_id that the cell

@@ -37,6 +37,10 @@ type ledger struct {
 	// confirmations counts how often a claim of the cell became confirmed, or a confirmed
 	// one went.
 	confirmations uint64
+	// ran are the claims that a simulated host runs, with their instances; left are
+	// instances of such claims that ended, until the state has them no more.
+	ran  map[string]string
+	left map[string]struct{}
 }
 
 // stock names a provider's resource class.
@@ -48,6 +52,8 @@ type heldClaim struct {
 	usages              []*agentv1.Usage
 	guest               schedule.GuestCheck
 	confirmed           bool
+	// since is when it was first known to be confirmed.
+	since time.Time
 	// offers are who offered it; none for a claim that was made on the host.
 	offers map[any]struct{}
 	// at is when it was offered last; until is the end of a claim made on the host.
@@ -80,10 +86,15 @@ func (l *ledger) observe(state *agentv1.FullState) {
 			l.stock[stock{p.GetUuid(), i.GetResourceClass()}] = float64(i.GetTotal()-i.GetReserved()) * i.GetAllocationRatio()
 		}
 	}
+	left := l.left
+	l.left = nil
 	for _, i := range state.GetInstances() {
 		l.exist[i.GetInstanceUuid()] = i.GetUsages()
 		for _, u := range i.GetUsages() {
 			l.used[stock{u.GetProviderUuid(), u.GetResourceClass()}] += int64(u.GetAmount())
+		}
+		if _, is := left[i.GetInstanceUuid()]; is {
+			l.leave(i.GetInstanceUuid())
 		}
 	}
 	for id, c := range l.held {
@@ -92,6 +103,24 @@ func (l *ledger) observe(state *agentv1.FullState) {
 			delete(l.held, id)
 		}
 	}
+}
+
+// leave counts an instance as gone from the host, before a state says so, unless a
+// confirmed claim wants it there.
+func (l *ledger) leave(instance string) {
+	for _, c := range l.held {
+		if c.instance == instance && c.confirmed {
+			return
+		}
+	}
+	for _, u := range l.exist[instance] {
+		l.used[stock{u.GetProviderUuid(), u.GetResourceClass()}] -= int64(u.GetAmount())
+	}
+	delete(l.exist, instance)
+	if l.left == nil {
+		l.left = map[string]struct{}{}
+	}
+	l.left[instance] = struct{}{}
 }
 
 // covered reports whether the claim's instance is on the host and takes what the claim
@@ -213,6 +242,7 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 			c.offers = map[any]struct{}{}
 		}
 		if c.confirmed != o.GetConfirmed() {
+			c.since = now
 			l.confirmations++
 		}
 		c.offers[by], c.at, c.confirmed = struct{}{}, now, o.GetConfirmed()
@@ -223,10 +253,13 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 	}
 	c := &heldClaim{
 		id: id, instance: o.GetInstanceUuid(), moves: o.GetMovesClaimId(), usages: o.GetUsages(), confirmed: o.GetConfirmed(),
-		offers: map[any]struct{}{by: {}}, at: now,
+		offers: map[any]struct{}{by: {}}, at: now, since: now,
 	}
 	if before := l.held[id]; before != nil && before.instance == c.instance {
 		c.kind, c.aborted = before.kind, before.aborted
+		if c.confirmed && before.confirmed {
+			c.since = before.since
+		}
 	}
 	var reason agentv1.Verdict_Reason
 	var detail string
@@ -273,6 +306,9 @@ func (l *ledger) drop(id string) {
 		l.confirmations++
 	}
 	delete(l.held, id)
+	if instance, runs := l.ran[id]; runs {
+		l.leave(instance)
+	}
 }
 
 // set drops what a replica's set of claims does not name: what that replica offered
@@ -301,7 +337,7 @@ func (l *ledger) set(now time.Time, by any, s *agentv1.ClaimSet) {
 	}
 	for _, id := range s.GetConfirmedClaimIds() {
 		if c := l.held[id]; c != nil && !c.confirmed {
-			c.confirmed = true
+			c.confirmed, c.since = true, now
 			l.confirmations++
 		}
 	}

@@ -10,13 +10,17 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// simPace is how long what is told of claims on simulated hosts is gathered: one report
-// of a host has all of it.
-const simPace = time.Second
+// Of simulated hosts: how long what is told of their claims is gathered, for one report of a
+// host, and how long an instance takes to start once its claim is confirmed. What a caller
+// confirms and releases within that time never runs, as in a load test.
+const (
+	simPace  = time.Second
+	simStart = 30 * time.Second
+)
 
 // computes run what is confirmed on simulated hosts, as their computes would: the
-// instance of a confirmed claim is reported from then on, and no more when the claim is
-// not on the host any more. Of claims with NUMA cells or devices nothing is run: the host
+// instance of a confirmed claim is reported from simStart on, and no more when the claim is
+// not on the host any more: then it makes room at once, before the report. Of claims with NUMA cells or devices nothing is run: the host
 // would have to report what their instances take of them.
 type computes struct {
 	hosts []*Host
@@ -25,14 +29,13 @@ type computes struct {
 	ran []map[string]string
 
 	mu sync.Mutex
-	// told are the hosts of whose claims something was told; wake has an element while
-	// there are some.
-	told map[int]struct{}
+	// due are the hosts to look at, and when; wake has an element when one was told of.
+	due  map[int]time.Time
 	wake chan struct{}
 }
 
 func newComputes(hosts []*Host) *computes {
-	c := &computes{hosts: hosts, ran: make([]map[string]string, len(hosts)), told: map[int]struct{}{}, wake: make(chan struct{}, 1)}
+	c := &computes{hosts: hosts, ran: make([]map[string]string, len(hosts)), due: map[int]time.Time{}, wake: make(chan struct{}, 1)}
 	for i, h := range hosts {
 		h.claims.onNews(func() { c.tell(i) })
 	}
@@ -41,46 +44,75 @@ func newComputes(hosts []*Host) *computes {
 
 // tell notes that there is news of claims on a host. It never waits.
 func (c *computes) tell(host int) {
-	c.mu.Lock()
-	c.told[host] = struct{}{}
-	c.mu.Unlock()
+	c.look(host, time.Now().Add(simPace))
 	select {
 	case c.wake <- struct{}{}:
 	default:
 	}
 }
 
+// look has a host looked at, then or before.
+func (c *computes) look(host int, at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if due, is := c.due[host]; !is || at.Before(due) {
+		c.due[host] = at
+	}
+}
+
+// take gives the hosts that are due, and when the next one is; zero for none.
+func (c *computes) take(now time.Time) (hosts []int, next time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for host, at := range c.due {
+		switch {
+		case !at.After(now):
+			hosts = append(hosts, host)
+			delete(c.due, host)
+		case next.IsZero() || at.Before(next):
+			next = at
+		}
+	}
+	slices.Sort(hosts)
+	return hosts, next
+}
+
 // run follows the claims until ctx ends.
 func (c *computes) run(ctx context.Context) error {
 	pace := stopped()
 	defer pace.Stop()
+	var next time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-c.wake:
-			pace.Reset(simPace)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
+			if soon := time.Now().Add(simPace); next.IsZero() || soon.Before(next) {
+				next = soon
+				pace.Reset(simPace)
+			}
+			continue
 		case <-pace.C:
 		}
-		c.mu.Lock()
-		hosts := slices.Sorted(maps.Keys(c.told))
-		clear(c.told)
-		c.mu.Unlock()
+		hosts, _ := c.take(time.Now())
 		for _, i := range hosts {
-			c.follow(i)
+			if at := c.follow(i); !at.IsZero() {
+				c.look(i, at)
+			}
+		}
+		if _, next = c.take(time.Time{}); !next.IsZero() {
+			pace.Reset(max(simPace, time.Until(next)))
 		}
 	}
 }
 
 // follow brings a host's instances in line with its claims. The instances that it has
-// from the start go only when a claim that it ran replaced them.
-func (c *computes) follow(host int) {
+// from the start go only when a claim that it ran replaced them. It gives when the next
+// claim's instance has started; zero for none.
+func (c *computes) follow(host int) (next time.Time) {
 	h := c.hosts[host]
-	wanted, ran := h.claims.confirmed(), c.ran[host]
+	wanted, next := h.claims.confirmed(simStart)
+	ran := c.ran[host]
 	runs := make(map[string]string, len(wanted))
 	byInstance := make(map[string]*agentv1.Instance, len(wanted))
 	for _, w := range wanted {
@@ -114,8 +146,10 @@ func (c *computes) follow(host int) {
 		instances, changed = append(instances, byInstance[id]), true
 	}
 	if changed {
-		next := sharing(state)
-		next.Instances = instances
-		h.Put(next)
+		state = sharing(state)
+		state.Instances = instances
+		h.Put(state)
 	}
+	h.claims.runs(runs)
+	return next
 }

@@ -34,11 +34,26 @@ func (c *computing) root() string {
 	return s.GetHostUuid()
 }
 
+// vcpus is how many VCPUs the host has, and how many of these are free.
+func (c *computing) vcpus() (all, free int32) {
+	l := c.host.claims.ledger
+	s := stock{c.root(), "VCPU"}
+	return int32(l.stock[s]), int32(l.stock[s]) - int32(l.used[s])
+}
+
+// asked offers a claim that wants a verdict.
+func (c *computing) asked(id string, instance int, vcpus int32) *agentv1.Verdict {
+	return c.host.claims.offered("replica", &agentv1.ClaimOffer{
+		ClaimId: id, InstanceUuid: simInstance(instance), ConsumerUuid: simInstance(instance), WantsVerdict: true,
+		Usages: []*agentv1.Usage{{ProviderUuid: c.root(), ResourceClass: "VCPU", Amount: vcpus}},
+	})
+}
+
 // runs demands the VCPUs of the instances that are reported beside the first ones, and how
 // many reports there were.
 func (c *computing) runs(when string, version uint64, want map[int]int32) {
 	c.t.Helper()
-	time.Sleep(2 * simPace)
+	time.Sleep(simStart + 2*simPace)
 	synctest.Wait()
 	s, _ := c.host.State()
 	got := map[string]int32{}
@@ -87,12 +102,42 @@ func TestSimulatedHostsRunWhatIsConfirmed(t *testing.T) {
 		c.runs("told again", 2, map[int]int32{1: 2, 2: 4})
 		c.offer("c", 3, 1, true, nil)
 		c.host.claims.ended("a", "RELEASED")
-		c.runs("one more, one less", 3, map[int]int32{2: 4, 3: 1})
+		c.runs("one less, and later one more", 4, map[int]int32{2: 4, 3: 1})
 		c.host.claims.set("replica", &agentv1.ClaimSet{ClaimIds: []string{"c"}, ConfirmedClaimIds: []string{"c"}})
-		c.runs("one is not in the set", 4, map[int]int32{3: 1})
+		c.runs("one is not in the set", 5, map[int]int32{3: 1})
 		c.offer("d", 4, 1, false, nil)
 		c.host.claims.ended("d", "EXPIRED")
-		c.runs("one was never confirmed", 4, map[int]int32{3: 1})
+		c.offer("e", 5, 1, true, nil)
+		c.host.claims.ended("e", "RELEASED")
+		c.runs("one was never confirmed, and one not for long", 5, map[int]int32{3: 1})
+	})
+}
+
+// The room of a claim that ended is free at once, though the host has not yet reported
+// that the instance is gone.
+func TestSimulatedHostsMakeRoomAtOnce(t *testing.T) {
+	compute(t, func(c *computing) {
+		_, most := c.vcpus()
+		c.offer("a", 1, most, true, nil)
+		c.runs("confirmed", 2, map[int]int32{1: most})
+		c.host.claims.ended("a", "RELEASED")
+		c.host.renew(2) // a state that still has it
+		if v := c.asked("b", 2, most); v.GetOutcome() != agentv1.Verdict_OK {
+			t.Errorf("all that the ended claim's instance took: %v", v)
+		}
+		if v := c.asked("c", 3, 1); v.GetOutcome() != agentv1.Verdict_REJECTED {
+			t.Errorf("one more: %v", v)
+		}
+		c.runs("gone", 4, nil)
+		if v := c.asked("d", 4, 1); v.GetOutcome() != agentv1.Verdict_REJECTED {
+			t.Errorf("one more, once it is reported: %v", v)
+		}
+		c.host.claims.ended("b", "RELEASED")
+		c.offer("e", 1, most, true, nil)
+		c.runs("the same instance again", 5, map[int]int32{1: most})
+		if v := c.asked("f", 5, 1); v.GetOutcome() != agentv1.Verdict_REJECTED {
+			t.Errorf("beside the same instance again: %v", v)
+		}
 	})
 }
 
