@@ -41,6 +41,7 @@ func TestSamplesAreGoodRequests(t *testing.T) {
 		}
 		ids[s.Request.GetRequestId()] = s.Name
 		compile(t, s, counts)
+		compileWithMore(t, s)
 	}
 	t.Logf("samples: %d, %v; %d instances", len(all), counts, len(instances))
 	if counts[Refused] < 8 || counts["nova_request_spec"] < 40 || counts["request_spec"] < 15 {
@@ -77,6 +78,22 @@ func compile(t *testing.T, s Sample, counts map[string]int) (schedule.Request, b
 		}
 	}
 	return tr.Request, true
+}
+
+// compileWithMore holds that a sample can be compiled with Nova's request filters on, too:
+// an operator's nova.conf may have them.
+func compileWithMore(t *testing.T, s Sample) {
+	t.Helper()
+	on := &nova.Options{LimitTenants: true, ImageTypeSupport: true, IsolateAggregates: true, ImageMetadata: true}
+	var err error
+	if typed := s.Request.GetRequestSpec(); typed != nil {
+		_, _, err = on.Compile(specOf(typed))
+	} else {
+		_, err = on.FromPrimitive(s.Request.GetNovaRequestSpec().AsMap())
+	}
+	if err != nil {
+		t.Errorf("%s, with Nova's request filters on: %v", s.Name, err)
+	}
 }
 
 // specOf is the gateway's reading of a typed form, in the sample's fleet.
