@@ -1,13 +1,14 @@
 package nova
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
 
 // guest reads what a flavor's hw: extra specs and an image's hw_ properties ask
 // for together (nova/virt/hardware.py). What Nova raises an exception for is
-// invalid here, at the extra spec's path.
+// invalid here, at the extra spec's path. It has no keys that the release lacks.
 type guest struct {
 	*findings
 	spec *Spec
@@ -22,7 +23,18 @@ func newGuest(f *findings, s *Spec) *guest {
 		props = f.properties(s)
 	}
 	for _, p := range props {
-		g.image[p.Name] = p.Text
+		if f.options.knows(p.Name) {
+			g.image[p.Name] = p.Text
+		}
+	}
+	for key := range s.Flavor.ExtraSpecs {
+		if !f.options.knows(key) {
+			known := *s
+			known.Flavor.ExtraSpecs = maps.Clone(s.Flavor.ExtraSpecs)
+			maps.DeleteFunc(known.Flavor.ExtraSpecs, func(key, _ string) bool { return !f.options.knows(key) })
+			g.spec = &known
+			break
+		}
 	}
 	return g
 }

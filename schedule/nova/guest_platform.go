@@ -22,7 +22,7 @@ func (r *resourceRequest) addressWidth(g *guest) {
 
 // pciAffinity requires support of the policy socket; the others need none.
 func (r *resourceRequest) pciAffinity(g *guest) {
-	if g.pciPolicy() == schedule.PCISocket {
+	if g.pciPolicy() == schedule.PCISocket && g.options.has(releaseSocket) {
 		r.require(g.at(pciPolicyKey, property(pciPolicyKey)), "COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
 	}
 }

@@ -3,30 +3,38 @@ package nova
 import "strings"
 
 const (
-	tpm12 = "1.2"
-	tpm20 = "2.0"
+	tpm12  = "1.2"
+	tpm20  = "2.0"
+	tpmTIS = "tpm-tis"
+	tpmCRB = "tpm-crb"
 )
 
-// tpmVersion is the version of the virtual TPM; empty for none
+// virtualTPM is the version and the model of the virtual TPM; empty for none
 // (get_vtpm_constraint).
-func (g *guest) tpmVersion() string {
-	version := g.word("hw:tpm_version", tpm12, tpm20)
+func (g *guest) virtualTPM() (version, model string) {
+	version = g.word("hw:tpm_version", tpm12, tpm20)
 	if version == "" {
-		return ""
+		return "", ""
 	}
-	if model := g.word("hw:tpm_model", "tpm-tis", "tpm-crb"); model == "tpm-crb" && version != tpm20 {
+	if model = g.word("hw:tpm_model", tpmTIS, tpmCRB); model == tpmCRB && version != tpm20 {
 		g.invalid(g.at("hw:tpm_model", "hw_tpm_model"), "is tpm-crb, which needs TPM version %s", tpm20)
 	}
-	return version
+	if model == "" {
+		model = tpmTIS
+	}
+	return version, model
 }
 
-// virtualTPM requires support of the TPM's version.
-func (r *resourceRequest) virtualTPM(g *guest) {
-	switch g.tpmVersion() {
-	case tpm12:
-		r.require(g.at("hw:tpm_version", "hw_tpm_version"), "COMPUTE_SECURITY_TPM_1_2")
-	case tpm20:
-		r.require(g.at("hw:tpm_version", "hw_tpm_version"), "COMPUTE_SECURITY_TPM_2_0")
+// tpm requires support of the virtual TPM's version, and of its model.
+func (r *resourceRequest) tpm(g *guest) {
+	version, model := g.virtualTPM()
+	if version == "" {
+		return
+	}
+	path := g.at("hw:tpm_version", "hw_tpm_version")
+	r.require(path, map[string]string{tpm12: "COMPUTE_SECURITY_TPM_1_2", tpm20: "COMPUTE_SECURITY_TPM_2_0"}[version])
+	if g.options.has(releaseTPMModel) {
+		r.require(path, map[string]string{tpmTIS: "COMPUTE_SECURITY_TPM_TIS", tpmCRB: "COMPUTE_SECURITY_TPM_CRB"}[model])
 	}
 }
 
@@ -36,8 +44,11 @@ func (r *resourceRequest) require(path, trait string) {
 	t.add(t.required, path, trait)
 }
 
-// secureBoot requires a host that can.
+// secureBoot requires a host that can. The image's property is older than that.
 func (r *resourceRequest) secureBoot(g *guest) {
+	if !g.options.has(releaseSecureBoot) {
+		return
+	}
 	if g.word("os:secure_boot", "required", "disabled", "optional") == "required" {
 		r.require(g.at("os:secure_boot", "os_secure_boot"), "COMPUTE_SECURITY_UEFI_SECURE_BOOT")
 	}
@@ -56,7 +67,8 @@ func (r *resourceRequest) statelessFirmware(g *guest) {
 	r.require(path, "COMPUTE_SECURITY_STATELESS_FIRMWARE")
 }
 
-// memoryEncryption takes a slot of a host that encrypts guests' memory.
+// memoryEncryption takes a slot of a host that encrypts guests' memory by SEV: other
+// models are refused (support.go).
 func (r *resourceRequest) memoryEncryption(g *guest) {
 	const key = "hw:mem_encryption"
 	if !g.flag(key) {
@@ -69,4 +81,7 @@ func (r *resourceRequest) memoryEncryption(g *guest) {
 		r.invalid(g.at(key, property(key)), "needs a q35 machine type, the image has %s", shorten(m))
 	}
 	r.group("").resources["MEM_ENCRYPTION_CONTEXT"] = 1
+	if g.options.has(releaseSEV) {
+		r.require(g.at(key, property(key)), "HW_CPU_X86_AMD_SEV")
+	}
 }

@@ -23,7 +23,7 @@ func (f *findings) novaRequest(s *Spec) *schedule.NovaRequest {
 		Retry:     s.Retry,
 	}
 	for _, key := range sortedKeys(s.Flavor.ExtraSpecs) {
-		if comparesHosts(key) {
+		if comparesHosts(key) && f.options.knows(key) {
 			n.Flavor.ExtraSpecs = append(n.Flavor.ExtraSpecs, schedule.Pair{Key: key, Value: s.Flavor.ExtraSpecs[key]})
 		}
 	}
@@ -32,6 +32,7 @@ func (f *findings) novaRequest(s *Spec) *schedule.NovaRequest {
 		if s.Typed == nil {
 			n.Image.Properties = f.properties(s)
 		}
+		n.Image.Properties = f.known(n.Image.Properties)
 		f.imageWords(s, n.Image)
 	}
 	for _, name := range sortedKeys(s.Hints) {
@@ -41,6 +42,15 @@ func (f *findings) novaRequest(s *Spec) *schedule.NovaRequest {
 	}
 	s.numa(n)
 	return n
+}
+
+// known leaves out properties that the release does not have.
+func (f *findings) known(in []schedule.Property) []schedule.Property {
+	younger := func(p schedule.Property) bool { return !f.options.knows(p.Name) }
+	if !slices.ContainsFunc(in, younger) {
+		return in
+	}
+	return slices.DeleteFunc(slices.Clone(in), younger)
 }
 
 // comparesHosts reports whether a filter compares the extra spec with hosts or
@@ -82,7 +92,7 @@ func (f *findings) properties(s *Spec) []schedule.Property {
 			name = current
 		}
 		kind, ok := propertyKinds[name]
-		if !ok {
+		if !ok || !f.options.knows(name) {
 			continue
 		}
 		p := schedule.Property{Name: name, Text: value, Zero: value == ""}

@@ -18,7 +18,8 @@ type Options struct {
 	// NoPCPUFallback is disable_fallback_pcpu_query, of the section workarounds.
 	NoPCPUFallback bool
 	// Release is the first number of the versions of the Nova that is replaced; 0 means
-	// the newest. Request filters that it does not have do not run.
+	// the newest. Keys that it does not have are ignored, request filters and traits that
+	// it does not have are not asked for.
 	Release int
 	// Strict is strict_nova: also what looks like a defect of Nova's is done.
 	Strict bool
@@ -35,3 +36,9 @@ func (o *Options) Compile(s Spec) (r schedule.Request, ignored []string, err err
 	}
 	return r, f.ignored, nil
 }
+
+// has reports whether the release is that one or a later one.
+func (o *Options) has(since int) bool { return o.Release == 0 || o.Release >= since }
+
+// knows reports whether the release has the extra spec or image property.
+func (o *Options) knows(key string) bool { return o.has(since[key]) }

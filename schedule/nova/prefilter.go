@@ -18,7 +18,8 @@ type prefiltering struct {
 // conditions that the cells evaluate.
 //
 // Those that ask for a trait which only computes of newer releases report run since the
-// release that brought them; of the others no key or option is set before that.
+// release that brought them; of the others no option is set before that, or the release
+// does not have the key.
 var prefilters = []struct {
 	run   func(*prefiltering)
 	since int
@@ -29,9 +30,9 @@ var prefilters = []struct {
 	{run: (*prefiltering).isolatedAggregates},
 	{run: (*prefiltering).imageMetadata},
 	{run: (*prefiltering).accelerators},
-	{run: (*prefiltering).packedVirtqueue, since: 29},
-	{run: (*prefiltering).ephemeralEncryption, since: 26},
-	{run: (*prefiltering).virtioSound, since: 32},
+	{run: (*prefiltering).packedVirtqueue},
+	{run: (*prefiltering).ephemeralEncryption},
+	{run: (*prefiltering).virtioSound},
 	{run: (*prefiltering).tpmSecretSecurity, since: 33},
 }
 
@@ -42,7 +43,7 @@ func (f *findings) prefilter(s *Spec, asked *resourceRequest, r *schedule.Reques
 	}
 	p := &prefiltering{guest: newGuest(f, s), asked: asked, request: r, options: f.options}
 	for _, x := range prefilters {
-		if f.options.Release == 0 || f.options.Release >= x.since {
+		if f.options.has(x.since) {
 			x.run(p)
 		}
 	}

@@ -6,7 +6,7 @@ import "strings"
 // keeps its secret the way the flavor says, user when it does not.
 func (p *prefiltering) tpmSecretSecurity() {
 	const key = "hw:tpm_secret_security"
-	if p.tpmVersion() == "" {
+	if version, _ := p.virtualTPM(); version == "" {
 		return
 	}
 	security := p.spec.Flavor.ExtraSpecs[key]

@@ -45,6 +45,17 @@ var specKey = regexp.MustCompile(`^(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)\
 // suffix is what a group may be named by.
 var suffix = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
+// Releases with which the translation of keys changed that older ones have, too: dedicated
+// CPUs asked for as PCPU; the traits of PCI policy socket, of secure boot, of a virtual TPM's
+// model, and of memory encryption by SEV (nova/scheduler/utils.py at the tags).
+const (
+	releasePCPU       = 20
+	releaseSocket     = 23
+	releaseSecureBoot = 23
+	releaseTPMModel   = 30
+	releaseSEV        = 32
+)
+
 // build makes the resource request of a flavor and an image. With pinning off it
 // is the second that Nova asks for dedicated CPUs: VCPU instead of PCPU, none of
 // the traits of CPU policies.
@@ -58,14 +69,14 @@ func (f *findings) build(s *Spec, pinning bool) *resourceRequest {
 		}
 	}
 	r.imageTraits(s)
-	if pinning {
+	if pinning && f.options.has(releasePCPU) {
 		r.pinning(g)
 	}
 	r.requested(s)
 	r.flavor(s)
 	r.memoryEncryption(g)
 	r.persistentMemory(g)
-	r.virtualTPM(g)
+	r.tpm(g)
 	r.pciAffinity(g)
 	r.secureBoot(g)
 	r.addressWidth(g)

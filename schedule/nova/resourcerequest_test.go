@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,7 +25,14 @@ type askCase struct {
 	Strict bool `json:"strict,omitempty"`
 	// Pinning off is the second query, for VCPU instead of PCPU.
 	Pinning bool `json:"pinning"`
-	// Nova's answer.
+	// Nova 26.2.2's answer.
+	askAnswer
+	// Newest is Nova 33.0.0's; nil when it was not asked.
+	Newest *askAnswer `json:"newest,omitempty"`
+}
+
+// askAnswer is what a Nova asks Placement for, or the class of what it raises.
+type askAnswer struct {
 	Query string `json:"query,omitempty"`
 	Error string `json:"error,omitempty"`
 }
@@ -49,9 +55,11 @@ const bundledAsks = "testdata/resource-requests.jsonl.gz"
 
 var updateAsks = flag.Bool("update-asks", false, "ask Nova anew for "+bundledAsks)
 
-// ours is what this package asks for; fields are what it finds wrong.
-func (c *askCase) ours() (query string, wrong error) {
+// ours is what this package asks for in the release's place; wrong has the fields that it
+// refuses.
+func (c *askCase) ours(release int) (query string, wrong error) {
 	f := findings{options: &Options{
+		Release:          release,
 		ImageTypeSupport: c.Options["query_placement_for_image_type_support"],
 		ImageMetadata:    c.Options["image_metadata_prefilter"],
 		Strict:           c.Strict,
@@ -66,23 +74,17 @@ func (c *askCase) ours() (query string, wrong error) {
 	}
 	asked := f.build(s, c.Pinning)
 	f.prefilter(s, asked, &schedule.Request{})
-	// tpm_secret_security_filter is of a later release than the Nova compared with.
-	for trait := range asked.root.required {
-		if strings.HasPrefix(trait, "COMPUTE_SECURITY_TPM_SECRET_SECURITY_") {
-			delete(asked.root.required, trait)
-		}
-	}
 	return asked.query(), f.err()
 }
 
-func (c *askCase) compare(t *testing.T) {
+func (c *askCase) compare(t *testing.T, release int, nova askAnswer) {
 	t.Helper()
-	query, err := c.ours()
+	query, err := c.ours(release)
 	switch {
-	case (err != nil) != (c.Error != ""):
-		t.Errorf("%s\n ours %v\n Nova %q %s", dump(c), err, c.Error, c.Query)
-	case err == nil && query != c.Query:
-		t.Errorf("%s\n ours %s\n Nova %s", dump(c), query, c.Query)
+	case (err != nil) != (nova.Error != ""):
+		t.Errorf("%s\n ours %v\n Nova %d %q %s", dump(c), err, release, nova.Error, nova.Query)
+	case err == nil && query != nova.Query:
+		t.Errorf("%s\n ours %s\n Nova %d %s", dump(c), query, release, nova.Query)
 	}
 }
 
@@ -108,8 +110,9 @@ func (c *askCase) refusedByDefault(t *testing.T) {
 	}
 }
 
-// TestResourceRequestIsNovas compares with what Nova 26.2.2 answered to cases
-// bundled; TestResourceRequestAgainstNova with what it answers to new ones.
+// TestResourceRequestIsNovas compares with what Nova 26.2.2 and 33.0.0 answered to cases
+// bundled; TestResourceRequestAgainstNova with what the installed one answers to new ones.
+// -update-asks wants the clones of testdata/newest_nova.py in the folder CELLGATE_NEWEST.
 func TestResourceRequestIsNovas(t *testing.T) {
 	if *updateAsks {
 		bundle(t)
@@ -123,17 +126,24 @@ func TestResourceRequestIsNovas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines, cases, refused, odd := bufio.NewScanner(z), 0, 0, 0
+	lines, cases, refused, odd, younger := bufio.NewScanner(z), 0, 0, 0, 0
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var c askCase
 		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
 			t.Fatal(err)
 		}
-		c.compare(t)
+		if c.Newest == nil {
+			t.Fatalf("%s\n has no answer of the newest release", dump(&c))
+		}
+		c.compare(t, 26, c.askAnswer)
+		c.compare(t, 33, *c.Newest)
 		cases++
 		if c.Error != "" {
 			refused++
+		}
+		if c.askAnswer != *c.Newest {
+			younger++
 		}
 		if c.Strict && c.Error == "" {
 			odd++
@@ -146,6 +156,9 @@ func TestResourceRequestIsNovas(t *testing.T) {
 	if odd < 300 {
 		t.Errorf("%d cases with extra specs that Nova reads over", odd)
 	}
+	if younger < 300 {
+		t.Errorf("%d cases that the newest release answers in another way", younger)
+	}
 	if cases < 1000 || refused < 100 || refused > cases/2 {
 		t.Errorf("%d cases, Nova refuses %d: too few of either", cases, refused)
 	}
@@ -157,17 +170,17 @@ func TestResourceRequestAgainstNova(t *testing.T) {
 	}
 	seed := uint64(time.Now().UnixNano())
 	cases := askCases(seed, 300)
-	askNova(t, cases)
-	for i := range cases {
-		cases[i].compare(t)
+	for i, answer := range askNova(t, cases) {
+		cases[i].compare(t, 26, answer)
 	}
 	if t.Failed() {
 		t.Logf("seed %d", seed)
 	}
 }
 
-// askNova fills in Nova's answers; it skips the test where there is no Nova.
-func askNova(t *testing.T, cases []askCase) {
+// askNova gives Nova's answers, those of the newest release with the folder that
+// testdata/newest_nova.py wants; it skips the test where there is no Nova.
+func askNova(t *testing.T, cases []askCase, folder ...string) []askAnswer {
 	t.Helper()
 	const python = "/usr/bin/python3"
 	if out, err := exec.CommandContext(t.Context(), python, "-c", "import nova.scheduler.utils").CombinedOutput(); err != nil {
@@ -175,11 +188,10 @@ func askNova(t *testing.T, cases []askCase) {
 	}
 	var in bytes.Buffer
 	for i := range cases {
-		cases[i].Query, cases[i].Error = "", ""
 		in.WriteString(dump(&cases[i]))
 		in.WriteByte('\n')
 	}
-	cmd := exec.CommandContext(t.Context(), python, "testdata/resource_requests.py")
+	cmd := exec.CommandContext(t.Context(), python, append([]string{"-W", "ignore", "testdata/resource_requests.py"}, folder...)...)
 	var stderr bytes.Buffer
 	cmd.Stdin, cmd.Stderr = &in, &stderr
 	out, err := cmd.Output()
@@ -190,18 +202,27 @@ func askNova(t *testing.T, cases []askCase) {
 	if len(lines) != len(cases) {
 		t.Fatalf("%d answers to %d cases: %s", len(lines), len(cases), stderr.String())
 	}
+	answers := make([]askAnswer, len(cases))
 	for i, line := range lines {
-		if err := json.Unmarshal(line, &cases[i]); err != nil {
+		if err := json.Unmarshal(line, &answers[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return answers
 }
 
-// bundle asks Nova for the bundled cases.
+// bundle asks both Novas for the bundled cases.
 func bundle(t *testing.T) {
 	t.Helper()
+	folder := os.Getenv("CELLGATE_NEWEST")
+	if folder == "" {
+		t.Fatal("CELLGATE_NEWEST is not set")
+	}
 	cases := askCases(1, 2000)
-	askNova(t, cases)
+	answers, newest := askNova(t, cases), askNova(t, cases, folder)
+	for i := range cases {
+		cases[i].askAnswer, cases[i].Newest = answers[i], &newest[i]
+	}
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
 	for i := range cases {
@@ -217,9 +238,9 @@ func bundle(t *testing.T) {
 	}
 }
 
-// askSpecs and askProperties are what cases are made of: a key and its values. What
-// this release of Nova does not have is not among them. oddSpecs and oddTraits are read
-// over by Nova, or read in Python's way.
+// askSpecs and askProperties are what cases are made of: a key and its values; of the
+// younger ones Zed has none. oddSpecs and oddTraits are read over by Nova, or read in
+// Python's way.
 var (
 	askSpecs = map[string][]string{
 		"resources:VCPU": {"0", "1", "7"}, "resources:PCPU": {"0", "2"}, "resources:MEMORY_MB": {"0", "512"},
@@ -256,6 +277,20 @@ var (
 )
 
 var (
+	youngerSpecs = map[string][]string{
+		"hw:maxphysaddr_mode": {"passthrough", "emulate", "bogus"}, "hw:maxphysaddr_bits": {"40"},
+		"hw:virtio_packed_ring": {"true", "false"}, "hw:sound_model": {"virtio", "ac97", "bogus"},
+		"hw:tpm_secret_security": {"user", "host", "deployment", "bogus"}, "hw:tpm_version": {"2.0", "1.2"},
+		"hw:mem_encryption": {"true"},
+	}
+	youngerProperties = map[string][]string{
+		"hw_maxphysaddr_mode": {"passthrough", "emulate"}, "hw_maxphysaddr_bits": {"42"}, "hw_firmware_stateless": {"true", "false"},
+		"hw_virtio_packed_ring": {"true", "false"}, "hw_sound_model": {"virtio", "ich9"}, "hw_firmware_type": {"uefi"},
+		"hw_tpm_model": {"tpm-tis", "tpm-crb"},
+	}
+)
+
+var (
 	oddAmounts = []string{"one", "1_0", "-1", "+2", " 4\t", "1.0", "", "0x1", "\u0663", "\x1c1", "1_", "_1", "007", "1e3", "\u00a05"}
 	oddWords   = []string{"maybe", "Required", "required ", "", "forbidden\n", "1"}
 	oddSpecs   = map[string][]string{
@@ -283,13 +318,14 @@ func askCases(seed uint64, n int) []askCase {
 	amount := func(of ...int64) int64 { return of[dice.IntN(len(of))] }
 	// The odd ones have dice of their own, so that the others stay as they are.
 	others := rand.New(rand.NewPCG(seed, 1))
-	odd := func(to map[string]string, from map[string][]string, n int) {
+	add := func(dice *rand.Rand, to map[string]string, from map[string][]string, n int) {
 		keys := sortedKeys(from)
 		for range n {
-			key := keys[others.IntN(len(keys))]
-			to[key] = from[key][others.IntN(len(from[key]))]
+			key := keys[dice.IntN(len(keys))]
+			to[key] = from[key][dice.IntN(len(from[key]))]
 		}
 	}
+	young := rand.New(rand.NewPCG(seed, 2))
 	cases := make([]askCase, n)
 	for i := range cases {
 		c := askCase{
@@ -311,8 +347,12 @@ func askCases(seed uint64, n int) []askCase {
 			c.Flavor.ExtraSpecs["hw:cpu_policy"] = []string{"dedicated", "mixed"}[dice.IntN(2)]
 		}
 		if c.Strict = others.IntN(3) == 0; c.Strict {
-			odd(c.Flavor.ExtraSpecs, oddSpecs, 1+others.IntN(3))
-			odd(c.Image.Properties, oddTraits, others.IntN(2))
+			add(others, c.Flavor.ExtraSpecs, oddSpecs, 1+others.IntN(3))
+			add(others, c.Image.Properties, oddTraits, others.IntN(2))
+		}
+		if young.IntN(3) == 0 {
+			add(young, c.Flavor.ExtraSpecs, youngerSpecs, 1+young.IntN(2))
+			add(young, c.Image.Properties, youngerProperties, young.IntN(3))
 		}
 		cases[i] = c
 	}

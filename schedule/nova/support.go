@@ -32,6 +32,9 @@ type rule struct {
 	// makes is what a resolved key is for alone: without one it is ignored.
 	makes part
 	why   string
+	// since is the release whose scheduler first knows the key, where an older one that is
+	// replaced may not (Options.Release): there it is ignored, as by Nova.
+	since int
 }
 
 // part of a request that keys make.
@@ -70,21 +73,21 @@ var extraSpecs = []rule{
 	{key: "hw:locked_memory", care: resolved, harmless: falseWords, makes: topology},
 	{key: "hw:numa_*", care: resolved, makes: topology},
 	{key: "hw:pci_numa_affinity_policy", care: honoured},
-	{key: "hw:mem_encryption", care: honoured},
-	{key: "hw:mem_encryption_model", care: refused, why: encryption},
-	{key: "hw:ephemeral_encryption", care: honoured},
-	{key: "hw:ephemeral_encryption_format", care: honoured},
-	{key: "hw:tpm_version", care: honoured},
-	{key: "hw:tpm_model", care: honoured},
-	{key: "hw:tpm_secret_security", care: honoured},
+	{key: "hw:mem_encryption", care: honoured, since: 20},
+	{key: "hw:mem_encryption_model", care: refused, why: encryption, since: 32},
+	{key: "hw:ephemeral_encryption", care: honoured, since: 26},
+	{key: "hw:ephemeral_encryption_format", care: honoured, since: 26},
+	{key: "hw:tpm_version", care: honoured, since: 22},
+	{key: "hw:tpm_model", care: honoured, since: 22},
+	{key: "hw:tpm_secret_security", care: honoured, since: 33},
 	{key: "hw:tpm_*", care: refused, why: unknownKey},
-	{key: "hw:pmem", care: resolved},
+	{key: "hw:pmem", care: resolved, since: 20},
 	// Of the vIOMMU models Nova's scheduler reads the image's alone.
 	{key: "hw:viommu_model", care: ignored},
-	{key: "hw:virtio_packed_ring", care: honoured},
-	{key: "hw:sound_model", care: honoured},
-	{key: "hw:maxphysaddr_bits", care: honoured},
-	{key: "hw:maxphysaddr_mode", care: honoured},
+	{key: "hw:virtio_packed_ring", care: honoured, since: 29},
+	{key: "hw:sound_model", care: honoured, since: 32},
+	{key: "hw:maxphysaddr_bits", care: honoured, since: 29},
+	{key: "hw:maxphysaddr_mode", care: honoured, since: 29},
 	{key: "hw:maxphysaddr_*", care: refused, why: unknownKey},
 	{key: "hw:cpu_*", care: ignored},
 	{key: "hw:max_cpu_cores", care: ignored},
@@ -99,7 +102,7 @@ var extraSpecs = []rule{
 	{key: "hw:vif_multiqueue_enabled", care: ignored},
 	{key: "hw:watchdog_action", care: ignored},
 	{key: "hw:*", care: refused, why: unknownKey},
-	{key: "os:secure_boot", care: honoured},
+	{key: "os:secure_boot", care: honoured, since: 23},
 	{key: "accel:device_profile", care: honoured},
 	{key: "accel:*", care: refused, why: unknownKey},
 	{key: "pci_passthrough:*", care: resolved, makes: devices},
@@ -137,19 +140,19 @@ var imageProperties = []rule{
 	{key: "hw_locked_memory", care: resolved, harmless: falseWords, makes: topology},
 	{key: "hw_numa_*", care: resolved, makes: topology},
 	{key: "hw_pci_numa_affinity_policy", care: honoured},
-	{key: "hw_mem_encryption", care: honoured},
-	{key: "hw_mem_encryption_model", care: refused, why: encryption},
-	{key: "hw_ephemeral_encryption", care: honoured},
-	{key: "hw_ephemeral_encryption_format", care: honoured},
-	{key: "hw_tpm_version", care: honoured},
-	{key: "hw_tpm_model", care: honoured},
+	{key: "hw_mem_encryption", care: honoured, since: 20},
+	{key: "hw_mem_encryption_model", care: refused, why: encryption, since: 32},
+	{key: "hw_ephemeral_encryption", care: honoured, since: 26},
+	{key: "hw_ephemeral_encryption_format", care: honoured, since: 26},
+	{key: "hw_tpm_version", care: honoured, since: 22},
+	{key: "hw_tpm_model", care: honoured, since: 22},
 	// Only the flavor's is read.
 	{key: "hw_tpm_secret_security", care: ignored},
-	{key: "hw_virtio_packed_ring", care: honoured},
-	{key: "hw_sound_model", care: honoured},
-	{key: "hw_maxphysaddr_bits", care: honoured},
-	{key: "hw_maxphysaddr_mode", care: honoured},
-	{key: "hw_firmware_stateless", care: honoured},
+	{key: "hw_virtio_packed_ring", care: honoured, since: 29},
+	{key: "hw_sound_model", care: honoured, since: 32},
+	{key: "hw_maxphysaddr_bits", care: honoured, since: 29},
+	{key: "hw_maxphysaddr_mode", care: honoured, since: 29},
+	{key: "hw_firmware_stateless", care: honoured, since: 30},
 	{key: "os_secure_boot", care: honoured},
 	// The rest is read by the hypervisor, or by filters that are off by default.
 	{key: "*", care: ignored},
@@ -176,6 +179,19 @@ const (
 	groupHint     = "group"
 	queryHint     = "query"
 )
+
+// since has the releases that brought keys, of the rows that name one.
+var since = func() map[string]int {
+	out := map[string]int{}
+	for _, rules := range [][]rule{extraSpecs, imageProperties} {
+		for _, r := range rules {
+			if r.since > 0 {
+				out[r.key] = r.since
+			}
+		}
+	}
+	return out
+}()
 
 // look finds the row that decides about a key.
 func look(rules []rule, key string) rule {
@@ -210,7 +226,12 @@ func (r rule) passes(value string) bool {
 // triage gives the key to its row: reports it as ignored, refuses it, or returns
 // true when the caller is to honour it.
 func (f *findings) triage(rules []rule, path, key, value string) bool {
-	switch r := look(rules, key); r.care {
+	r := look(rules, key)
+	if !f.options.has(r.since) {
+		f.ignore(path)
+		return false
+	}
+	switch r.care {
 	case honoured:
 		return true
 	case ignored:

@@ -1,8 +1,15 @@
 """Says what Nova asks of Placement. Reads a case of resourcerequest_test.go a
-line, writes Nova's query string (without a limit) or the exception's class."""
+line, writes Nova's query string (without a limit) or the exception's class.
+
+usage: resource_requests.py [FOLDER]
+With a folder (newest_nova.py) the newest release is asked."""
 import json
 import logging
 import sys
+
+if len(sys.argv) > 1:
+    import newest_nova
+    newest_nova.load(sys.argv[1])
 
 logging.disable(logging.CRITICAL)
 
@@ -14,13 +21,12 @@ import nova.conf  # noqa: E402
 objects.register_all()
 CONF = nova.conf.CONF
 CONF([], default_config_files=[], default_config_dirs=[])
-FILTERS = [
-    request_filter.require_image_type_support,
-    request_filter.compute_status_filter,
-    request_filter.transform_image_metadata,
-    request_filter.accelerators_filter,
-    request_filter.ephemeral_encryption_filter,
-]
+FILTERS = [getattr(request_filter, name) for name in (
+    "require_image_type_support", "compute_status_filter",
+    "transform_image_metadata", "accelerators_filter",
+    "packed_virtqueue_filter", "ephemeral_encryption_filter",
+    "virtio_sound_filter", "tpm_secret_security_filter",
+) if hasattr(request_filter, name)]
 
 
 def answer(case):
