@@ -78,6 +78,14 @@ func (c *Claims) set(by any, s *agentv1.ClaimSet) {
 	c.ledger.set(c.now(), by, s)
 }
 
+// unsaid gives the rejections, by the host's newest state, of offers that it took before,
+// and that whoever offered them has not been told.
+func (c *Claims) unsaid(by any) []*agentv1.Verdict {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ledger.say(by)
+}
+
 // onNews has somebody told when confirmed claims of the cell came or went.
 func (c *Claims) onNews(news func()) {
 	c.mu.Lock()

@@ -31,6 +31,9 @@ type ledger struct {
 	held     map[string]*heldClaim
 	// rejected are the offers that were rejected, until they end.
 	rejected map[string]rejectedOffer
+	// unsaid are claims whose offer was rejected after it had been taken, by who offered
+	// them and is not told yet.
+	unsaid map[any][]string
 	// over are claims that ended for good lately, and when: another replica's offer of one
 	// may still be on its way.
 	over map[string]time.Time
@@ -56,8 +59,8 @@ type heldClaim struct {
 	since time.Time
 	// offers are who offered it; none for a claim that was made on the host.
 	offers map[any]struct{}
-	// at is when it was offered last; until is the end of a claim made on the host.
-	at, until time.Time
+	// first is when it was offered first, at when last; until is the end of a claim made on the host.
+	first, at, until time.Time
 	// kind is the operation that took it up on the host; empty for none yet. An aborted
 	// one takes nothing.
 	kind    claimKind
@@ -103,6 +106,7 @@ func (l *ledger) observe(state *agentv1.FullState) {
 			delete(l.held, id)
 		}
 	}
+	l.recheck()
 }
 
 // leave counts an instance as gone from the host, before a state says so, unless a
@@ -165,6 +169,11 @@ func (l *ledger) judge(c *heldClaim) (reason agentv1.Verdict_Reason, detail stri
 			return agentv1.Verdict_DISABLED, "the host takes no instances: " + l.state.GetDisabledReason()
 		}
 	}
+	return l.fits(c)
+}
+
+// fits is judge for a host that takes instances.
+func (l *ledger) fits(c *heldClaim) (reason agentv1.Verdict_Reason, detail string) {
 	for _, o := range l.held {
 		if o.id != c.id && o.instance == c.instance && o.id != c.moves && o.moves != c.id && !o.aborted {
 			return agentv1.Verdict_INSTANCE_EXISTS, fmt.Sprintf("instance %s has claim %s here", c.instance, o.id)
@@ -253,10 +262,10 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 	}
 	c := &heldClaim{
 		id: id, instance: o.GetInstanceUuid(), moves: o.GetMovesClaimId(), usages: o.GetUsages(), confirmed: o.GetConfirmed(),
-		offers: map[any]struct{}{by: {}}, at: now, since: now,
+		offers: map[any]struct{}{by: {}}, first: now, at: now, since: now,
 	}
 	if before := l.held[id]; before != nil && before.instance == c.instance {
-		c.kind, c.aborted = before.kind, before.aborted
+		c.kind, c.aborted, c.first = before.kind, before.aborted, before.first
 		if c.confirmed && before.confirmed {
 			c.since = before.since
 		}

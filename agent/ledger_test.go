@@ -2,6 +2,8 @@ package agent
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -199,7 +201,80 @@ func TestTheLedgerNeverHoldsMoreThanThereIs(t *testing.T) {
 					s.Instances = append(s.Instances, &agentv1.Instance{InstanceUuid: instanceUUID(n), Usages: vcpus(instances[n])})
 				}
 				l.observe(s)
+				// All were offered at noon: the lesser claim_id was first.
+				sums := int32(0)
+				for _, v := range instances {
+					sums += v
+				}
+				var gone []string
+				for _, id := range slices.Sorted(maps.Keys(held)) {
+					if _, there := instances[number(held[id])]; there {
+						continue
+					}
+					if amount := held[id].GetUsages()[0].GetAmount(); sums+amount <= 14 {
+						sums += amount
+						continue
+					}
+					gone = append(gone, id)
+					delete(held, id)
+				}
+				var said []string
+				for _, v := range l.say("r") {
+					said = append(said, v.GetClaimId())
+				}
+				if !slices.Equal(said, gone) {
+					t.Fatalf("%v on the host, rejected are %v, want %v", instances, said, gone)
+				}
 			}
 		}
 	})
+}
+
+// An offer that was fine is rejected when the host's newest state leaves it no room: the
+// later one of two, and none that is confirmed, taken up, or whose instance is there.
+func TestAnOfferIsJudgedAgainByANewerState(t *testing.T) {
+	l := newLedger(smallHost()) // 14
+	for i, o := range []*agentv1.ClaimOffer{offerTo("z", 10, 4), offerTo("b", 11, 3), offerTo("a", 12, 2), offerTo("c", 13, 1)} {
+		if v := l.offered(noon.Add(time.Duration(i)), "r1", o); v.GetOutcome() != agentv1.Verdict_OK {
+			t.Fatalf("offered: %v", v)
+		}
+	}
+	l.offered(noon.Add(time.Hour), "r2", offerTo("a", 12, 2))
+	l.held["c"].kind = instanceClaim
+	confirmed := offerTo("d", 14, 1)
+	confirmed.Confirmed = true
+	l.offered(noon, "r1", confirmed) // of 14, 11 are held
+	said := func(by string, want ...string) {
+		t.Helper()
+		var got []string
+		for _, v := range l.say(by) {
+			if v.GetOutcome() != agentv1.Verdict_REJECTED || v.GetReason() != agentv1.Verdict_NO_ROOM || v.GetVersion() != l.state.GetVersion() {
+				t.Errorf("said is %v", v)
+			}
+			got = append(got, v.GetClaimId())
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s is told of %v, want %v", by, got, want)
+		}
+	}
+	state := smallHost(3)
+	state.Version = 2
+	l.observe(state) // all fits
+	said("r1")
+	state = smallHost(3, 2)
+	state.Version = 3
+	l.observe(state) // 2 too many: a, though its name is the first
+	said("r2", "a")
+	said("r1", "a")
+	said("r1")
+	state = smallHost(3, 2, 9)
+	state.Version, state.Disabled = 4, true
+	l.observe(state) // none but c and d are left
+	said("r1", "z", "b")
+	if len(l.held) != 2 || l.held["c"] == nil || l.held["d"] == nil {
+		t.Errorf("held are %v", l.held)
+	}
+	if v := l.offered(noon, "r1", offerTo("z", 2, 4)); v.GetReason() != ok {
+		t.Errorf("an instance that is there: %v", v)
+	}
 }

@@ -141,10 +141,25 @@ func (s *session) sendState() error {
 	if s.base != nil {
 		if d := DeltaOf(s.base, s.sending); d != nil {
 			d.Epoch, d.Follow = s.epoch, follow
-			return s.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_Delta{Delta: d}})
+			return s.sendWithVerdicts(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_Delta{Delta: d}})
 		}
 	}
-	return s.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: s.marked(follow)}})
+	return s.sendWithVerdicts(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: s.marked(follow)}})
+}
+
+// sendWithVerdicts sends a state, and after it which claims that were fine it leaves no
+// room for.
+func (s *session) sendWithVerdicts(state *agentv1.ReportRequest) error {
+	if err := s.stream.Send(state); err != nil {
+		return err
+	}
+	for _, v := range s.host.claims.unsaid(s.Reporter) {
+		s.deps.Tel.Verdict(true)
+		if err := s.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_Verdict{Verdict: v}}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // marked is the state to send with what this stream says of it: the host's own is

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"cellgate/agent"
 	"cellgate/cell"
 	"cellgate/internal/fault"
@@ -167,4 +169,30 @@ func (k *kept) String() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.text.String()
+}
+
+// A claim that its host took, and that what the host finds running later leaves no room
+// for, is rejected when the host says so: its confirm fails.
+func TestAnInstanceThatNobodyKnewOfFailsTheConfirm(t *testing.T) {
+	for _, mode := range []cell.VerifyMode{cell.VerifySync, cell.VerifyAsync} {
+		t.Run(string(mode), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := drift(t, verifying{mode: mode})
+				d.giveBack()
+				got := d.selects(d.build)[0]
+				if got.GetServiceHost() != d.state.GetServiceHost() {
+					t.Fatalf("selected %v", got)
+				}
+				time.Sleep(time.Second)
+				state := proto.CloneOf(d.state)
+				state.Instances = append(state.Instances, &agentv1.Instance{
+					InstanceUuid: uuidOf(0x1, 900),
+					Usages:       []*agentv1.Usage{{ProviderUuid: d.state.GetHostUuid(), ResourceClass: "VCPU", Amount: hostVCPUs}},
+				})
+				d.host.Put(state)
+				time.Sleep(time.Second)
+				d.rejects(got)
+			})
+		})
+	}
 }
