@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
 )
@@ -117,13 +118,22 @@ func (k *gatekeeper) evidence(now time.Time, g *shard.Gate, node func(string) re
 	return e
 }
 
-// imports reports whether a gateway is to import, which it may until told otherwise:
-// one at a time, the one that does as long as it asks, and none once the gate is NATIVE.
-func (k *gatekeeper) imports(gateway string, g *shard.Gate) bool {
+// mayImport reports whether a gateway is to import. Once the gate is NATIVE one goes on with
+// the instances of hosts whose agents do not know them, if there are such hosts.
+func (c *Cell) mayImport(req *cellv1.ReportLegacyRequest, g *shard.Gate) bool {
+	if g == nil || g.State == shard.GateNative && !(req.GetImportsInstances() && c.rows.anyInstancesUnknown()) {
+		return false
+	}
+	return c.gate.lend(req.GetGateway())
+}
+
+// lend reports whether a gateway may import until told otherwise: one at a time, the one
+// that does as long as it asks.
+func (k *gatekeeper) lend(gateway string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.now()
-	if g == nil || g.State == shard.GateNative || k.importer != gateway && now.Before(k.until) {
+	if k.importer != gateway && now.Before(k.until) {
 		return false
 	}
 	k.importer, k.until = gateway, now.Add(importLease)

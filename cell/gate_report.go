@@ -51,7 +51,7 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 		return nil, err
 	}
 	out.Gate = s.gateMessage(g, v)
-	if req.GetImporter() && s.gate.imports(req.GetGateway(), g) {
+	if req.GetImporter() && s.mayImport(req, g) {
 		out.ImportFor = durationpb.New(importLease)
 	}
 	if asked := req.GetShortOf(); len(asked) > 0 && req.GetLook() {

@@ -108,18 +108,19 @@ func (c *Cell) hostMessage(row *hostRow, defaultZone string) *cellgatev1.Host {
 	h := row.host
 	seen, up := c.live.lastSeen(h.UUID)
 	out := &cellgatev1.Host{
-		HostUuid:       h.UUID,
-		ServiceHost:    h.ServiceHost,
-		Nodename:       h.NodeName,
-		Cell:           c.cfg.Name,
-		Enabled:        !h.Disabled,
-		DisabledReason: h.DisabledReason,
-		Up:             up && !h.Imported && !row.admin.ForcedDown(),
-		AgentVersion:   h.AgentVersion,
-		LastSeenAt:     timeOf(seen),
-		Generation:     h.Generation,
-		Imported:       h.Imported,
-		Admin:          adminMessage(row.admin),
+		HostUuid:         h.UUID,
+		ServiceHost:      h.ServiceHost,
+		Nodename:         h.NodeName,
+		Cell:             c.cfg.Name,
+		Enabled:          !h.Disabled,
+		DisabledReason:   h.DisabledReason,
+		Up:               up && !h.Imported && !row.admin.ForcedDown(),
+		AgentVersion:     h.AgentVersion,
+		LastSeenAt:       timeOf(seen),
+		Generation:       h.Generation,
+		Imported:         h.Imported,
+		Admin:            adminMessage(row.admin),
+		InstancesUnknown: row.instancesUnknown(),
 	}
 	out.AvailabilityZone = defaultZone
 	if zones := zonesOf(h); len(zones) > 0 {

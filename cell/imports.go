@@ -15,7 +15,7 @@ import (
 
 // ImportHosts writes what Nova's tables say of hosts, as agents' states are written and
 // after claims. Each host has its own outcome; the call fails as a whole only when
-// nothing was done.
+// nothing was done. With InstancesOnly nothing is written of a host but its claims.
 func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequest) (*cellv1.ImportHostsResponse, error) {
 	if err := s.loaded(); err != nil {
 		return nil, err
@@ -25,6 +25,11 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 	var places []int
 	var waits []time.Duration
 	for i, in := range req.GetHosts() {
+		if req.GetInstancesOnly() {
+			if in, out[i] = s.instancesOnly(in); out[i] != nil {
+				continue
+			}
+		}
 		put, wait, err := s.importedHost(in)
 		if err != nil {
 			out[i] = &cellv1.ImportOutcome{Failure: proposing.FailureOf(err)}
@@ -51,6 +56,16 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 		out[places[n]] = s.importOutcome(ops[n].PutHost, a, waits[n])
 	}
 	return &cellv1.ImportHostsResponse{Outcomes: out}, nil
+}
+
+// instancesOnly gives a host as it counts where only instances are imported, or the outcome
+// of one that does not.
+func (c *Cell) instancesOnly(in *cellv1.ImportedHost) (*cellv1.ImportedHost, *cellv1.ImportOutcome) {
+	row := c.rows.host(in.GetState().GetHostUuid())
+	if row.instancesUnknown() {
+		return &cellv1.ImportedHost{State: in.GetState()}, nil
+	}
+	return nil, &cellv1.ImportOutcome{LeftToAgent: row != nil && row.host != nil && !row.host.Imported}
 }
 
 // importedHost reads a host that is imported. wait is of one that is to be taken back

@@ -59,6 +59,44 @@ func TestAnImportFillsTheShard(t *testing.T) {
 	}
 }
 
+// With InstancesOnly no host is written, and claims are only where an agent does not know
+// its instances.
+func TestAnImportOfInstancesWritesNoHost(t *testing.T) {
+	r := start(t, newStore(t))
+	only := func(in *cellv1.ImportedHost, want *cellv1.ImportOutcome) {
+		t.Helper()
+		in.Retake = true
+		out, err := r.cells.ImportHosts(context.Background(), &cellv1.ImportHostsRequest{Hosts: []*cellv1.ImportedHost{in}, InstancesOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := out.GetOutcomes()[0]; !proto.Equal(got, want) {
+			t.Errorf("the outcome is %v, want %v", got, want)
+		}
+	}
+	r.register(plainState(1, 8))
+	only(importedState(1, 1, 1), &cellv1.ImportOutcome{LeftToAgent: true})
+	r.register(unknownState(2, 8))
+	only(importedState(2, 1, 2, 3), &cellv1.ImportOutcome{LeftToAgent: true, InstancesTaken: true, Adopted: 2})
+	only(importedState(2, 2, 3), &cellv1.ImportOutcome{LeftToAgent: true, InstancesTaken: true, Released: 1})
+	only(importedState(3, 1, 4), &cellv1.ImportOutcome{})
+	if r.cell.rows.host(hostUUID(3)) != nil {
+		t.Error("a host that no agent registered was written")
+	}
+	r.imported(importedState(4, 1, 5), &cellv1.ImportOutcome{Adopted: 1})
+	only(importedState(4, 2), &cellv1.ImportOutcome{})
+	r.usedVCPUs(4, 1)
+	all, err := r.cells.ListHosts(context.Background(), &cellv1.ListHostsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range all.GetHosts() {
+		if h.GetInstancesUnknown() != (h.GetHostUuid() == hostUUID(2)) {
+			t.Errorf("%s: its instances are unknown: %v", h.GetHostUuid(), h.GetInstancesUnknown())
+		}
+	}
+}
+
 func TestAHostThatIsNotTakenFailsAlone(t *testing.T) {
 	r := start(t, newStore(t))
 	versioned, elsewhere, twice := importedState(1, 1), importedState(2, 1), importedState(3, 1, 1, 1)

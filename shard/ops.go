@@ -39,7 +39,8 @@ type Op struct {
 // whatever the host's Verdict on it was;
 // an instance without a live claim is adopted, an adopted claim takes the
 // allocations reported, and one whose instance is gone is RELEASED, unless it was
-// transferred: then it is its new consumer's to release. An instance whose live
+// transferred: then it is its new consumer's to release. With an imported state a
+// CONFIRMED claim of a request that is Seen is RELEASED too. An instance whose live
 // claims are all on other hosts, or were transferred to it, is left alone and
 // counted (Outcome.Conflicts). A CONFIRMED claim whose instance is awaited
 // (Guest.Awaited) is so no more; every claim whose instance is on the host is Seen.

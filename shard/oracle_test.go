@@ -547,7 +547,7 @@ func (o *oracle) putHost(p *PutHost) answer {
 // instances brings the claims on a host in line with a report.
 func (o *oracle) instances(p *PutHost, a *answer) {
 	for _, c := range o.claims {
-		if c.Adopted && c.State.Live() && c.HostUUID == p.Host.UUID && c.TransferredFrom == "" &&
+		if (c.Adopted || p.Host.Imported && c.State == Confirmed && c.Seen) && c.State.Live() && c.HostUUID == p.Host.UUID && c.TransferredFrom == "" &&
 			!slices.ContainsFunc(p.Instances, func(i Instance) bool { return i.UUID == c.ConsumerUUID }) {
 			c.State = Released
 			a.released++

@@ -25,7 +25,7 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 	case p.leftToAgent(old):
 		o := Outcome{LeftToAgent: true, InstancesTaken: old.InstancesUnknown && !p.Host.InstancesUnknown}
 		if o.InstancesTaken {
-			t.instances(old, p.Instances, &o)
+			t.instances(old, p, &o)
 		}
 		o.Overcommitted = overcommitted(old, t.view.Usages[id])
 		return o
@@ -50,7 +50,7 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 	}
 
 	if !p.Host.InstancesUnknown {
-		t.instances(h, p.Instances, &o)
+		t.instances(h, p, &o)
 	}
 	for _, cid := range t.liveOn(id) {
 		if c := t.view.Claims[cid]; c.ServiceHost != h.ServiceHost {
@@ -71,19 +71,26 @@ func (t *transaction) liveOn(host string) []string {
 }
 
 // instances brings the claims on a host in line with all the instances that exist on it.
-func (t *transaction) instances(h *Host, all []Instance, o *Outcome) {
-	exist := make(map[string]struct{}, len(all))
-	for i := range all {
-		exist[all[i].UUID] = struct{}{}
-		t.instance(h, &all[i], o)
+func (t *transaction) instances(h *Host, p *PutHost, o *Outcome) {
+	exist := make(map[string]struct{}, len(p.Instances))
+	for i := range p.Instances {
+		exist[p.Instances[i].UUID] = struct{}{}
+		t.instance(h, &p.Instances[i], o)
 	}
 	for _, id := range t.liveOn(h.UUID) {
 		c := t.view.Claims[id]
-		if _, ok := exist[c.ConsumerUUID]; c.Adopted && c.TransferredFrom == "" && !ok {
+		if _, ok := exist[c.ConsumerUUID]; !ok && c.TransferredFrom == "" && c.goesWithout(p.Host.Imported) {
 			t.become(c, Released)
 			o.Released++
 		}
 	}
+}
+
+// goesWithout reports whether a live claim ends with its instance, as a state says it. An
+// agent may miss one for a while; Nova's tables do not, so that an import that had it before
+// ends the claim of a request too.
+func (c *Claim) goesWithout(imported bool) bool {
+	return c.Adopted || imported && c.State == Confirmed && c.Seen
 }
 
 // leftToAgent reports whether an imported state is of a host that an agent speaks for.

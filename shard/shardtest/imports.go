@@ -31,6 +31,17 @@ func importClauses() []clause {
 			}
 			s.state(5, shard.Confirmed)
 			s.used(1, 2)
+			if o := s.do(imported(3, 8, map[int]int64{1: 1})); o.Released != 1 {
+				s.Errorf("outcome is %+v", o)
+			}
+			s.state(5, shard.Released)
+			s.used(1, 1)
+			s.do(NewClaim(6, 1, 1))
+			s.do(state(1, 8, map[int]int64{1: 1, 6: 1}))
+			if o := s.do(state(2, 8, map[int]int64{1: 1})); o.Released != 0 {
+				s.Errorf("an agent's word ends a claim of a request: %+v", o)
+			}
+			s.state(6, shard.Confirmed)
 		}},
 		{name: "AnImportThatSaysWhatTheRowSaysWritesNothing", test: func(s *suite) {
 			s.do(imported(1, 8, map[int]int64{1: 1}))
@@ -101,10 +112,16 @@ func importClauses() []clause {
 			}
 			s.state(5, shard.Confirmed)
 			s.used(1, 4)
-			if o := s.do(imported(2, 8, map[int]int64{2: 2})); !o.LeftToAgent || !o.InstancesTaken || o.Released != 1 {
+			s.do(NewClaim(6, 1, 1))
+			s.do(NewClaim(7, 1, 1))
+			s.do(confirm(*Ref(7)))
+			if o := s.do(imported(2, 8, map[int]int64{2: 2})); !o.LeftToAgent || !o.InstancesTaken || o.Released != 2 {
 				s.Errorf("outcome is %+v", o)
 			}
-			s.used(1, 3)
+			s.state(5, shard.Released)
+			s.state(6, shard.Pending)
+			s.state(7, shard.Confirmed) // no import has had its instance
+			s.used(1, 4)
 			if !equalRows(before, host(s)) {
 				s.Errorf("host is %+v, was %+v", host(s), before)
 			}

@@ -113,9 +113,12 @@ type Host struct {
 	// What services, and the host itself, say of it, by name. GetHost alone shows them.
 	Namespaces []*HostNamespace `protobuf:"bytes,17,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
 	// What an operator wants of it (UpdateHost); unset when none said anything yet.
-	Admin         *HostAdmin `protobuf:"bytes,18,opt,name=admin,proto3" json:"admin,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Admin *HostAdmin `protobuf:"bytes,18,opt,name=admin,proto3" json:"admin,omitempty"`
+	// Its agent does not know which instances are on it: claims on it are brought in line
+	// with Nova's tables, while the cell is in a gateway's gateway.legacy.
+	InstancesUnknown bool `protobuf:"varint,19,opt,name=instances_unknown,json=instancesUnknown,proto3" json:"instances_unknown,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Host) Reset() {
@@ -272,6 +275,13 @@ func (x *Host) GetAdmin() *HostAdmin {
 		return x.Admin
 	}
 	return nil
+}
+
+func (x *Host) GetInstancesUnknown() bool {
+	if x != nil {
+		return x.InstancesUnknown
+	}
+	return false
 }
 
 // HostAdmin is an operator's word about a host.
@@ -1403,7 +1413,7 @@ var File_cellgate_v1_hosts_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\n" +
-	"\x17cellgate/v1/hosts.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaf\x05\n" +
+	"\x17cellgate/v1/hosts.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdc\x05\n" +
 	"\x04Host\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12!\n" +
 	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x12\x1a\n" +
@@ -1430,7 +1440,8 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\n" +
 	"namespaces\x18\x11 \x03(\v2\x1a.cellgate.v1.HostNamespaceR\n" +
 	"namespaces\x12,\n" +
-	"\x05admin\x18\x12 \x01(\v2\x16.cellgate.v1.HostAdminR\x05admin\"\xc8\x02\n" +
+	"\x05admin\x18\x12 \x01(\v2\x16.cellgate.v1.HostAdminR\x05admin\x12+\n" +
+	"\x11instances_unknown\x18\x13 \x01(\bR\x10instancesUnknown\"\xc8\x02\n" +
 	"\tHostAdmin\x122\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1c.cellgate.v1.HostAdmin.StateR\x05state\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x0e\n" +

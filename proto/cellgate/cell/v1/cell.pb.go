@@ -60,9 +60,11 @@ type ReportLegacyRequest struct {
 	GatewayName string `protobuf:"bytes,14,opt,name=gateway_name,json=gatewayName,proto3" json:"gateway_name,omitempty"`
 	// Of the gateway that imports: the instances of the legacy database that have no claim.
 	// Unset: it has not looked.
-	Unclaimed     *UnclaimedInstances `protobuf:"bytes,15,opt,name=unclaimed,proto3" json:"unclaimed,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Unclaimed *UnclaimedInstances `protobuf:"bytes,15,opt,name=unclaimed,proto3" json:"unclaimed,omitempty"`
+	// While the gate is NATIVE the gateway would import with instances_only.
+	ImportsInstances bool `protobuf:"varint,17,opt,name=imports_instances,json=importsInstances,proto3" json:"imports_instances,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *ReportLegacyRequest) Reset() {
@@ -198,6 +200,13 @@ func (x *ReportLegacyRequest) GetUnclaimed() *UnclaimedInstances {
 		return x.Unclaimed
 	}
 	return nil
+}
+
+func (x *ReportLegacyRequest) GetImportsInstances() bool {
+	if x != nil {
+		return x.ImportsInstances
+	}
+	return false
 }
 
 // UnclaimedInstances are those of the legacy database on hosts that it has, of which no
@@ -856,8 +865,12 @@ func (x *AwaitedClaim) GetMovesClaimId() string {
 }
 
 type ImportHostsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Hosts         []*ImportedHost        `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Hosts []*ImportedHost        `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	// Of each host only the claims are brought in line with the state's instances, and that
+	// only where an agent that does not know its instances registered it. No host is
+	// written, and retake is nothing. For a cell whose gate is NATIVE.
+	InstancesOnly bool `protobuf:"varint,2,opt,name=instances_only,json=instancesOnly,proto3" json:"instances_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -897,6 +910,13 @@ func (x *ImportHostsRequest) GetHosts() []*ImportedHost {
 		return x.Hosts
 	}
 	return nil
+}
+
+func (x *ImportHostsRequest) GetInstancesOnly() bool {
+	if x != nil {
+		return x.InstancesOnly
+	}
+	return false
 }
 
 type ImportedHost struct {
@@ -7439,7 +7459,7 @@ var File_cellgate_cell_v1_cell_proto protoreflect.FileDescriptor
 
 const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dcellgate/agent/v1/agent.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xac\x05\n" +
+	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dcellgate/agent/v1/agent.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd9\x05\n" +
 	"\x13ReportLegacyRequest\x12$\n" +
 	"\agateway\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\agateway\x12(\n" +
@@ -7460,7 +7480,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04look\x18\f \x01(\bR\x04look\x12=\n" +
 	"\bshort_of\x18\r \x03(\v2\x18.cellgate.cell.v1.AmountB\b\xbaH\x05\x92\x01\x02\x10\bR\ashortOf\x12+\n" +
 	"\fgateway_name\x18\x0e \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\vgatewayName\x12B\n" +
-	"\tunclaimed\x18\x0f \x01(\v2$.cellgate.cell.v1.UnclaimedInstancesR\tunclaimed\"\xbb\x01\n" +
+	"\tunclaimed\x18\x0f \x01(\v2$.cellgate.cell.v1.UnclaimedInstancesR\tunclaimed\x12+\n" +
+	"\x11imports_instances\x18\x11 \x01(\bR\x10importsInstances\"\xbb\x01\n" +
 	"\x12UnclaimedInstances\x12A\n" +
 	"\n" +
 	"settled_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\tsettledAt\x12\x1d\n" +
@@ -7509,9 +7530,10 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\rconsumer_uuid\x18\x02 \x01(\tR\fconsumerUuid\x12\x1b\n" +
 	"\thost_uuid\x18\x03 \x01(\tR\bhostUuid\x129\n" +
 	"\vallocations\x18\x04 \x03(\v2\x17.cellgate.v1.AllocationR\vallocations\x12$\n" +
-	"\x0emoves_claim_id\x18\x05 \x01(\tR\fmovesClaimId\"U\n" +
+	"\x0emoves_claim_id\x18\x05 \x01(\tR\fmovesClaimId\"|\n" +
 	"\x12ImportHostsRequest\x12?\n" +
-	"\x05hosts\x18\x01 \x03(\v2\x1e.cellgate.cell.v1.ImportedHostB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\x05hosts\"b\n" +
+	"\x05hosts\x18\x01 \x03(\v2\x1e.cellgate.cell.v1.ImportedHostB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\x05hosts\x12%\n" +
+	"\x0einstances_only\x18\x02 \x01(\bR\rinstancesOnly\"b\n" +
 	"\fImportedHost\x12:\n" +
 	"\x05state\x18\x01 \x01(\v2\x1c.cellgate.agent.v1.FullStateB\x06\xbaH\x03\xc8\x01\x01R\x05state\x12\x16\n" +
 	"\x06retake\x18\x02 \x01(\bR\x06retake\"R\n" +
