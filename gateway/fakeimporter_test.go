@@ -19,6 +19,8 @@ type fakeImporter struct {
 	mu      sync.Mutex
 	offers  int
 	dropped int
+	// onlyInstances are those of offers that were of instances alone.
+	onlyInstances int
 	// unclaimed is what it says.
 	unclaimed *cellv1.UnclaimedInstances
 	// fails, when set, is why no host can be imported; tries counts who asked.
@@ -31,14 +33,16 @@ func (m *fakeImporter) Run(ctx context.Context) error {
 	return nil
 }
 
-func (m *fakeImporter) Offer(x *legacy.Snapshot) {
+func (m *fakeImporter) Offer(x *legacy.Snapshot, instancesOnly bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if x == nil {
 		m.dropped++
 		return
 	}
-	m.offers++
+	if m.offers++; instancesOnly {
+		m.onlyInstances++
+	}
 }
 
 func (m *fakeImporter) ImportHost(ctx context.Context, _ *legacy.Snapshot, host schedule.ID) error {

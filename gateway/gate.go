@@ -275,7 +275,7 @@ func (w *gate) leave() { <-w.asking }
 func (w *gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse, error) {
 	req := w.report.request(w.cfg.RequiredVersion, w.importer != nil, look)
 	if w.importer != nil && !req.GetLook() {
-		req.Unclaimed = w.importer.Unclaimed()
+		req.Unclaimed, req.ImportsInstances = w.importer.Unclaimed(), true
 	}
 	resp, err := callFor(ctx, w.cell, w.cell.cfg.Name, w.cell.claimBudget, req, cellv1.CellSchedulerClient.ReportLegacy)
 	if err == nil && resp.GetSendServices() && !look {

@@ -176,7 +176,7 @@ func (k *watching) tell(ctx context.Context) bool {
 	if d := resp.GetImportFor().AsDuration(); d > 0 && k.importer != nil {
 		k.importUntil = k.g.now().Add(d)
 	} else if k.importer != nil {
-		k.importer.Offer(nil)
+		k.importer.Offer(nil, false)
 	}
 	return true
 }
@@ -246,9 +246,15 @@ func (k *watching) took(ctx context.Context, got read) (tell bool) {
 	k.unread.Store(nil)
 	tell = k.report.read(got.rows, server, k.cfg.ServiceDownTime)
 	if k.importer != nil && now.Before(k.importUntil) {
-		k.importer.Offer(got.rows)
+		k.importer.Offer(got.rows, k.native())
 	}
 	return tell
+}
+
+// native reports whether the gate was NATIVE when the cell was asked last.
+func (w *gate) native() bool {
+	known := w.known.Load()
+	return known != nil && known.GetState() == cellgatev1.Gate_NATIVE
 }
 
 // unreadBecause is the text of why rows could not be read, with its trouble.

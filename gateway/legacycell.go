@@ -81,8 +81,9 @@ type HostImporter interface {
 type Importer interface {
 	// Run imports what Offer gave last, until ctx ends.
 	Run(ctx context.Context) error
-	// Offer never blocks. Nil rows: another gateway imports.
-	Offer(x *legacy.Snapshot)
+	// Offer never blocks. Nil rows: another gateway imports. With instancesOnly no hosts are
+	// written, and only those have their instances imported whose agents do not know them.
+	Offer(x *legacy.Snapshot, instancesOnly bool)
 	// Unclaimed gives the instances of the rows that have no claim in the shard, as a cell
 	// is told of them; nil while they are not looked for. It never blocks.
 	Unclaimed() *cellv1.UnclaimedInstances

@@ -160,7 +160,7 @@ func (c *comparing) host(m *Importer, row *legacy.Host, service *legacy.Service,
 		}
 		return
 	}
-	state, why := m.stateOf(row, service, on)
+	state, why := m.stateOf(row, service, on, false)
 	if why != nil {
 		c.say(HostLeftOut, id, row.ServiceHost, "%s", why.Detail)
 		return

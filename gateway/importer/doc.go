@@ -5,7 +5,8 @@
 // It decides nothing: the cell adopts, confirms and releases claims as it does for a
 // report of an agent, and leaves a host to the agent that registered it. A host whose
 // service is old is asked back from its agent in every life, again and again: the cell
-// gives it once that agent is gone. Whoever
+// gives it once that agent is gone. Of a NATIVE cell no host is written: its agents speak for
+// their hosts, and where they do not know the instances the rows go on to. Whoever
 // watches the gate says when a step is made, and which gateway makes it.
 //
 // # What a host holds
@@ -40,8 +41,9 @@
 // An instances row is written a moment before its compute_nodes row. So an instance
 // counts from the second pass that has it on its host, with compute_nodes read after
 // the first one: until then a claim for it is awaited, and the row's usage is reserved.
-// In the first pass of an Importer's life rows that were not written for Config.Settle
-// count at once, and hosts that have others wait for the next pass.
+// In the first pass of an Importer's life, and in the first after another gateway imported,
+// rows that were not written for Config.Settle count at once, and hosts that have others
+// wait for the next pass.
 //
 // # Idempotence
 //

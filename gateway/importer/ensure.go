@@ -28,7 +28,7 @@ func (m *Importer) Ensure(ctx context.Context, x *legacy.Snapshot, hostUUID stri
 		return nil, err
 	}
 	on := onHost(rows, row, alone)
-	state, why := m.stateOf(row, servicesOf(x)[row.ServiceID], on)
+	state, why := m.stateOf(row, servicesOf(x)[row.ServiceID], on, false)
 	if why != nil {
 		return nil, fault.New(fault.NotFound, "host %s cannot be imported: %s", row.ServiceHost, why.Detail)
 	}

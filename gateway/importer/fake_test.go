@@ -56,6 +56,7 @@ type fakeClaim struct {
 	host    string
 	adopted bool
 	pending bool
+	seen    bool
 	used    map[string]int32
 }
 
@@ -79,6 +80,13 @@ func (f *fakeCell) ImportHosts(ctx context.Context, in *cellv1.ImportHostsReques
 	f.sizes, f.sent = append(f.sizes, len(in.GetHosts())), append(f.sent, in.GetHosts()...)
 	out := &cellv1.ImportHostsResponse{}
 	for _, h := range in.GetHosts() {
+		if old := f.hosts[h.GetState().GetHostUuid()]; in.GetInstancesOnly() && (old == nil || !old.agent || !old.state.GetInstancesUnknown()) {
+			out.Outcomes = append(out.Outcomes, &cellv1.ImportOutcome{LeftToAgent: old != nil && old.agent})
+			continue
+		}
+		if in.GetInstancesOnly() {
+			h.Retake = false
+		}
 		out.Outcomes = append(out.Outcomes, f.put(h))
 	}
 	if f.after != nil {
@@ -135,14 +143,14 @@ func (f *fakeCell) instances(s *agentv1.FullState, o *cellv1.ImportOutcome) *cel
 		case c.host != s.GetHostUuid():
 			o.Conflicts++
 		case c.pending:
-			c.pending = false
+			c.pending, c.seen = false, true
 			o.Confirmed++
 		case c.adopted:
 			c.used = used
 		}
 	}
 	for id, c := range f.claims {
-		if c.host == s.GetHostUuid() && c.adopted && !here[id] {
+		if c.host == s.GetHostUuid() && (c.adopted || c.seen) && !here[id] {
 			delete(f.claims, id)
 			o.Released++
 		}

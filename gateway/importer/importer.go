@@ -27,8 +27,10 @@ type Importer struct {
 	// again has the next pass be a full one.
 	again atomic.Bool
 	// passes counts the passes that were finished; since is the At of the last one,
-	// nextFull when the next one is to be of all rows.
+	// nextFull when the next one is to be of all rows. first is the first pass, or the one
+	// that Again began last.
 	passes   uint64
+	first    uint64
 	since    time.Time
 	nextFull time.Time
 	steps    uint64
@@ -41,10 +43,12 @@ type Importer struct {
 	lookedAt  time.Time
 
 	// mu guards what follows, for moments.
-	mu      sync.Mutex
-	known   *known
-	hosts   map[schedule.ID]*host
-	version uint64
+	mu sync.Mutex
+	// instancesOnly: this step is StepInstances.
+	instancesOnly bool
+	known         *known
+	hosts         map[schedule.ID]*host
+	version       uint64
 }
 
 // host is what is known of one that the cell has, or is to have.
@@ -61,7 +65,8 @@ type host struct {
 	// taken: its agent does not know its instances, and the cell took those that were sent.
 	taken   bool
 	refused string
-	// conflicts: an instance has a claim elsewhere, so it is sent again at step again.
+	// conflicts: an instance has a claim elsewhere, or no agent had registered the host when
+	// instances alone were sent, so it is sent again at step again.
 	conflicts uint
 	again     uint64
 	// old: its service is. The cell, which left it to its agent all the same, is asked
@@ -69,6 +74,8 @@ type host struct {
 	old   bool
 	asks  uint
 	askAt time.Time
+	// letGo: it has no row, and no instance by what the cell took last.
+	letGo bool
 	// missing is the steps in a row without a row for it, seen the last one with it.
 	missing int
 	seen    uint64
@@ -88,6 +95,10 @@ type inputs struct {
 	changes uint64
 	counted int
 	gone    bool
+	// former: what is in use at its place may be held by another host.
+	former bool
+	// moved: it is gone, and another host has its place.
+	moved bool
 }
 
 // New makes an importer. It has no goroutines, and nothing to close.
@@ -106,8 +117,22 @@ func New(c Config) (*Importer, error) {
 // Report.Waiting says how many are left. The report is of what was done, with an error
 // too; the next Step goes on from there.
 func (m *Importer) Step(ctx context.Context, x *legacy.Snapshot, c Caller) (Report, error) {
+	return m.step(ctx, x, c, false)
+}
+
+// StepInstances is Step for a cell whose gate is NATIVE: no host is written or taken back,
+// and of instances those count whose hosts' agents do not know them. When the step before
+// was a Step, or the other way round, all hosts are sent again.
+func (m *Importer) StepInstances(ctx context.Context, x *legacy.Snapshot, c Caller) (Report, error) {
+	return m.step(ctx, x, c, true)
+}
+
+func (m *Importer) step(ctx context.Context, x *legacy.Snapshot, c Caller, instancesOnly bool) (Report, error) {
 	m.stepping.Lock()
 	defer m.stepping.Unlock()
+	if m.turn(instancesOnly) {
+		m.Again()
+	}
 	r := Report{At: x.At}
 	full, err := m.pass(ctx, m.rows(x))
 	r.Full = full
@@ -121,6 +146,15 @@ func (m *Importer) Step(ctx context.Context, x *legacy.Snapshot, c Caller) (Repo
 		return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Host, b.Host), cmp.Compare(a.UUID, b.UUID))
 	})
 	return r, errors.Join(asked, err)
+}
+
+// turn notes what a step writes, and reports whether the one before wrote something else.
+func (m *Importer) turn(instancesOnly bool) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was := m.instancesOnly
+	m.instancesOnly = instancesOnly
+	return was != instancesOnly && m.passes > 0
 }
 
 // mostOldHosts bounds Report.OldHosts.

@@ -438,12 +438,12 @@ func TestWorker(t *testing.T) {
 	})
 	ended := make(chan error)
 	go func() { ended <- w.Run(ctx) }()
-	w.Offer(n.snapshot())
+	w.Offer(n.snapshot(), false)
 	if a, b := <-told, <-told; a.Sent != 2 || b.Sent != 1 {
 		t.Errorf("%+v, %+v", a, b)
 	}
-	w.Offer(nil)
-	w.Offer(n.snapshot())
+	w.Offer(nil, false)
+	w.Offer(n.snapshot(), false)
 	if a, b := <-told, <-told; !a.Full || a.Sent != 2 || b.Sent != 1 {
 		t.Errorf("after another gateway: %+v, %+v", a, b)
 	}

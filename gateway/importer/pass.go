@@ -22,7 +22,11 @@ type reading struct {
 func (m *Importer) pass(ctx context.Context, rows Rows) (full bool, err error) {
 	now := m.conf.Now()
 	if m.reading == nil {
-		m.reading = &reading{full: m.again.Swap(false) || m.passes == 0 || !now.Before(m.nextFull)}
+		first := m.again.Swap(false) || m.passes == 0
+		m.reading = &reading{full: first || !now.Before(m.nextFull)}
+		if first {
+			m.first = m.passes + 1
+		}
 		if !m.reading.full {
 			m.reading.point.Since = m.since
 		}
@@ -66,7 +70,7 @@ func (m *Importer) page(p *legacy.InstancePage, r *reading) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	quiet := time.Time{}
-	if m.passes == 0 {
+	if m.passes+1 == m.first {
 		quiet = r.at.Add(-m.conf.Settle)
 	}
 	for i := range p.Instances {

@@ -22,6 +22,8 @@ type work struct {
 	inputs inputs
 	sum    digest
 	retake bool
+	// only: its instances alone are sent.
+	only bool
 }
 
 // plan says what a step sends: at most Config.StepHosts, after those of the step
@@ -31,9 +33,12 @@ func (m *Importer) plan(x *legacy.Snapshot, r *Report) []work {
 	defer m.mu.Unlock()
 	m.steps++
 	p := planning{Importer: m, x: x, r: r, version: m.nextVersion(x.At), services: servicesOf(x), nodes: map[string]int{}, used: map[place]bool{}}
+	rows := make(map[schedule.ID]struct{}, len(x.Hosts))
 	for i := range x.Hosts {
 		p.nodes[x.Hosts[i].ServiceHost]++
+		rows[x.Hosts[i].UUID] = struct{}{}
 	}
+	p.former = m.formerOf(rows)
 	first, _ := slices.BinarySearchFunc(x.Hosts, m.cursor+1, func(h legacy.Host, id int64) int { return int(h.NodeID - id) })
 	for i := range x.Hosts {
 		p.host(&x.Hosts[(first+i)%len(x.Hosts)])
@@ -59,11 +64,26 @@ type planning struct {
 	services map[int64]*legacy.Service
 	// nodes is how many hosts have a service host's name; used are the places of their
 	// instances.
-	nodes   map[string]int
-	used    map[place]bool
+	nodes map[string]int
+	used  map[place]bool
+	// former is formerOf.
+	former  map[place]bool
 	all     []work
 	last    int64
 	version uint64
+}
+
+// formerOf gives the places of hosts that are not among rows, and whose instances the cell
+// may not have let go. A compute node that comes back at one with another uuid has them
+// then: before that all that its row has in use is reserved there, whoever holds it.
+func (m *Importer) formerOf(rows map[schedule.ID]struct{}) map[place]bool {
+	at := map[place]bool{}
+	for id, h := range m.hosts {
+		if _, ok := rows[id]; !ok && h.shape != nil && !h.letGo {
+			at[h.at] = true
+		}
+	}
+	return at
 }
 
 func servicesOf(x *legacy.Snapshot) map[int64]*legacy.Service {
@@ -95,6 +115,7 @@ func (p *planning) host(row *legacy.Host) {
 		p.r.Waiting++
 		return
 	}
+	h.letGo, in.former = false, p.former[h.at]
 	in.revision, in.at, in.disabled, in.aggregates = row.Revision, h.at, row.Disabled, hashOf(row.Aggregates)
 	if service != nil {
 		in.reason = service.DisabledReason
@@ -109,7 +130,7 @@ func (p *planning) host(row *legacy.Host) {
 		p.r.Waiting++
 		return
 	}
-	state, why := p.stateOf(row, service, on)
+	state, why := p.stateOf(row, service, on, in.former)
 	if why != nil {
 		p.r.leave(p.conf.MaxLeftOut, *why)
 		return
@@ -133,7 +154,7 @@ func (p *planning) add(h *host, state *agentv1.FullState, in inputs) bool {
 		return false
 	}
 	state.Version = p.version
-	p.all = append(p.all, work{h, state, in, sum, retake})
+	p.all = append(p.all, work{h, state, in, sum, retake, p.instancesOnly})
 	return true
 }
 
@@ -149,7 +170,7 @@ func (h *host) aged(old bool) {
 // asks reports whether it is time to ask that a host is taken back from its agent, if it
 // has one.
 func (p *planning) asks(h *host) bool {
-	return h.old && !(h.agents && h.settled && p.conf.Now().Before(h.askAt))
+	return h.old && !p.instancesOnly && !(h.agents && h.settled && p.conf.Now().Before(h.askAt))
 }
 
 func (p *planning) due(h *host, in inputs) bool {
@@ -157,7 +178,7 @@ func (p *planning) due(h *host, in inputs) bool {
 }
 
 // instancesOf gives the instances that count at a place; held says that there are
-// others of the life's first pass: an earlier life may have sent those. Instances
+// others of the life's first pass, or of the one that Again began: another life may have sent those. Instances
 // without a node are on the only one of their host.
 func (p *planning) instancesOf(at place) (on []*instance, in inputs, held bool) {
 	for _, q := range p.placesOf(at) {
@@ -169,7 +190,7 @@ func (p *planning) instancesOf(at place) (on []*instance, in inputs, held bool) 
 		for _, i := range o.all {
 			if i.counts(p.passes, p.x.At) {
 				on = append(on, i)
-			} else if i.first == 1 {
+			} else if i.first == p.first {
 				held = true
 			}
 		}
@@ -191,7 +212,8 @@ const missingSteps = 2
 
 // gone plans to take a host out of the shard that has no row any more. It is disabled and
 // has no room; while instances are on it, by their rows, its claims are of something
-// that it has none of. Without them it has no inventories, and once no claim is left it
+// that it has none of. Where another compute node has its host and node by now the instances
+// are that one's. Without them it has no inventories, and once no claim is left it
 // is no host (shard.Host.Gone). One of an agent is taken back once that is gone.
 func (p *planning) gone(h *host) {
 	if h.missing++; h.missing < missingSteps || h.shape == nil {
@@ -199,11 +221,15 @@ func (p *planning) gone(h *host) {
 	}
 	// Its service is gone with it, as it is old elsewhere: an agent that may be alive keeps
 	// the host, one that is gone does not.
-	if h.aged(true); h.agents && h.settled && !p.asks(h) {
+	if h.aged(true); h.agents && h.settled && !h.taken && !p.asks(h) {
 		return
 	}
 	p.r.Gone++
-	on, in, _ := p.instancesOf(h.at)
+	var on []*instance
+	var in inputs
+	if in.moved = p.used[h.at]; !in.moved {
+		on, in, _ = p.instancesOf(h.at)
+	}
 	in.gone, in.at = true, h.at
 	if !p.due(h, in) {
 		return

@@ -19,6 +19,8 @@ type Report struct {
 	Unchanged    int `json:"unchanged"`
 	LeftToAgents int `json:"left_to_agents"`
 	Refused      int `json:"refused"`
+	// Unregistered hosts have no agent, and the cell is NATIVE: none of them is imported.
+	Unregistered int `json:"unregistered"`
 	// AgentHosts are the hosts that were left to agents by now. OldWithAgent are those of
 	// them whose service is older than required: their agents may be alive, the cell says.
 	// OldHosts are the first of these.

@@ -47,7 +47,7 @@ func (m *Importer) batch(all []work) []work {
 // call sends a batch. One that is refused as a whole goes host by host, so that one
 // host does not keep the others out.
 func (m *Importer) call(ctx context.Context, batch []work, c Caller, r *Report) error {
-	in := &cellv1.ImportHostsRequest{}
+	in := &cellv1.ImportHostsRequest{InstancesOnly: batch[0].only}
 	for _, w := range batch {
 		in.Hosts = append(in.Hosts, &cellv1.ImportedHost{State: w.state, Retake: w.retake})
 	}
@@ -113,9 +113,13 @@ func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
 		r.Retaken++
 	}
 	h.settled, h.inputs, h.sum, h.refused, h.agents, h.taken = true, w.inputs, w.sum, "", o.GetLeftToAgent(), o.GetInstancesTaken()
+	unregistered := w.only && !h.agents
+	h.letGo = w.inputs.gone && len(w.state.GetInstances()) == 0 && (!h.agents || h.taken)
 	switch {
 	case h.agents:
 		r.LeftToAgents++
+	case unregistered:
+		r.Unregistered++
 	case o.GetUnchanged():
 		r.Unchanged++
 	default:
@@ -131,11 +135,12 @@ func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
 	r.Released += int(o.GetReleased())
 	r.Conflicts += int(o.GetConflicts())
 	r.Overcommitted += int(o.GetOvercommitted())
-	if o.GetConflicts() == 0 {
+	if o.GetConflicts() == 0 && !unregistered {
 		h.conflicts = 0
 		return
 	}
-	// The claim elsewhere may be gone soon: the other host's state goes its own way.
+	// The claim elsewhere may be gone soon: the other host's state goes its own way. So may
+	// an agent register the host.
 	h.conflicts++
 	h.again = m.steps + min(1<<min(h.conflicts-1, 8), uint64(mostConflictSteps))
 }

@@ -32,8 +32,9 @@ func bootID(cell string) string {
 }
 
 // stateOf makes the report of a host, without a version, or says why it cannot be one.
-func (m *Importer) stateOf(h *legacy.Host, service *legacy.Service, on []*instance) (*agentv1.FullState, *LeftOut) {
-	s, bad := stateOf(m.conf.Cell, m.boot, h, service, on)
+// former: another host may hold its instances, so that all in use is reserved.
+func (m *Importer) stateOf(h *legacy.Host, service *legacy.Service, on []*instance, former bool) (*agentv1.FullState, *LeftOut) {
+	s, bad := stateOf(m.conf.Cell, m.boot, h, service, on, former)
 	if bad != nil {
 		return nil, &LeftOut{UUID: h.UUID.String(), Host: h.ServiceHost, Reason: BadHost, Detail: strings.TrimSpace(bad.column + " " + bad.problem)}
 	}
@@ -47,13 +48,16 @@ type unfit struct{ column, problem string }
 // it: neither is a limit.
 const mostRatio = 100_000
 
-func stateOf(cell, boot string, h *legacy.Host, service *legacy.Service, on []*instance) (*agentv1.FullState, *unfit) {
+func stateOf(cell, boot string, h *legacy.Host, service *legacy.Service, on []*instance, former bool) (*agentv1.FullState, *unfit) {
 	id, v := h.UUID.String(), &h.View
 	diskUsed := v.TotalDiskGB - floorGB(v.FreeDiskMB)
 	disks := fitting(on, diskUsed)
 	var cpu, memory, disk int64
 	for k, i := range on {
 		cpu, memory, disk = cpu+int64(i.vcpus), memory+int64(i.memoryMB), disk+int64(disks[k])
+	}
+	if former {
+		cpu, memory, disk = 0, 0, 0
 	}
 	root := &agentv1.Provider{Uuid: id, Name: h.NodeName}
 	for _, c := range []struct {
@@ -107,7 +111,7 @@ func Importable(h *schedule.Host) (column, problem string) {
 	if row.ServiceHost == "" {
 		row.ServiceHost = row.NodeName // a row from before Kilo has its service's
 	}
-	s, bad := stateOf("cell", bootID("cell"), &row, nil, nil)
+	s, bad := stateOf("cell", bootID("cell"), &row, nil, nil, false)
 	if bad != nil {
 		return bad.column, bad.problem
 	}

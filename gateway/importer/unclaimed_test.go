@@ -112,7 +112,7 @@ func TestAWorkerTellsOfInstancesWithoutAClaim(t *testing.T) {
 		go func() { ended <- w.Run(ctx) }()
 		defer func() { cancel(); <-ended }()
 		offer := func(x *legacy.Snapshot) {
-			w.Offer(x)
+			w.Offer(x, false)
 			synctest.Wait()
 		}
 		if w.Unclaimed() != nil {
@@ -150,7 +150,7 @@ func TestAWorkerImportsThoughItCannotLook(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- w.Run(ctx) }()
 		defer func() { cancel(); <-ended }()
-		w.Offer(n.snapshot())
+		w.Offer(n.snapshot(), false)
 		time.Sleep(5 * betweenSteps)
 		synctest.Wait()
 		if len(cell.hosts) != 5 || failure == nil {

@@ -21,7 +21,7 @@ type Worker struct {
 	// told hears of every step, and of a look after it that failed.
 	told func(Report, error)
 
-	latest  atomic.Pointer[legacy.Snapshot]
+	latest  atomic.Pointer[offer]
 	offered chan struct{}
 	// lookFrom is when to look for instances without a claim next; it is Run's.
 	lookFrom time.Time
@@ -30,6 +30,12 @@ type Worker struct {
 	stopped bool
 	// unclaimed is what the last look found, nil without one.
 	unclaimed *cellv1.UnclaimedInstances
+}
+
+// offer is what Offer was given last; x is nil while another gateway imports.
+type offer struct {
+	x             *legacy.Snapshot
+	instancesOnly bool
 }
 
 // betweenSteps is how long a Worker waits before the next step of one snapshot.
@@ -45,8 +51,9 @@ func NewWorker(im *Importer, to Caller, told func(Report, error)) *Worker {
 
 // Offer gives the snapshot to import; one that was not looked at yet is dropped. Nil:
 // another gateway imports, and nothing is sent until the next one, which is imported
-// as if nothing were known of what the cell has. It never blocks.
-func (w *Worker) Offer(x *legacy.Snapshot) {
+// as if nothing were known of what the cell has. With instancesOnly steps are
+// StepInstances. It never blocks.
+func (w *Worker) Offer(x *legacy.Snapshot, instancesOnly bool) {
 	w.mu.Lock()
 	if x == nil {
 		w.unclaimed = nil
@@ -55,7 +62,7 @@ func (w *Worker) Offer(x *legacy.Snapshot) {
 	}
 	w.stopped = x == nil
 	w.mu.Unlock()
-	w.latest.Store(x)
+	w.latest.Store(&offer{x, instancesOnly})
 	select {
 	case w.offered <- struct{}{}:
 	default:
@@ -78,11 +85,15 @@ func (w *Worker) Run(ctx context.Context) error {
 		case <-w.offered:
 		}
 		for {
-			x := w.latest.Load()
-			if x == nil {
+			o := w.latest.Load()
+			if o.x == nil {
 				break
 			}
-			r, err := w.im.Step(ctx, x, w.to)
+			x, step := o.x, w.im.Step
+			if o.instancesOnly {
+				step = w.im.StepInstances
+			}
+			r, err := step(ctx, x, w.to)
 			told := err
 			if err == nil {
 				told = w.look(ctx, x, &r)
