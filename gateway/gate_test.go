@@ -474,9 +474,21 @@ func TestImporterRunsWhenTheCellSaysSo(t *testing.T) {
 		f.mu.Unlock()
 		time.Sleep(5 * time.Second)
 		u.imports.mu.Lock()
+		if u.imports.offers < 3 || u.imports.onlyInstances > 0 {
+			t.Errorf("%d offers, %d of instances alone", u.imports.offers, u.imports.onlyInstances)
+		}
+		u.imports.mu.Unlock()
+		f.moveGate(cellgatev1.Gate_NATIVE)
+		time.Sleep(5 * time.Second)
+		f.mu.Lock()
+		if r := f.gate.reports[len(f.gate.reports)-1]; !r.GetImportsInstances() {
+			t.Errorf("it does not say that it imports instances: %v", r)
+		}
+		f.mu.Unlock()
+		u.imports.mu.Lock()
 		defer u.imports.mu.Unlock()
-		if u.imports.offers < 3 {
-			t.Errorf("%d offers", u.imports.offers)
+		if u.imports.onlyInstances < 3 {
+			t.Errorf("NATIVE: %d offers of instances alone", u.imports.onlyInstances)
 		}
 	})
 }

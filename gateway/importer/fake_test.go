@@ -84,9 +84,6 @@ func (f *fakeCell) ImportHosts(ctx context.Context, in *cellv1.ImportHostsReques
 			out.Outcomes = append(out.Outcomes, &cellv1.ImportOutcome{LeftToAgent: old != nil && old.agent})
 			continue
 		}
-		if in.GetInstancesOnly() {
-			h.Retake = false
-		}
 		out.Outcomes = append(out.Outcomes, f.put(h))
 	}
 	if f.after != nil {

@@ -129,6 +129,11 @@ func TestInstancesAreImportedIntoANativeCell(t *testing.T) {
 	if cell.hosts[hostID(4)] != nil {
 		t.Error("a host without an agent was written")
 	}
+	for _, h := range cell.sent {
+		if h.GetRetake() {
+			t.Fatal("a host is asked back from its agent")
+		}
+	}
 	// LEGACY again.
 	if r := step(t, m, n, cell); !r.Full || r.Taken != 2 || r.Retaken != 1 || cell.hosts[hostID(4)] == nil {
 		t.Errorf("after it: %+v", r)
