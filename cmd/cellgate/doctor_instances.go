@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -124,37 +123,6 @@ func withoutClaims(h *cellgatev1.Host, instances []string) diagnosis {
 		What:  counted(len(instances), "instance") + " of Nova's rows on this agent's host have no claim in the shard, so that others would be placed on their room: " + text,
 		Do:    "complete the agent's instances_dir, or leave that empty and restart the agent: the importer adopts them then. Delete rows of instances that are gone. The gate does not open before; cellgate cells pin CELL native overrides it",
 	}
-}
-
-// rowless names the hosts of the shard that no row is of: those whose rows are gone, while
-// claims are on them, and those whose agents say another uuid than nova-compute does.
-// Rows that are no hosts are told of elsewhere.
-func (u *upgrade) rowless(x *legacy.Snapshot) {
-	known := map[string]bool{}
-	for i := range x.Hosts {
-		known[x.Hosts[i].UUID.String()] = true
-	}
-	for i := range x.LeftOut {
-		known[x.LeftOut[i].UUID] = true
-	}
-	var gone, strange []diagnosis
-	for _, id := range slices.Sorted(maps.Keys(u.agents)) {
-		switch h := u.agents[id]; {
-		case known[id]:
-		case h.GetAgentVersion() > 0 && !h.GetImported():
-			strange = append(strange, diagnosis{
-				Check: "agent of " + h.GetServiceHost(), What: "has registered compute node " + id + ", of which there is no row in compute_nodes: no request finds it while the rows answer",
-				Do: "give the agent the uuid that its nova-compute has (agent.host.uuid_file: Nova's compute_id), or start that nova-compute; stop the agent of a host that is gone",
-			})
-		case h.GetInstances() > 0:
-			gone = append(gone, diagnosis{
-				Check: "gone " + h.GetServiceHost(), What: fmt.Sprintf("has no row in compute_nodes any more, and %s: it is disabled, without capacity (%s)", counted(int(h.GetInstances()), "claim"), h.GetDisabledReason()),
-				Do: "see where their instances are: delete or evacuate them, and release the claims (cellgate claims list --host " + id + "); or bring the row back",
-			})
-		}
-	}
-	u.each("agents without a row", warned, strange)
-	u.each("gone hosts", warned, gone)
 }
 
 // nobody takes hosts and does nothing.

@@ -185,6 +185,7 @@ func (u *upgrade) tables(conf legacy.Config) error {
 	u.services(x)
 	u.registered(x)
 	u.rowless(x)
+	u.unknownInstances()
 	u.leftOut(x)
 	u.aggregates(x)
 	u.ratios(x)

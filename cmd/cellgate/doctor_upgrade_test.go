@@ -207,6 +207,9 @@ func TestDoctorUpgradeSaysWhoSpeaksForAHost(t *testing.T) {
 	cell.hosts[0].Up, cell.hosts[2].Imported = true, true
 	cell.registered(6, 7, 8)
 	cell.hosts[3].Imported, cell.hosts[4].Imported, cell.hosts[4].Instances = true, true, 2
+	cell.registered(9)
+	cell.hosts[6].ServiceHost, cell.hosts[6].Nodename, cell.hosts[6].Imported, cell.hosts[6].Instances = "host3", "host3.example", true, 1
+	cell.hosts[0].InstancesUnknown, cell.hosts[1].InstancesUnknown = true, true
 	c := newNovaCell(t, legacytest.MariaDB, 4, cell.serve(t))
 	c.cell.Exec(t, "UPDATE services SET version = 55 WHERE id < 3")
 	rows := diagnoses(t, exitRefused, "upgrade", "--config", c.config)
@@ -215,6 +218,11 @@ func TestDoctorUpgradeSaysWhoSpeaksForAHost(t *testing.T) {
 	must(t, rows, "cell1 host host3", unhealthy, "was taken back from its agent, version 1")
 	must(t, rows, "cell1 host host4", unhealthy, "no request finds it once the cell is NATIVE")
 	must(t, rows, "cell1 gone host7", warned, "has no row in compute_nodes any more, and 2 claims")
+	must(t, rows, "cell1 gone host3", warned, "compute node "+novaHostID(9)+" was registered again as "+novaHostID(3)+", and has 1 claim still")
+	if r := rows["cell1 gone host3"]; strings.Contains(r.Do, "evacuate") || !strings.Contains(r.Do, "need nothing") {
+		t.Errorf("what to do of another uuid is %q", r.Do)
+	}
+	must(t, rows, "cell1 instances of agents", warned, "2 hosts have agents that do not know their instances")
 	must(t, rows, "cell1 agent of host8", warned, "of which there is no row in compute_nodes")
 	for name := range rows {
 		if strings.Contains(name, "host6") {
@@ -324,6 +332,9 @@ func TestDoctorUpgradeIsContent(t *testing.T) {
 	must(t, rows, "cell1 agents", found, "have registered all of 3 enabled hosts")
 	must(t, rows, "cell1 instances", found, "0 instances")
 	must(t, rows, "cell1 claims", found, "each of 0 instances has one")
+	if r, there := rows["cell1 instances of agents"]; there {
+		t.Errorf("all agents know their instances: %+v", r)
+	}
 	alone := filepath.Join(t.TempDir(), "alone.yaml")
 	text := strings.Replace(strings.Replace(readFile(t, c.config), "required_version", "legacy_only: true, required_version", 1), fmt.Sprintf(", replicas: [%q]", c.replica), "", 1)
 	if err := os.WriteFile(alone, []byte(text), 0o600); err != nil {

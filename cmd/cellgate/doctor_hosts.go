@@ -1,0 +1,84 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"cellgate/gateway/legacy"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// unknownInstances tells how many hosts have agents that do not know their instances: for
+// them Nova's tables say which are there, and nobody once the cell is out of
+// gateway.legacy.
+func (u *upgrade) unknownInstances() {
+	const most = 3
+	var unknown []*cellgatev1.Host
+	for _, h := range u.agents {
+		if h.GetInstancesUnknown() {
+			unknown = append(unknown, h)
+		}
+	}
+	if len(unknown) == 0 {
+		return
+	}
+	slices.SortFunc(unknown, func(a, b *cellgatev1.Host) int {
+		return cmp.Or(cmp.Compare(a.GetServiceHost(), b.GetServiceHost()), cmp.Compare(a.GetHostUuid(), b.GetHostUuid()))
+	})
+	var names []string
+	for _, h := range unknown[:min(len(unknown), most)] {
+		names = append(names, h.GetServiceHost())
+	}
+	if len(unknown) > most {
+		names = append(names, "…")
+	}
+	have := "has an agent that does not know its instances"
+	if len(unknown) > 1 {
+		have = "have agents that do not know their instances"
+	}
+	u.say("instances of agents", warned,
+		fmt.Sprintf("%s %s: a gateway adopts and releases their claims by Nova's rows, NATIVE too, and stops when the cell is taken out of gateway.legacy: %s", counted(len(unknown), "host"), have, strings.Join(names, ", ")),
+		"leave the cell in gateway.legacy, and a gateway running; or give each of these agents an instances_dir with a file for every instance of its host first")
+}
+
+// rowless names the hosts of the shard that no row is of: those whose rows are gone, while
+// claims are on them, and those whose agents say another uuid than nova-compute does.
+// Rows that are no hosts are told of elsewhere.
+func (u *upgrade) rowless(x *legacy.Snapshot) {
+	known, rows := map[string]bool{}, map[[2]string]string{}
+	for i := range x.Hosts {
+		id := x.Hosts[i].UUID.String()
+		known[id], rows[[2]string{x.Hosts[i].ServiceHost, x.Hosts[i].NodeName}] = true, id
+	}
+	for i := range x.LeftOut {
+		known[x.LeftOut[i].UUID] = true
+	}
+	var gone, strange []diagnosis
+	for _, id := range slices.Sorted(maps.Keys(u.agents)) {
+		h := u.agents[id]
+		now := rows[[2]string{h.GetServiceHost(), h.GetNodename()}]
+		switch {
+		case known[id]:
+		case h.GetAgentVersion() > 0 && !h.GetImported():
+			strange = append(strange, diagnosis{
+				Check: "agent of " + h.GetServiceHost(), What: "has registered compute node " + id + ", of which there is no row in compute_nodes: no request finds it while the rows answer",
+				Do: "give the agent the uuid that its nova-compute has (agent.host.uuid_file: Nova's compute_id), or start that nova-compute; stop the agent of a host that is gone",
+			})
+		case h.GetInstances() > 0 && now != "":
+			gone = append(gone, diagnosis{
+				Check: "gone " + h.GetServiceHost(), What: fmt.Sprintf("compute node %s was registered again as %s, and has %s still", id, now, counted(int(h.GetInstances()), "claim")),
+				Do: "wait while a gateway with this gateway.legacy runs, and the cell is not NATIVE: the claims of its instances go to " + now + ", and what the row has in use is reserved there before; claims that stay are of requests whose instances never came (cellgate claims list --host " + id + "): release them. Its instances need nothing",
+			})
+		case h.GetInstances() > 0:
+			gone = append(gone, diagnosis{
+				Check: "gone " + h.GetServiceHost(), What: fmt.Sprintf("has no row in compute_nodes any more, and %s: it is disabled, without capacity (%s)", counted(int(h.GetInstances()), "claim"), h.GetDisabledReason()),
+				Do: "see where their instances are: delete or evacuate them, and release the claims (cellgate claims list --host " + id + "); or bring the row back",
+			})
+		}
+	}
+	u.each("agents without a row", warned, strange)
+	u.each("gone hosts", warned, gone)
+}
