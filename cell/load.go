@@ -90,6 +90,7 @@ func (f *follower) reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	f.rows.missedEnds()
 	var missing []string
 	for _, id := range f.rows.liveIDs() {
 		if _, ok := live[id]; !ok {

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,13 +18,14 @@ const (
 )
 
 // auditor reads hosts' rows from the shard, some in each look and all in turn, and
-// compares them with the table. What is not the same twice in a row, with the journal
-// read to its end in between, is a finding, and the table takes the shard's rows.
+// compares them with the table. A row that is not the same twice in a row, with the
+// journal read to its end in between, is a finding, and the table takes the shard's.
 type auditor struct {
 	*reconciler
-	// next is the host to go on after; suspects differed the last time.
+	// next is the host to go on after; suspects are the hosts that differed the last time,
+	// with what did.
 	next     string
-	suspects map[string]bool
+	suspects map[string]map[difference]bool
 }
 
 // audit reads the next hosts, those first that differed.
@@ -40,7 +42,7 @@ func (a *auditor) audit(ctx context.Context, rows []*hostRow) error {
 func (a *auditor) choose(rows []*hostRow) []string {
 	var list, rest []string
 	for _, row := range rows {
-		if a.suspects[row.host.UUID] {
+		if a.suspects[row.host.UUID] != nil {
 			list = append(list, row.host.UUID)
 		}
 	}
@@ -51,7 +53,7 @@ func (a *auditor) choose(rows []*hostRow) []string {
 		return 1
 	})
 	for n := range rows {
-		if uuid := rows[(at+n)%len(rows)].host.UUID; !a.suspects[uuid] {
+		if uuid := rows[(at+n)%len(rows)].host.UUID; a.suspects[uuid] == nil {
 			rest = append(rest, uuid)
 		}
 		if len(list)+len(rest) >= auditsEach {
@@ -68,6 +70,8 @@ func (a *auditor) choose(rows []*hostRow) []string {
 func (a *auditor) batch(ctx context.Context, hosts []string) error {
 	ops := make([]shard.Op, len(hosts))
 	before := make([]view, len(hosts))
+	since := a.rows.watchEnds()
+	defer a.rows.unwatchEnds(since)
 	for i, host := range hosts {
 		before[i] = a.rows.viewOfHost(host, nil)
 		ops[i] = shard.Op{Audit: &shard.Audit{HostUUID: host, Repair: !a.cfg.ReconcileReportOnly}}
@@ -85,42 +89,61 @@ func (a *auditor) batch(ctx context.Context, hosts []string) error {
 			return answer.err
 		}
 		if answer.outcome.Audited != nil {
-			a.judge(ctx, hosts[i], before[i], answer.outcome.Audited)
+			a.judge(ctx, hosts[i], before[i], answer.outcome.Audited, since)
 		}
 	}
 	return nil
 }
 
-// judge compares what the shard has of a host with the table before and after.
-func (a *auditor) judge(ctx context.Context, host string, before view, found *shard.Audited) {
+// judge compares what the shard has of a host with the table before and after; since has
+// the claims that ended since before.
+func (a *auditor) judge(ctx context.Context, host string, before view, found *shard.Audited, since *endsSeen) {
 	a.usage(host, before, found)
-	again, what := differs(host, before, a.rows.viewOfHost(host, nil), found, a.rows.claim)
+	now := compared{
+		host: host, before: before, after: a.rows.viewOfHost(host, nil), found: found, claim: a.rows.claim,
+		ended: func(id string) bool { return a.rows.endedSince(id, since) },
+	}.differences()
 	said := a.reportedOtherwise(host)
-	suspect := a.suspects[host]
+	was := a.suspects[host]
 	delete(a.suspects, host)
-	if what != "" || said {
+	if len(now) > 0 || said {
 		if a.suspects == nil {
-			a.suspects = map[string]bool{}
+			a.suspects = map[string]map[difference]bool{}
 		}
-		a.suspects[host] = true
+		a.suspects[host] = map[difference]bool{{what: reportOther}: said}
+		for _, d := range now {
+			a.suspects[host][d.difference] = true
+		}
 	}
-	a.certain(cellgatev1.Finding_HOST_DIFFERS, host, said && suspect, "the row in the shard is not what the host's agent reported under the same version", "", false)
+	a.certain(cellgatev1.Finding_HOST_DIFFERS, host, said && was[difference{what: reportOther}], "the row in the shard is not what the host's agent reported under the same version", "", false)
+	again := &reread{host: host, since: since}
+	detail := ""
+	for _, d := range now {
+		if was[d.difference] {
+			d.take(again)
+			detail = cmp.Or(detail, d.detail)
+		}
+	}
 	switch {
-	case what == "":
+	case len(now) == 0:
 		a.certain(cellgatev1.Finding_TABLE_DIFFERS, host, false, "", "", false)
-	case suspect && a.cfg.ReconcileReportOnly:
-		a.certain(cellgatev1.Finding_TABLE_DIFFERS, host, true, what, "not read anew: cell.reconcile_repair is off", false)
-	case suspect:
-		a.certain(cellgatev1.Finding_TABLE_DIFFERS, host, true, what, "read anew from the shard", true)
+	case detail == "":
+	case a.cfg.ReconcileReportOnly:
+		a.certain(cellgatev1.Finding_TABLE_DIFFERS, host, true, detail, "not read anew: cell.reconcile_repair is off", false)
+	default:
 		shown := make(chan struct{})
-		a.pipeline.show(feed{reread: []reread{again}, shown: func() { close(shown) }})
+		a.pipeline.show(feed{reread: []*reread{again}, shown: func() { close(shown) }})
 		select {
 		case <-shown:
 		case <-ctx.Done():
 			return
 		}
+		if !again.did {
+			return // it changed meanwhile; the next look sees
+		}
+		a.certain(cellgatev1.Finding_TABLE_DIFFERS, host, true, detail, "read anew from the shard", true)
 		a.tel.Repaired(kindName(cellgatev1.Finding_TABLE_DIFFERS), "done")
-		a.log.Warn("audit: the table's rows of a host were read anew from the shard", "host_uuid", host, "because", what)
+		a.log.Warn("audit: the table's rows of a host were read anew from the shard", "host_uuid", host, "because", detail)
 	}
 }
 
@@ -186,68 +209,4 @@ func (a *auditor) reportedOtherwise(host string) bool {
 	}
 	put, err := putHostOf(rep.state)
 	return err == nil && !shard.SameState(&put.Host, row.host)
-}
-
-// differs compares the shard's rows of a host with the table's: before was read before
-// the shard was, after once all that the shard had then has come. It gives what to take
-// from the shard, and says what differs; "" for nothing. A row that is newer than the
-// shard's is no difference, unless it was there before: then the shard lost it.
-func differs(host string, before, after view, found *shard.Audited, claim func(id string) *shard.Claim) (again reread, what string) {
-	again = reread{host: host, seen: after.row, row: found.Host, usage: found.Usage}
-	note := func(format string, args ...any) {
-		if what == "" {
-			what = fmt.Sprintf(format, args...)
-		}
-	}
-	if found.Host != nil && hostDiffers(before.row, after.row, found) {
-		again.whole = true
-		note("the row of the host, or what is in use on it")
-	}
-	has := map[string]bool{}
-	for _, c := range found.Claims {
-		has[c.ClaimID] = true
-		switch t := claim(c.ClaimID); {
-		case t == nil:
-			note("claim %s is not in the table", c.ClaimID)
-			again.put = append(again.put, [2]*shard.Claim{c, nil})
-		case t.UpdatedAt.Before(c.UpdatedAt), t.UpdatedAt.Equal(c.UpdatedAt) && !sameClaim(t, c):
-			note("claim %s is another in the table", c.ClaimID)
-			again.put = append(again.put, [2]*shard.Claim{c, t})
-		}
-	}
-	for _, c := range before.claims {
-		if !has[c.ClaimID] && claim(c.ClaimID) == c {
-			note("claim %s is in the table only", c.ClaimID)
-			again.gone = append(again.gone, c)
-		}
-	}
-	return again, what
-}
-
-func hostDiffers(before, after *hostRow, found *shard.Audited) bool {
-	if after == nil || after.row() == nil {
-		return true
-	}
-	h, known := found.Host, after.row()
-	if h.Generation > known.Generation || h.Generation == known.Generation && !shard.SameState(h, known) ||
-		before != nil && before.row() == known && h.Generation < known.Generation {
-		return true
-	}
-	// A usage that was written anew has come, with a higher generation.
-	u := found.Usage
-	switch {
-	case u == nil:
-		return before != nil && before.usage != nil && after.usage == before.usage
-	case after.usage == nil:
-		return true
-	}
-	return u.Generation > after.usage.Generation || u.Generation == after.usage.Generation && !shard.SameUse(u, after.usage) ||
-		before != nil && before.usage == after.usage && u.Generation < after.usage.Generation
-}
-
-// sameClaim compares what the rules and the table read of two rows of a claim.
-func sameClaim(a, b *shard.Claim) bool {
-	return a.ConsumerUUID == b.ConsumerUUID && a.State == b.State && a.HostUUID == b.HostUUID && a.ServiceHost == b.ServiceHost &&
-		a.TransferredFrom == b.TransferredFrom && a.Moves == b.Moves && a.Adopted == b.Adopted && a.Seen == b.Seen &&
-		a.ExpiresAt.Equal(b.ExpiresAt) && sameAmounts(a.Allocations, b.Allocations)
 }

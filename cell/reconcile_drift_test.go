@@ -171,6 +171,38 @@ func TestATableThatIsOnItsWayIsNoFinding(t *testing.T) {
 	})
 }
 
+// A host of which there are always some live claims, each for a moment: one that is
+// released while its host is audited does not come back.
+func TestAClaimReleasedWhileItsHostIsAuditedStaysReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t), soon)
+		boot(t, 1, 640, r)
+		id := func(n int) string { return "k" + consumerUUID(n) }
+		n := 0
+		for begun := time.Now(); time.Since(begun) < 8*lookEvery; {
+			n++
+			r.must(newClaim(id(n), n, 1, 1))
+			if n > 3 {
+				r.must(release(id(n-3), n-3))
+			}
+			time.Sleep(11 * time.Millisecond)
+			if n > 4 {
+				if c := r.cell.rows.claim(id(n - 4)); c != nil {
+					t.Fatalf("after %v: claim %d, which was released, is %s in the table", time.Since(begun), n-4, c.State)
+				}
+			}
+		}
+		calm()
+		if live := r.cell.rows.liveIDs(); len(live) != 3 {
+			t.Errorf("%d of %d claims are in the table: %v", len(live), n, live)
+		}
+		r.stand()
+		if f := r.repaired(tableDiffers); len(f) > 0 {
+			t.Errorf("repaired %v", f)
+		}
+	})
+}
+
 // A row that is not what the agent reported under its version is written anew by its
 // agent.
 func TestAHostsRowThatIsNotItsReportIsWrittenAnew(t *testing.T) {
@@ -216,7 +248,7 @@ func TestAllHostsAreAuditedInTurn(t *testing.T) {
 		for n := range rows {
 			rows[n] = &hostRow{host: &shard.Host{UUID: hostUUID(n)}}
 		}
-		a := &auditor{reconciler: r.cell.reconcile, suspects: map[string]bool{hostUUID(3): true}}
+		a := &auditor{reconciler: r.cell.reconcile, suspects: map[string]map[difference]bool{hostUUID(3): {}}}
 		times := map[string]int{}
 		for range 2 {
 			list := a.choose(rows)

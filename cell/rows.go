@@ -30,6 +30,8 @@ type rows struct {
 	// does not bring them back; endedBefore are those of before the last time
 	// the journal was read to its end.
 	ended, endedBefore map[string]*shard.Claim
+	// ends are those that end while an audit is under way; nil while none is.
+	ends *endsSeen
 	// gate is the cell's; nil for none.
 	gate *shard.Gate
 	// awaited are the live claims whose instance no report of their host has had, but for

@@ -7,6 +7,9 @@ import (
 )
 
 func (r *rows) applyClaim(c *shard.Claim, d *dirty) {
+	if r.ends != nil && !c.State.Live() {
+		r.ends.ids[c.ClaimID] = struct{}{}
+	}
 	old := r.claims[c.ClaimID]
 	if older(c, old) || older(c, r.ended[c.ClaimID]) || older(c, r.endedBefore[c.ClaimID]) {
 		return

@@ -16,7 +16,7 @@ const maxFeeds = 64
 type feed struct {
 	changes []shard.Change
 	// reread are hosts' rows as the shard has them, in place of those that differ.
-	reread []reread
+	reread []*reread
 	shown  func()
 }
 
@@ -93,8 +93,8 @@ func (w *writer) apply(feeds []feed) *dirty {
 		if err := w.rows.apply(f.changes, d); err != nil {
 			w.log.Error("a row of the shard is not readable and was left out of the table", "err", err)
 		}
-		for i := range f.reread {
-			w.rows.reread(&f.reread[i], d)
+		for _, again := range f.reread {
+			w.rows.reread(again, d)
 		}
 	}
 	turned := w.live.takeChanged()
