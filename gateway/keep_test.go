@@ -3,8 +3,10 @@ package gateway
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,6 +114,43 @@ func TestCallGivenUpLeavesNothing(t *testing.T) {
 		req := ask(1, 3)
 		req.RequestId = "r1"
 		w.givenUp(req)()
+		if n := w.liveClaims(); n != 0 {
+			t.Errorf("%d claims", n)
+		}
+	})
+}
+
+// Nor does a call whose deadline passes after its claim was made, before it is answered.
+func TestACallThatIsLateToAnswerLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var late atomic.Bool
+		w := startWith(t, twoCells(), nil, Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time {
+			if late.CompareAndSwap(true, false) {
+				time.Sleep(2 * time.Second) // virtual: past the caller's deadline
+			}
+			return time.Now()
+		}})
+		for _, c := range w.cells {
+			c.hook(nil, func(_ string, req any) error {
+				if len(claimsIn(req)) > 0 {
+					late.Store(true)
+				}
+				return nil
+			})
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if r := <-w.chooseLater(ctx, ask(1, 1)); r.err == nil {
+			t.Fatal("answered after the deadline")
+		}
+		if n := w.liveClaims(); n != 1 {
+			t.Fatalf("%d claims are made, want 1", n)
+		}
+		time.Sleep(2*time.Second + releaseBudget)
+		synctest.Wait()
+		if late.Load() {
+			t.Error("the call was not held up")
+		}
 		if n := w.liveClaims(); n != 0 {
 			t.Errorf("%d claims", n)
 		}

@@ -182,17 +182,25 @@ func (s *selecting) decide(ctx context.Context) (*cellgatev1.SelectDestinationsR
 	}
 	// 4, 5
 	if err := s.place(ctx); err != nil {
-		// Logged there; what is left ends with its lease.
-		_ = s.undo(ctx)
-		s.tell(ctx, nil)
-		return nil, s.explain(ctx, err)
+		return nil, s.giveUp(ctx, err)
 	}
 	// 6
 	_, answer := g.tel.Stage(ctx, telemetry.StageAnswer)
 	resp := s.respond()
-	answer.End(nil)
+	answer.End(ctx.Err())
+	if err := ctx.Err(); err != nil {
+		return nil, s.giveUp(ctx, err) // nobody would hear the answer
+	}
 	s.tell(ctx, resp)
 	return resp, nil
+}
+
+// giveUp gives back what was claimed, and gives the error to answer with.
+func (s *selecting) giveUp(ctx context.Context, err error) error {
+	// Logged there; what is left ends with its lease.
+	_ = s.undo(ctx)
+	s.tell(ctx, nil)
+	return s.explain(ctx, err)
 }
 
 // admit bounds the deadline and refuses what is too much at once. leave must be
