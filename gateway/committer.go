@@ -136,6 +136,9 @@ func (c *committer) call(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
 	outcomes, err := c.ask(ctx, req)
 	cancel()
 	if mayBeOneOfThem(err) && c.replica.refuses() == nil {
+		if fault.KindOf(err) == fault.Internal {
+			batch = failOnlyOnce(batch, err)
+		}
 		return c.halves(batch)
 	}
 	for _, w := range batch {
@@ -161,10 +164,28 @@ func mayBeOneOfThem(err error) bool {
 	return kind == fault.InvalidRequest || kind == fault.Internal
 }
 
+// failOnlyOnce fails those of a batch whose operations may have been done and are not to be
+// sent again: a swap or a transfer would undo what others did with the claim meanwhile. It
+// gives the rest.
+func failOnlyOnce(batch []*waiting[[]*cellv1.ClaimOp, committed], err error) []*waiting[[]*cellv1.ClaimOp, committed] {
+	var rest []*waiting[[]*cellv1.ClaimOp, committed]
+	for _, w := range batch {
+		if slices.ContainsFunc(w.question, func(op *cellv1.ClaimOp) bool { return op.GetSwap() != nil || op.GetTransfer() != nil }) {
+			w.done <- committed{err: err}
+			continue
+		}
+		rest = append(rest, w)
+	}
+	return rest
+}
+
 // halves does a call that failed for one of its operations again in two, and so on until
 // the others are done: they are not to blame. What of it was done already is answered
 // as it is.
 func (c *committer) halves(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
+	if len(batch) < 2 {
+		return len(batch) > 0 && c.call(batch)
+	}
 	half := len(batch) / 2
 	first := c.call(batch[:half])
 	return c.call(batch[half:]) || first

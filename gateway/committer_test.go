@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -207,6 +208,59 @@ func TestACallThatWasDoneAndFailedIsAnsweredAsItIs(t *testing.T) {
 		c.called(1, 4, 2, 1, 1, 2, 1, 1)
 		if got := len(f.live()); got != 5 {
 			t.Errorf("%d claims live, want 5", got)
+		}
+	})
+}
+
+// A swap of a call that failed with a defect may have been done, and others may have moved the
+// claim on since: it is not sent again, and its caller hears that nobody knows.
+func TestASwapIsNotDoneAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, threeHosts(), func(c *Config) { c.ClaimBudget = time.Minute })
+		_, first := withAlternates(w)
+		id, hosts := first.GetSelected().GetClaimId(), first.GetAlternates()
+		c := watchCommits(w)
+		f := c.cells[0]
+		f.mu.Lock()
+		f.after = func(_ string, req any) error {
+			b, ok := req.(*cellv1.ClaimBatchRequest)
+			if !ok || len(b.GetOps()) < 2 {
+				return nil
+			}
+			// Another gateway's caller takes the next alternate.
+			swap := proto.CloneOf(opsIn(req, (*cellv1.ClaimOp).GetSwap)[0])
+			swap.HostUuid = hosts[1].GetComputeNodeUuid()
+			for _, a := range swap.GetAllocations() {
+				a.ProviderUuid = swap.GetHostUuid()
+			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.swap(swap)
+			return fault.New(fault.Internal, "a defect after it was done")
+		}
+		f.mu.Unlock()
+		begun := c.ask(t.Context(), 10, 1)
+		swapped := make(chan error, 1)
+		go func() {
+			_, err := w.alternate(id, hosts[0].GetComputeNodeUuid())
+			swapped <- err
+		}()
+		synctest.Wait()
+		beside := c.ask(t.Context(), 11, 2)
+		time.Sleep(slowLeast)
+		close(c.gate)
+		if err := <-swapped; fault.KindOf(err) != fault.OutcomeUnknown {
+			t.Errorf("%v, want OUTCOME_UNKNOWN", err)
+		}
+		for _, errs := range []<-chan error{begun, beside, beside} {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		for _, claim := range f.live() {
+			if claim.GetClaimId() == id && claim.GetHostUuid() != hosts[1].GetComputeNodeUuid() {
+				t.Errorf("the claim is on %s, want the alternate %s that was taken last", claim.GetHostUuid(), hosts[1].GetComputeNodeUuid())
+			}
 		}
 	})
 }
