@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -85,7 +86,8 @@ func (f *follower) now() {
 }
 
 // run reads until ctx ends. A store that fails is tried again at the next tick;
-// the failure is logged once, and so is a reading that does not come back.
+// the failure is logged once, and so is a reading that does not come back. That the
+// replica's lane was fenced ends it.
 func (f *follower) run(ctx context.Context) error {
 	defer close(f.over)
 	tick := time.NewTicker(f.every)
@@ -125,6 +127,9 @@ func (f *follower) run(ctx context.Context) error {
 			f.log.Info("the journal is read again")
 		}
 		failing = err != nil
+		if errors.Is(err, shard.ErrFenced) {
+			return err
+		}
 	}
 }
 

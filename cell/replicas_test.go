@@ -367,6 +367,31 @@ func TestAFencedReplicaEnds(t *testing.T) {
 	r.must(newClaim("k1", 1, 1, 8))
 }
 
+// A replica that writes nothing ends too: it reads that it was fenced.
+func TestAnIdleReplicaThatIsFencedEnds(t *testing.T) {
+	url := pgtest.Start(t).NewDatabase(t)
+	store := openPostgres(t, url)
+	c, err := New(Config{Name: "cell1", UUID: cellUUID, Replica: "r1", LeaseScan: 24 * time.Hour}, Deps{Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(t.Context()) }()
+	<-c.Ready()
+	another := openPostgres(t, url)
+	if _, err := another.OpenLane(t.Context(), "r1"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if !errors.Is(err, shard.ErrFenced) {
+			t.Errorf("Run ended with %v", err)
+		}
+	case <-time.After(5 * time.Minute):
+		t.Fatal("it goes on")
+	}
+}
+
 // A replica hears late that its own transaction was done, which it has read in the journal
 // long since: what another one ended meanwhile does not come back.
 func TestALateAnswerBringsNothingBack(t *testing.T) {

@@ -31,9 +31,9 @@ type Store interface {
 // cannot go on: it has to be opened again.
 var ErrBroken = errors.New("the store is broken")
 
-// ErrFenced is in the chain of the errors of a lane whose replica has begun a newer
-// life, which ended it: nothing can be written through it any more.
-var ErrFenced = errors.New("a newer life of the replica has fenced this one")
+// ErrFenced is in the chain of the errors of a lane that was ended, by a newer life of its
+// replica or by a step of the schema: nothing can be written through it any more.
+var ErrFenced = errors.New("the replica was fenced")
 
 // Synchronizer is how the states of hosts, and the claims on them, reach every
 // scheduler of a cell: all there is as of one point, and what changed after it. A
@@ -51,7 +51,8 @@ type Synchronizer interface {
 	// Entry.At (pins) or higher Revision (the gate) wins. What was acknowledged before it was called is there. A cursor
 	// behind the trimmed floor, or one that this journal did not give, is a Gone fault:
 	// Load again. The new cursor takes the place of the old one whole: it does not name
-	// lanes that were dropped.
+	// lanes that were dropped. A Store fails with ErrFenced when the lane that it opened
+	// last was fenced.
 	Tail(ctx context.Context, after Cursor, limit int) ([]Entry, Cursor, error)
 }
 

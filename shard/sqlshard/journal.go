@@ -16,6 +16,7 @@ import (
 type laneRow struct {
 	id          shard.LaneID
 	floor, last uint64
+	fenced      bool
 }
 
 func lanesOf(ctx context.Context, c *pgx.Conn) ([]laneRow, error) {
@@ -26,8 +27,9 @@ func lanesOf(ctx context.Context, c *pgx.Conn) ([]laneRow, error) {
 	}
 	var replica string
 	var life, floor, last int64
-	_, err = pgx.ForEachRow(rows, []any{&replica, &life, &floor, &last}, func() error {
-		all = append(all, laneRow{shard.LaneID{Replica: replica, Life: uint64(life)}, uint64(floor), uint64(last)})
+	var fenced bool
+	_, err = pgx.ForEachRow(rows, []any{&replica, &life, &floor, &last, &fenced}, func() error {
+		all = append(all, laneRow{shard.LaneID{Replica: replica, Life: uint64(life)}, uint64(floor), uint64(last), fenced})
 		return nil
 	})
 	return all, err
@@ -35,11 +37,15 @@ func lanesOf(ctx context.Context, c *pgx.Conn) ([]laneRow, error) {
 
 // Tail reads the lanes' positions, which are written with their entries, and then the
 // entries up to them. It gives entries of all lanes by their time, so that no lane
-// waits for another's backlog.
+// waits for another's backlog. It fails when the lane that this store opened last was
+// fenced: who only reads would not hear of it.
 func (s *Store) Tail(ctx context.Context, from shard.Cursor, limit int) (entries []shard.Entry, at shard.Cursor, err error) {
 	err = s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		lanes, err := lanesOf(ctx, c.Conn())
 		if err != nil {
+			return err
+		}
+		if err := s.stands(lanes); err != nil {
 			return err
 		}
 		if at, err = afterDrops(ctx, c.Conn(), lanes, from); err != nil {

@@ -44,6 +44,7 @@ func (s *Store) OpenLane(ctx context.Context, replica string) (shard.Lane, error
 	if err != nil {
 		return nil, s.typed(ctx, err)
 	}
+	s.own.Store(&id)
 	return &lane{store: s, id: id, turn: make(chan struct{}, 1)}, nil
 }
 
@@ -117,7 +118,7 @@ func (l *lane) Apply(ctx context.Context, ops []shard.Op) (shard.Applied, error)
 	}
 	n := s.namesOf(ops)
 	var applied shard.Applied
-	err := s.retry(ctx, func(ctx context.Context) error {
+	err := l.retry(ctx, func(ctx context.Context) error {
 		// The commit before this try may have been lost, and found not done.
 		a, err := l.try(ctx, ops, n)
 		applied = a
@@ -224,7 +225,7 @@ func (l *lane) settle(ctx context.Context) error {
 		return nil
 	}
 	s := l.store
-	return s.retry(ctx, func(ctx context.Context) error {
+	return l.retry(ctx, func(ctx context.Context) error {
 		c, err := s.acquire(ctx)
 		if err != nil {
 			return err

@@ -242,7 +242,7 @@ UPDATE lanes SET last = $3::int8 WHERE replica = $1::text AND life = $2::int8`
 	lastLife   = `SELECT life FROM lanes WHERE replica = $1::text ORDER BY life DESC LIMIT 1`
 	insertLane = `INSERT INTO lanes (replica, life, floor, last, fenced, opened_at) VALUES ($1::text, $2::int8, 0, 0, false, $3::int8)`
 
-	readLanes = `SELECT replica, life, floor, last FROM lanes`
+	readLanes = `SELECT replica, life, floor, last, fenced FROM lanes`
 
 	readEntries = `SELECT seq, written_at, entry FROM journal
 WHERE replica = $1::text AND life = $2::int8 AND seq > $3::int8 AND seq <= $4::int8 ORDER BY seq LIMIT $5::int8`

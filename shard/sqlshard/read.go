@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"cellgate/internal/fault"
 	"cellgate/shard"
 )
 
@@ -150,7 +149,7 @@ func (l *lane) check(found, fenced bool, last uint64, to *uint64) error {
 	case !found:
 		return damaged("lane %s/%d is not in its shard", l.id.Replica, l.id.Life)
 	case fenced:
-		return fault.Wrap(fault.CellUnavailable, shard.ErrFenced, "replica %s has begun a newer life than %d, which ended this one", l.id.Replica, l.id.Life)
+		return shard.ErrFenced
 	}
 	*to = last
 	return nil

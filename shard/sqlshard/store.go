@@ -29,6 +29,8 @@ type Store struct {
 	homes     homes
 	count     Counters
 	decisions decisionCount
+	// own is the lane that was opened last; nil for none.
+	own atomic.Pointer[shard.LaneID]
 	// idleRefused: the server has no idle_in_transaction_session_timeout.
 	idleRefused atomic.Bool
 

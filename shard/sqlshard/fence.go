@@ -1,0 +1,61 @@
+package sqlshard
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// fenced says what ended a lane. newest is its replica's newest life; 0 when that is not
+// known.
+func (s *Store) fenced(id shard.LaneID, newest uint64) error {
+	switch {
+	case newest > id.Life:
+		return fault.Wrap(fault.CellUnavailable, shard.ErrFenced, "replica %s has begun life %d, which ended life %d in cell %s", id.Replica, newest, id.Life, s.opts.Cell)
+	case newest == id.Life:
+		return fault.Wrap(fault.CellUnavailable, shard.ErrFenced, "a schema step of a newer cellgate ended life %d of replica %s in cell %s", id.Life, id.Replica, s.opts.Cell)
+	}
+	return fault.Wrap(fault.CellUnavailable, shard.ErrFenced, "life %d of replica %s in cell %s was ended", id.Life, id.Replica, s.opts.Cell)
+}
+
+// stands fails when the lane that this store opened last was fenced.
+func (s *Store) stands(lanes []laneRow) error {
+	own := s.own.Load()
+	if own == nil || !slices.ContainsFunc(lanes, func(l laneRow) bool { return l.id == *own && l.fenced }) {
+		return nil
+	}
+	newest := own.Life
+	for _, l := range lanes {
+		if l.id.Replica == own.Replica {
+			newest = max(newest, l.id.Life)
+		}
+	}
+	return s.fenced(*own, newest)
+}
+
+// retry is the store's. When it comes to know that the lane was fenced, it looks up by
+// what: a step of the schema leaves no newer life.
+func (l *lane) retry(ctx context.Context, once func(ctx context.Context) error) error {
+	s := l.store
+	return s.retry(ctx, func(ctx context.Context) error {
+		err := once(ctx)
+		if !errors.Is(err, shard.ErrFenced) {
+			return err
+		}
+		c, err := s.acquire(ctx)
+		if err != nil {
+			return s.fenced(l.id, 0)
+		}
+		defer c.Release()
+		var newest int64
+		if err := c.QueryRow(ctx, lastLife, l.id.Replica).Scan(&newest); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return s.fenced(l.id, 0)
+		}
+		return s.fenced(l.id, uint64(newest))
+	})
+}

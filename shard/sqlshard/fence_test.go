@@ -1,0 +1,51 @@
+package sqlshard
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// Who only reads the journal hears that its lane was fenced, and by what; who writes is told
+// the same.
+func TestAFencedLaneHearsByWhat(t *testing.T) {
+	for name, cause := range map[string]struct {
+		fence func(t *testing.T, url string, another *Store)
+		says  string
+	}{
+		"a newer life": {func(t *testing.T, _ string, another *Store) {
+			if _, err := another.OpenLane(t.Context(), "r"); err != nil {
+				t.Fatal(err)
+			}
+		}, "replica r has begun life 2, which ended life 1"},
+		"a step of the schema": {func(t *testing.T, url string, _ *Store) { exec(t, url, fenceAll) }, "a schema step of a newer cellgate ended life 1 of replica r"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onServersAndAlike(t, func(t *testing.T, at site) {
+				opts := at.options(at.database(t))
+				s := newStand(t, opts)
+				another := openAt(t, opts)
+				defer mustClose(t, another)
+				if _, _, err := s.Tail(t.Context(), nil, 10); err != nil {
+					t.Fatalf("Tail of a lane that stands: %v", err)
+				}
+				cause.fence(t, opts.URL, another)
+				_, _, read := s.Tail(t.Context(), nil, 10)
+				for what, err := range map[string]error{"Tail": read, "Apply": s.claim(1)} {
+					if !errors.Is(err, shard.ErrFenced) || fault.KindOf(err) != fault.CellUnavailable || !strings.Contains(err.Error(), cause.says) {
+						t.Errorf("%s: %v", what, err)
+					}
+				}
+				if _, err := s.OpenLane(t.Context(), "r"); err != nil {
+					t.Fatal(err)
+				}
+				if _, _, err := s.Tail(t.Context(), nil, 10); err != nil {
+					t.Errorf("Tail of the next life: %v", err)
+				}
+			})
+		})
+	}
+}
