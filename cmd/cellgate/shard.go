@@ -112,7 +112,7 @@ func watchShard(tel *telemetry.Cell, store shard.Store) {
 		c, pool := s.Counts(), s.Connections()
 		return telemetry.StoreReading{
 			Reruns: c.Races, Relocked: c.Relocked, ConnectionsLost: c.Lost, CommitsUnknown: c.Unknown, CommitsResolved: c.Resolved,
-			StatementTimeouts: c.Slow, PoolEmpty: c.PoolEmpty,
+			StatementTimeouts: c.Slow, PoolEmpty: c.PoolEmpty, NoConnectionLeft: c.NoConnectionLeft, Refused: c.Refused,
 			ConnectionsInUse: pool.InUse, ConnectionsIdle: pool.Idle, ConnectionsOpening: pool.Opening, ConnectionsMax: pool.Max,
 			Waited: pool.Waited,
 		}

@@ -316,7 +316,7 @@ func (c *Cell) Watch(read func() (r CellReading, ok bool)) {
 
 // StoreReading is what is read of a shard in a database when it is asked for.
 type StoreReading struct {
-	Reruns, Relocked, ConnectionsLost, CommitsUnknown, CommitsResolved, StatementTimeouts, PoolEmpty int64
+	Reruns, Relocked, ConnectionsLost, CommitsUnknown, CommitsResolved, StatementTimeouts, PoolEmpty, NoConnectionLeft, Refused int64
 
 	ConnectionsInUse, ConnectionsIdle, ConnectionsOpening, ConnectionsMax int
 	// Waited is how long calls have waited for a connection.
@@ -330,7 +330,7 @@ func (c *Cell) WatchStore(read func() StoreReading) {
 	}
 	c.p.readings.add(func(emit Emit) {
 		r := read()
-		for i, n := range []int64{r.Reruns, r.Relocked, r.ConnectionsLost, r.CommitsUnknown, r.CommitsResolved, r.StatementTimeouts, r.PoolEmpty} {
+		for i, n := range []int64{r.Reruns, r.Relocked, r.ConnectionsLost, r.CommitsUnknown, r.CommitsResolved, r.StatementTimeouts, r.PoolEmpty, r.NoConnectionLeft, r.Refused} {
 			emit(cellStoreEvents, float64(n), c.name, c.replica, labelEvent.Values[i])
 		}
 		for i, n := range []int{r.ConnectionsInUse, r.ConnectionsIdle, r.ConnectionsOpening} {

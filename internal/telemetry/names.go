@@ -212,7 +212,7 @@ var (
 	labelWord       = Label{Name: "verdict", Values: []string{"ok", "rejected"}}
 	labelHeard      = Label{Name: "end", Values: []string{"heard", "late"}}
 	labelQueue      = Label{Name: "queue", Values: []string{"urgent", "other"}}
-	labelEvent      = Label{Name: "event", Values: []string{"rerun", "relocked", "connection_lost", "commit_unknown", "commit_resolved", "statement_timeout", "pool_empty"}}
+	labelEvent      = Label{Name: "event", Values: []string{"rerun", "relocked", "connection_lost", "commit_unknown", "commit_resolved", "statement_timeout", "pool_empty", "no_connection_left", "refused"}}
 	labelConnection = Label{Name: "state", Values: []string{"in_use", "idle", "opening"}}
 	labelCold       = Label{Name: "answer", Values: []string{"all", "cut", "refused"}}
 	labelClaim      = Label{Name: "state", Values: []string{"pending", "confirmed"}}
@@ -441,7 +441,7 @@ var (
 	}
 	cellStoreEvents = Metric{
 		Name: "cellgate_cell_store_events_total", Kind: Tally, Of: inCell, Labels: cellLabels(labelEvent),
-		Help: "What a shard in a database went through: transactions run again because another was faster (rerun) or because they had to lock more than their operations name (relocked), connections that broke (connection_lost), commits that were not heard of (commit_unknown) and those of them that were looked up (commit_resolved), statements that the server ended because they took too long (statement_timeout), calls that found all connections in use and gave up (pool_empty). Absent with an embedded shard.",
+		Help: "What a shard in a database went through: transactions run again because another was faster (rerun) or because they had to lock more than their operations name (relocked), connections that broke (connection_lost), commits that were not heard of (commit_unknown) and those of them that were looked up (commit_resolved), statements that the server ended because they took too long (statement_timeout), calls that found all connections in use and gave up (pool_empty), connections that the server had no room for (no_connection_left), connections and statements that it refused for a reason that trying again does not help (refused). Absent with an embedded shard.",
 	}
 	cellStoreConnections = Metric{
 		Name: "cellgate_cell_store_connections", Kind: Reading, Of: inCell, Labels: cellLabels(labelConnection),

@@ -360,7 +360,7 @@ func TestAReplicaIsNamedAlikeEverywhere(t *testing.T) {
 func TestStoreEventsAreCountersOfWhatTheyAreCalled(t *testing.T) {
 	p := newProcess(t, Traces{})
 	p.Cell("cell1", "r1").WatchStore(func() StoreReading {
-		return StoreReading{Reruns: 1, Relocked: 2, ConnectionsLost: 3, CommitsUnknown: 4, CommitsResolved: 5, StatementTimeouts: 6, PoolEmpty: 7}
+		return StoreReading{Reruns: 1, Relocked: 2, ConnectionsLost: 3, CommitsUnknown: 4, CommitsResolved: 5, StatementTimeouts: 6, PoolEmpty: 7, NoConnectionLeft: 8, Refused: 9}
 	})
 	all, err := p.Gatherer().Gather()
 	if err != nil {
@@ -376,7 +376,7 @@ func TestStoreEventsAreCountersOfWhatTheyAreCalled(t *testing.T) {
 			}
 		}
 	}
-	want := map[string]float64{"rerun": 1, "relocked": 2, "connection_lost": 3, "commit_unknown": 4, "commit_resolved": 5, "statement_timeout": 6, "pool_empty": 7}
+	want := map[string]float64{"rerun": 1, "relocked": 2, "connection_lost": 3, "commit_unknown": 4, "commit_resolved": 5, "statement_timeout": 6, "pool_empty": 7, "no_connection_left": 8, "refused": 9}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -54,9 +54,12 @@ func (s *Store) retry(ctx context.Context, once func(ctx context.Context) error)
 		case slow:
 			s.count.slow.Add(1)
 		case full:
+			s.count.noRoom.Add(1)
 			if losses++; losses < maxLost {
 				return retryable{err}
 			}
+		case broken:
+			s.count.refused.Add(1)
 		}
 		return final{err}
 	})

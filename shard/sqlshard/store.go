@@ -46,7 +46,7 @@ type Store struct {
 // Counters count what an operator cannot see from outside. They are of this
 // process.
 type Counters struct {
-	races, lost, unknown, resolved, locked, slow, full atomic.Int64
+	races, lost, unknown, resolved, locked, slow, full, noRoom, refused atomic.Int64
 }
 
 // Counts is a reading of the counters.
@@ -56,8 +56,10 @@ type Counts struct {
 	// Resolved those of them that were looked up; Relocked are transactions that ran
 	// again because they had to lock more than their operations name; Slow are statements
 	// that the server ended because they took too long; PoolEmpty are calls that found all
-	// connections in use and gave up.
-	Races, Lost, Unknown, Resolved, Relocked, Slow, PoolEmpty int64
+	// connections in use and gave up; NoConnectionLeft are connections that the server had
+	// no room for; Refused are connections and statements that it refused for a reason that
+	// trying again does not help.
+	Races, Lost, Unknown, Resolved, Relocked, Slow, PoolEmpty, NoConnectionLeft, Refused int64
 }
 
 // Counts reads the counters.
@@ -65,7 +67,7 @@ func (s *Store) Counts() Counts {
 	c := &s.count
 	return Counts{
 		Races: c.races.Load(), Lost: c.lost.Load(), Unknown: c.unknown.Load(), Resolved: c.resolved.Load(), Relocked: c.locked.Load(),
-		Slow: c.slow.Load(), PoolEmpty: c.full.Load(),
+		Slow: c.slow.Load(), PoolEmpty: c.full.Load(), NoConnectionLeft: c.noRoom.Load(), Refused: c.refused.Load(),
 	}
 }
 

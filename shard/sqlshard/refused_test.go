@@ -1,0 +1,61 @@
+package sqlshard
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/pgtest"
+)
+
+// limitedRole makes a role that may read and write all tables of a database, and gives it
+// with the database's URL for it.
+func limitedRole(t *testing.T, database string) (role, limited string) {
+	t.Helper()
+	role = fmt.Sprintf("limited_%d", databases.Add(1))
+	exec(t, database,
+		"CREATE ROLE "+role+" LOGIN",
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO "+role)
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.User(role)
+	q := u.Query()
+	q.Del("user")
+	u.RawQuery = q.Encode()
+	return role, u.String()
+}
+
+// A server that has no room, and one that refuses, are counted as what they are.
+func TestWhatAServerRefusesIsCounted(t *testing.T) {
+	database := pgtest.Start(t).NewDatabase(t)
+	if _, err := Migrate(t.Context(), testOptions(database)); err != nil {
+		t.Fatal(err)
+	}
+	role, limited := limitedRole(t, database)
+	opts := testOptions(limited)
+	opts.Create, opts.Migrate = false, false
+	s := newStand(t, opts)
+	exec(t, database, "ALTER ROLE "+role+" CONNECTION LIMIT 0")
+	s.pool.Reset()
+	if err := s.claim(1); fault.KindOf(err) != fault.CellUnavailable || !strings.Contains(err.Error(), "no connection left") {
+		t.Errorf("without a connection: %v", err)
+	}
+	if c := s.Counts(); c.NoConnectionLeft != maxLost || c.Refused != 0 {
+		t.Errorf("counted %+v", c)
+	}
+	exec(t, database, "ALTER ROLE "+role+" CONNECTION LIMIT -1", "REVOKE INSERT ON journal FROM "+role)
+	if err := s.claim(1); fault.KindOf(err) != fault.CellUnavailable || !strings.Contains(err.Error(), insufficientPrivilege) {
+		t.Errorf("without the right: %v", err)
+	}
+	if c := s.Counts(); c.NoConnectionLeft != maxLost || c.Refused != 1 {
+		t.Errorf("counted %+v", c)
+	}
+	exec(t, database, "GRANT INSERT ON journal TO "+role)
+	if err := s.claim(1); err != nil {
+		t.Errorf("as before: %v", err)
+	}
+}
