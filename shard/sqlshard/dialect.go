@@ -39,6 +39,14 @@ func detect(ctx context.Context, c *pgx.Conn) (server, string, error) {
 	return postgres, version, nil
 }
 
+// mustBe fails for a server that is not what a URL's scheme demands, if it does.
+func (s server) mustBe(demanded *server, version string) error {
+	if demanded != nil && *demanded != s {
+		return fmt.Errorf("its URL says %v, and the server is %s", *demanded, version)
+	}
+	return nil
+}
+
 // keyType is the type of text that sorts by its bytes. PostgreSQL sorts by the
 // database's locale unless told; CockroachDB's plain strings always sort so, and of
 // the 20.2 line it has no COLLATE "C".

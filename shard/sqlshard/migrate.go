@@ -179,7 +179,7 @@ func bare(ctx context.Context, opts Options) (*Store, error) {
 		return nil, err
 	}
 	if opts.Create {
-		if err := createDatabase(ctx, opts, config); err != nil {
+		if err := createDatabase(ctx, opts, config, demanded); err != nil {
 			return nil, err
 		}
 	}

@@ -24,7 +24,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	opts.warnOfPassword()
 	s := &Store{opts: opts}
 	if opts.Create {
-		if err := createDatabase(ctx, opts, config); err != nil {
+		if err := createDatabase(ctx, opts, config, demanded); err != nil {
 			return nil, fmt.Errorf("the database of %s cannot be made: %w", Redacted(opts.URL), err)
 		}
 	}
@@ -54,8 +54,8 @@ func (s *Store) connect(ctx context.Context, config *pgxpool.Config, demanded *s
 	if s.opts.as != nil {
 		s.server = *s.opts.as
 	}
-	if demanded != nil && *demanded != s.server {
-		return fmt.Errorf("its URL says %v, and the server is %s", *demanded, s.version)
+	if err := s.server.mustBe(demanded, s.version); err != nil {
+		return err
 	}
 	s.direct = config.ConnConfig.Copy()
 	config.ConnConfig.DialFunc = attentive(config.ConnConfig.DialFunc, s.opts.StatementTimeout+silenceMargin)
@@ -96,7 +96,7 @@ func connectOnce(ctx context.Context, opts Options, config *pgx.ConnConfig) (*pg
 
 // createDatabase makes the database that a URL names, if it is not there. Another
 // replica may make it at the same time.
-func createDatabase(ctx context.Context, opts Options, config *pgxpool.Config) (err error) {
+func createDatabase(ctx context.Context, opts Options, config *pgxpool.Config, demanded *server) (err error) {
 	name := config.ConnConfig.Database
 	c, err := connectOnce(ctx, opts, config.ConnConfig)
 	missing := state(err) == invalidCatalogName
@@ -109,7 +109,10 @@ func createDatabase(ctx context.Context, opts Options, config *pgxpool.Config) (
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close(ctx)) }()
-	kind, _, err := detect(ctx, c)
+	kind, version, err := detect(ctx, c)
+	if err == nil {
+		err = kind.mustBe(demanded, version)
+	}
 	// CockroachDB of the 20.2 line lets in who asks for a database that is not there.
 	if err != nil || kind == postgres && !missing {
 		return err

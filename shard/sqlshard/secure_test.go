@@ -1,12 +1,14 @@
 package sqlshard
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -14,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"cellgate/internal/pgtest"
 )
@@ -146,6 +150,29 @@ func TestURLsThatAreNoShards(t *testing.T) {
 	opts.URL = strings.Replace(opts.URL, "postgres://", "cockroach://", 1)
 	if _, err := Open(t.Context(), opts); err == nil || !strings.Contains(err.Error(), "its URL says CockroachDB") {
 		t.Errorf("PostgreSQL under the name of CockroachDB: %v", err)
+	}
+}
+
+// A server that is not the one that the URL names is not written to.
+func TestNoDatabaseIsMadeOnAnotherServer(t *testing.T) {
+	srv := pgtest.Start(t)
+	name := fmt.Sprintf("not_made_%d", databases.Add(1))
+	opts := testOptions(strings.Replace(srv.URL(name), "postgres://", "cockroach://", 1))
+	opts.Create = true
+	_, opened := Open(t.Context(), opts)
+	_, migrated := Migrate(t.Context(), opts)
+	for what, err := range map[string]error{"Open": opened, "Migrate": migrated} {
+		if err == nil || !strings.Contains(err.Error(), "its URL says CockroachDB") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	c, err := pgx.Connect(t.Context(), srv.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(context.Background()) }()
+	if made, err := texts(t.Context(), c, "SELECT datname FROM pg_database WHERE datname = $1", name); err != nil || len(made) > 0 {
+		t.Errorf("made: %v, %v", made, err)
 	}
 }
 
