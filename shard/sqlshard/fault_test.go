@@ -300,7 +300,7 @@ func TestAnUnknownCommitIsLookedUpBeforeTheLaneGoesOn(t *testing.T) {
 		}
 	}
 	c.arm(2, true)
-	if err := s.claim(3); fault.KindOf(err) != fault.OutcomeUnknown {
+	if err := s.claim(3); fault.KindOf(err) != fault.OutcomeUnknown || strings.Count(err.Error(), "did not say whether it committed") != 1 {
 		t.Fatalf("Apply: %v, want %s", err, fault.OutcomeUnknown)
 	}
 	if err := s.claim(4); fault.KindOf(err) != fault.CellUnavailable {

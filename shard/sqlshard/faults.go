@@ -164,6 +164,15 @@ func (s *Store) typed(ctx context.Context, err error) error {
 	return fault.Wrap(fault.CellUnavailable, err, "the database of cell %s failed", s.opts.Cell)
 }
 
+// unheard says that it is not known whether a commit was done.
+func (s *Store) unheard(cause error) error {
+	var known *fault.Error
+	if errors.As(cause, &known) && known.Kind == fault.OutcomeUnknown {
+		return known
+	}
+	return fault.Wrap(fault.OutcomeUnknown, cause, "the database of cell %s did not say whether it committed", s.opts.Cell)
+}
+
 // poolEmpty says that every connection of ours is in use.
 func (s *Store) poolEmpty(cause error) error {
 	s.count.full.Add(1)

@@ -128,7 +128,7 @@ func (l *lane) Apply(ctx context.Context, ops []shard.Op) (shard.Applied, error)
 		return applied, nil
 	}
 	if l.doubt != 0 {
-		return shard.Applied{}, fault.Wrap(fault.OutcomeUnknown, err, "the database of cell %s did not say whether it committed", s.opts.Cell)
+		return shard.Applied{}, s.unheard(err)
 	}
 	return shard.Applied{}, s.typed(ctx, err)
 }
@@ -143,7 +143,7 @@ func (l *lane) try(ctx context.Context, ops []shard.Op, n *names) (shard.Applied
 	l.store.count.unknown.Add(1)
 	l.doubt = applied.Entry.Seq
 	if lerr := l.settle(ctx); lerr != nil {
-		return shard.Applied{}, fault.Wrap(fault.OutcomeUnknown, errors.Join(err, lerr), "the database of cell %s did not say whether it committed", l.store.opts.Cell)
+		return shard.Applied{}, l.store.unheard(errors.Join(err, lerr))
 	}
 	if l.last == applied.Entry.Seq {
 		return applied, nil
