@@ -109,7 +109,8 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	c.follower.stored, c.follower.learned = c.stored, c.verify.learned
 	c.pipeline = &pipeline{
 		queue: newQueue(cfg.MaxQueue), batch: cfg.MaxBatch, show: show,
-		screen: c.screenHardware, committed: c.follower.committed, unknown: c.follower.now, offer: c.verify.committed, stored: c.stored, log: c.log, tel: c.tel,
+		screen: c.screenHardware, committed: c.follower.committed, unknown: c.follower.now, offer: c.verify.committed, stored: c.stored, tel: c.tel,
+		failures: failureLog{log: c.log},
 	}
 	c.verify.do, c.verify.others, c.verify.upToNow = c.pipeline.do, c.follower.others, c.follower.upToNow
 	c.reconcile = newReconciler(c)

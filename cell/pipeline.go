@@ -3,7 +3,6 @@ package cell
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"cellgate/internal/fault"
@@ -35,10 +34,10 @@ type pipeline struct {
 	unknown   func()
 	// stored hears how each transaction went.
 	stored *storeWatch
-	log    *slog.Logger
 	tel    *telemetry.Cell
-	// gathering is run's.
+	// gathering and failures are run's.
 	gathering shard.Gathering
+	failures  failureLog
 }
 
 // do queues operations and waits for their answers. It gives an error when
@@ -74,6 +73,7 @@ func (p *pipeline) do(ctx context.Context, ops []shard.Op, urgent bool) ([]answe
 // waits is answered CELL_UNAVAILABLE, and nothing of it was done.
 func (p *pipeline) run(ctx context.Context) error {
 	defer p.refuseRest()
+	defer p.failures.rest(true)
 	for {
 		select {
 		case <-ctx.Done():
@@ -155,7 +155,7 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 		p.settle(batch, func(int) answer { return answer{err: err} })
 		return err
 	case err != nil:
-		p.log.Warn("a transaction failed", "ops", len(ops), "err", err)
+		p.failures.failed(len(ops), err)
 		p.settle(batch, func(int) answer { return answer{err: err} })
 		if errors.Is(err, shard.ErrBroken) || errors.Is(err, shard.ErrFenced) {
 			return err
@@ -165,6 +165,7 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 		}
 		return nil
 	}
+	p.failures.rest(false)
 	p.committed(applied.Entry, func(changes []shard.Change) {
 		p.show(p.settling(batch, func(n int) answer { return answer{outcome: applied.Outcomes[n]} }, changes, applied.Entry.Changes))
 	})
