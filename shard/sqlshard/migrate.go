@@ -146,7 +146,7 @@ func ReadStatus(ctx context.Context, opts Options) (st Status, err error) {
 }
 
 // Check gives the error that Open would, as far as the way to the server, the schema
-// and the cell go, and changes nothing.
+// the role's rights and the cell go, and changes nothing.
 func Check(ctx context.Context, opts Options) (err error) {
 	opts.Create = false
 	s, err := bare(ctx, opts)
@@ -160,6 +160,9 @@ func Check(ctx context.Context, opts Options) (err error) {
 	}
 	defer c.Release()
 	if err = s.checkSchema(ctx, c.Conn()); err == nil {
+		err = s.checkRights(ctx, c.Conn())
+	}
+	if err == nil {
 		err = s.checkCell(ctx, c.Conn())
 	}
 	if err != nil {

@@ -1,10 +1,13 @@
 package sqlshard
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"cellgate/internal/fault"
 	"cellgate/internal/pgtest"
@@ -57,5 +60,37 @@ func TestWhatAServerRefusesIsCounted(t *testing.T) {
 	exec(t, database, "GRANT INSERT ON journal TO "+role)
 	if err := s.claim(1); err != nil {
 		t.Errorf("as before: %v", err)
+	}
+}
+
+// A right that the role lacks is told of before anything needs it, whatever table it is of.
+func TestCheckNamesTheRightsThatARoleLacks(t *testing.T) {
+	database := pgtest.Start(t).NewDatabase(t)
+	mustClose(t, openAt(t, testOptions(database)))
+	role, limited := limitedRole(t, database)
+	opts := testOptions(limited)
+	if err := Check(t.Context(), opts); err != nil {
+		t.Fatalf("with all rights: %v", err)
+	}
+	c, err := pgx.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(context.Background()) }()
+	all, err := texts(t.Context(), c, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+	if err != nil || len(all) == 0 {
+		t.Fatalf("tables %v, %v", all, err)
+	}
+	for _, table := range all {
+		for _, right := range []string{"INSERT", "UPDATE", "DELETE"} {
+			if table == "schema_version" && right != "UPDATE" {
+				continue
+			}
+			exec(t, database, "REVOKE "+right+" ON "+table+" FROM "+role)
+			if err := Check(t.Context(), opts); err == nil || !strings.Contains(err.Error(), "lacks "+right+" of "+table) || strings.Contains(err.Error(), ", ") {
+				t.Errorf("without %s of %s: %v", right, table, err)
+			}
+			exec(t, database, "GRANT "+right+" ON "+table+" TO "+role)
+		}
 	}
 }
