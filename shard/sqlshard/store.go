@@ -121,7 +121,7 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) && s.pool.Stat().AcquiredConns() >= s.pool.Config().MaxConns {
 		return nil, s.poolEmpty(err)
 	}
-	return nil, err
+	return nil, plainly(err)
 }
 
 // read runs what only reads, each statement for itself.
