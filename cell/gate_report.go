@@ -76,7 +76,7 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 func reportOf(req *cellv1.ReportLegacyRequest) legacyReport {
 	r := legacyReport{
 		gateway: req.GetGateway(), name: req.GetGatewayName(), unreadable: req.GetUnreadable(), required: req.GetRequiredVersion(),
-		unclaimed: unclaimedOf(req.GetUnclaimed()),
+		unclaimed: unclaimedOf(req.GetUnclaimed()), compared: comparisonOf(req.GetHostsCompared()),
 	}
 	for _, in := range req.GetServices() {
 		one := legacyService{
@@ -153,6 +153,9 @@ func (c *Cell) gateMessage(g *shard.Gate, v verdict) *cellgatev1.Gate {
 			m.LastSeen = timestamppb.New(l.lastSeen)
 		}
 		out.Lagging = append(out.Lagging, m)
+	}
+	if d := v.differing; d != nil {
+		out.DifferingHosts, out.HostDifferences = int32(d.differ), d.first
 	}
 	c.gate.mu.Lock()
 	defer c.gate.mu.Unlock()

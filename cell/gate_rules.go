@@ -18,7 +18,9 @@ import (
 //	   +-----------------------------+--------------------------------+
 //	            an old nova-compute or agent is up, or a host was taken back
 //
-// It moves on only when every instance of Nova's tables has a claim too: see unclaimed.
+// It moves on only when every instance of Nova's tables has a claim too: see unclaimed;
+// and from SHADOW when each agent's host was found to be as its row says: see
+// hostComparison.
 //
 // Which services count: one that is up does, disabled or not, since an operator enables
 // it at any time. One that is not up does while it is enabled and has been down for less
@@ -62,6 +64,8 @@ type legacyReport struct {
 	services   []legacyService
 	// unclaimed is of a gateway that imports and has looked, else nil.
 	unclaimed *unclaimed
+	// compared is of a gateway that compares hosts, else nil.
+	compared *hostComparison
 }
 
 // said is how people know the gateway.
@@ -132,6 +136,8 @@ type verdict struct {
 	minVersion, required int32
 	// registered of hosts, those that have to be.
 	registered, hosts int
+	// differing are the hosts that differ from their rows in SHADOW; nil for none.
+	differing *hostComparison
 }
 
 // judge says where the gate should be. It is a pure function.
@@ -146,6 +152,7 @@ func (r gateRules) judge(g *shard.Gate, e evidence) verdict {
 		Revision: g.Revision, State: g.State, Reason: g.Reason, Pin: g.Pin, PinReason: g.PinReason,
 		HeldSince: g.HeldSince, HeldUntil: g.HeldUntil, Falls: g.Falls,
 	}
+	v.differing = e.differing(g)
 	breaks := t.breaks
 	differs := ""
 	if g.State == shard.GateShadow {
@@ -177,6 +184,9 @@ func (r gateRules) judge(g *shard.Gate, e evidence) verdict {
 		if why := e.withoutClaim(); why != "" {
 			v.waitsFor = append(v.waitsFor, why)
 		}
+		if v.differing != nil {
+			v.waitsFor = append(v.waitsFor, v.differing.String())
+		}
 	default:
 		r.hold(g, e, &v)
 	}
@@ -200,6 +210,9 @@ func (r gateRules) hold(g *shard.Gate, e evidence, v *verdict) {
 		v.waitsFor = append(v.waitsFor, fmt.Sprintf("%d of %d comparisons", e.newestCompared, r.compared))
 	}
 	if why := e.unclaimedSince(v.want.HeldSince); why != "" {
+		v.waitsFor = append(v.waitsFor, why)
+	}
+	if why := e.notEqual(g); why != "" {
 		v.waitsFor = append(v.waitsFor, why)
 	}
 	switch {

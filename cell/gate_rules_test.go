@@ -36,6 +36,11 @@ func gateWith(s shard.GateState, since time.Duration) *shard.Gate {
 	return &shard.Gate{State: s, Epoch: 3, Revision: 7, Since: gateStart.Add(-since), Reason: "before"}
 }
 
+// equalIn says that the two hosts that there are were found to be as their rows say.
+func equalIn(g *shard.Gate) *hostComparison {
+	return &hostComparison{epoch: g.EpochOf(), hosts: 2, looked: 2}
+}
+
 // oldAndAlive is the naive rule of I10: some readable report has an old service that is up
 // and not forced down, or the agent of its node is old.
 func oldAndAlive(r gateRules, e evidence) bool {
@@ -100,7 +105,7 @@ func TestI10_TheGateNeverOpensWhileALiveOldAgentExists(t *testing.T) {
 				e.newestDiffer = e.newestCompared
 			}
 			for n := range rapid.IntRange(1, 2).Draw(t, "gateways") {
-				report := legacyReport{gateway: fmt.Sprint("g", n), required: 66, unclaimed: allClaimed}
+				report := legacyReport{gateway: fmt.Sprint("g", n), required: 66, unclaimed: allClaimed, compared: equalIn(g)}
 				if trouble == "both unreadable" || trouble == "unreadable" && n == at {
 					report.unreadable = "the connection was refused"
 				} else {
@@ -275,6 +280,9 @@ func walk(t *testing.T, r gateRules, g *shard.Gate, now time.Time, most time.Dur
 	t.Helper()
 	for end := now.Add(most); now.Before(end); now = now.Add(2 * time.Second) {
 		e.now = now
+		for i := range e.reports {
+			e.reports[i].compared = equalIn(g)
+		}
 		v := r.judge(g, e)
 		next := g
 		if !sameGate(g, &v.want) {
@@ -335,7 +343,7 @@ func TestTimeInWhichNobodyLooksDoesNotCount(t *testing.T) {
 func TestShadowNeedsComparisonsThatAgree(t *testing.T) {
 	g := gateWith(shard.GateShadow, time.Hour)
 	g.HeldSince, g.HeldUntil = gateStart.Add(-time.Hour), gateStart
-	e := evidence{now: gateStart, node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, unclaimed: allClaimed, services: []legacyService{newService("h1")}}}}
+	e := evidence{now: gateStart, node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, unclaimed: allClaimed, compared: equalIn(g), services: []legacyService{newService("h1")}}}}
 	for _, c := range []struct {
 		compared, differed int64
 		to                 shard.GateState

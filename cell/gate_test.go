@@ -67,6 +67,7 @@ func TestTheGateOfACellFromLegacyToNativeAndBack(t *testing.T) {
 			for from := time.Now(); ; {
 				fine.Compared = compared
 				g := r.reportLegacy(fine).GetGate()
+				fine.HostsCompared = &cellv1.HostComparison{GateEpoch: g.GetEpoch(), Hosts: 1, LookedAt: 1}
 				if g.GetState() == to {
 					return g
 				}

@@ -24,7 +24,7 @@ func held(s shard.GateState) *shard.Gate {
 func newEvidence(told ...*unclaimed) evidence {
 	e := evidence{now: gateStart.Add(time.Second), node: allRegistered, compared: 100, newestCompared: 100}
 	for _, u := range told {
-		e.reports = append(e.reports, legacyReport{gateway: "g", required: 66, unclaimed: u, services: []legacyService{newService("h1")}})
+		e.reports = append(e.reports, legacyReport{gateway: "g", required: 66, unclaimed: u, compared: equalIn(held(shard.GateShadow)), services: []legacyService{newService("h1")}})
 	}
 	return e
 }

@@ -63,6 +63,9 @@ type fakeCell struct {
 	// refused as by a replica that stops.
 	stopsAt int
 
+	// older: it says of hosts what they have free, and no more.
+	older bool
+
 	vague fault.Kind // when set, claims are made and answered with it
 	// facts are what it was told of hosts.
 	facts  []*cellv1.PutFactsRequest
@@ -224,7 +227,8 @@ func (f *fakeCell) propose(q *cellv1.Query) *cellv1.Proposal {
 		return &cellv1.Proposal{Failure: proposing.FailureOf(proposing.QueryFailure(err))}
 	}
 	out := proposalTo(p)
-	out.GateEpoch, out.Rooms = f.gate.GetEpoch(), roomsOf(t, q.GetRoomOf())
+	out.GateEpoch = f.gate.GetEpoch()
+	out.Rooms, out.RoomAggregates = roomsOf(t, q.GetRoomOf(), !f.older)
 	out.TableVersion, out.Cut, out.Lags = strconv.FormatUint(t.Version(), 10), f.cut, f.late != nil
 	for _, c := range f.liveOf(func(c *cellgatev1.Claim) bool { return slices.Contains(q.GetConsumerUuids(), c.GetConsumerUuid()) }) {
 		out.Claims = append(out.Claims, c)
@@ -233,8 +237,8 @@ func (f *fakeCell) propose(q *cellv1.Query) *cellv1.Proposal {
 	return out
 }
 
-// roomsOf gives what hosts, by uuids of 16 bytes each, have left.
-func roomsOf(t *schedule.Table, uuids []byte) (out []*cellv1.HostRoom) {
+// roomsOf gives what hosts, by uuids of 16 bytes each, have left, and what they report.
+func roomsOf(t *schedule.Table, uuids []byte, whole bool) (out []*cellv1.HostRoom, in []*cellgatev1.HostAggregate) {
 	for id := range slices.Chunk(uuids, 16) {
 		h, ok := t.Host(schedule.ID(id))
 		if !ok {
@@ -242,11 +246,24 @@ func roomsOf(t *schedule.Table, uuids []byte) (out []*cellv1.HostRoom) {
 		}
 		to := &cellv1.HostRoom{HostUuid: h.UUID.String()}
 		for _, r := range h.Resources {
-			to.Rooms = append(to.Rooms, &cellv1.Room{ResourceClass: r.Class, Amount: r.Capacity - r.Used})
+			room := &cellv1.Room{ResourceClass: r.Class, Amount: r.Capacity - r.Used}
+			if whole {
+				room.Total, room.AllocationRatio = r.Capacity, 1
+				if r.Class == "VCPU" {
+					room.Total, room.AllocationRatio, room.Reserved = h.View.VCPUsTotal, h.View.CPURatio, h.View.VCPUsUsed
+				}
+			}
+			to.Rooms = append(to.Rooms, room)
+		}
+		if to.Whole = whole; whole {
+			for _, a := range h.Aggregates {
+				to.Aggregates = append(to.Aggregates, int32(len(in)))
+				in = append(in, &cellgatev1.HostAggregate{Uuid: a.UUID, Name: a.Name, Metadata: a.Metadata})
+			}
 		}
 		out = append(out, to)
 	}
-	return out
+	return out, in
 }
 
 func (f *fakeCell) ClaimBatch(ctx context.Context, req *cellv1.ClaimBatchRequest) (*cellv1.ClaimBatchResponse, error) {

@@ -290,7 +290,7 @@ func (r *fakeReader) Load(ctx context.Context) (*legacy.Snapshot, error) {
 	r.mu.Lock()
 	read := r.read
 	r.reads++
-	x := &legacy.Snapshot{At: time.Now(), Full: true, CellDisabled: r.disabled, Services: slices.Clone(r.services), Hosts: slices.Clone(r.hosts)}
+	x := &legacy.Snapshot{At: time.Now(), Full: true, HasAggregates: true, CellDisabled: r.disabled, Services: slices.Clone(r.services), Hosts: slices.Clone(r.hosts)}
 	r.mu.Unlock()
 	if read != nil {
 		if err := read(ctx); err != nil {

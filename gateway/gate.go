@@ -15,6 +15,7 @@ import (
 	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
 )
 
 // gate is what this gateway knows of the gate of a cell under upgrade, and the parts
@@ -71,6 +72,23 @@ type knownRows struct {
 	*legacy.Snapshot
 	// at is when their reading began, by the gateway's clock.
 	at time.Time
+	// places are of Hosts, made when first asked for.
+	index  sync.Once
+	places map[schedule.ID]int
+}
+
+// host gives the row of a host; nil when there is none.
+func (k *knownRows) host(id schedule.ID) *legacy.Host {
+	k.index.Do(func() {
+		k.places = make(map[schedule.ID]int, len(k.Hosts))
+		for i := range k.Hosts {
+			k.places[k.Hosts[i].UUID] = i
+		}
+	})
+	if i, is := k.places[id]; is {
+		return &k.Hosts[i]
+	}
+	return nil
 }
 
 // gateView is what a request goes by in one cell. The zero value is that of a cell
@@ -276,6 +294,9 @@ func (w *gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse
 	req := w.report.request(w.cfg.RequiredVersion, w.importer != nil, look)
 	if w.importer != nil && !req.GetLook() {
 		req.Unclaimed, req.ImportsInstances = w.importer.Unclaimed(), true
+	}
+	if rows := w.rows.Load(); rows != nil && !req.GetLook() && w.isShadow() {
+		req.HostsCompared = w.shadow.looks.comparison(rows, rows.At.Add(w.g.now().Sub(rows.at)), w.cfg.ServiceDownTime)
 	}
 	resp, err := callFor(ctx, w.cell, w.cell.cfg.Name, w.cell.claimBudget, req, cellv1.CellSchedulerClient.ReportLegacy)
 	if err == nil && resp.GetSendServices() && !look {

@@ -100,6 +100,8 @@ type comparer struct {
 	// touched says until when a host is busy; awaited are those the cell named.
 	touched map[string]time.Time
 	awaited map[string]bool
+	// looks are at hosts' capacity and aggregates.
+	looks hostLooks
 }
 
 func newComparer() *comparer {
@@ -387,6 +389,7 @@ func (w *gate) compare(ctx context.Context, j comparison) (diff *cellgatev1.Shad
 	if err != nil {
 		return nil, nil, false, err
 	}
+	w.shadow.looks.took(w.rows.Load(), wire.GetGateEpoch(), j.roomOf, wire)
 	now := w.g.now()
 	busy := w.shadow.busy(now, w.parts.StandIn.Counted())
 	found, counts = suspectsOf(old, native, busy)

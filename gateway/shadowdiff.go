@@ -135,15 +135,14 @@ func freer(rows *knownRows, table []*cellv1.HostRoom, busy map[string]bool) susp
 	if rows == nil || len(table) == 0 {
 		return found
 	}
-	free := make(map[string]*cellv1.HostRoom, len(table))
-	for _, h := range table {
-		free[h.GetHostUuid()] = h
-	}
-	for i := range rows.Hosts {
-		row := &rows.Hosts[i]
-		id := row.UUID.String()
-		in := free[id]
-		if in == nil || busy[id] {
+	for _, in := range table {
+		id := in.GetHostUuid()
+		uuid, err := schedule.ParseID(id)
+		if err != nil || busy[id] {
+			continue
+		}
+		row := rows.host(uuid)
+		if row == nil {
 			continue
 		}
 		var more []string

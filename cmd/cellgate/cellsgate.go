@@ -145,23 +145,45 @@ func showGate(w io.Writer, g *cellgatev1.Gate) error {
 			return err
 		}
 	}
-	if len(g.GetDifferences()) == 0 {
+	if all := g.GetHostDifferences(); len(all) > 0 {
+		t := newTable(w, "\nDIFFERS FROM ITS ROW", "DETAIL")
+		for _, d := range all {
+			t.row(d.GetHost(), d.GetDetail())
+		}
+		if err := t.end(); err != nil {
+			return err
+		}
+	}
+	return showDifferences(w, g.GetDifferences())
+}
+
+// showDifferences lists the newest of each detail, how many there are of it, and what was
+// asked; -o json has all.
+func showDifferences(w io.Writer, all []*cellgatev1.ShadowDifference) error {
+	if len(all) == 0 {
 		return nil
 	}
-	t := newTable(w, "\nDIFFERENCE AT", "REQUEST", "PASSED, FIRST BY NOVA'S TABLES", "BY AGENTS", "DETAIL")
-	for _, d := range g.GetDifferences() {
+	times := map[string]int{}
+	var newest []*cellgatev1.ShadowDifference
+	for _, d := range all {
+		if times[d.GetDetail()]++; times[d.GetDetail()] == 1 {
+			newest = append(newest, d)
+		}
+	}
+	t := newTable(w, "\nDIFFERENCE AT", "TIMES", "REQUEST", "PASSED, FIRST BY NOVA'S TABLES", "BY AGENTS", "DETAIL")
+	for _, d := range newest {
 		request := d.GetRequestId()
 		if request == "" {
 			request = "probe"
 		}
-		t.row(d.GetAt().AsTime().Format(time.RFC3339), request, fmt.Sprintf("%d, %s", d.GetLegacyPassed(), d.GetLegacyFirst()),
+		t.row(d.GetAt().AsTime().Format(time.RFC3339), times[d.GetDetail()], request, fmt.Sprintf("%d, %s", d.GetLegacyPassed(), d.GetLegacyFirst()),
 			fmt.Sprintf("%d, %s", d.GetNativePassed(), d.GetNativeFirst()), d.GetDetail())
 	}
 	if err := t.end(); err != nil {
 		return err
 	}
-	b.Reset()
-	for _, d := range g.GetDifferences() {
+	var b strings.Builder
+	for _, d := range newest {
 		if d.GetQuery() != "" {
 			fmt.Fprintf(&b, "\nasked at %s: %s\n", d.GetAt().AsTime().Format(time.RFC3339), d.GetQuery())
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -34,8 +35,9 @@ func TestShowCellHasAllOfTheGate(t *testing.T) {
 	c := &cellgatev1.Cell{Cell: "cell1", Gate: &cellgatev1.Gate{
 		State: cellgatev1.Gate_SHADOW, Epoch: 5, Since: at, Reason: "all new", Pin: cellgatev1.Gate_SHADOW, PinReason: "rack 7", WaitsFor: []string{"this", "that"},
 		Services: 9, MinVersion: 61, RequiredVersion: 66, Registered: 3, Hosts: 4, LaggingHosts: 1,
-		Lagging:     []*cellgatev1.LaggingHost{{Host: "host7", ServiceVersion: 61, LastSeen: at, Reason: "it is old"}},
-		Differences: []*cellgatev1.ShadowDifference{{At: at, RequestId: "req-1", LegacyPassed: 3, NativePassed: 2, LegacyFirst: "host1", NativeFirst: "host2", Detail: "free RAM"}},
+		Lagging:        []*cellgatev1.LaggingHost{{Host: "host7", ServiceVersion: 61, LastSeen: at, Reason: "it is old"}},
+		Differences:    []*cellgatev1.ShadowDifference{{At: at, RequestId: "req-1", LegacyPassed: 3, NativePassed: 2, LegacyFirst: "host1", NativeFirst: "host2", Detail: "free RAM"}},
+		DifferingHosts: 1, HostDifferences: []*cellgatev1.HostDifference{{Kind: cellgatev1.HostDifference_CAPACITY, Host: "host8", Detail: "row says 48 VCPU"}},
 	}}
 	var out strings.Builder
 	if err := showCell(&out, c); err != nil {
@@ -44,7 +46,7 @@ func TestShowCellHasAllOfTheGate(t *testing.T) {
 	for _, want := range []string{
 		"\ngate SHADOW, epoch 5: all new\n", "\npinned at SHADOW: rack 7\n", "\nservices that count: 9, of version 61 or newer, 66 is required\n",
 		"\nhosts with an agent: 3 of 4\n", "\nwaits for: this\nwaits for: that\n", "\nhost7    61            -      2026-02-03T04:05:06Z  it is old\n",
-		"req-1", "3, host1", "2, host2", "free RAM",
+		"req-1", "3, host1", "2, host2", "free RAM", "\nhost8                 row says 48 VCPU\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
@@ -55,5 +57,31 @@ func TestShowCellHasAllOfTheGate(t *testing.T) {
 		if err := showCell(&out, c); err != nil || strings.Count(out.String(), "\n") != 2 {
 			t.Errorf("%v\n%s", err, out.String())
 		}
+	}
+}
+
+// What differs in the same way is one line, with how often and the newest question.
+func TestShowCellTellsADifferenceOnce(t *testing.T) {
+	c := &cellgatev1.Cell{Cell: "cell1", Gate: &cellgatev1.Gate{State: cellgatev1.Gate_SHADOW}}
+	for i := range 16 {
+		detail := "free RAM"
+		if i == 9 {
+			detail = "free disk"
+		}
+		c.Gate.Differences = append(c.Gate.Differences, &cellgatev1.ShadowDifference{
+			At: timestamppb.New(time.Date(2026, 2, 3, 4, 5, 59-i, 0, time.UTC)), Detail: detail, Query: fmt.Sprint("query ", i),
+		})
+	}
+	var out strings.Builder
+	if err := showCell(&out, c); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	if strings.Count(text, "free RAM") != 1 || strings.Count(text, "free disk") != 1 || strings.Count(text, "asked at ") != 2 ||
+		!strings.Contains(text, "asked at 2026-02-03T04:05:59Z: query 0\n") || !strings.Contains(text, "asked at 2026-02-03T04:05:50Z: query 9\n") {
+		t.Errorf("it shows\n%s", text)
+	}
+	if !strings.Contains(text, "\n2026-02-03T04:05:59Z  15 ") || !strings.Contains(text, "\n2026-02-03T04:05:50Z  1 ") {
+		t.Errorf("the times are not in\n%s", text)
 	}
 }

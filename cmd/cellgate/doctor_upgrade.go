@@ -21,7 +21,8 @@ func newDoctorUpgrade(t terminal) *cobra.Command {
 		Use:   "upgrade",
 		Short: "Say what stands in the way of a cell's upgrade from Nova's own tables",
 		Long: `Say, for each cell of gateway.legacy, what stands between it and NATIVE: hosts whose
-nova-compute or agent is old, rows that are no hosts, instances without a host's row or
+nova-compute or agent is old, or whose agent reports another capacity or other aggregates
+than Nova has of it, rows that are no hosts, instances without a host's row or
 without a claim, allocation ratios that change their meaning, and filters of nova.conf to delete.
 
 It reads the legacy databases and the cells, and changes nothing.
@@ -83,6 +84,8 @@ type upgrade struct {
 	// agents are the cell's hosts by uuid; heard: the cell answered.
 	agents map[string]*cellgatev1.Host
 	heard  bool
+	// native: so its gate is.
+	native bool
 	// scheduler are the cell's replicas, nil when it has none.
 	scheduler *replicas
 	// told are the service hosts whose nova-compute is too old: what is said of them
@@ -184,6 +187,7 @@ func (u *upgrade) tables(conf legacy.Config) error {
 	u.doctor.ok(u.conf.Cell+" legacy database", "has %s and %s of nova-compute, read in %v", counted(len(x.Hosts), "host"), counted(len(x.Services), "live service"), x.Took.Round(time.Millisecond))
 	u.services(x)
 	u.registered(x)
+	u.reported(x)
 	u.rowless(x)
 	u.unknownInstances()
 	u.leftOut(x)

@@ -137,7 +137,15 @@ func serveCell(t *testing.T, l cellv1.CellSchedulerServer) string {
 
 func (l *listingCell) registered(hosts ...int) *listingCell {
 	for _, i := range hosts {
-		l.hosts = append(l.hosts, &cellgatev1.Host{HostUuid: novaHostID(i), ServiceHost: fmt.Sprintf("host%d", i), AgentVersion: 1, Enabled: true})
+		id := novaHostID(i)
+		l.hosts = append(l.hosts, &cellgatev1.Host{
+			HostUuid: id, ServiceHost: fmt.Sprintf("host%d", i), AgentVersion: 1, Enabled: true,
+			Inventories: []*cellgatev1.HostInventory{
+				{ProviderUuid: id, ResourceClass: "VCPU", Total: 32, AllocationRatio: 8},
+				{ProviderUuid: id, ResourceClass: "MEMORY_MB", Total: 65536, AllocationRatio: 1.2},
+				{ProviderUuid: id, ResourceClass: "DISK_GB", Total: 1000, AllocationRatio: 1},
+			},
+		})
 	}
 	return l
 }
@@ -386,4 +394,31 @@ func TestDoctorUpgradeNamesInstancesWithoutAClaim(t *testing.T) {
 		cell.unasked = true
 		must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), "cell1 claims", warned, "the cell does not say")
 	})
+}
+
+// Agents that report another capacity, or other aggregates, than Nova has of their hosts
+// are a failure each, with how many there are, the first of them and what to do; a
+// warning once the cell is NATIVE.
+func TestDoctorUpgradeComparesAgentsWithTheirRows(t *testing.T) {
+	k := legacytest.MariaDB
+	l := (&listingCell{gate: &cellgatev1.Gate{State: cellgatev1.Gate_LEGACY}}).registered(1, 2, 3)
+	c := newNovaCell(t, k, 3, l.serve(t))
+	const rack = "e0000000-0000-4000-8000-000000000001"
+	rows := diagnoses(t, exitDone, "upgrade", "--config", c.config)
+	must(t, rows, "cell1 capacity", found, "every agent reports what Nova's rows say, on 3 hosts")
+	must(t, rows, "cell1 aggregates of agents", found, "on 3 hosts")
+	c.api.Insert(t, "aggregates", legacytest.Row{"id": 1, "uuid": rack, "name": "rack1"})
+	c.api.Insert(t, "aggregate_metadata", legacytest.Row{"id": 1, "aggregate_id": 1, "key": "availability_zone", "value": "az1"}, legacytest.Row{"id": 2, "aggregate_id": 1, "key": "filter_tenant_id", "value": "tenantA"})
+	c.api.Insert(t, "aggregate_hosts", legacytest.Row{"id": 1, "aggregate_id": 1, "host": "host1"}, legacytest.Row{"id": 2, "aggregate_id": 1, "host": "host2"})
+	l.hosts[1].Aggregates = []*cellgatev1.HostAggregate{{Uuid: rack, Name: "rack1", Metadata: map[string]string{"availability_zone": "az1", "filter_tenant_id": "tenantA"}}}
+	l.hosts[2].Inventories[0].AllocationRatio = 4
+	l.hosts[1].Inventories[1].Reserved = 9000
+	rows = diagnoses(t, exitRefused, "upgrade", "--config", c.config)
+	must(t, rows, "cell1 capacity", unhealthy, "2 of 3 hosts with an agent differ from their rows; host host2: row has 8192 MEMORY_MB in use, reserved ones included, its agent reserves 9000")
+	must(t, rows, "cell1 host host3", noted, "row says 256 VCPU (32, ratio 8), its agent reports 128 (32, ratio 4)")
+	must(t, rows, "cell1 aggregates of agents", unhealthy, "1 of 3 hosts with an agent differ from their rows; host host1: row says zone az1, its agent no zone")
+	l.gate.State = cellgatev1.Gate_NATIVE
+	rows = diagnoses(t, exitDone, "upgrade", "--config", c.config)
+	must(t, rows, "cell1 capacity", warned, "2 of 3 hosts")
+	must(t, rows, "cell1 aggregates of agents", warned, "1 of 3 hosts")
 }

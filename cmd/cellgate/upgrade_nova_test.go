@@ -68,6 +68,8 @@ type compute struct {
 	stop  func()
 	// unlisted is an instance that the agent does not list.
 	unlisted string
+	// says changes what the agent reports; nil for nothing.
+	says func(*agentv1.FullState)
 }
 
 func (c *compute) has() (vcpus, memoryMB, diskGB int32) {
@@ -199,7 +201,20 @@ func (k *compute) state() *agentv1.FullState {
 			s.Instances = append(s.Instances, i)
 		}
 	}
+	if k.says != nil {
+		k.says(s)
+	}
 	return s
+}
+
+// reports says how what the agent reports differs from now on from what its host is; nil
+// for not at all.
+func (k *compute) reports(says func(*agentv1.FullState)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.says = says; k.agent != nil {
+		k.agent.Put(k.state())
+	}
 }
 
 // lists says which instance the agent does not list from now on; "" for none.

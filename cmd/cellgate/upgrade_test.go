@@ -140,6 +140,7 @@ func rollingUpgrade(t *testing.T, plan upgradePlan) {
 // upgradeSystem is the simulated Nova, and cells and gateways as processes.
 type upgradeSystem struct {
 	t       testing.TB
+	api     *legacytest.Database
 	cells   []*demoCell
 	members []*member
 	conns   []*grpc.ClientConn // to the gateways
@@ -167,7 +168,7 @@ func startUpgrade(t testing.TB, plan upgradePlan) *upgradeSystem {
 	t.Helper()
 	server := plan.kind.Shared(t)
 	api := legacytest.NewAPI(t, server)
-	u := &upgradeSystem{t: t}
+	u := &upgradeSystem{t: t, api: api}
 	dir := t.TempDir()
 	var cells, tables strings.Builder
 	t.Cleanup(func() {

@@ -15,6 +15,8 @@ type Snapshot struct {
 	CellUUID string
 	// CellDisabled is the word of cell_mappings.
 	CellDisabled bool
+	// HasAggregates: hosts have theirs, since there is an API database.
+	HasAggregates bool
 	// At is the time of the cell's database server when it was read, in UTC. Age is
 	// counted from it with a clock of one's own.
 	At time.Time

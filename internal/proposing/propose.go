@@ -33,7 +33,7 @@ func (s *Shapes) Propose(ctx context.Context, v *Versions, at Version, name stri
 		return nil, nil, err
 	}
 	out = proposalOf(found, in.GetColumns())
-	out.Rooms = roomsOf(at.Table, in.GetRoomOf())
+	out.Rooms, out.RoomAggregates = roomsOf(at.Table, in.GetRoomOf())
 	out.TableVersion, out.Cut = name, at.Part != nil && at.Part.More
 	return out, consumers, nil
 }

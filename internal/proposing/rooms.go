@@ -1,34 +1,65 @@
 package proposing
 
 import (
+	"maps"
 	"math"
 	"slices"
 
 	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
 
-// roomsOf gives what hosts of a table have free, by their uuids of 16 bytes each; those
-// that it does not have are left out. It is the lesser of what the inventory can give and
-// what FreeOf says: they differ by the ratio of what is reserved.
-func roomsOf(t *schedule.Table, uuids []byte) []*cellv1.HostRoom {
-	var out []*cellv1.HostRoom
+// roomsOf gives what hosts of a table have free, by their uuids of 16 bytes each, with
+// their inventories, and the aggregates that they are in; those that it does not have are
+// left out. Free is the lesser of what the inventory can give and what FreeOf says: they
+// differ by the ratio of what is reserved.
+func roomsOf(t *schedule.Table, uuids []byte) (out []*cellv1.HostRoom, all []*cellgatev1.HostAggregate) {
 	const n = len(schedule.ID{})
+	known := map[string][]int32{} // by uuid: hosts may say otherwise of one aggregate
 	for ; len(uuids) >= n; uuids = uuids[n:] {
 		id := schedule.ID(uuids[:n])
 		h, ok := t.Host(id)
 		if !ok {
 			continue
 		}
-		rooms := FreeOf(&h.View)
+		to := &cellv1.HostRoom{HostUuid: id.String(), Rooms: FreeOf(&h.View), Whole: true}
+		whole(&h.View, to.GetRooms())
 		for _, r := range h.Resources {
-			if i := slices.IndexFunc(rooms, func(of *cellv1.Room) bool { return of.GetResourceClass() == r.Class }); i >= 0 {
-				rooms[i].Amount = min(rooms[i].Amount, r.Capacity-r.Used)
+			if i := slices.IndexFunc(to.GetRooms(), func(of *cellv1.Room) bool { return of.GetResourceClass() == r.Class }); i >= 0 {
+				of := to.GetRooms()[i]
+				of.Amount = min(of.Amount, r.Capacity-r.Used)
+				of.Reserved -= r.Used
 			}
 		}
-		out = append(out, &cellv1.HostRoom{HostUuid: id.String(), Rooms: rooms})
+		for k := range h.Aggregates {
+			a := &h.Aggregates[k]
+			at := slices.IndexFunc(known[a.UUID], func(i int32) bool { return maps.Equal(all[i].GetMetadata(), a.Metadata) })
+			if at < 0 {
+				at = len(known[a.UUID])
+				known[a.UUID] = append(known[a.UUID], int32(len(all)))
+				all = append(all, &cellgatev1.HostAggregate{Uuid: a.UUID, Name: a.Name, Metadata: a.Metadata})
+			}
+			to.Aggregates = append(to.Aggregates, known[a.UUID][at])
+		}
+		out = append(out, to)
 	}
-	return out
+	return out, all
+}
+
+// whole adds the inventories to the rooms that FreeOf gave. Reserved has what is in use,
+// too.
+func whole(v *schedule.View, rooms []*cellv1.Room) {
+	for i, of := range [...]struct {
+		total, taken int64
+		ratio        float64
+	}{
+		{v.VCPUsTotal, v.VCPUsUsed, v.CPURatio},
+		{v.TotalRAMMB, v.TotalRAMMB - v.FreeRAMMB, v.RAMRatio},
+		{v.TotalDiskGB, v.DiskUsedMB / 1024, v.DiskRatio},
+	} {
+		rooms[i].Total, rooms[i].Reserved, rooms[i].AllocationRatio = of.total, of.taken, of.ratio
+	}
 }
 
 // FreeOf is what a view has free of VCPU, MEMORY_MB and DISK_GB: total * ratio, rounded

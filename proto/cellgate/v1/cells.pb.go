@@ -135,6 +135,57 @@ func (Gate_State) EnumDescriptor() ([]byte, []int) {
 	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{1, 0}
 }
 
+type HostDifference_Kind int32
+
+const (
+	HostDifference_KIND_UNSPECIFIED HostDifference_Kind = 0
+	// Totals, allocation ratios or reserved amounts.
+	HostDifference_CAPACITY HostDifference_Kind = 1
+	// Aggregates, their metadata, or the zone that follows.
+	HostDifference_AGGREGATES HostDifference_Kind = 2
+)
+
+// Enum value maps for HostDifference_Kind.
+var (
+	HostDifference_Kind_name = map[int32]string{
+		0: "KIND_UNSPECIFIED",
+		1: "CAPACITY",
+		2: "AGGREGATES",
+	}
+	HostDifference_Kind_value = map[string]int32{
+		"KIND_UNSPECIFIED": 0,
+		"CAPACITY":         1,
+		"AGGREGATES":       2,
+	}
+)
+
+func (x HostDifference_Kind) Enum() *HostDifference_Kind {
+	p := new(HostDifference_Kind)
+	*p = x
+	return p
+}
+
+func (x HostDifference_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (HostDifference_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_cellgate_v1_cells_proto_enumTypes[2].Descriptor()
+}
+
+func (HostDifference_Kind) Type() protoreflect.EnumType {
+	return &file_cellgate_v1_cells_proto_enumTypes[2]
+}
+
+func (x HostDifference_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use HostDifference_Kind.Descriptor instead.
+func (HostDifference_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{2, 0}
+}
+
 type Finding_Kind int32
 
 const (
@@ -202,11 +253,11 @@ func (x Finding_Kind) String() string {
 }
 
 func (Finding_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_cellgate_v1_cells_proto_enumTypes[2].Descriptor()
+	return file_cellgate_v1_cells_proto_enumTypes[3].Descriptor()
 }
 
 func (Finding_Kind) Type() protoreflect.EnumType {
-	return &file_cellgate_v1_cells_proto_enumTypes[2]
+	return &file_cellgate_v1_cells_proto_enumTypes[3]
 }
 
 func (x Finding_Kind) Number() protoreflect.EnumNumber {
@@ -215,7 +266,7 @@ func (x Finding_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Finding_Kind.Descriptor instead.
 func (Finding_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{12, 0}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{13, 0}
 }
 
 type Cell struct {
@@ -437,9 +488,13 @@ type Gate struct {
 	Compared int64 `protobuf:"varint,15,opt,name=compared,proto3" json:"compared,omitempty"`
 	Differed int64 `protobuf:"varint,16,opt,name=differed,proto3" json:"differed,omitempty"`
 	// The newest differences.
-	Differences   []*ShadowDifference `protobuf:"bytes,17,rep,name=differences,proto3" json:"differences,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Differences []*ShadowDifference `protobuf:"bytes,17,rep,name=differences,proto3" json:"differences,omitempty"`
+	// SHADOW: hosts whose agents report another capacity, or other aggregates, than Nova
+	// has of them, and the first of them. The gate waits for all.
+	DifferingHosts  int32             `protobuf:"varint,18,opt,name=differing_hosts,json=differingHosts,proto3" json:"differing_hosts,omitempty"`
+	HostDifferences []*HostDifference `protobuf:"bytes,19,rep,name=host_differences,json=hostDifferences,proto3" json:"host_differences,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Gate) Reset() {
@@ -591,6 +646,83 @@ func (x *Gate) GetDifferences() []*ShadowDifference {
 	return nil
 }
 
+func (x *Gate) GetDifferingHosts() int32 {
+	if x != nil {
+		return x.DifferingHosts
+	}
+	return 0
+}
+
+func (x *Gate) GetHostDifferences() []*HostDifference {
+	if x != nil {
+		return x.HostDifferences
+	}
+	return nil
+}
+
+// HostDifference is what an agent reports otherwise of its host than Nova's rows say.
+type HostDifference struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  HostDifference_Kind    `protobuf:"varint,1,opt,name=kind,proto3,enum=cellgate.v1.HostDifference_Kind" json:"kind,omitempty"`
+	// The service host.
+	Host string `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	// What both say.
+	Detail        string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostDifference) Reset() {
+	*x = HostDifference{}
+	mi := &file_cellgate_v1_cells_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostDifference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostDifference) ProtoMessage() {}
+
+func (x *HostDifference) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_cells_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostDifference.ProtoReflect.Descriptor instead.
+func (*HostDifference) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *HostDifference) GetKind() HostDifference_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return HostDifference_KIND_UNSPECIFIED
+}
+
+func (x *HostDifference) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *HostDifference) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
 type LaggingHost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Host  string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
@@ -607,7 +739,7 @@ type LaggingHost struct {
 
 func (x *LaggingHost) Reset() {
 	*x = LaggingHost{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[2]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -619,7 +751,7 @@ func (x *LaggingHost) String() string {
 func (*LaggingHost) ProtoMessage() {}
 
 func (x *LaggingHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[2]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -632,7 +764,7 @@ func (x *LaggingHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaggingHost.ProtoReflect.Descriptor instead.
 func (*LaggingHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{2}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *LaggingHost) GetHost() string {
@@ -690,7 +822,7 @@ type ShadowDifference struct {
 
 func (x *ShadowDifference) Reset() {
 	*x = ShadowDifference{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[3]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -702,7 +834,7 @@ func (x *ShadowDifference) String() string {
 func (*ShadowDifference) ProtoMessage() {}
 
 func (x *ShadowDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[3]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -715,7 +847,7 @@ func (x *ShadowDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowDifference.ProtoReflect.Descriptor instead.
 func (*ShadowDifference) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{3}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ShadowDifference) GetAt() *timestamppb.Timestamp {
@@ -795,7 +927,7 @@ type ReplicaState struct {
 
 func (x *ReplicaState) Reset() {
 	*x = ReplicaState{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[4]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -807,7 +939,7 @@ func (x *ReplicaState) String() string {
 func (*ReplicaState) ProtoMessage() {}
 
 func (x *ReplicaState) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[4]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -820,7 +952,7 @@ func (x *ReplicaState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaState.ProtoReflect.Descriptor instead.
 func (*ReplicaState) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{4}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ReplicaState) GetAddress() string {
@@ -873,7 +1005,7 @@ type ResourceTotals struct {
 
 func (x *ResourceTotals) Reset() {
 	*x = ResourceTotals{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -885,7 +1017,7 @@ func (x *ResourceTotals) String() string {
 func (*ResourceTotals) ProtoMessage() {}
 
 func (x *ResourceTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -898,7 +1030,7 @@ func (x *ResourceTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceTotals.ProtoReflect.Descriptor instead.
 func (*ResourceTotals) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{5}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ResourceTotals) GetResourceClass() string {
@@ -937,7 +1069,7 @@ type ListCellsRequest struct {
 
 func (x *ListCellsRequest) Reset() {
 	*x = ListCellsRequest{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -949,7 +1081,7 @@ func (x *ListCellsRequest) String() string {
 func (*ListCellsRequest) ProtoMessage() {}
 
 func (x *ListCellsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -962,7 +1094,7 @@ func (x *ListCellsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCellsRequest.ProtoReflect.Descriptor instead.
 func (*ListCellsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{7}
 }
 
 type ListCellsResponse struct {
@@ -974,7 +1106,7 @@ type ListCellsResponse struct {
 
 func (x *ListCellsResponse) Reset() {
 	*x = ListCellsResponse{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[7]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -986,7 +1118,7 @@ func (x *ListCellsResponse) String() string {
 func (*ListCellsResponse) ProtoMessage() {}
 
 func (x *ListCellsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[7]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -999,7 +1131,7 @@ func (x *ListCellsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCellsResponse.ProtoReflect.Descriptor instead.
 func (*ListCellsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListCellsResponse) GetCells() []*Cell {
@@ -1018,7 +1150,7 @@ type GetCellRequest struct {
 
 func (x *GetCellRequest) Reset() {
 	*x = GetCellRequest{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[8]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1030,7 +1162,7 @@ func (x *GetCellRequest) String() string {
 func (*GetCellRequest) ProtoMessage() {}
 
 func (x *GetCellRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[8]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1043,7 +1175,7 @@ func (x *GetCellRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCellRequest.ProtoReflect.Descriptor instead.
 func (*GetCellRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetCellRequest) GetCell() string {
@@ -1062,7 +1194,7 @@ type GetCellResponse struct {
 
 func (x *GetCellResponse) Reset() {
 	*x = GetCellResponse{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[9]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +1206,7 @@ func (x *GetCellResponse) String() string {
 func (*GetCellResponse) ProtoMessage() {}
 
 func (x *GetCellResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[9]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1087,7 +1219,7 @@ func (x *GetCellResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCellResponse.ProtoReflect.Descriptor instead.
 func (*GetCellResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetCellResponse) GetCell() *Cell {
@@ -1109,7 +1241,7 @@ type UpdateCellRequest struct {
 
 func (x *UpdateCellRequest) Reset() {
 	*x = UpdateCellRequest{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[10]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1121,7 +1253,7 @@ func (x *UpdateCellRequest) String() string {
 func (*UpdateCellRequest) ProtoMessage() {}
 
 func (x *UpdateCellRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[10]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1134,7 +1266,7 @@ func (x *UpdateCellRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateCellRequest.ProtoReflect.Descriptor instead.
 func (*UpdateCellRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UpdateCellRequest) GetCell() string {
@@ -1167,7 +1299,7 @@ type UpdateCellResponse struct {
 
 func (x *UpdateCellResponse) Reset() {
 	*x = UpdateCellResponse{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[11]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1179,7 +1311,7 @@ func (x *UpdateCellResponse) String() string {
 func (*UpdateCellResponse) ProtoMessage() {}
 
 func (x *UpdateCellResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[11]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1192,7 +1324,7 @@ func (x *UpdateCellResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateCellResponse.ProtoReflect.Descriptor instead.
 func (*UpdateCellResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UpdateCellResponse) GetCell() *Cell {
@@ -1234,7 +1366,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[12]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1246,7 +1378,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[12]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1259,7 +1391,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Finding) GetKind() Finding_Kind {
@@ -1381,7 +1513,7 @@ type ListFindingsRequest struct {
 
 func (x *ListFindingsRequest) Reset() {
 	*x = ListFindingsRequest{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[13]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1525,7 @@ func (x *ListFindingsRequest) String() string {
 func (*ListFindingsRequest) ProtoMessage() {}
 
 func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[13]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1538,7 @@ func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsRequest.ProtoReflect.Descriptor instead.
 func (*ListFindingsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListFindingsRequest) GetCell() string {
@@ -1442,7 +1574,7 @@ type ListFindingsResponse struct {
 
 func (x *ListFindingsResponse) Reset() {
 	*x = ListFindingsResponse{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[14]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1454,7 +1586,7 @@ func (x *ListFindingsResponse) String() string {
 func (*ListFindingsResponse) ProtoMessage() {}
 
 func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[14]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1467,7 +1599,7 @@ func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsResponse.ProtoReflect.Descriptor instead.
 func (*ListFindingsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListFindingsResponse) GetFindings() []*Finding {
@@ -1504,7 +1636,7 @@ type ReconciledCell struct {
 
 func (x *ReconciledCell) Reset() {
 	*x = ReconciledCell{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[15]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1516,7 +1648,7 @@ func (x *ReconciledCell) String() string {
 func (*ReconciledCell) ProtoMessage() {}
 
 func (x *ReconciledCell) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[15]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1529,7 +1661,7 @@ func (x *ReconciledCell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconciledCell.ProtoReflect.Descriptor instead.
 func (*ReconciledCell) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReconciledCell) GetCell() string {
@@ -1597,7 +1729,7 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\x0ereplica_states\x18\x0e \x03(\v2\x19.cellgate.v1.ReplicaStateR\rreplicaStates\x12%\n" +
 	"\x04gate\x18\x0f \x01(\v2\x11.cellgate.v1.GateR\x04gate\x12%\n" +
 	"\x0ehosts_imported\x18\x10 \x01(\x05R\rhostsImported\x12%\n" +
-	"\x0ehosts_withheld\x18\x11 \x01(\x05R\rhostsWithheld\"\xb0\x05\n" +
+	"\x0ehosts_withheld\x18\x11 \x01(\x05R\rhostsWithheld\"\xa1\x06\n" +
 	"\x04Gate\x12-\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x17.cellgate.v1.Gate.StateR\x05state\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x120\n" +
@@ -1620,7 +1752,9 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\x05hosts\x18\x0e \x01(\x05R\x05hosts\x12\x1a\n" +
 	"\bcompared\x18\x0f \x01(\x03R\bcompared\x12\x1a\n" +
 	"\bdiffered\x18\x10 \x01(\x03R\bdiffered\x12?\n" +
-	"\vdifferences\x18\x11 \x03(\v2\x1d.cellgate.v1.ShadowDifferenceR\vdifferences\"B\n" +
+	"\vdifferences\x18\x11 \x03(\v2\x1d.cellgate.v1.ShadowDifferenceR\vdifferences\x12'\n" +
+	"\x0fdiffering_hosts\x18\x12 \x01(\x05R\x0edifferingHosts\x12F\n" +
+	"\x10host_differences\x18\x13 \x03(\v2\x1b.cellgate.v1.HostDifferenceR\x0fhostDifferences\"B\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -1628,7 +1762,16 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\n" +
 	"\x06SHADOW\x10\x02\x12\n" +
 	"\n" +
-	"\x06NATIVE\x10\x03\"\xc0\x01\n" +
+	"\x06NATIVE\x10\x03\"\xc2\x01\n" +
+	"\x0eHostDifference\x124\n" +
+	"\x04kind\x18\x01 \x01(\x0e2 .cellgate.v1.HostDifference.KindR\x04kind\x12\x1c\n" +
+	"\x04host\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04host\x12 \n" +
+	"\x06detail\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x06detail\":\n" +
+	"\x04Kind\x12\x14\n" +
+	"\x10KIND_UNSPECIFIED\x10\x00\x12\f\n" +
+	"\bCAPACITY\x10\x01\x12\x0e\n" +
+	"\n" +
+	"AGGREGATES\x10\x02\"\xc0\x01\n" +
 	"\vLaggingHost\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12'\n" +
 	"\x0fservice_version\x18\x02 \x01(\x05R\x0eserviceVersion\x12#\n" +
@@ -1743,67 +1886,71 @@ func file_cellgate_v1_cells_proto_rawDescGZIP() []byte {
 	return file_cellgate_v1_cells_proto_rawDescData
 }
 
-var file_cellgate_v1_cells_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_cellgate_v1_cells_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_cellgate_v1_cells_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_cellgate_v1_cells_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_cellgate_v1_cells_proto_goTypes = []any{
 	(BreakerState)(0),             // 0: cellgate.v1.BreakerState
 	(Gate_State)(0),               // 1: cellgate.v1.Gate.State
-	(Finding_Kind)(0),             // 2: cellgate.v1.Finding.Kind
-	(*Cell)(nil),                  // 3: cellgate.v1.Cell
-	(*Gate)(nil),                  // 4: cellgate.v1.Gate
-	(*LaggingHost)(nil),           // 5: cellgate.v1.LaggingHost
-	(*ShadowDifference)(nil),      // 6: cellgate.v1.ShadowDifference
-	(*ReplicaState)(nil),          // 7: cellgate.v1.ReplicaState
-	(*ResourceTotals)(nil),        // 8: cellgate.v1.ResourceTotals
-	(*ListCellsRequest)(nil),      // 9: cellgate.v1.ListCellsRequest
-	(*ListCellsResponse)(nil),     // 10: cellgate.v1.ListCellsResponse
-	(*GetCellRequest)(nil),        // 11: cellgate.v1.GetCellRequest
-	(*GetCellResponse)(nil),       // 12: cellgate.v1.GetCellResponse
-	(*UpdateCellRequest)(nil),     // 13: cellgate.v1.UpdateCellRequest
-	(*UpdateCellResponse)(nil),    // 14: cellgate.v1.UpdateCellResponse
-	(*Finding)(nil),               // 15: cellgate.v1.Finding
-	(*ListFindingsRequest)(nil),   // 16: cellgate.v1.ListFindingsRequest
-	(*ListFindingsResponse)(nil),  // 17: cellgate.v1.ListFindingsResponse
-	(*ReconciledCell)(nil),        // 18: cellgate.v1.ReconciledCell
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(HostDifference_Kind)(0),      // 2: cellgate.v1.HostDifference.Kind
+	(Finding_Kind)(0),             // 3: cellgate.v1.Finding.Kind
+	(*Cell)(nil),                  // 4: cellgate.v1.Cell
+	(*Gate)(nil),                  // 5: cellgate.v1.Gate
+	(*HostDifference)(nil),        // 6: cellgate.v1.HostDifference
+	(*LaggingHost)(nil),           // 7: cellgate.v1.LaggingHost
+	(*ShadowDifference)(nil),      // 8: cellgate.v1.ShadowDifference
+	(*ReplicaState)(nil),          // 9: cellgate.v1.ReplicaState
+	(*ResourceTotals)(nil),        // 10: cellgate.v1.ResourceTotals
+	(*ListCellsRequest)(nil),      // 11: cellgate.v1.ListCellsRequest
+	(*ListCellsResponse)(nil),     // 12: cellgate.v1.ListCellsResponse
+	(*GetCellRequest)(nil),        // 13: cellgate.v1.GetCellRequest
+	(*GetCellResponse)(nil),       // 14: cellgate.v1.GetCellResponse
+	(*UpdateCellRequest)(nil),     // 15: cellgate.v1.UpdateCellRequest
+	(*UpdateCellResponse)(nil),    // 16: cellgate.v1.UpdateCellResponse
+	(*Finding)(nil),               // 17: cellgate.v1.Finding
+	(*ListFindingsRequest)(nil),   // 18: cellgate.v1.ListFindingsRequest
+	(*ListFindingsResponse)(nil),  // 19: cellgate.v1.ListFindingsResponse
+	(*ReconciledCell)(nil),        // 20: cellgate.v1.ReconciledCell
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
 }
 var file_cellgate_v1_cells_proto_depIdxs = []int32{
-	8,  // 0: cellgate.v1.Cell.resources:type_name -> cellgate.v1.ResourceTotals
-	7,  // 1: cellgate.v1.Cell.replica_states:type_name -> cellgate.v1.ReplicaState
-	4,  // 2: cellgate.v1.Cell.gate:type_name -> cellgate.v1.Gate
+	10, // 0: cellgate.v1.Cell.resources:type_name -> cellgate.v1.ResourceTotals
+	9,  // 1: cellgate.v1.Cell.replica_states:type_name -> cellgate.v1.ReplicaState
+	5,  // 2: cellgate.v1.Cell.gate:type_name -> cellgate.v1.Gate
 	1,  // 3: cellgate.v1.Gate.state:type_name -> cellgate.v1.Gate.State
-	19, // 4: cellgate.v1.Gate.since:type_name -> google.protobuf.Timestamp
+	21, // 4: cellgate.v1.Gate.since:type_name -> google.protobuf.Timestamp
 	1,  // 5: cellgate.v1.Gate.pin:type_name -> cellgate.v1.Gate.State
-	5,  // 6: cellgate.v1.Gate.lagging:type_name -> cellgate.v1.LaggingHost
-	6,  // 7: cellgate.v1.Gate.differences:type_name -> cellgate.v1.ShadowDifference
-	19, // 8: cellgate.v1.LaggingHost.last_seen:type_name -> google.protobuf.Timestamp
-	19, // 9: cellgate.v1.ShadowDifference.at:type_name -> google.protobuf.Timestamp
-	0,  // 10: cellgate.v1.ReplicaState.breaker:type_name -> cellgate.v1.BreakerState
-	19, // 11: cellgate.v1.ReplicaState.since:type_name -> google.protobuf.Timestamp
-	3,  // 12: cellgate.v1.ListCellsResponse.cells:type_name -> cellgate.v1.Cell
-	3,  // 13: cellgate.v1.GetCellResponse.cell:type_name -> cellgate.v1.Cell
-	1,  // 14: cellgate.v1.UpdateCellRequest.gate_pin:type_name -> cellgate.v1.Gate.State
-	3,  // 15: cellgate.v1.UpdateCellResponse.cell:type_name -> cellgate.v1.Cell
-	2,  // 16: cellgate.v1.Finding.kind:type_name -> cellgate.v1.Finding.Kind
-	19, // 17: cellgate.v1.Finding.since:type_name -> google.protobuf.Timestamp
-	19, // 18: cellgate.v1.Finding.repaired_at:type_name -> google.protobuf.Timestamp
-	2,  // 19: cellgate.v1.ListFindingsRequest.kind:type_name -> cellgate.v1.Finding.Kind
-	15, // 20: cellgate.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	18, // 21: cellgate.v1.ListFindingsResponse.cells:type_name -> cellgate.v1.ReconciledCell
-	19, // 22: cellgate.v1.ReconciledCell.looked_at:type_name -> google.protobuf.Timestamp
-	9,  // 23: cellgate.v1.Cells.ListCells:input_type -> cellgate.v1.ListCellsRequest
-	11, // 24: cellgate.v1.Cells.GetCell:input_type -> cellgate.v1.GetCellRequest
-	13, // 25: cellgate.v1.Cells.UpdateCell:input_type -> cellgate.v1.UpdateCellRequest
-	16, // 26: cellgate.v1.Cells.ListFindings:input_type -> cellgate.v1.ListFindingsRequest
-	10, // 27: cellgate.v1.Cells.ListCells:output_type -> cellgate.v1.ListCellsResponse
-	12, // 28: cellgate.v1.Cells.GetCell:output_type -> cellgate.v1.GetCellResponse
-	14, // 29: cellgate.v1.Cells.UpdateCell:output_type -> cellgate.v1.UpdateCellResponse
-	17, // 30: cellgate.v1.Cells.ListFindings:output_type -> cellgate.v1.ListFindingsResponse
-	27, // [27:31] is the sub-list for method output_type
-	23, // [23:27] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	7,  // 6: cellgate.v1.Gate.lagging:type_name -> cellgate.v1.LaggingHost
+	8,  // 7: cellgate.v1.Gate.differences:type_name -> cellgate.v1.ShadowDifference
+	6,  // 8: cellgate.v1.Gate.host_differences:type_name -> cellgate.v1.HostDifference
+	2,  // 9: cellgate.v1.HostDifference.kind:type_name -> cellgate.v1.HostDifference.Kind
+	21, // 10: cellgate.v1.LaggingHost.last_seen:type_name -> google.protobuf.Timestamp
+	21, // 11: cellgate.v1.ShadowDifference.at:type_name -> google.protobuf.Timestamp
+	0,  // 12: cellgate.v1.ReplicaState.breaker:type_name -> cellgate.v1.BreakerState
+	21, // 13: cellgate.v1.ReplicaState.since:type_name -> google.protobuf.Timestamp
+	4,  // 14: cellgate.v1.ListCellsResponse.cells:type_name -> cellgate.v1.Cell
+	4,  // 15: cellgate.v1.GetCellResponse.cell:type_name -> cellgate.v1.Cell
+	1,  // 16: cellgate.v1.UpdateCellRequest.gate_pin:type_name -> cellgate.v1.Gate.State
+	4,  // 17: cellgate.v1.UpdateCellResponse.cell:type_name -> cellgate.v1.Cell
+	3,  // 18: cellgate.v1.Finding.kind:type_name -> cellgate.v1.Finding.Kind
+	21, // 19: cellgate.v1.Finding.since:type_name -> google.protobuf.Timestamp
+	21, // 20: cellgate.v1.Finding.repaired_at:type_name -> google.protobuf.Timestamp
+	3,  // 21: cellgate.v1.ListFindingsRequest.kind:type_name -> cellgate.v1.Finding.Kind
+	17, // 22: cellgate.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	20, // 23: cellgate.v1.ListFindingsResponse.cells:type_name -> cellgate.v1.ReconciledCell
+	21, // 24: cellgate.v1.ReconciledCell.looked_at:type_name -> google.protobuf.Timestamp
+	11, // 25: cellgate.v1.Cells.ListCells:input_type -> cellgate.v1.ListCellsRequest
+	13, // 26: cellgate.v1.Cells.GetCell:input_type -> cellgate.v1.GetCellRequest
+	15, // 27: cellgate.v1.Cells.UpdateCell:input_type -> cellgate.v1.UpdateCellRequest
+	18, // 28: cellgate.v1.Cells.ListFindings:input_type -> cellgate.v1.ListFindingsRequest
+	12, // 29: cellgate.v1.Cells.ListCells:output_type -> cellgate.v1.ListCellsResponse
+	14, // 30: cellgate.v1.Cells.GetCell:output_type -> cellgate.v1.GetCellResponse
+	16, // 31: cellgate.v1.Cells.UpdateCell:output_type -> cellgate.v1.UpdateCellResponse
+	19, // 32: cellgate.v1.Cells.ListFindings:output_type -> cellgate.v1.ListFindingsResponse
+	29, // [29:33] is the sub-list for method output_type
+	25, // [25:29] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_cells_proto_init() }
@@ -1816,8 +1963,8 @@ func file_cellgate_v1_cells_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_cells_proto_rawDesc), len(file_cellgate_v1_cells_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   16,
+			NumEnums:      4,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -61,6 +61,9 @@ type ReportLegacyRequest struct {
 	// Of the gateway that imports: the instances of the legacy database that have no claim.
 	// Unset: it has not looked.
 	Unclaimed *UnclaimedInstances `protobuf:"bytes,15,opt,name=unclaimed,proto3" json:"unclaimed,omitempty"`
+	// While the gate is SHADOW: what came of comparing agents' hosts with their rows. Unset:
+	// nothing was compared.
+	HostsCompared *HostComparison `protobuf:"bytes,16,opt,name=hosts_compared,json=hostsCompared,proto3" json:"hosts_compared,omitempty"`
 	// While the gate is NATIVE the gateway would import with instances_only.
 	ImportsInstances bool `protobuf:"varint,17,opt,name=imports_instances,json=importsInstances,proto3" json:"imports_instances,omitempty"`
 	unknownFields    protoimpl.UnknownFields
@@ -202,11 +205,98 @@ func (x *ReportLegacyRequest) GetUnclaimed() *UnclaimedInstances {
 	return nil
 }
 
+func (x *ReportLegacyRequest) GetHostsCompared() *HostComparison {
+	if x != nil {
+		return x.HostsCompared
+	}
+	return nil
+}
+
 func (x *ReportLegacyRequest) GetImportsInstances() bool {
 	if x != nil {
 		return x.ImportsInstances
 	}
 	return false
+}
+
+// HostComparison says of the hosts of the legacy database whose services count, whether
+// their agents report the capacity and the aggregates that Nova has of them.
+type HostComparison struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Looked at since the gate has this epoch.
+	GateEpoch int64 `protobuf:"varint,1,opt,name=gate_epoch,json=gateEpoch,proto3" json:"gate_epoch,omitempty"`
+	Hosts     int32 `protobuf:"varint,2,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	LookedAt  int32 `protobuf:"varint,3,opt,name=looked_at,json=lookedAt,proto3" json:"looked_at,omitempty"`
+	// Of those looked at, by the newest look at each.
+	Differ        int32                `protobuf:"varint,4,opt,name=differ,proto3" json:"differ,omitempty"`
+	First         []*v1.HostDifference `protobuf:"bytes,5,rep,name=first,proto3" json:"first,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostComparison) Reset() {
+	*x = HostComparison{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostComparison) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostComparison) ProtoMessage() {}
+
+func (x *HostComparison) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostComparison.ProtoReflect.Descriptor instead.
+func (*HostComparison) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *HostComparison) GetGateEpoch() int64 {
+	if x != nil {
+		return x.GateEpoch
+	}
+	return 0
+}
+
+func (x *HostComparison) GetHosts() int32 {
+	if x != nil {
+		return x.Hosts
+	}
+	return 0
+}
+
+func (x *HostComparison) GetLookedAt() int32 {
+	if x != nil {
+		return x.LookedAt
+	}
+	return 0
+}
+
+func (x *HostComparison) GetDiffer() int32 {
+	if x != nil {
+		return x.Differ
+	}
+	return 0
+}
+
+func (x *HostComparison) GetFirst() []*v1.HostDifference {
+	if x != nil {
+		return x.First
+	}
+	return nil
 }
 
 // UnclaimedInstances are those of the legacy database on hosts that it has, of which no
@@ -225,7 +315,7 @@ type UnclaimedInstances struct {
 
 func (x *UnclaimedInstances) Reset() {
 	*x = UnclaimedInstances{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[1]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -237,7 +327,7 @@ func (x *UnclaimedInstances) String() string {
 func (*UnclaimedInstances) ProtoMessage() {}
 
 func (x *UnclaimedInstances) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[1]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -250,7 +340,7 @@ func (x *UnclaimedInstances) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnclaimedInstances.ProtoReflect.Descriptor instead.
 func (*UnclaimedInstances) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{1}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *UnclaimedInstances) GetSettledAt() *timestamppb.Timestamp {
@@ -284,7 +374,7 @@ type UnclaimedInstance struct {
 
 func (x *UnclaimedInstance) Reset() {
 	*x = UnclaimedInstance{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -296,7 +386,7 @@ func (x *UnclaimedInstance) String() string {
 func (*UnclaimedInstance) ProtoMessage() {}
 
 func (x *UnclaimedInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -309,7 +399,7 @@ func (x *UnclaimedInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnclaimedInstance.ProtoReflect.Descriptor instead.
 func (*UnclaimedInstance) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{2}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *UnclaimedInstance) GetUuid() string {
@@ -336,7 +426,7 @@ type FindUnclaimedRequest struct {
 
 func (x *FindUnclaimedRequest) Reset() {
 	*x = FindUnclaimedRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -348,7 +438,7 @@ func (x *FindUnclaimedRequest) String() string {
 func (*FindUnclaimedRequest) ProtoMessage() {}
 
 func (x *FindUnclaimedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -361,7 +451,7 @@ func (x *FindUnclaimedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUnclaimedRequest.ProtoReflect.Descriptor instead.
 func (*FindUnclaimedRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{3}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *FindUnclaimedRequest) GetInstances() []byte {
@@ -383,7 +473,7 @@ type FindUnclaimedResponse struct {
 
 func (x *FindUnclaimedResponse) Reset() {
 	*x = FindUnclaimedResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -395,7 +485,7 @@ func (x *FindUnclaimedResponse) String() string {
 func (*FindUnclaimedResponse) ProtoMessage() {}
 
 func (x *FindUnclaimedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -408,7 +498,7 @@ func (x *FindUnclaimedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUnclaimedResponse.ProtoReflect.Descriptor instead.
 func (*FindUnclaimedResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{4}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *FindUnclaimedResponse) GetUnclaimed() []byte {
@@ -443,7 +533,7 @@ type LegacyService struct {
 
 func (x *LegacyService) Reset() {
 	*x = LegacyService{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -455,7 +545,7 @@ func (x *LegacyService) String() string {
 func (*LegacyService) ProtoMessage() {}
 
 func (x *LegacyService) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -468,7 +558,7 @@ func (x *LegacyService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LegacyService.ProtoReflect.Descriptor instead.
 func (*LegacyService) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{5}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *LegacyService) GetHost() string {
@@ -541,7 +631,7 @@ type ReportLegacyResponse struct {
 
 func (x *ReportLegacyResponse) Reset() {
 	*x = ReportLegacyResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -553,7 +643,7 @@ func (x *ReportLegacyResponse) String() string {
 func (*ReportLegacyResponse) ProtoMessage() {}
 
 func (x *ReportLegacyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -566,7 +656,7 @@ func (x *ReportLegacyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportLegacyResponse.ProtoReflect.Descriptor instead.
 func (*ReportLegacyResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ReportLegacyResponse) GetGate() *v1.Gate {
@@ -631,7 +721,7 @@ type WithheldHost struct {
 
 func (x *WithheldHost) Reset() {
 	*x = WithheldHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -643,7 +733,7 @@ func (x *WithheldHost) String() string {
 func (*WithheldHost) ProtoMessage() {}
 
 func (x *WithheldHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -656,7 +746,7 @@ func (x *WithheldHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithheldHost.ProtoReflect.Descriptor instead.
 func (*WithheldHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WithheldHost) GetHostUuid() string {
@@ -682,16 +772,20 @@ func (x *WithheldHost) GetDown() bool {
 
 // HostRoom is what claims have left of the root provider of a host.
 type HostRoom struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	HostUuid      string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
-	Rooms         []*Room                `protobuf:"bytes,2,rep,name=rooms,proto3" json:"rooms,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	HostUuid string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	Rooms    []*Room                `protobuf:"bytes,2,rep,name=rooms,proto3" json:"rooms,omitempty"`
+	// For Query.room_of: the rooms have their inventories, and aggregates are all that the
+	// host is in, by their places in Proposal.room_aggregates. Cells of before do not say.
+	Whole         bool    `protobuf:"varint,3,opt,name=whole,proto3" json:"whole,omitempty"`
+	Aggregates    []int32 `protobuf:"varint,4,rep,packed,name=aggregates,proto3" json:"aggregates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HostRoom) Reset() {
 	*x = HostRoom{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -703,7 +797,7 @@ func (x *HostRoom) String() string {
 func (*HostRoom) ProtoMessage() {}
 
 func (x *HostRoom) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -716,7 +810,7 @@ func (x *HostRoom) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostRoom.ProtoReflect.Descriptor instead.
 func (*HostRoom) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *HostRoom) GetHostUuid() string {
@@ -733,19 +827,37 @@ func (x *HostRoom) GetRooms() []*Room {
 	return nil
 }
 
+func (x *HostRoom) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
+}
+
+func (x *HostRoom) GetAggregates() []int32 {
+	if x != nil {
+		return x.Aggregates
+	}
+	return nil
+}
+
 // Room is the greatest amount of a class that a claim could have; below 0 where more
 // is in use than there is.
 type Room struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ResourceClass string                 `protobuf:"bytes,1,opt,name=resource_class,json=resourceClass,proto3" json:"resource_class,omitempty"`
 	Amount        int64                  `protobuf:"zigzag64,2,opt,name=amount,proto3" json:"amount,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Of the inventory that it is of, for HostRoom.whole.
+	Total           int64   `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	Reserved        int64   `protobuf:"varint,4,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	AllocationRatio float64 `protobuf:"fixed64,5,opt,name=allocation_ratio,json=allocationRatio,proto3" json:"allocation_ratio,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Room) Reset() {
 	*x = Room{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -757,7 +869,7 @@ func (x *Room) String() string {
 func (*Room) ProtoMessage() {}
 
 func (x *Room) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -770,7 +882,7 @@ func (x *Room) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Room.ProtoReflect.Descriptor instead.
 func (*Room) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Room) GetResourceClass() string {
@@ -783,6 +895,27 @@ func (x *Room) GetResourceClass() string {
 func (x *Room) GetAmount() int64 {
 	if x != nil {
 		return x.Amount
+	}
+	return 0
+}
+
+func (x *Room) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *Room) GetReserved() int64 {
+	if x != nil {
+		return x.Reserved
+	}
+	return 0
+}
+
+func (x *Room) GetAllocationRatio() float64 {
+	if x != nil {
+		return x.AllocationRatio
 	}
 	return 0
 }
@@ -801,7 +934,7 @@ type AwaitedClaim struct {
 
 func (x *AwaitedClaim) Reset() {
 	*x = AwaitedClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -813,7 +946,7 @@ func (x *AwaitedClaim) String() string {
 func (*AwaitedClaim) ProtoMessage() {}
 
 func (x *AwaitedClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -826,7 +959,7 @@ func (x *AwaitedClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitedClaim.ProtoReflect.Descriptor instead.
 func (*AwaitedClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AwaitedClaim) GetClaimId() string {
@@ -877,7 +1010,7 @@ type ImportHostsRequest struct {
 
 func (x *ImportHostsRequest) Reset() {
 	*x = ImportHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -889,7 +1022,7 @@ func (x *ImportHostsRequest) String() string {
 func (*ImportHostsRequest) ProtoMessage() {}
 
 func (x *ImportHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -902,7 +1035,7 @@ func (x *ImportHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportHostsRequest.ProtoReflect.Descriptor instead.
 func (*ImportHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ImportHostsRequest) GetHosts() []*ImportedHost {
@@ -933,7 +1066,7 @@ type ImportedHost struct {
 
 func (x *ImportedHost) Reset() {
 	*x = ImportedHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -945,7 +1078,7 @@ func (x *ImportedHost) String() string {
 func (*ImportedHost) ProtoMessage() {}
 
 func (x *ImportedHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -958,7 +1091,7 @@ func (x *ImportedHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportedHost.ProtoReflect.Descriptor instead.
 func (*ImportedHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ImportedHost) GetState() *v11.FullState {
@@ -985,7 +1118,7 @@ type ImportHostsResponse struct {
 
 func (x *ImportHostsResponse) Reset() {
 	*x = ImportHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -997,7 +1130,7 @@ func (x *ImportHostsResponse) String() string {
 func (*ImportHostsResponse) ProtoMessage() {}
 
 func (x *ImportHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1010,7 +1143,7 @@ func (x *ImportHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportHostsResponse.ProtoReflect.Descriptor instead.
 func (*ImportHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ImportHostsResponse) GetOutcomes() []*ImportOutcome {
@@ -1049,7 +1182,7 @@ type ImportOutcome struct {
 
 func (x *ImportOutcome) Reset() {
 	*x = ImportOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1061,7 +1194,7 @@ func (x *ImportOutcome) String() string {
 func (*ImportOutcome) ProtoMessage() {}
 
 func (x *ImportOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1074,7 +1207,7 @@ func (x *ImportOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportOutcome.ProtoReflect.Descriptor instead.
 func (*ImportOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ImportOutcome) GetFailure() *Failure {
@@ -1166,7 +1299,7 @@ type PinGateRequest struct {
 
 func (x *PinGateRequest) Reset() {
 	*x = PinGateRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1178,7 +1311,7 @@ func (x *PinGateRequest) String() string {
 func (*PinGateRequest) ProtoMessage() {}
 
 func (x *PinGateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1191,7 +1324,7 @@ func (x *PinGateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinGateRequest.ProtoReflect.Descriptor instead.
 func (*PinGateRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PinGateRequest) GetPin() v1.Gate_State {
@@ -1224,7 +1357,7 @@ type PinGateResponse struct {
 
 func (x *PinGateResponse) Reset() {
 	*x = PinGateResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1236,7 +1369,7 @@ func (x *PinGateResponse) String() string {
 func (*PinGateResponse) ProtoMessage() {}
 
 func (x *PinGateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1249,7 +1382,7 @@ func (x *PinGateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinGateResponse.ProtoReflect.Descriptor instead.
 func (*PinGateResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PinGateResponse) GetGate() *v1.Gate {
@@ -1272,7 +1405,7 @@ type ResyncHostsRequest struct {
 
 func (x *ResyncHostsRequest) Reset() {
 	*x = ResyncHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1417,7 @@ func (x *ResyncHostsRequest) String() string {
 func (*ResyncHostsRequest) ProtoMessage() {}
 
 func (x *ResyncHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1430,7 @@ func (x *ResyncHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncHostsRequest.ProtoReflect.Descriptor instead.
 func (*ResyncHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{17}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ResyncHostsRequest) GetHostUuid() string {
@@ -1331,7 +1464,7 @@ type ResyncHostsResponse struct {
 
 func (x *ResyncHostsResponse) Reset() {
 	*x = ResyncHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1343,7 +1476,7 @@ func (x *ResyncHostsResponse) String() string {
 func (*ResyncHostsResponse) ProtoMessage() {}
 
 func (x *ResyncHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1356,7 +1489,7 @@ func (x *ResyncHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncHostsResponse.ProtoReflect.Descriptor instead.
 func (*ResyncHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{18}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ResyncHostsResponse) GetHosts() int32 {
@@ -1381,7 +1514,7 @@ type ListFindingsRequest struct {
 
 func (x *ListFindingsRequest) Reset() {
 	*x = ListFindingsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1526,7 @@ func (x *ListFindingsRequest) String() string {
 func (*ListFindingsRequest) ProtoMessage() {}
 
 func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1539,7 @@ func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsRequest.ProtoReflect.Descriptor instead.
 func (*ListFindingsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{19}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{20}
 }
 
 type ListFindingsResponse struct {
@@ -1429,7 +1562,7 @@ type ListFindingsResponse struct {
 
 func (x *ListFindingsResponse) Reset() {
 	*x = ListFindingsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1441,7 +1574,7 @@ func (x *ListFindingsResponse) String() string {
 func (*ListFindingsResponse) ProtoMessage() {}
 
 func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1454,7 +1587,7 @@ func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsResponse.ProtoReflect.Descriptor instead.
 func (*ListFindingsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{20}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListFindingsResponse) GetFindings() []*v1.Finding {
@@ -1523,7 +1656,7 @@ type MovedIn struct {
 
 func (x *MovedIn) Reset() {
 	*x = MovedIn{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1668,7 @@ func (x *MovedIn) String() string {
 func (*MovedIn) ProtoMessage() {}
 
 func (x *MovedIn) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1681,7 @@ func (x *MovedIn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovedIn.ProtoReflect.Descriptor instead.
 func (*MovedIn) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{21}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *MovedIn) GetClaimId() string {
@@ -1654,7 +1787,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +1799,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,7 +1812,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{22}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Placement) GetResources() []*Amount {
@@ -1881,7 +2014,7 @@ type Tree struct {
 
 func (x *Tree) Reset() {
 	*x = Tree{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1893,7 +2026,7 @@ func (x *Tree) String() string {
 func (*Tree) ProtoMessage() {}
 
 func (x *Tree) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1906,7 +2039,7 @@ func (x *Tree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tree.ProtoReflect.Descriptor instead.
 func (*Tree) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{23}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Tree) GetRequiredTraits() []string {
@@ -1970,7 +2103,7 @@ type ResourceGroup struct {
 
 func (x *ResourceGroup) Reset() {
 	*x = ResourceGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1982,7 +2115,7 @@ func (x *ResourceGroup) String() string {
 func (*ResourceGroup) ProtoMessage() {}
 
 func (x *ResourceGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1995,7 +2128,7 @@ func (x *ResourceGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceGroup.ProtoReflect.Descriptor instead.
 func (*ResourceGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{24}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ResourceGroup) GetSuffix() string {
@@ -2060,7 +2193,7 @@ type Fallback struct {
 
 func (x *Fallback) Reset() {
 	*x = Fallback{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2072,7 +2205,7 @@ func (x *Fallback) String() string {
 func (*Fallback) ProtoMessage() {}
 
 func (x *Fallback) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2085,7 +2218,7 @@ func (x *Fallback) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fallback.ProtoReflect.Descriptor instead.
 func (*Fallback) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{25}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Fallback) GetResources() []*Amount {
@@ -2119,7 +2252,7 @@ type Isolation struct {
 
 func (x *Isolation) Reset() {
 	*x = Isolation{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2131,7 +2264,7 @@ func (x *Isolation) String() string {
 func (*Isolation) ProtoMessage() {}
 
 func (x *Isolation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2144,7 +2277,7 @@ func (x *Isolation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Isolation.ProtoReflect.Descriptor instead.
 func (*Isolation) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{26}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Isolation) GetTraits() []string {
@@ -2180,7 +2313,7 @@ type NovaRequest struct {
 
 func (x *NovaRequest) Reset() {
 	*x = NovaRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2325,7 @@ func (x *NovaRequest) String() string {
 func (*NovaRequest) ProtoMessage() {}
 
 func (x *NovaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2338,7 @@ func (x *NovaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaRequest.ProtoReflect.Descriptor instead.
 func (*NovaRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{27}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *NovaRequest) GetFlavor() *NovaFlavor {
@@ -2289,7 +2422,7 @@ type GuestNuma struct {
 
 func (x *GuestNuma) Reset() {
 	*x = GuestNuma{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2301,7 +2434,7 @@ func (x *GuestNuma) String() string {
 func (*GuestNuma) ProtoMessage() {}
 
 func (x *GuestNuma) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2314,7 +2447,7 @@ func (x *GuestNuma) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestNuma.ProtoReflect.Descriptor instead.
 func (*GuestNuma) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{28}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GuestNuma) GetCells() []*GuestCell {
@@ -2349,7 +2482,7 @@ type GuestCell struct {
 
 func (x *GuestCell) Reset() {
 	*x = GuestCell{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2361,7 +2494,7 @@ func (x *GuestCell) String() string {
 func (*GuestCell) ProtoMessage() {}
 
 func (x *GuestCell) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2374,7 +2507,7 @@ func (x *GuestCell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestCell.ProtoReflect.Descriptor instead.
 func (*GuestCell) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{29}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GuestCell) GetId() int64 {
@@ -2439,7 +2572,7 @@ type PciRequest struct {
 
 func (x *PciRequest) Reset() {
 	*x = PciRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2451,7 +2584,7 @@ func (x *PciRequest) String() string {
 func (*PciRequest) ProtoMessage() {}
 
 func (x *PciRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2464,7 +2597,7 @@ func (x *PciRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PciRequest.ProtoReflect.Descriptor instead.
 func (*PciRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{30}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PciRequest) GetCount() int64 {
@@ -2497,7 +2630,7 @@ type PciSpec struct {
 
 func (x *PciSpec) Reset() {
 	*x = PciSpec{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2509,7 +2642,7 @@ func (x *PciSpec) String() string {
 func (*PciSpec) ProtoMessage() {}
 
 func (x *PciSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2522,7 +2655,7 @@ func (x *PciSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PciSpec.ProtoReflect.Descriptor instead.
 func (*PciSpec) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{31}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PciSpec) GetProperties() []*PciProperty {
@@ -2544,7 +2677,7 @@ type PciProperty struct {
 
 func (x *PciProperty) Reset() {
 	*x = PciProperty{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2556,7 +2689,7 @@ func (x *PciProperty) String() string {
 func (*PciProperty) ProtoMessage() {}
 
 func (x *PciProperty) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2569,7 +2702,7 @@ func (x *PciProperty) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PciProperty.ProtoReflect.Descriptor instead.
 func (*PciProperty) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{32}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PciProperty) GetKey() string {
@@ -2603,7 +2736,7 @@ type GuestNetworks struct {
 
 func (x *GuestNetworks) Reset() {
 	*x = GuestNetworks{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2615,7 +2748,7 @@ func (x *GuestNetworks) String() string {
 func (*GuestNetworks) ProtoMessage() {}
 
 func (x *GuestNetworks) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2628,7 +2761,7 @@ func (x *GuestNetworks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestNetworks.ProtoReflect.Descriptor instead.
 func (*GuestNetworks) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{33}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GuestNetworks) GetPhysnets() []string {
@@ -2662,7 +2795,7 @@ type NovaFlavor struct {
 
 func (x *NovaFlavor) Reset() {
 	*x = NovaFlavor{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2674,7 +2807,7 @@ func (x *NovaFlavor) String() string {
 func (*NovaFlavor) ProtoMessage() {}
 
 func (x *NovaFlavor) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2687,7 +2820,7 @@ func (x *NovaFlavor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaFlavor.ProtoReflect.Descriptor instead.
 func (*NovaFlavor) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{34}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *NovaFlavor) GetId() string {
@@ -2756,7 +2889,7 @@ type Pair struct {
 
 func (x *Pair) Reset() {
 	*x = Pair{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2768,7 +2901,7 @@ func (x *Pair) String() string {
 func (*Pair) ProtoMessage() {}
 
 func (x *Pair) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2781,7 +2914,7 @@ func (x *Pair) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pair.ProtoReflect.Descriptor instead.
 func (*Pair) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{35}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Pair) GetKey() string {
@@ -2808,7 +2941,7 @@ type NovaImage struct {
 
 func (x *NovaImage) Reset() {
 	*x = NovaImage{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2820,7 +2953,7 @@ func (x *NovaImage) String() string {
 func (*NovaImage) ProtoMessage() {}
 
 func (x *NovaImage) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2833,7 +2966,7 @@ func (x *NovaImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaImage.ProtoReflect.Descriptor instead.
 func (*NovaImage) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *NovaImage) GetId() string {
@@ -2863,7 +2996,7 @@ type ImageProperty struct {
 
 func (x *ImageProperty) Reset() {
 	*x = ImageProperty{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2875,7 +3008,7 @@ func (x *ImageProperty) String() string {
 func (*ImageProperty) ProtoMessage() {}
 
 func (x *ImageProperty) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2888,7 +3021,7 @@ func (x *ImageProperty) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImageProperty.ProtoReflect.Descriptor instead.
 func (*ImageProperty) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ImageProperty) GetName() string {
@@ -2924,7 +3057,7 @@ type NovaHint struct {
 
 func (x *NovaHint) Reset() {
 	*x = NovaHint{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2936,7 +3069,7 @@ func (x *NovaHint) String() string {
 func (*NovaHint) ProtoMessage() {}
 
 func (x *NovaHint) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2949,7 +3082,7 @@ func (x *NovaHint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaHint.ProtoReflect.Descriptor instead.
 func (*NovaHint) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *NovaHint) GetName() string {
@@ -2976,7 +3109,7 @@ type RetryHost struct {
 
 func (x *RetryHost) Reset() {
 	*x = RetryHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2988,7 +3121,7 @@ func (x *RetryHost) String() string {
 func (*RetryHost) ProtoMessage() {}
 
 func (x *RetryHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3001,7 +3134,7 @@ func (x *RetryHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryHost.ProtoReflect.Descriptor instead.
 func (*RetryHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RetryHost) GetHost() string {
@@ -3028,7 +3161,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3040,7 +3173,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3053,7 +3186,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Amount) GetResourceClass() string {
@@ -3079,7 +3212,7 @@ type NameSet struct {
 
 func (x *NameSet) Reset() {
 	*x = NameSet{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3091,7 +3224,7 @@ func (x *NameSet) String() string {
 func (*NameSet) ProtoMessage() {}
 
 func (x *NameSet) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3104,7 +3237,7 @@ func (x *NameSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameSet.ProtoReflect.Descriptor instead.
 func (*NameSet) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *NameSet) GetNames() []string {
@@ -3130,7 +3263,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3142,7 +3275,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3155,7 +3288,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Group) GetUuid() string {
@@ -3211,7 +3344,7 @@ type Consumption struct {
 
 func (x *Consumption) Reset() {
 	*x = Consumption{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3223,7 +3356,7 @@ func (x *Consumption) String() string {
 func (*Consumption) ProtoMessage() {}
 
 func (x *Consumption) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3236,7 +3369,7 @@ func (x *Consumption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consumption.ProtoReflect.Descriptor instead.
 func (*Consumption) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Consumption) GetVcpus() int32 {
@@ -3279,7 +3412,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3291,7 +3424,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3304,7 +3437,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{44}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Rules) GetFilters() []string {
@@ -3375,7 +3508,7 @@ type Options struct {
 
 func (x *Options) Reset() {
 	*x = Options{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3387,7 +3520,7 @@ func (x *Options) String() string {
 func (*Options) ProtoMessage() {}
 
 func (x *Options) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3400,7 +3533,7 @@ func (x *Options) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Options.ProtoReflect.Descriptor instead.
 func (*Options) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{45}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Options) GetMaxIoOpsPerHost() int64 {
@@ -3518,7 +3651,7 @@ type Ratio struct {
 
 func (x *Ratio) Reset() {
 	*x = Ratio{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3530,7 +3663,7 @@ func (x *Ratio) String() string {
 func (*Ratio) ProtoMessage() {}
 
 func (x *Ratio) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3543,7 +3676,7 @@ func (x *Ratio) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ratio.ProtoReflect.Descriptor instead.
 func (*Ratio) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{46}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Ratio) GetName() string {
@@ -3570,7 +3703,7 @@ type Weigher struct {
 
 func (x *Weigher) Reset() {
 	*x = Weigher{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3582,7 +3715,7 @@ func (x *Weigher) String() string {
 func (*Weigher) ProtoMessage() {}
 
 func (x *Weigher) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3595,7 +3728,7 @@ func (x *Weigher) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Weigher.ProtoReflect.Descriptor instead.
 func (*Weigher) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{47}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Weigher) GetName() string {
@@ -3649,7 +3782,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3661,7 +3794,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3674,7 +3807,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{48}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Query) GetPlacement() []byte {
@@ -3771,7 +3904,7 @@ type Take struct {
 
 func (x *Take) Reset() {
 	*x = Take{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3783,7 +3916,7 @@ func (x *Take) String() string {
 func (*Take) ProtoMessage() {}
 
 func (x *Take) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3796,7 +3929,7 @@ func (x *Take) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Take.ProtoReflect.Descriptor instead.
 func (*Take) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Take) GetHostUuid() string {
@@ -3834,7 +3967,7 @@ type Knowledge struct {
 
 func (x *Knowledge) Reset() {
 	*x = Knowledge{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3846,7 +3979,7 @@ func (x *Knowledge) String() string {
 func (*Knowledge) ProtoMessage() {}
 
 func (x *Knowledge) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3859,7 +3992,7 @@ func (x *Knowledge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Knowledge.ProtoReflect.Descriptor instead.
 func (*Knowledge) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Knowledge) GetBounds() []*Bounds {
@@ -3909,7 +4042,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3921,7 +4054,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3934,7 +4067,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Bounds) GetMin() float64 {
@@ -3960,7 +4093,7 @@ type ProposeBatchRequest struct {
 
 func (x *ProposeBatchRequest) Reset() {
 	*x = ProposeBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3972,7 +4105,7 @@ func (x *ProposeBatchRequest) String() string {
 func (*ProposeBatchRequest) ProtoMessage() {}
 
 func (x *ProposeBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3985,7 +4118,7 @@ func (x *ProposeBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeBatchRequest.ProtoReflect.Descriptor instead.
 func (*ProposeBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ProposeBatchRequest) GetQueries() []*Query {
@@ -4005,7 +4138,7 @@ type ProposeBatchResponse struct {
 
 func (x *ProposeBatchResponse) Reset() {
 	*x = ProposeBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4017,7 +4150,7 @@ func (x *ProposeBatchResponse) String() string {
 func (*ProposeBatchResponse) ProtoMessage() {}
 
 func (x *ProposeBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4030,7 +4163,7 @@ func (x *ProposeBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeBatchResponse.ProtoReflect.Descriptor instead.
 func (*ProposeBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ProposeBatchResponse) GetProposals() []*Proposal {
@@ -4077,6 +4210,8 @@ type Proposal struct {
 	// Of the hosts of Query.room_of that the table has: what they have free of VCPU,
 	// MEMORY_MB and DISK_GB, with the ratio.
 	Rooms []*HostRoom `protobuf:"bytes,19,rep,name=rooms,proto3" json:"rooms,omitempty"`
+	// Those that rooms name, each once.
+	RoomAggregates []*v1.HostAggregate `protobuf:"bytes,21,rep,name=room_aggregates,json=roomAggregates,proto3" json:"room_aggregates,omitempty"`
 	// The cell has other replicas, and what those did last may not be in the answer: a
 	// query that is up_to_date has it.
 	Lags          bool `protobuf:"varint,20,opt,name=lags,proto3" json:"lags,omitempty"`
@@ -4086,7 +4221,7 @@ type Proposal struct {
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4098,7 +4233,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4111,7 +4246,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Proposal) GetTableVersion() string {
@@ -4247,6 +4382,13 @@ func (x *Proposal) GetRooms() []*HostRoom {
 	return nil
 }
 
+func (x *Proposal) GetRoomAggregates() []*v1.HostAggregate {
+	if x != nil {
+		return x.RoomAggregates
+	}
+	return nil
+}
+
 func (x *Proposal) GetLags() bool {
 	if x != nil {
 		return x.Lags
@@ -4270,7 +4412,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4282,7 +4424,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4295,7 +4437,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Warning) GetKey() string {
@@ -4347,7 +4489,7 @@ type Raised struct {
 
 func (x *Raised) Reset() {
 	*x = Raised{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4359,7 +4501,7 @@ func (x *Raised) String() string {
 func (*Raised) ProtoMessage() {}
 
 func (x *Raised) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4372,7 +4514,7 @@ func (x *Raised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Raised.ProtoReflect.Descriptor instead.
 func (*Raised) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Raised) GetStage() string {
@@ -4430,7 +4572,7 @@ type ClaimOrigin struct {
 
 func (x *ClaimOrigin) Reset() {
 	*x = ClaimOrigin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4442,7 +4584,7 @@ func (x *ClaimOrigin) String() string {
 func (*ClaimOrigin) ProtoMessage() {}
 
 func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4455,7 +4597,7 @@ func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOrigin.ProtoReflect.Descriptor instead.
 func (*ClaimOrigin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ClaimOrigin) GetFingerprint() []byte {
@@ -4516,7 +4658,7 @@ type Reject struct {
 
 func (x *Reject) Reset() {
 	*x = Reject{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4528,7 +4670,7 @@ func (x *Reject) String() string {
 func (*Reject) ProtoMessage() {}
 
 func (x *Reject) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4541,7 +4683,7 @@ func (x *Reject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reject.ProtoReflect.Descriptor instead.
 func (*Reject) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Reject) GetFilter() string {
@@ -4597,7 +4739,7 @@ type GroupHost struct {
 
 func (x *GroupHost) Reset() {
 	*x = GroupHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4609,7 +4751,7 @@ func (x *GroupHost) String() string {
 func (*GroupHost) ProtoMessage() {}
 
 func (x *GroupHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4622,7 +4764,7 @@ func (x *GroupHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupHost.ProtoReflect.Descriptor instead.
 func (*GroupHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *GroupHost) GetHostUuid() string {
@@ -4664,7 +4806,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4676,7 +4818,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4689,7 +4831,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Candidate) GetHostUuid() string {
@@ -4781,7 +4923,7 @@ type Candidates struct {
 
 func (x *Candidates) Reset() {
 	*x = Candidates{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4793,7 +4935,7 @@ func (x *Candidates) String() string {
 func (*Candidates) ProtoMessage() {}
 
 func (x *Candidates) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4806,7 +4948,7 @@ func (x *Candidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidates.ProtoReflect.Descriptor instead.
 func (*Candidates) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Candidates) GetHostUuids() []byte {
@@ -4922,7 +5064,7 @@ type HostLimits struct {
 
 func (x *HostLimits) Reset() {
 	*x = HostLimits{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4934,7 +5076,7 @@ func (x *HostLimits) String() string {
 func (*HostLimits) ProtoMessage() {}
 
 func (x *HostLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4947,7 +5089,7 @@ func (x *HostLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLimits.ProtoReflect.Descriptor instead.
 func (*HostLimits) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *HostLimits) GetNumaCpuAllocationRatio() float64 {
@@ -4996,7 +5138,7 @@ type HostAllocation struct {
 
 func (x *HostAllocation) Reset() {
 	*x = HostAllocation{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5008,7 +5150,7 @@ func (x *HostAllocation) String() string {
 func (*HostAllocation) ProtoMessage() {}
 
 func (x *HostAllocation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5021,7 +5163,7 @@ func (x *HostAllocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAllocation.ProtoReflect.Descriptor instead.
 func (*HostAllocation) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *HostAllocation) GetAllocations() []*v1.Allocation {
@@ -5050,7 +5192,7 @@ type GroupProviders struct {
 
 func (x *GroupProviders) Reset() {
 	*x = GroupProviders{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5062,7 +5204,7 @@ func (x *GroupProviders) String() string {
 func (*GroupProviders) ProtoMessage() {}
 
 func (x *GroupProviders) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5075,7 +5217,7 @@ func (x *GroupProviders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupProviders.ProtoReflect.Descriptor instead.
 func (*GroupProviders) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *GroupProviders) GetSuffix() string {
@@ -5103,7 +5245,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5115,7 +5257,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5128,7 +5270,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Failure) GetReason() string {
@@ -5154,7 +5296,7 @@ type ClaimBatchRequest struct {
 
 func (x *ClaimBatchRequest) Reset() {
 	*x = ClaimBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5166,7 +5308,7 @@ func (x *ClaimBatchRequest) String() string {
 func (*ClaimBatchRequest) ProtoMessage() {}
 
 func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5179,7 +5321,7 @@ func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchRequest.ProtoReflect.Descriptor instead.
 func (*ClaimBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ClaimBatchRequest) GetOps() []*ClaimOp {
@@ -5208,7 +5350,7 @@ type ClaimOp struct {
 
 func (x *ClaimOp) Reset() {
 	*x = ClaimOp{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5220,7 +5362,7 @@ func (x *ClaimOp) String() string {
 func (*ClaimOp) ProtoMessage() {}
 
 func (x *ClaimOp) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5233,7 +5375,7 @@ func (x *ClaimOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOp.ProtoReflect.Descriptor instead.
 func (*ClaimOp) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ClaimOp) GetOp() isClaimOp_Op {
@@ -5407,7 +5549,7 @@ type NewClaim struct {
 
 func (x *NewClaim) Reset() {
 	*x = NewClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5419,7 +5561,7 @@ func (x *NewClaim) String() string {
 func (*NewClaim) ProtoMessage() {}
 
 func (x *NewClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5432,7 +5574,7 @@ func (x *NewClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewClaim.ProtoReflect.Descriptor instead.
 func (*NewClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *NewClaim) GetClaimId() string {
@@ -5583,7 +5725,7 @@ type Guest struct {
 
 func (x *Guest) Reset() {
 	*x = Guest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5595,7 +5737,7 @@ func (x *Guest) String() string {
 func (*Guest) ProtoMessage() {}
 
 func (x *Guest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5608,7 +5750,7 @@ func (x *Guest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guest.ProtoReflect.Descriptor instead.
 func (*Guest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Guest) GetFlavorId() string {
@@ -5678,7 +5820,7 @@ type SwapClaim struct {
 
 func (x *SwapClaim) Reset() {
 	*x = SwapClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5690,7 +5832,7 @@ func (x *SwapClaim) String() string {
 func (*SwapClaim) ProtoMessage() {}
 
 func (x *SwapClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5703,7 +5845,7 @@ func (x *SwapClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwapClaim.ProtoReflect.Descriptor instead.
 func (*SwapClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *SwapClaim) GetClaimId() string {
@@ -5761,7 +5903,7 @@ type TransferClaim struct {
 
 func (x *TransferClaim) Reset() {
 	*x = TransferClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5773,7 +5915,7 @@ func (x *TransferClaim) String() string {
 func (*TransferClaim) ProtoMessage() {}
 
 func (x *TransferClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5786,7 +5928,7 @@ func (x *TransferClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaim.ProtoReflect.Descriptor instead.
 func (*TransferClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *TransferClaim) GetClaimId() string {
@@ -5822,7 +5964,7 @@ type ClaimGroup struct {
 
 func (x *ClaimGroup) Reset() {
 	*x = ClaimGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5834,7 +5976,7 @@ func (x *ClaimGroup) String() string {
 func (*ClaimGroup) ProtoMessage() {}
 
 func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5847,7 +5989,7 @@ func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimGroup.ProtoReflect.Descriptor instead.
 func (*ClaimGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ClaimGroup) GetUuid() string {
@@ -5904,7 +6046,7 @@ type ClaimRef struct {
 
 func (x *ClaimRef) Reset() {
 	*x = ClaimRef{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5916,7 +6058,7 @@ func (x *ClaimRef) String() string {
 func (*ClaimRef) ProtoMessage() {}
 
 func (x *ClaimRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5929,7 +6071,7 @@ func (x *ClaimRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRef.ProtoReflect.Descriptor instead.
 func (*ClaimRef) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ClaimRef) GetClaimId() string {
@@ -5988,7 +6130,7 @@ type GroupPin struct {
 
 func (x *GroupPin) Reset() {
 	*x = GroupPin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6000,7 +6142,7 @@ func (x *GroupPin) String() string {
 func (*GroupPin) ProtoMessage() {}
 
 func (x *GroupPin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6013,7 +6155,7 @@ func (x *GroupPin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPin.ProtoReflect.Descriptor instead.
 func (*GroupPin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *GroupPin) GetGroupUuid() string {
@@ -6054,7 +6196,7 @@ type GroupUnpin struct {
 
 func (x *GroupUnpin) Reset() {
 	*x = GroupUnpin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6066,7 +6208,7 @@ func (x *GroupUnpin) String() string {
 func (*GroupUnpin) ProtoMessage() {}
 
 func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6079,7 +6221,7 @@ func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupUnpin.ProtoReflect.Descriptor instead.
 func (*GroupUnpin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *GroupUnpin) GetGroupUuid() string {
@@ -6106,7 +6248,7 @@ type ClaimBatchResponse struct {
 
 func (x *ClaimBatchResponse) Reset() {
 	*x = ClaimBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6118,7 +6260,7 @@ func (x *ClaimBatchResponse) String() string {
 func (*ClaimBatchResponse) ProtoMessage() {}
 
 func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6131,7 +6273,7 @@ func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchResponse.ProtoReflect.Descriptor instead.
 func (*ClaimBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ClaimBatchResponse) GetOutcomes() []*ClaimOutcome {
@@ -6158,7 +6300,7 @@ type ClaimOutcome struct {
 
 func (x *ClaimOutcome) Reset() {
 	*x = ClaimOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6170,7 +6312,7 @@ func (x *ClaimOutcome) String() string {
 func (*ClaimOutcome) ProtoMessage() {}
 
 func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6183,7 +6325,7 @@ func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOutcome.ProtoReflect.Descriptor instead.
 func (*ClaimOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ClaimOutcome) GetClaim() *v1.Claim {
@@ -6231,7 +6373,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6243,7 +6385,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6256,7 +6398,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Refusal) GetReason() string {
@@ -6314,7 +6456,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6326,7 +6468,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6339,7 +6481,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ListClaimsRequest) GetConsumerUuids() []string {
@@ -6404,7 +6546,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6416,7 +6558,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6429,7 +6571,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*v1.Claim {
@@ -6475,7 +6617,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6487,7 +6629,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6500,7 +6642,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ListHostsRequest) GetHostUuid() string {
@@ -6577,7 +6719,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6589,7 +6731,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6602,7 +6744,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ListHostsResponse) GetHosts() []*v1.Host {
@@ -6633,7 +6775,7 @@ type PutFactsRequest struct {
 
 func (x *PutFactsRequest) Reset() {
 	*x = PutFactsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6645,7 +6787,7 @@ func (x *PutFactsRequest) String() string {
 func (*PutFactsRequest) ProtoMessage() {}
 
 func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6658,7 +6800,7 @@ func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsRequest.ProtoReflect.Descriptor instead.
 func (*PutFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *PutFactsRequest) GetHostUuid() string {
@@ -6699,7 +6841,7 @@ type PutFactsResponse struct {
 
 func (x *PutFactsResponse) Reset() {
 	*x = PutFactsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6711,7 +6853,7 @@ func (x *PutFactsResponse) String() string {
 func (*PutFactsResponse) ProtoMessage() {}
 
 func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6724,7 +6866,7 @@ func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsResponse.ProtoReflect.Descriptor instead.
 func (*PutFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *PutFactsResponse) GetGeneration() int64 {
@@ -6751,7 +6893,7 @@ type SetAdminStateRequest struct {
 
 func (x *SetAdminStateRequest) Reset() {
 	*x = SetAdminStateRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6763,7 +6905,7 @@ func (x *SetAdminStateRequest) String() string {
 func (*SetAdminStateRequest) ProtoMessage() {}
 
 func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6776,7 +6918,7 @@ func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateRequest.ProtoReflect.Descriptor instead.
 func (*SetAdminStateRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *SetAdminStateRequest) GetHostUuid() string {
@@ -6837,7 +6979,7 @@ type SetAdminStateResponse struct {
 
 func (x *SetAdminStateResponse) Reset() {
 	*x = SetAdminStateResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6849,7 +6991,7 @@ func (x *SetAdminStateResponse) String() string {
 func (*SetAdminStateResponse) ProtoMessage() {}
 
 func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6862,7 +7004,7 @@ func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateResponse.ProtoReflect.Descriptor instead.
 func (*SetAdminStateResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *SetAdminStateResponse) GetHost() *v1.Host {
@@ -6881,7 +7023,7 @@ type PutDecisionsRequest struct {
 
 func (x *PutDecisionsRequest) Reset() {
 	*x = PutDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6893,7 +7035,7 @@ func (x *PutDecisionsRequest) String() string {
 func (*PutDecisionsRequest) ProtoMessage() {}
 
 func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6906,7 +7048,7 @@ func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *PutDecisionsRequest) GetDecisions() []*v1.Decision {
@@ -6924,7 +7066,7 @@ type PutDecisionsResponse struct {
 
 func (x *PutDecisionsResponse) Reset() {
 	*x = PutDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6936,7 +7078,7 @@ func (x *PutDecisionsResponse) String() string {
 func (*PutDecisionsResponse) ProtoMessage() {}
 
 func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6949,7 +7091,7 @@ func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
 }
 
 type GetDecisionRequest struct {
@@ -6961,7 +7103,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6973,7 +7115,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6986,7 +7128,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -7005,7 +7147,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7017,7 +7159,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7030,7 +7172,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *GetDecisionResponse) GetDecision() *v1.Decision {
@@ -7056,7 +7198,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7068,7 +7210,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7081,7 +7223,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{91}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *ListDecisionsRequest) GetInstanceUuid() string {
@@ -7137,7 +7279,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7149,7 +7291,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7162,7 +7304,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{92}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
@@ -7187,7 +7329,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7199,7 +7341,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7212,7 +7354,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{93}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{94}
 }
 
 type GetSummaryResponse struct {
@@ -7254,7 +7396,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7266,7 +7408,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7279,7 +7421,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{94}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -7413,7 +7555,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7425,7 +7567,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7438,7 +7580,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{95}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -7459,7 +7601,7 @@ var File_cellgate_cell_v1_cell_proto protoreflect.FileDescriptor
 
 const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dcellgate/agent/v1/agent.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd9\x05\n" +
+	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dcellgate/agent/v1/agent.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa2\x06\n" +
 	"\x13ReportLegacyRequest\x12$\n" +
 	"\agateway\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\agateway\x12(\n" +
@@ -7480,8 +7622,16 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04look\x18\f \x01(\bR\x04look\x12=\n" +
 	"\bshort_of\x18\r \x03(\v2\x18.cellgate.cell.v1.AmountB\b\xbaH\x05\x92\x01\x02\x10\bR\ashortOf\x12+\n" +
 	"\fgateway_name\x18\x0e \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\vgatewayName\x12B\n" +
-	"\tunclaimed\x18\x0f \x01(\v2$.cellgate.cell.v1.UnclaimedInstancesR\tunclaimed\x12+\n" +
-	"\x11imports_instances\x18\x11 \x01(\bR\x10importsInstances\"\xbb\x01\n" +
+	"\tunclaimed\x18\x0f \x01(\v2$.cellgate.cell.v1.UnclaimedInstancesR\tunclaimed\x12G\n" +
+	"\x0ehosts_compared\x18\x10 \x01(\v2 .cellgate.cell.v1.HostComparisonR\rhostsCompared\x12+\n" +
+	"\x11imports_instances\x18\x11 \x01(\bR\x10importsInstances\"\xd2\x01\n" +
+	"\x0eHostComparison\x12\x1d\n" +
+	"\n" +
+	"gate_epoch\x18\x01 \x01(\x03R\tgateEpoch\x12\x1d\n" +
+	"\x05hosts\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x05hosts\x12$\n" +
+	"\tlooked_at\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\blookedAt\x12\x1f\n" +
+	"\x06differ\x18\x04 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x06differ\x12;\n" +
+	"\x05first\x18\x05 \x03(\v2\x1b.cellgate.v1.HostDifferenceB\b\xbaH\x05\x92\x01\x02\x10\x10R\x05first\"\xbb\x01\n" +
 	"\x12UnclaimedInstances\x12A\n" +
 	"\n" +
 	"settled_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\tsettledAt\x12\x1d\n" +
@@ -7518,13 +7668,20 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\fWithheldHost\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12\x10\n" +
 	"\x03why\x18\x02 \x01(\tR\x03why\x12\x12\n" +
-	"\x04down\x18\x03 \x01(\bR\x04down\"U\n" +
+	"\x04down\x18\x03 \x01(\bR\x04down\"\x8b\x01\n" +
 	"\bHostRoom\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12,\n" +
-	"\x05rooms\x18\x02 \x03(\v2\x16.cellgate.cell.v1.RoomR\x05rooms\"E\n" +
+	"\x05rooms\x18\x02 \x03(\v2\x16.cellgate.cell.v1.RoomR\x05rooms\x12\x14\n" +
+	"\x05whole\x18\x03 \x01(\bR\x05whole\x12\x1e\n" +
+	"\n" +
+	"aggregates\x18\x04 \x03(\x05R\n" +
+	"aggregates\"\xa2\x01\n" +
 	"\x04Room\x12%\n" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x16\n" +
-	"\x06amount\x18\x02 \x01(\x12R\x06amount\"\xcc\x01\n" +
+	"\x06amount\x18\x02 \x01(\x12R\x06amount\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x03R\x05total\x12\x1a\n" +
+	"\breserved\x18\x04 \x01(\x03R\breserved\x12)\n" +
+	"\x10allocation_ratio\x18\x05 \x01(\x01R\x0fallocationRatio\"\xcc\x01\n" +
 	"\fAwaitedClaim\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tR\fconsumerUuid\x12\x1b\n" +
@@ -7790,7 +7947,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x13ProposeBatchRequest\x12>\n" +
 	"\aqueries\x18\x01 \x03(\v2\x17.cellgate.cell.v1.QueryB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80 R\aqueries\"P\n" +
 	"\x14ProposeBatchResponse\x128\n" +
-	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\x83\a\n" +
+	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\xc8\a\n" +
 	"\bProposal\x12#\n" +
 	"\rtable_version\x18\x01 \x01(\tR\ftableVersion\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x16\n" +
@@ -7816,7 +7973,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x03cut\x18\x11 \x01(\bR\x03cut\x12\x1d\n" +
 	"\n" +
 	"gate_epoch\x18\x12 \x01(\x03R\tgateEpoch\x120\n" +
-	"\x05rooms\x18\x13 \x03(\v2\x1a.cellgate.cell.v1.HostRoomR\x05rooms\x12\x12\n" +
+	"\x05rooms\x18\x13 \x03(\v2\x1a.cellgate.cell.v1.HostRoomR\x05rooms\x12C\n" +
+	"\x0froom_aggregates\x18\x15 \x03(\v2\x1a.cellgate.v1.HostAggregateR\x0eroomAggregates\x12\x12\n" +
 	"\x04lags\x18\x14 \x01(\bR\x04lags\"\xa1\x01\n" +
 	"\aWarning\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -8128,274 +8286,280 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 96)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 97)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*ReportLegacyRequest)(nil),   // 0: cellgate.cell.v1.ReportLegacyRequest
-	(*UnclaimedInstances)(nil),    // 1: cellgate.cell.v1.UnclaimedInstances
-	(*UnclaimedInstance)(nil),     // 2: cellgate.cell.v1.UnclaimedInstance
-	(*FindUnclaimedRequest)(nil),  // 3: cellgate.cell.v1.FindUnclaimedRequest
-	(*FindUnclaimedResponse)(nil), // 4: cellgate.cell.v1.FindUnclaimedResponse
-	(*LegacyService)(nil),         // 5: cellgate.cell.v1.LegacyService
-	(*ReportLegacyResponse)(nil),  // 6: cellgate.cell.v1.ReportLegacyResponse
-	(*WithheldHost)(nil),          // 7: cellgate.cell.v1.WithheldHost
-	(*HostRoom)(nil),              // 8: cellgate.cell.v1.HostRoom
-	(*Room)(nil),                  // 9: cellgate.cell.v1.Room
-	(*AwaitedClaim)(nil),          // 10: cellgate.cell.v1.AwaitedClaim
-	(*ImportHostsRequest)(nil),    // 11: cellgate.cell.v1.ImportHostsRequest
-	(*ImportedHost)(nil),          // 12: cellgate.cell.v1.ImportedHost
-	(*ImportHostsResponse)(nil),   // 13: cellgate.cell.v1.ImportHostsResponse
-	(*ImportOutcome)(nil),         // 14: cellgate.cell.v1.ImportOutcome
-	(*PinGateRequest)(nil),        // 15: cellgate.cell.v1.PinGateRequest
-	(*PinGateResponse)(nil),       // 16: cellgate.cell.v1.PinGateResponse
-	(*ResyncHostsRequest)(nil),    // 17: cellgate.cell.v1.ResyncHostsRequest
-	(*ResyncHostsResponse)(nil),   // 18: cellgate.cell.v1.ResyncHostsResponse
-	(*ListFindingsRequest)(nil),   // 19: cellgate.cell.v1.ListFindingsRequest
-	(*ListFindingsResponse)(nil),  // 20: cellgate.cell.v1.ListFindingsResponse
-	(*MovedIn)(nil),               // 21: cellgate.cell.v1.MovedIn
-	(*Placement)(nil),             // 22: cellgate.cell.v1.Placement
-	(*Tree)(nil),                  // 23: cellgate.cell.v1.Tree
-	(*ResourceGroup)(nil),         // 24: cellgate.cell.v1.ResourceGroup
-	(*Fallback)(nil),              // 25: cellgate.cell.v1.Fallback
-	(*Isolation)(nil),             // 26: cellgate.cell.v1.Isolation
-	(*NovaRequest)(nil),           // 27: cellgate.cell.v1.NovaRequest
-	(*GuestNuma)(nil),             // 28: cellgate.cell.v1.GuestNuma
-	(*GuestCell)(nil),             // 29: cellgate.cell.v1.GuestCell
-	(*PciRequest)(nil),            // 30: cellgate.cell.v1.PciRequest
-	(*PciSpec)(nil),               // 31: cellgate.cell.v1.PciSpec
-	(*PciProperty)(nil),           // 32: cellgate.cell.v1.PciProperty
-	(*GuestNetworks)(nil),         // 33: cellgate.cell.v1.GuestNetworks
-	(*NovaFlavor)(nil),            // 34: cellgate.cell.v1.NovaFlavor
-	(*Pair)(nil),                  // 35: cellgate.cell.v1.Pair
-	(*NovaImage)(nil),             // 36: cellgate.cell.v1.NovaImage
-	(*ImageProperty)(nil),         // 37: cellgate.cell.v1.ImageProperty
-	(*NovaHint)(nil),              // 38: cellgate.cell.v1.NovaHint
-	(*RetryHost)(nil),             // 39: cellgate.cell.v1.RetryHost
-	(*Amount)(nil),                // 40: cellgate.cell.v1.Amount
-	(*NameSet)(nil),               // 41: cellgate.cell.v1.NameSet
-	(*Group)(nil),                 // 42: cellgate.cell.v1.Group
-	(*Consumption)(nil),           // 43: cellgate.cell.v1.Consumption
-	(*Rules)(nil),                 // 44: cellgate.cell.v1.Rules
-	(*Options)(nil),               // 45: cellgate.cell.v1.Options
-	(*Ratio)(nil),                 // 46: cellgate.cell.v1.Ratio
-	(*Weigher)(nil),               // 47: cellgate.cell.v1.Weigher
-	(*Query)(nil),                 // 48: cellgate.cell.v1.Query
-	(*Take)(nil),                  // 49: cellgate.cell.v1.Take
-	(*Knowledge)(nil),             // 50: cellgate.cell.v1.Knowledge
-	(*Bounds)(nil),                // 51: cellgate.cell.v1.Bounds
-	(*ProposeBatchRequest)(nil),   // 52: cellgate.cell.v1.ProposeBatchRequest
-	(*ProposeBatchResponse)(nil),  // 53: cellgate.cell.v1.ProposeBatchResponse
-	(*Proposal)(nil),              // 54: cellgate.cell.v1.Proposal
-	(*Warning)(nil),               // 55: cellgate.cell.v1.Warning
-	(*Raised)(nil),                // 56: cellgate.cell.v1.Raised
-	(*ClaimOrigin)(nil),           // 57: cellgate.cell.v1.ClaimOrigin
-	(*Reject)(nil),                // 58: cellgate.cell.v1.Reject
-	(*GroupHost)(nil),             // 59: cellgate.cell.v1.GroupHost
-	(*Candidate)(nil),             // 60: cellgate.cell.v1.Candidate
-	(*Candidates)(nil),            // 61: cellgate.cell.v1.Candidates
-	(*HostLimits)(nil),            // 62: cellgate.cell.v1.HostLimits
-	(*HostAllocation)(nil),        // 63: cellgate.cell.v1.HostAllocation
-	(*GroupProviders)(nil),        // 64: cellgate.cell.v1.GroupProviders
-	(*Failure)(nil),               // 65: cellgate.cell.v1.Failure
-	(*ClaimBatchRequest)(nil),     // 66: cellgate.cell.v1.ClaimBatchRequest
-	(*ClaimOp)(nil),               // 67: cellgate.cell.v1.ClaimOp
-	(*NewClaim)(nil),              // 68: cellgate.cell.v1.NewClaim
-	(*Guest)(nil),                 // 69: cellgate.cell.v1.Guest
-	(*SwapClaim)(nil),             // 70: cellgate.cell.v1.SwapClaim
-	(*TransferClaim)(nil),         // 71: cellgate.cell.v1.TransferClaim
-	(*ClaimGroup)(nil),            // 72: cellgate.cell.v1.ClaimGroup
-	(*ClaimRef)(nil),              // 73: cellgate.cell.v1.ClaimRef
-	(*GroupPin)(nil),              // 74: cellgate.cell.v1.GroupPin
-	(*GroupUnpin)(nil),            // 75: cellgate.cell.v1.GroupUnpin
-	(*ClaimBatchResponse)(nil),    // 76: cellgate.cell.v1.ClaimBatchResponse
-	(*ClaimOutcome)(nil),          // 77: cellgate.cell.v1.ClaimOutcome
-	(*Refusal)(nil),               // 78: cellgate.cell.v1.Refusal
-	(*ListClaimsRequest)(nil),     // 79: cellgate.cell.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),    // 80: cellgate.cell.v1.ListClaimsResponse
-	(*ListHostsRequest)(nil),      // 81: cellgate.cell.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),     // 82: cellgate.cell.v1.ListHostsResponse
-	(*PutFactsRequest)(nil),       // 83: cellgate.cell.v1.PutFactsRequest
-	(*PutFactsResponse)(nil),      // 84: cellgate.cell.v1.PutFactsResponse
-	(*SetAdminStateRequest)(nil),  // 85: cellgate.cell.v1.SetAdminStateRequest
-	(*SetAdminStateResponse)(nil), // 86: cellgate.cell.v1.SetAdminStateResponse
-	(*PutDecisionsRequest)(nil),   // 87: cellgate.cell.v1.PutDecisionsRequest
-	(*PutDecisionsResponse)(nil),  // 88: cellgate.cell.v1.PutDecisionsResponse
-	(*GetDecisionRequest)(nil),    // 89: cellgate.cell.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),   // 90: cellgate.cell.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),  // 91: cellgate.cell.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil), // 92: cellgate.cell.v1.ListDecisionsResponse
-	(*GetSummaryRequest)(nil),     // 93: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 94: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),               // 95: cellgate.cell.v1.MaxUnit
-	(*v1.ShadowDifference)(nil),   // 96: cellgate.v1.ShadowDifference
-	(*timestamppb.Timestamp)(nil), // 97: google.protobuf.Timestamp
-	(*v1.Gate)(nil),               // 98: cellgate.v1.Gate
-	(*durationpb.Duration)(nil),   // 99: google.protobuf.Duration
-	(*v1.Allocation)(nil),         // 100: cellgate.v1.Allocation
-	(*v11.FullState)(nil),         // 101: cellgate.agent.v1.FullState
-	(v1.Gate_State)(0),            // 102: cellgate.v1.Gate.State
-	(*v1.Finding)(nil),            // 103: cellgate.v1.Finding
-	(*v1.Claim)(nil),              // 104: cellgate.v1.Claim
-	(*v1.Host)(nil),               // 105: cellgate.v1.Host
-	(v1.HostAdmin_State)(0),       // 106: cellgate.v1.HostAdmin.State
-	(*v1.Decision)(nil),           // 107: cellgate.v1.Decision
-	(*v1.Cell)(nil),               // 108: cellgate.v1.Cell
+	(*HostComparison)(nil),        // 1: cellgate.cell.v1.HostComparison
+	(*UnclaimedInstances)(nil),    // 2: cellgate.cell.v1.UnclaimedInstances
+	(*UnclaimedInstance)(nil),     // 3: cellgate.cell.v1.UnclaimedInstance
+	(*FindUnclaimedRequest)(nil),  // 4: cellgate.cell.v1.FindUnclaimedRequest
+	(*FindUnclaimedResponse)(nil), // 5: cellgate.cell.v1.FindUnclaimedResponse
+	(*LegacyService)(nil),         // 6: cellgate.cell.v1.LegacyService
+	(*ReportLegacyResponse)(nil),  // 7: cellgate.cell.v1.ReportLegacyResponse
+	(*WithheldHost)(nil),          // 8: cellgate.cell.v1.WithheldHost
+	(*HostRoom)(nil),              // 9: cellgate.cell.v1.HostRoom
+	(*Room)(nil),                  // 10: cellgate.cell.v1.Room
+	(*AwaitedClaim)(nil),          // 11: cellgate.cell.v1.AwaitedClaim
+	(*ImportHostsRequest)(nil),    // 12: cellgate.cell.v1.ImportHostsRequest
+	(*ImportedHost)(nil),          // 13: cellgate.cell.v1.ImportedHost
+	(*ImportHostsResponse)(nil),   // 14: cellgate.cell.v1.ImportHostsResponse
+	(*ImportOutcome)(nil),         // 15: cellgate.cell.v1.ImportOutcome
+	(*PinGateRequest)(nil),        // 16: cellgate.cell.v1.PinGateRequest
+	(*PinGateResponse)(nil),       // 17: cellgate.cell.v1.PinGateResponse
+	(*ResyncHostsRequest)(nil),    // 18: cellgate.cell.v1.ResyncHostsRequest
+	(*ResyncHostsResponse)(nil),   // 19: cellgate.cell.v1.ResyncHostsResponse
+	(*ListFindingsRequest)(nil),   // 20: cellgate.cell.v1.ListFindingsRequest
+	(*ListFindingsResponse)(nil),  // 21: cellgate.cell.v1.ListFindingsResponse
+	(*MovedIn)(nil),               // 22: cellgate.cell.v1.MovedIn
+	(*Placement)(nil),             // 23: cellgate.cell.v1.Placement
+	(*Tree)(nil),                  // 24: cellgate.cell.v1.Tree
+	(*ResourceGroup)(nil),         // 25: cellgate.cell.v1.ResourceGroup
+	(*Fallback)(nil),              // 26: cellgate.cell.v1.Fallback
+	(*Isolation)(nil),             // 27: cellgate.cell.v1.Isolation
+	(*NovaRequest)(nil),           // 28: cellgate.cell.v1.NovaRequest
+	(*GuestNuma)(nil),             // 29: cellgate.cell.v1.GuestNuma
+	(*GuestCell)(nil),             // 30: cellgate.cell.v1.GuestCell
+	(*PciRequest)(nil),            // 31: cellgate.cell.v1.PciRequest
+	(*PciSpec)(nil),               // 32: cellgate.cell.v1.PciSpec
+	(*PciProperty)(nil),           // 33: cellgate.cell.v1.PciProperty
+	(*GuestNetworks)(nil),         // 34: cellgate.cell.v1.GuestNetworks
+	(*NovaFlavor)(nil),            // 35: cellgate.cell.v1.NovaFlavor
+	(*Pair)(nil),                  // 36: cellgate.cell.v1.Pair
+	(*NovaImage)(nil),             // 37: cellgate.cell.v1.NovaImage
+	(*ImageProperty)(nil),         // 38: cellgate.cell.v1.ImageProperty
+	(*NovaHint)(nil),              // 39: cellgate.cell.v1.NovaHint
+	(*RetryHost)(nil),             // 40: cellgate.cell.v1.RetryHost
+	(*Amount)(nil),                // 41: cellgate.cell.v1.Amount
+	(*NameSet)(nil),               // 42: cellgate.cell.v1.NameSet
+	(*Group)(nil),                 // 43: cellgate.cell.v1.Group
+	(*Consumption)(nil),           // 44: cellgate.cell.v1.Consumption
+	(*Rules)(nil),                 // 45: cellgate.cell.v1.Rules
+	(*Options)(nil),               // 46: cellgate.cell.v1.Options
+	(*Ratio)(nil),                 // 47: cellgate.cell.v1.Ratio
+	(*Weigher)(nil),               // 48: cellgate.cell.v1.Weigher
+	(*Query)(nil),                 // 49: cellgate.cell.v1.Query
+	(*Take)(nil),                  // 50: cellgate.cell.v1.Take
+	(*Knowledge)(nil),             // 51: cellgate.cell.v1.Knowledge
+	(*Bounds)(nil),                // 52: cellgate.cell.v1.Bounds
+	(*ProposeBatchRequest)(nil),   // 53: cellgate.cell.v1.ProposeBatchRequest
+	(*ProposeBatchResponse)(nil),  // 54: cellgate.cell.v1.ProposeBatchResponse
+	(*Proposal)(nil),              // 55: cellgate.cell.v1.Proposal
+	(*Warning)(nil),               // 56: cellgate.cell.v1.Warning
+	(*Raised)(nil),                // 57: cellgate.cell.v1.Raised
+	(*ClaimOrigin)(nil),           // 58: cellgate.cell.v1.ClaimOrigin
+	(*Reject)(nil),                // 59: cellgate.cell.v1.Reject
+	(*GroupHost)(nil),             // 60: cellgate.cell.v1.GroupHost
+	(*Candidate)(nil),             // 61: cellgate.cell.v1.Candidate
+	(*Candidates)(nil),            // 62: cellgate.cell.v1.Candidates
+	(*HostLimits)(nil),            // 63: cellgate.cell.v1.HostLimits
+	(*HostAllocation)(nil),        // 64: cellgate.cell.v1.HostAllocation
+	(*GroupProviders)(nil),        // 65: cellgate.cell.v1.GroupProviders
+	(*Failure)(nil),               // 66: cellgate.cell.v1.Failure
+	(*ClaimBatchRequest)(nil),     // 67: cellgate.cell.v1.ClaimBatchRequest
+	(*ClaimOp)(nil),               // 68: cellgate.cell.v1.ClaimOp
+	(*NewClaim)(nil),              // 69: cellgate.cell.v1.NewClaim
+	(*Guest)(nil),                 // 70: cellgate.cell.v1.Guest
+	(*SwapClaim)(nil),             // 71: cellgate.cell.v1.SwapClaim
+	(*TransferClaim)(nil),         // 72: cellgate.cell.v1.TransferClaim
+	(*ClaimGroup)(nil),            // 73: cellgate.cell.v1.ClaimGroup
+	(*ClaimRef)(nil),              // 74: cellgate.cell.v1.ClaimRef
+	(*GroupPin)(nil),              // 75: cellgate.cell.v1.GroupPin
+	(*GroupUnpin)(nil),            // 76: cellgate.cell.v1.GroupUnpin
+	(*ClaimBatchResponse)(nil),    // 77: cellgate.cell.v1.ClaimBatchResponse
+	(*ClaimOutcome)(nil),          // 78: cellgate.cell.v1.ClaimOutcome
+	(*Refusal)(nil),               // 79: cellgate.cell.v1.Refusal
+	(*ListClaimsRequest)(nil),     // 80: cellgate.cell.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),    // 81: cellgate.cell.v1.ListClaimsResponse
+	(*ListHostsRequest)(nil),      // 82: cellgate.cell.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),     // 83: cellgate.cell.v1.ListHostsResponse
+	(*PutFactsRequest)(nil),       // 84: cellgate.cell.v1.PutFactsRequest
+	(*PutFactsResponse)(nil),      // 85: cellgate.cell.v1.PutFactsResponse
+	(*SetAdminStateRequest)(nil),  // 86: cellgate.cell.v1.SetAdminStateRequest
+	(*SetAdminStateResponse)(nil), // 87: cellgate.cell.v1.SetAdminStateResponse
+	(*PutDecisionsRequest)(nil),   // 88: cellgate.cell.v1.PutDecisionsRequest
+	(*PutDecisionsResponse)(nil),  // 89: cellgate.cell.v1.PutDecisionsResponse
+	(*GetDecisionRequest)(nil),    // 90: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),   // 91: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),  // 92: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil), // 93: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),     // 94: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 95: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),               // 96: cellgate.cell.v1.MaxUnit
+	(*v1.ShadowDifference)(nil),   // 97: cellgate.v1.ShadowDifference
+	(*v1.HostDifference)(nil),     // 98: cellgate.v1.HostDifference
+	(*timestamppb.Timestamp)(nil), // 99: google.protobuf.Timestamp
+	(*v1.Gate)(nil),               // 100: cellgate.v1.Gate
+	(*durationpb.Duration)(nil),   // 101: google.protobuf.Duration
+	(*v1.Allocation)(nil),         // 102: cellgate.v1.Allocation
+	(*v11.FullState)(nil),         // 103: cellgate.agent.v1.FullState
+	(v1.Gate_State)(0),            // 104: cellgate.v1.Gate.State
+	(*v1.Finding)(nil),            // 105: cellgate.v1.Finding
+	(*v1.Claim)(nil),              // 106: cellgate.v1.Claim
+	(*v1.HostAggregate)(nil),      // 107: cellgate.v1.HostAggregate
+	(*v1.Host)(nil),               // 108: cellgate.v1.Host
+	(v1.HostAdmin_State)(0),       // 109: cellgate.v1.HostAdmin.State
+	(*v1.Decision)(nil),           // 110: cellgate.v1.Decision
+	(*v1.Cell)(nil),               // 111: cellgate.v1.Cell
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
-	5,   // 0: cellgate.cell.v1.ReportLegacyRequest.services:type_name -> cellgate.cell.v1.LegacyService
-	96,  // 1: cellgate.cell.v1.ReportLegacyRequest.differences:type_name -> cellgate.v1.ShadowDifference
-	40,  // 2: cellgate.cell.v1.ReportLegacyRequest.short_of:type_name -> cellgate.cell.v1.Amount
-	1,   // 3: cellgate.cell.v1.ReportLegacyRequest.unclaimed:type_name -> cellgate.cell.v1.UnclaimedInstances
-	97,  // 4: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
-	2,   // 5: cellgate.cell.v1.UnclaimedInstances.first:type_name -> cellgate.cell.v1.UnclaimedInstance
-	97,  // 6: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
-	97,  // 7: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
-	98,  // 8: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
-	10,  // 9: cellgate.cell.v1.ReportLegacyResponse.awaited:type_name -> cellgate.cell.v1.AwaitedClaim
-	99,  // 10: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
-	8,   // 11: cellgate.cell.v1.ReportLegacyResponse.short:type_name -> cellgate.cell.v1.HostRoom
-	7,   // 12: cellgate.cell.v1.ReportLegacyResponse.withheld:type_name -> cellgate.cell.v1.WithheldHost
-	9,   // 13: cellgate.cell.v1.HostRoom.rooms:type_name -> cellgate.cell.v1.Room
-	100, // 14: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
-	12,  // 15: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
-	101, // 16: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
-	14,  // 17: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
-	65,  // 18: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	99,  // 19: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
-	102, // 20: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	98,  // 21: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	99,  // 22: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
-	103, // 23: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	97,  // 24: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
-	21,  // 25: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
-	97,  // 26: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
-	40,  // 27: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
-	41,  // 28: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
-	41,  // 29: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
-	42,  // 30: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
-	43,  // 31: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
-	44,  // 32: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
-	27,  // 33: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
-	26,  // 34: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
-	25,  // 35: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
-	23,  // 36: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
-	24,  // 37: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
-	41,  // 38: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
-	40,  // 39: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
-	41,  // 40: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
-	40,  // 41: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
-	34,  // 42: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
-	36,  // 43: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
-	38,  // 44: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
-	39,  // 45: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
-	28,  // 46: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	30,  // 47: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	33,  // 48: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	29,  // 49: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
-	31,  // 50: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
-	32,  // 51: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
-	35,  // 52: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
-	37,  // 53: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
-	47,  // 54: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
-	45,  // 55: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
-	46,  // 56: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	46,  // 57: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	50,  // 58: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
-	49,  // 59: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
-	51,  // 60: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
-	48,  // 61: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	54,  // 62: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	58,  // 63: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	51,  // 64: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
-	59,  // 65: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	60,  // 66: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	104, // 67: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	65,  // 68: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	57,  // 69: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	51,  // 70: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
-	55,  // 71: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	56,  // 72: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	61,  // 73: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
-	8,   // 74: cellgate.cell.v1.Proposal.rooms:type_name -> cellgate.cell.v1.HostRoom
-	63,  // 75: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	62,  // 76: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
-	100, // 77: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	64,  // 78: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	67,  // 79: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	68,  // 80: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	73,  // 81: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	73,  // 82: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	74,  // 83: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	75,  // 84: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	70,  // 85: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	71,  // 86: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	73,  // 87: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
-	100, // 88: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	99,  // 89: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	72,  // 90: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	69,  // 91: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	36,  // 92: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	28,  // 93: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	30,  // 94: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	33,  // 95: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	100, // 96: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	99,  // 97: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	97,  // 98: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
-	99,  // 99: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	77,  // 100: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	104, // 101: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	78,  // 102: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	57,  // 103: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	104, // 104: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	57,  // 105: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	105, // 106: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	106, // 107: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	97,  // 108: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	99,  // 109: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	105, // 110: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	107, // 111: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	107, // 112: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	107, // 113: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	108, // 114: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	95,  // 115: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	97,  // 116: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	97,  // 117: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	52,  // 118: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	66,  // 119: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	79,  // 120: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	81,  // 121: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	83,  // 122: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	85,  // 123: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	87,  // 124: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	89,  // 125: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	91,  // 126: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	93,  // 127: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 128: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	11,  // 129: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	3,   // 130: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	15,  // 131: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	17,  // 132: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	19,  // 133: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	53,  // 134: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	76,  // 135: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	80,  // 136: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	82,  // 137: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	84,  // 138: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	86,  // 139: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	88,  // 140: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	90,  // 141: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	92,  // 142: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	94,  // 143: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	6,   // 144: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	13,  // 145: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	4,   // 146: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	16,  // 147: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	18,  // 148: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	20,  // 149: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	134, // [134:150] is the sub-list for method output_type
-	118, // [118:134] is the sub-list for method input_type
-	118, // [118:118] is the sub-list for extension type_name
-	118, // [118:118] is the sub-list for extension extendee
-	0,   // [0:118] is the sub-list for field type_name
+	6,   // 0: cellgate.cell.v1.ReportLegacyRequest.services:type_name -> cellgate.cell.v1.LegacyService
+	97,  // 1: cellgate.cell.v1.ReportLegacyRequest.differences:type_name -> cellgate.v1.ShadowDifference
+	41,  // 2: cellgate.cell.v1.ReportLegacyRequest.short_of:type_name -> cellgate.cell.v1.Amount
+	2,   // 3: cellgate.cell.v1.ReportLegacyRequest.unclaimed:type_name -> cellgate.cell.v1.UnclaimedInstances
+	1,   // 4: cellgate.cell.v1.ReportLegacyRequest.hosts_compared:type_name -> cellgate.cell.v1.HostComparison
+	98,  // 5: cellgate.cell.v1.HostComparison.first:type_name -> cellgate.v1.HostDifference
+	99,  // 6: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
+	3,   // 7: cellgate.cell.v1.UnclaimedInstances.first:type_name -> cellgate.cell.v1.UnclaimedInstance
+	99,  // 8: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
+	99,  // 9: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
+	100, // 10: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
+	11,  // 11: cellgate.cell.v1.ReportLegacyResponse.awaited:type_name -> cellgate.cell.v1.AwaitedClaim
+	101, // 12: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
+	9,   // 13: cellgate.cell.v1.ReportLegacyResponse.short:type_name -> cellgate.cell.v1.HostRoom
+	8,   // 14: cellgate.cell.v1.ReportLegacyResponse.withheld:type_name -> cellgate.cell.v1.WithheldHost
+	10,  // 15: cellgate.cell.v1.HostRoom.rooms:type_name -> cellgate.cell.v1.Room
+	102, // 16: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
+	13,  // 17: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
+	103, // 18: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	15,  // 19: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
+	66,  // 20: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
+	101, // 21: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
+	104, // 22: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	100, // 23: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	101, // 24: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	105, // 25: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	99,  // 26: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
+	22,  // 27: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
+	99,  // 28: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
+	41,  // 29: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
+	42,  // 30: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
+	42,  // 31: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
+	43,  // 32: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
+	44,  // 33: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
+	45,  // 34: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
+	28,  // 35: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
+	27,  // 36: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
+	26,  // 37: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
+	24,  // 38: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
+	25,  // 39: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
+	42,  // 40: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
+	41,  // 41: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
+	42,  // 42: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
+	41,  // 43: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
+	35,  // 44: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
+	37,  // 45: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
+	39,  // 46: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
+	40,  // 47: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
+	29,  // 48: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	31,  // 49: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	34,  // 50: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	30,  // 51: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
+	32,  // 52: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
+	33,  // 53: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
+	36,  // 54: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
+	38,  // 55: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
+	48,  // 56: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
+	46,  // 57: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
+	47,  // 58: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	47,  // 59: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	51,  // 60: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
+	50,  // 61: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
+	52,  // 62: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
+	49,  // 63: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
+	55,  // 64: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	59,  // 65: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	52,  // 66: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
+	60,  // 67: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	61,  // 68: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
+	106, // 69: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	66,  // 70: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	58,  // 71: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	52,  // 72: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
+	56,  // 73: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	57,  // 74: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	62,  // 75: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
+	9,   // 76: cellgate.cell.v1.Proposal.rooms:type_name -> cellgate.cell.v1.HostRoom
+	107, // 77: cellgate.cell.v1.Proposal.room_aggregates:type_name -> cellgate.v1.HostAggregate
+	64,  // 78: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	63,  // 79: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
+	102, // 80: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	65,  // 81: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	68,  // 82: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	69,  // 83: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	74,  // 84: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	74,  // 85: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	75,  // 86: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	76,  // 87: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	71,  // 88: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	72,  // 89: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	74,  // 90: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
+	102, // 91: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	101, // 92: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	73,  // 93: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	70,  // 94: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	37,  // 95: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	29,  // 96: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	31,  // 97: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	34,  // 98: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	102, // 99: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	101, // 100: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	99,  // 101: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
+	101, // 102: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	78,  // 103: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	106, // 104: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	79,  // 105: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	58,  // 106: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	106, // 107: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	58,  // 108: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	108, // 109: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	109, // 110: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	99,  // 111: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	101, // 112: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	108, // 113: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	110, // 114: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	110, // 115: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	110, // 116: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	111, // 117: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	96,  // 118: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	99,  // 119: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	99,  // 120: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	53,  // 121: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	67,  // 122: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	80,  // 123: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	82,  // 124: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	84,  // 125: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	86,  // 126: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	88,  // 127: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	90,  // 128: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	92,  // 129: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	94,  // 130: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 131: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	12,  // 132: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	4,   // 133: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	16,  // 134: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	18,  // 135: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	20,  // 136: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	54,  // 137: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	77,  // 138: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	81,  // 139: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	83,  // 140: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	85,  // 141: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	87,  // 142: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	89,  // 143: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	91,  // 144: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	93,  // 145: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	95,  // 146: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	7,   // 147: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	14,  // 148: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	5,   // 149: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	17,  // 150: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	19,  // 151: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	21,  // 152: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	137, // [137:153] is the sub-list for method output_type
+	121, // [121:137] is the sub-list for method input_type
+	121, // [121:121] is the sub-list for extension type_name
+	121, // [121:121] is the sub-list for extension extendee
+	0,   // [0:121] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -8403,8 +8567,8 @@ func file_cellgate_cell_v1_cell_proto_init() {
 	if File_cellgate_cell_v1_cell_proto != nil {
 		return
 	}
-	file_cellgate_cell_v1_cell_proto_msgTypes[62].OneofWrappers = []any{}
-	file_cellgate_cell_v1_cell_proto_msgTypes[67].OneofWrappers = []any{
+	file_cellgate_cell_v1_cell_proto_msgTypes[63].OneofWrappers = []any{}
+	file_cellgate_cell_v1_cell_proto_msgTypes[68].OneofWrappers = []any{
 		(*ClaimOp_Claim)(nil),
 		(*ClaimOp_Confirm)(nil),
 		(*ClaimOp_Release)(nil),
@@ -8420,7 +8584,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   96,
+			NumMessages:   97,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
