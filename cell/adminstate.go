@@ -58,8 +58,11 @@ func (s *scheduler) SetAdminState(ctx context.Context, req *cellv1.SetAdminState
 	case row == nil || row.host == nil:
 		return nil, fault.New(fault.CellUnavailable, "host %s is not in this replica's table yet", set.HostUUID)
 	}
-	s.log.Info("audit: an operator's word about a host", "host", row.host.ServiceHost, "host_uuid", set.HostUUID,
-		"state", string(set.State), "reason", set.Reason, "lasts", set.For, "until", set.Until, "who", orSomebody(set.By))
+	told := []any{"host", row.host.ServiceHost, "host_uuid", set.HostUUID, "state", string(set.State), "reason", set.Reason, "who", orSomebody(set.By)}
+	if row.admin != nil && !row.admin.Until.IsZero() {
+		told = append(told, "until", row.admin.Until)
+	}
+	s.log.Info("audit: an operator's word about a host", told...)
 	return &cellv1.SetAdminStateResponse{Host: s.hostMessage(row, req.GetDefaultAvailabilityZone())}, nil
 }
 

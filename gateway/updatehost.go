@@ -44,9 +44,9 @@ func (g *Gateway) tellAdmin(ctx context.Context, c *cell, req *cellgatev1.Update
 	if who := security.FromContext(ctx); who != nil {
 		told = append(told, "role", string(who.Role), "name", who.Name, "from", security.AddressOf(ctx))
 	}
-	outcome := "OK"
+	said, outcome := "an operator changed what is wanted of a host", "OK"
 	if err != nil {
-		outcome = string(fault.KindOf(err))
+		said, outcome = "an operator's word about a host was not taken, or its outcome is not known", string(fault.KindOf(err))
 	}
-	g.log.InfoContext(ctx, "an operator changed what is wanted of a host", append(told, "outcome", outcome)...)
+	g.log.InfoContext(ctx, said, append(told, "outcome", outcome)...)
 }
