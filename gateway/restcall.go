@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -99,9 +100,18 @@ func (calls restCalls) check(next runtime.HandlerFunc, unread func(method, outco
 			writeFault(w, rpc.HTTPStatus(fault.InvalidRequest), err)
 			return
 		}
+		if noTime.MatchString(r.Header.Get(timeoutHeader)) {
+			ctx, cancel := context.WithDeadline(r.Context(), time.Now())
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
 		next(w, r, params)
 	}
 }
+
+// noTime matches timeouts of nothing, which grpc-gateway takes for none: the deadline is
+// over when the request comes.
+var noTime = regexp.MustCompile("^0+[HMSmun]$")
 
 // problems says what is wrong with the parameters in the query and the path.
 func (c restCall) problems(query string, path map[string]string) []fault.Field {

@@ -1,12 +1,15 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"cellgate/internal/fault"
 )
@@ -86,6 +89,27 @@ func TestTheCallersDeadlineOverREST(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A deadline that is over when the request comes ends it: nothing is claimed.
+func TestATimeoutOfNothingOverREST(t *testing.T) {
+	w := start(t, fleet(1, 1), nil)
+	body, err := protojson.Marshal(ask(1, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, timeout := range []string{"0S", "00m", "0n"} {
+		r := httptest.NewRequest("POST", "/v1/select_destinations", bytes.NewReader(body))
+		r.Header.Set("Grpc-Timeout", timeout)
+		rec := httptest.NewRecorder()
+		w.rest.ServeHTTP(rec, r)
+		if rec.Code != 504 || !strings.Contains(rec.Body.String(), `"DEADLINE_EXCEEDED"`) {
+			t.Errorf("%s: %d %s", timeout, rec.Code, rec.Body)
+		}
+	}
+	if n := len(w.cells[0].did()); n != 0 {
+		t.Errorf("%d operations", n)
+	}
 }
 
 // Nor is it, when the caller went away.
