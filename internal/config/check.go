@@ -132,7 +132,7 @@ func (l *loader) checkCell(c Cell) {
 	if c.ReconcileRelease < c.ReconcileGrace {
 		l.bad("cell.reconcile_release", "%v is shorter than reconcile_grace (%v)", c.ReconcileRelease, c.ReconcileGrace)
 	}
-	l.atLeast("cell.max_queue", c.MaxQueue, 1)
+	l.atLeast("cell.max_queue", c.MaxQueue, minQueue)
 	l.positive("cell.decisions_keep", c.DecisionsKeep)
 	l.atLeast("cell.max_decisions", c.MaxDecisions, 1)
 	l.atLeast("cell.max_decision_mib", c.DecisionMiB, 16)
@@ -256,6 +256,9 @@ const (
 	minVerifyWait, maxVerifyWait = time.Millisecond, 200 * time.Millisecond
 	// minBatch has room for a registration beside claims.
 	minBatch = 2
+	// minQueue has room for a gateway's shared call, of 128 operations, while another waits:
+	// a call is queued or refused as a whole.
+	minQueue = 256
 )
 
 func (l *loader) between(path string, d, least, most time.Duration) {

@@ -238,11 +238,11 @@ func TestProblemsNameTheirPlaceAndTheNearestKey(t *testing.T) {
 		"cell that cannot work": {
 			section: "cell", flags: map[string]string{
 				"cell.name": "a", "cell.uuid": "c0000000-0000-4000-8000-000000000001", "cell.data": "d",
-				"cell.max_batch": "1", "cell.lease_scan": "100h", "cell.heartbeat_every": "1ns", "cell.service_down_time": "1ns",
+				"cell.max_batch": "1", "cell.max_queue": "255", "cell.lease_scan": "100h", "cell.heartbeat_every": "1ns", "cell.service_down_time": "1ns",
 				"cell.reconcile_interval": "1ms", "cell.reconcile_grace": "2h",
 			},
 			want: []string{
-				"--max-batch: cell.max_batch: 1 is below 2", "--lease-scan: cell.lease_scan: 100h0m0s is not between 10ms and 1m0s",
+				"--max-batch: cell.max_batch: 1 is below 2", "--max-queue: cell.max_queue: 255 is below 256", "--lease-scan: cell.lease_scan: 100h0m0s is not between 10ms and 1m0s",
 				"--heartbeat-every: cell.heartbeat_every: 1ns is not between 100ms and 1h0m0s", "--service-down-time: cell.service_down_time: 1ns is not longer than heartbeat_every (1ns)",
 				"--reconcile-interval: cell.reconcile_interval: 1ms is not between 100ms and 1h0m0s", "cell.reconcile_release: 1h0m0s is shorter than reconcile_grace (2h0m0s)",
 			},

@@ -198,7 +198,7 @@ type Cell struct {
 	PinFor            time.Duration `yaml:"pin_for" help:"how long a version of the host table can be asked for again"`
 	LeaseScan         time.Duration `yaml:"lease_scan" help:"how often expired leases are looked for"`
 	MaxBatch          int           `yaml:"max_batch" help:"operations committed together, at most"`
-	MaxQueue          int           `yaml:"max_queue" help:"operations waiting to be committed, at most"`
+	MaxQueue          int           `yaml:"max_queue" help:"operations waiting to be committed, at most; 256 or more"`
 	DecisionsKeep     time.Duration `yaml:"decisions_keep" help:"how long decisions are kept"`
 	MaxDecisions      int           `yaml:"max_decisions" help:"decisions kept, at most"`
 	DecisionMiB       int           `yaml:"max_decision_mib" help:"MiB that the decisions kept take, compressed, at most"`
