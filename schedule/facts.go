@@ -92,6 +92,8 @@ func (f *Facts) fail(field, format string, args ...any) {
 	f.Failed[field] = fmt.Sprintf(format, args...)
 }
 
+func (f *Facts) raises(field string, err *pyError) { f.fail(field, "%s: %s", err.class, err.message) }
+
 // firstFailed is the field that Nova reads first of those it cannot read.
 func (f *Facts) firstFailed() string {
 	order := []string{"host_ip", "supported_instances", "pci_stats", "numa_topology", "stats", "metrics"}
@@ -113,7 +115,7 @@ func (f *Facts) readSupported() {
 	}
 	v, err := parseJSON(f.SupportedInstances)
 	if err != nil {
-		f.fail(field, "JSONDecodeError: %v", err)
+		f.raises(field, notJSON(err))
 		return
 	}
 	if v.kind != list {
@@ -156,9 +158,10 @@ func (f *Facts) readStats() {
 	v, err := parseJSON(f.Stats)
 	switch {
 	case err != nil:
-		f.fail("stats", "JSONDecodeError: %v", err)
+		f.raises("stats", notJSON(err))
 	case v.kind == object:
 		f.stats = v.dict
+		f.stats.coerced = len(f.stats.keys) > 0
 		f.statTexts()
 	case v.truth():
 		f.fail("stats", "ValueError: must be an object, not %s", v.typeName())

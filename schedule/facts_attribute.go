@@ -55,8 +55,10 @@ func (r *row) attribute(name string) (value, bool) {
 		return when(filled, opaques(f.metricsThere())), true
 	case "_lock_name", "update", "consume_from_request":
 		return value{kind: opaque}, true
-	case "pci_stats", "updated":
-		return when(filled, value{kind: opaque}), true
+	case "pci_stats":
+		return when(filled, value{kind: opaque, s: "PciDeviceStats"}), true
+	case "updated":
+		return when(filled, value{kind: opaque, s: "datetime.datetime"}), true
 	case "numa_topology":
 		return when(f != nil && f.NUMATopology != "", value{kind: opaque}), true
 	}

@@ -39,18 +39,25 @@ func (f *Facts) readMetrics() {
 	v, err := parseJSON(f.Metrics)
 	switch {
 	case err != nil:
-		f.fail(field, "JSONDecodeError: %v", err)
+		f.raises(field, notJSON(err))
 		return
 	case v.kind == text && v.s == "", v.kind == object && len(v.dict.keys) == 0:
 		return // Nothing to go through.
+	case v.kind == text, v.kind == object: // Python goes through letters or keys.
+		v = value{kind: list, list: []value{textValue("")}}
 	case v.kind != list:
-		f.fail(field, "TypeError: must be a list, not %s", v.typeName())
+		f.fail(field, "TypeError: '%s' object is not iterable", v.typeName())
 		return
 	}
 	for i := range v.list {
 		e := &v.list[i]
-		if e.kind != object {
-			f.fail(field, "TypeError: each must be an object, not %s", e.typeName())
+		switch e.kind {
+		case object:
+		case text, list:
+			f.fail(field, "TypeError: nova.objects.monitor_metric.MonitorMetric() argument after ** must be a mapping, not %s", e.typeName())
+			return
+		default:
+			f.fail(field, "TypeError: argument of type '%s' is not iterable", e.typeName())
 			return
 		}
 		name, named := e.dict.v["name"]
@@ -61,7 +68,7 @@ func (f *Facts) readMetrics() {
 			f.fail(field, "KeyError: 'name'")
 			return
 		case name.kind != text || at < 0:
-			f.fail(field, "ValueError: Field value %s is invalid", name.repr(nil))
+			f.fail(field, "ValueError: Field value %s is invalid", name.String())
 			return
 		}
 		// Of several of a name the last counts.

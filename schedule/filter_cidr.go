@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"fmt"
 	"math/bits"
 	"net/netip"
 	"strings"
@@ -38,8 +39,10 @@ func (s *scan) cidrFilter() {
 // of the host may be set, an IPv4 address may leave out its last numbers, and
 // the length may be a mask.
 func readNetwork(near, cidr []string) (netip.Prefix, *pyError) {
-	if len(near) != 1 || len(cidr) != 1 {
-		return netip.Prefix{}, &pyError{"TypeError", "sequence item 0: expected str instance, list found"}
+	for i, hint := range [][]string{near, cidr} {
+		if len(hint) != 1 {
+			return netip.Prefix{}, &pyError{"TypeError", fmt.Sprintf("sequence item %d: expected str instance, CoercedList found", i)}
+		}
 	}
 	s := near[0] + cidr[0]
 	bad := &pyError{"AddrFormatError", "invalid IPNetwork " + s}

@@ -16,12 +16,12 @@ func (s *scan) jsonFilter() {
 		return
 	}
 	var q *jsonTerm
-	err := &pyError{"TypeError", "Can't decode list"}
+	err := &pyError{"TypeError", "<class 'oslo_versionedobjects.fields.CoercedList'> can't be decoded"}
 	if len(hint) == 1 {
 		var v value
 		var bad error
 		if v, bad = parseJSON(hint[0]); bad != nil {
-			err = &pyError{"JSONDecodeError", bad.Error()}
+			err = notJSON(bad)
 		} else {
 			q, err = readTerm(&v), nil
 		}

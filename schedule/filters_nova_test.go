@@ -56,7 +56,7 @@ func TestUnreadableHosts(t *testing.T) {
 		Rules: &Rules{Filters: []string{CapabilitiesFilter, JSONFilter}}, Limit: 3,
 	}
 	want := []Reject{
-		{Filter: HostFilter, Detail: Unreadable, Hosts: 1, Example: "c", Class: "JSONDecodeError", Message: "stats: no key at byte 1"},
+		{Filter: HostFilter, Detail: Unreadable, Hosts: 1, Example: "c", Class: "JSONDecodeError", Message: "stats: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"},
 		{
 			Filter: CapabilitiesFilter, Detail: Unreadable, Hosts: 1, Example: "b",
 			Class: "ValueError", Message: "could not convert string to float: 'QEMU'",

@@ -15,15 +15,18 @@ const maxJSONDepth = 500
 
 // parseJSON reads a JSON text as Python's json.loads does, which takes more than
 // the standard: NaN, Infinity and -Infinity are numbers. Half a surrogate pair
-// becomes U+FFFD. The error is one line.
+// becomes U+FFFD. What it cannot read is errJSONDepth or a *jsonError.
 func parseJSON(s string) (value, error) {
 	p := jsonReader{s: s}
+	if strings.HasPrefix(s, "\ufeff") {
+		return value{}, p.fail("Unexpected UTF-8 BOM (decode using utf-8-sig)")
+	}
 	v, err := p.value(0)
 	if err != nil {
 		return value{}, err
 	}
 	if p.skip(); p.at < len(s) {
-		return value{}, p.fail("more follows the first value")
+		return value{}, p.fail("Extra data")
 	}
 	return v, nil
 }
@@ -33,7 +36,32 @@ type jsonReader struct {
 	at int
 }
 
-func (p *jsonReader) fail(what string) error { return fmt.Errorf("%s at byte %d", what, p.at) }
+// jsonError is a JSONDecodeError, with the text of Python 3.11: later ones have another
+// for a comma before a closing bracket.
+type jsonError struct {
+	what, doc string
+	at        int // in bytes
+}
+
+func (e *jsonError) Error() string {
+	before := e.doc[:e.at]
+	line := 1 + strings.Count(before, "\n")
+	column := 1 + utf8.RuneCountInString(before[1+strings.LastIndexByte(before, '\n'):])
+	return fmt.Sprintf("%s: line %d column %d (char %d)", e.what, line, column, utf8.RuneCountInString(before))
+}
+
+func (p *jsonReader) fail(what string) error { return p.failAt(p.at, what) }
+
+func (p *jsonReader) failAt(at int, what string) error { return &jsonError{what, p.s, at} }
+
+// notJSON is what json.loads raises when parseJSON gives the error. Nova bears other
+// depths than parseJSON, but not many hundreds of levels.
+func notJSON(err error) *pyError {
+	if err == errJSONDepth {
+		return &pyError{"RecursionError", "maximum recursion depth exceeded"}
+	}
+	return &pyError{"JSONDecodeError", err.Error()}
+}
 
 func (p *jsonReader) skip() {
 	for p.at < len(p.s) && strings.IndexByte(" \t\n\r", p.s[p.at]) >= 0 {
@@ -107,7 +135,7 @@ func (p *jsonReader) list(depth int) (value, error) {
 			p.at++
 			return v, nil
 		default:
-			return value{}, p.fail("no comma")
+			return value{}, p.fail("Expecting ',' delimiter")
 		}
 	}
 }
@@ -121,14 +149,14 @@ func (p *jsonReader) object(depth int) (value, error) {
 	}
 	for {
 		if p.next() != '"' {
-			return value{}, p.fail("no key")
+			return value{}, p.fail("Expecting property name enclosed in double quotes")
 		}
 		key, err := p.text()
 		if err != nil {
 			return value{}, err
 		}
 		if p.next() != ':' {
-			return value{}, p.fail("no colon")
+			return value{}, p.fail("Expecting ':' delimiter")
 		}
 		p.at++
 		e, err := p.value(depth + 1)
@@ -143,7 +171,7 @@ func (p *jsonReader) object(depth int) (value, error) {
 			p.at++
 			return v, nil
 		default:
-			return value{}, p.fail("no comma")
+			return value{}, p.fail("Expecting ',' delimiter")
 		}
 	}
 }
@@ -162,7 +190,7 @@ func (p *jsonReader) number() (value, error) {
 	p.word("-")
 	if !p.word("0") && digits() == 0 {
 		p.at = from
-		return value{}, p.fail("no value")
+		return value{}, p.fail("Expecting value")
 	}
 	end := p.at
 	if p.word(".") {
@@ -185,6 +213,7 @@ func (p *jsonReader) number() (value, error) {
 
 // text reads what stands between quotes.
 func (p *jsonReader) text() (string, error) {
+	begin := p.at
 	p.at++
 	from := p.at
 	for p.at < len(p.s) && p.s[p.at] >= ' ' && p.s[p.at] != '"' && p.s[p.at] != '\\' {
@@ -203,49 +232,53 @@ func (p *jsonReader) text() (string, error) {
 			return string(b), nil
 		case c < ' ':
 			p.at--
-			return "", p.fail("a control character in a text")
+			return "", p.fail("Invalid control character at")
 		case c != '\\':
 			b = append(b, c)
 			continue
 		}
-		r, ok := p.escape()
-		if !ok {
-			return "", p.fail("no such escape")
+		if p.at == len(p.s) {
+			break
+		}
+		r, err := p.escape()
+		if err != nil {
+			return "", err
 		}
 		b = utf8.AppendRune(b, r)
 	}
-	return "", p.fail("a text without end")
+	return "", p.failAt(begin, "Unterminated string starting at")
 }
 
 // escape reads what follows a backslash.
-func (p *jsonReader) escape() (rune, bool) {
-	if p.at >= len(p.s) {
-		return 0, false
-	}
-	c := p.s[p.at]
+func (p *jsonReader) escape() (rune, error) {
+	at, c := p.at, p.s[p.at]
 	p.at++
 	if i := strings.IndexByte(`"\/bfnrt`, c); i >= 0 {
-		return rune("\"\\/\b\f\n\r\t"[i]), true
+		return rune("\"\\/\b\f\n\r\t"[i]), nil
 	}
 	if c != 'u' {
-		return 0, false
+		return 0, p.failAt(at-1, `Invalid \escape`)
 	}
 	r, ok := p.hex()
-	if !ok || !utf16.IsSurrogate(r) || !strings.HasPrefix(p.s[p.at:], `\u`) {
-		return r, ok
+	if !ok {
+		return 0, p.failAt(at, `Invalid \uXXXX escape`)
+	}
+	if !utf16.IsSurrogate(r) || !strings.HasPrefix(p.s[p.at:], `\u`) {
+		return r, nil
 	}
 	after := p.at
 	p.at += 2
 	low, ok := p.hex()
 	if both := utf16.DecodeRune(r, low); ok && both != utf8.RuneError {
-		return both, true
+		return both, nil
 	}
 	p.at = after
-	return r, true
+	return r, nil
 }
 
+// hex reads four digits, after which something is to follow.
 func (p *jsonReader) hex() (rune, bool) {
-	if p.at+4 > len(p.s) {
+	if p.at+4 >= len(p.s) {
 		return 0, false
 	}
 	for _, c := range []byte(p.s[p.at : p.at+4]) {

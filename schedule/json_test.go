@@ -3,6 +3,7 @@ package schedule
 import (
 	"encoding/json"
 	"math"
+	"os"
 	"strings"
 	"testing"
 )
@@ -36,6 +37,27 @@ func TestJSONAsPythonReadsIt(t *testing.T) {
 	} {
 		if v, err := parseJSON(bad); err == nil {
 			t.Errorf("%.20q is read as %s", bad, v.String())
+		}
+	}
+}
+
+// What cannot be read is refused in the words of Python 3.11 (testdata/json-errors.json:
+// texts, some drawn, and what its json.loads said).
+func TestJSONIsRefusedInPythonsWords(t *testing.T) {
+	b, err := os.ReadFile("testdata/json-errors.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string]string
+	if err := json.Unmarshal(b, &want); err != nil {
+		t.Fatal(err)
+	}
+	if len(want) < 300 {
+		t.Errorf("%d texts", len(want))
+	}
+	for s, message := range want {
+		if _, err := parseJSON(s); err == nil || err.Error() != message {
+			t.Errorf("%q: %v, want %s", s, err, message)
 		}
 	}
 }

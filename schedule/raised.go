@@ -51,9 +51,10 @@ func notAFloat(s string) *pyError {
 	return valueError("could not convert string to float: " + string(appendQuoted(nil, s)))
 }
 
-// notAnInt is what int(s) raises.
+// notAnInt is what int(s) raises, which quotes 200 characters.
 func notAnInt(s string) *pyError {
-	return valueError("invalid literal for int() with base 10: " + string(appendQuoted(nil, s)))
+	quoted := []rune(string(appendQuoted(nil, s)))
+	return valueError("invalid literal for int() with base 10: " + string(quoted[:min(len(quoted), 200)]))
 }
 
 // unweighable counts the hosts of m for which a weigher raises in Nova, and keeps

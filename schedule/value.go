@@ -19,7 +19,7 @@ type value struct {
 	kind kind
 	i    int64 // of an integer; 1 for true
 	f    float64
-	s    string // of a string; the digits of an integer beyond int64
+	s    string // of a string; the digits of an integer beyond int64; an opaque one's type
 	list []value
 	dict *dict
 }
@@ -43,6 +43,8 @@ const (
 type dict struct {
 	keys []string
 	v    map[string]value
+	// coerced: a field of an object of Nova's (CoercedDict), not read of JSON.
+	coerced bool
 }
 
 func intValue(i int64) value     { return value{kind: integer, i: i} }
@@ -205,9 +207,16 @@ func (v *value) typeName() string {
 	case list:
 		return "list"
 	case object:
+		if v.dict.coerced {
+			return "CoercedDict"
+		}
 		return "dict"
 	case address:
 		return "IPAddress"
+	case opaque:
+		if v.s != "" {
+			return v.s
+		}
 	}
 	return "object"
 }

@@ -23,10 +23,12 @@ func TestBentCases(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	compareBent(t, bentGolden, 500)
+	compareBent(t, loadCases(t, bentGolden), 500)
 }
 
-// New cases every time, answered by the Nova that is installed.
+// New cases every time, answered by the Nova that is installed. Their exceptions are
+// compared by class: the words for an object of Python's that nobody thought of are no
+// disagreement here, as they are in cases that stay.
 func TestBentAgainstNova(t *testing.T) {
 	n, seed := 40, time.Now().UnixNano()%1_000_000
 	if os.Getenv("CELLGATE_LONG") != "" {
@@ -36,15 +38,28 @@ func TestBentAgainstNova(t *testing.T) {
 	if err := os.WriteFile(name, askBent(t, n, seed), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	compareBent(t, name, n*3/4)
+	compareBent(t, reworded(loadCases(t, name)), n*3/4)
 	if t.Failed() {
 		t.Logf("seed %d", seed)
 	}
 }
 
-func compareBent(t *testing.T, name string, least int) {
+// reworded gives the cases with exceptions that are compared by class alone.
+func reworded(cases []*goldenCase) []*goldenCase {
+	for _, c := range cases {
+		if e := c.Expected.Error; e != nil {
+			e.reworded = true
+		}
+		for f, e := range c.Expected.PerFilterError {
+			e.reworded = true
+			c.Expected.PerFilterError[f] = e
+		}
+	}
+	return cases
+}
+
+func compareBent(t *testing.T, cases []*goldenCase, least int) {
 	t.Helper()
-	cases := loadCases(t, name)
 	if len(cases) < least {
 		t.Errorf("%d cases, at least %d are to be there", len(cases), least)
 	}

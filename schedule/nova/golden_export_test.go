@@ -15,10 +15,11 @@ const GoldenFile = bundledGolden
 // GoldenCase is a case.
 type GoldenCase = goldenCase
 
-// LoadGoldenCases reads the bundled cases.
+// LoadGoldenCases reads the bundled cases. Their exceptions are compared by class: hosts
+// out of databases are in another order, so another one may be the first that raises.
 func LoadGoldenCases(t *testing.T) []*GoldenCase {
 	t.Helper()
-	return loadCases(t, bundledGolden)
+	return reworded(loadCases(t, bundledGolden))
 }
 
 // Time is the case's clock.

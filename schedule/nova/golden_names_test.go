@@ -8,6 +8,34 @@ import (
 	"cellgate/schedule"
 )
 
+// An exception with other words disagrees, in cases of any file and at any stage.
+func TestOtherWordsOfAnExceptionDisagree(t *testing.T) {
+	stages := map[string]int{}
+	for _, c := range loadCases(t, bentGolden) {
+		var stage string
+		for f, e := range c.Expected.PerFilterError {
+			stage, e.Message = "alone", "other words"
+			c.Expected.PerFilterError[f] = e
+		}
+		if e := c.Expected.Error; e != nil {
+			stage, e.Message = e.Stage, "other words"
+		}
+		if stage == "" {
+			continue
+		}
+		stages[stage]++
+		g := goldenRun{T: t, c: c, all: scores{}}
+		if err := g.run(); err == nil || !strings.Contains(err.Error(), "other words") {
+			t.Errorf("%s, %s: %v", c.ID, stage, err)
+		}
+	}
+	for _, stage := range []string{"alone", schedule.StageHostStates, schedule.StageFilter, schedule.StageWeigh} {
+		if stages[stage] == 0 {
+			t.Errorf("no case raises at %s: %v", stage, stages)
+		}
+	}
+}
+
 // What a case names and there is not, or does not say, disagrees and is named: a file
 // of another release would else agree by what is not compared.
 func TestCasesOfUnknownNamesDisagree(t *testing.T) {
