@@ -2,6 +2,8 @@ package nova
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -47,6 +49,45 @@ func TestHintsAndExtraSpecsAreBounded(t *testing.T) {
 		if !errors.As(err, &e) || e.Kind != fault.InvalidRequest || len(e.Fields) != 1 ||
 			!strings.HasPrefix(e.Fields[0].Path, root+"."+c.path) || !strings.Contains(e.Fields[0].Problem, c.wanted) {
 			t.Errorf("%s: %v, want %q of %s", c.at, err, c.wanted, c.path)
+		}
+	}
+}
+
+// The bounds that operators read in docs/limits.md are those of the code.
+func TestBoundsAreDocumented(t *testing.T) {
+	b, err := os.ReadFile("../../docs/limits.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{}
+	for line := range strings.Lines(string(b)) {
+		if c := strings.Split(line, "|"); len(c) == 4 {
+			rows[strings.TrimSpace(c[1])] = strings.TrimSpace(c[2])
+		}
+	}
+	for of, most := range map[string]int{
+		"extra specs of a flavor, properties of an image, hints (64 in the typed form)": maxPairs,
+		"members of a server group; hosts of it":                                        maxMembers,
+		"`ignore_hosts`, `force_hosts`, `force_nodes`":                                  maxHosts,
+		"aggregates in one set of `member_of`, in `forbidden_aggregates`":               maxAggregates,
+		"sets of `member_of`, sets of `any_traits`, overridden resource classes":        maxSets,
+		"groups of resources with a suffix, those of `requested_resources` among them":  maxGroups,
+		"traits required, forbidden, or in one set":                                     maxTraits,
+	} {
+		words := strings.Fields(strings.ReplaceAll(rows[of], ",", ""))
+		if len(words) == 0 || words[0] != fmt.Sprint(most) {
+			t.Errorf("%s: %q, the bound is %d", of, rows[of], most)
+		}
+	}
+}
+
+// A size below 0 is not refused for being too large.
+func TestPageSizesOutOfRange(t *testing.T) {
+	for text, want := range map[string]string{
+		"-1MB": `must not be below 0, is "-1MB"`, "1TB": `must be at most 16777216 KiB, is "1TB"`, "16777216": "",
+	} {
+		if _, _, problem := readPageSize(text); problem != want {
+			t.Errorf("%s: %q, want %q", text, problem, want)
 		}
 	}
 }

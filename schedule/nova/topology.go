@@ -284,7 +284,9 @@ func readPageSize(text string) (size int64, sized bool, problem string) {
 	switch {
 	case err != nil:
 		return 0, false, fmt.Sprintf("must be small, large, any, a number of KiB or one with a unit, not %q", shorten(text))
-	case kib < 0 || kib > maxPage:
+	case kib < 0:
+		return 0, false, fmt.Sprintf("must not be below 0, is %q", shorten(text))
+	case kib > maxPage:
 		return 0, false, fmt.Sprintf("must be at most %d KiB, is %q", maxPage, shorten(text))
 	}
 	return int64(kib), kib > 0, ""
