@@ -54,7 +54,7 @@ func numaFrom(in *cellv1.GuestNuma) *schedule.InstanceNUMA {
 	if in == nil {
 		return nil
 	}
-	n := &schedule.InstanceNUMA{IsolateEmulator: in.GetIsolateEmulator()}
+	n := &schedule.InstanceNUMA{IsolateEmulator: in.GetIsolateEmulator(), Release: in.GetRelease()}
 	for _, c := range in.GetCells() {
 		n.Cells = append(n.Cells, schedule.InstanceCell{
 			ID: c.GetId(), CPUs: int(c.GetCpus()), Dedicated: int(c.GetDedicated()), MemoryMB: c.GetMemoryMb(),

@@ -10,7 +10,7 @@ func numaOf(n *schedule.InstanceNUMA) *cellv1.GuestNuma {
 	if n == nil {
 		return nil
 	}
-	out := &cellv1.GuestNuma{IsolateEmulator: n.IsolateEmulator}
+	out := &cellv1.GuestNuma{IsolateEmulator: n.IsolateEmulator, Release: n.Release}
 	for i := range n.Cells {
 		c := &n.Cells[i]
 		out.Cells = append(out.Cells, &cellv1.GuestCell{

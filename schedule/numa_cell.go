@@ -8,6 +8,14 @@ func notLoaded(field string) *pyError {
 // numaLimits bound what shared CPUs and memory may be overcommitted.
 type numaLimits struct{ cpuRatio, ramRatio float64 }
 
+// Releases of Nova that changed how cells fit (InstanceNUMA.Release).
+const (
+	// releaseEmptyPins: a cell of policy mixed without dedicated CPUs is pinned to none.
+	releaseEmptyPins = 28
+	// releasePinnedPages: a pinned guest's memory is looked for among free pages alone.
+	releasePinnedPages = 30
+)
+
 // guestCell is a cell of the guest while a fit is sought. Nova changes these in
 // place, also on the way to a fit that fails, and reads them back.
 type guestCell struct {
@@ -18,6 +26,8 @@ type guestCell struct {
 	// reserved: with one more CPU for the emulator.
 	packed   int
 	reserved int
+	// release is InstanceNUMA's.
+	release int32
 }
 
 // fits asks whether a guest's cell fits on a host's (nova/virt/hardware.py,
@@ -40,13 +50,16 @@ func (g *guestCell) fits(h *hostNUMA, at int, limits *numaLimits, overhead int) 
 		return false, nil
 	}
 	if g.pinned() {
-		if g.Dedicated+overhead > c.freeCPUs || g.MemoryMB > c.memory-c.memoryUsed {
+		if g.Dedicated+overhead > c.freeCPUs {
+			return false, nil
+		}
+		if g.release < releasePinnedPages && g.MemoryMB > c.memory-c.memoryUsed {
 			return false, nil
 		}
 		if len(c.siblings) == 0 {
 			return false, valueError("max() arg is an empty sequence")
 		}
-		if c.pack(g.Threads, g.Dedicated, overhead) == 0 {
+		if !g.packs(c, overhead) {
 			return false, nil
 		}
 		g.id, g.packed, g.reserved = c.id, at, overhead
@@ -61,10 +74,27 @@ func (g *guestCell) fits(h *hostNUMA, at int, limits *numaLimits, overhead int) 
 	return true, nil
 }
 
+// packs reports whether the cell's dedicated CPUs can be pinned. Where there are none
+// (policy mixed), older releases find no way to; newer ones ask for siblings alone, and
+// beside no CPU there is none for the emulator.
+func (g *guestCell) packs(c *hostCell, overhead int) bool {
+	if g.Dedicated > 0 || g.release < releaseEmptyPins {
+		return c.pack(g.Threads, g.Dedicated, overhead) != 0
+	}
+	switch {
+	case overhead > 0 || g.Threads == ThreadIsolate || g.CPUs == 0:
+		return false // A cell without any CPU is none to Nova.
+	case g.Threads == ThreadRequire:
+		return c.threadsPerCore > 1 && c.freeCores[2] > 0
+	}
+	return true
+}
+
 // memoryFits looks at memory apart from what is overcommitted, and settles the
 // page size that was left open.
 func (g *guestCell) memoryFits(c *hostCell) bool {
 	memory := g.MemoryMB * 1024
+	free := g.pinned() && g.release >= releasePinnedPages
 	switch {
 	case g.pageSize != 0:
 		size := c.pageFor(g.pageSize, memory)
@@ -74,8 +104,10 @@ func (g *guestCell) memoryFits(c *hostCell) bool {
 		g.pageSize = size
 		return true
 	case len(c.pages) > 0:
-		ok, _ := c.holds(c.sizes[len(c.sizes)-1], memory, false)
+		ok, _ := c.holds(c.sizes[len(c.sizes)-1], memory, free)
 		return ok
+	case free:
+		return g.MemoryMB <= c.memory-c.memoryUsed
 	}
 	return g.MemoryMB <= c.memory
 }

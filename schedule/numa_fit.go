@@ -76,7 +76,7 @@ func (s *numaSearch) begin(hw *hardware) *pyError {
 	s.fit, s.unfit = s.fit[:0], s.unfit[:0]
 	clear(s.refused)
 	for i := range cells {
-		s.guest = append(s.guest, guestCell{InstanceCell: &cells[i], id: cells[i].ID, pageSize: cells[i].PageSize, packed: -1})
+		s.guest = append(s.guest, guestCell{InstanceCell: &cells[i], id: cells[i].ID, pageSize: cells[i].PageSize, packed: -1, release: s.need.Release})
 		s.at = append(s.at, i)
 		s.used |= 1 << i
 	}

@@ -26,6 +26,9 @@ type InstanceNUMA struct {
 	// IsolateEmulator: one more dedicated CPU beside the first cell, for the
 	// emulator's threads.
 	IsolateEmulator bool
+	// Release is the first number of the versions of the Nova by whose rules cells fit;
+	// 0 stands for those up to 27.
+	Release int32
 }
 
 // InstanceCell is one NUMA cell of a guest.

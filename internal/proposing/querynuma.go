@@ -24,7 +24,7 @@ func (r *Fields) NUMA(in *cellv1.GuestNuma) *schedule.InstanceNUMA {
 		r.Problem(path, "must be 1 to %d", maxGuestCells)
 		return nil
 	}
-	out := &schedule.InstanceNUMA{IsolateEmulator: in.GetIsolateEmulator()}
+	out := &schedule.InstanceNUMA{IsolateEmulator: in.GetIsolateEmulator(), Release: in.GetRelease()}
 	for i, c := range in.GetCells() {
 		cpus, memory, page := max(c.GetCpus(), c.GetDedicated()), c.GetMemoryMb(), c.GetPageSize()
 		if min(c.GetCpus(), c.GetDedicated(), memory) < 0 || cpus > maxGuestCPUs || memory > math.MaxInt32 ||

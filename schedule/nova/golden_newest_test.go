@@ -81,15 +81,6 @@ func newestCases(t *testing.T) (cases []*goldenCase, left int) {
 // newerRule names what the newest release does in another way than Zed with a case, and
 // than the core: docs/nova-parity.md has it. Empty: nothing.
 func (c *goldenCase) newerRule() string {
-	data := c.spec()
-	if numa, ok := data["numa_topology"].(map[string]any); ok {
-		for _, cell := range numa[dataKey].(map[string]any)["cells"].([]any) {
-			cell := cell.(map[string]any)[dataKey].(map[string]any)
-			if pinned, _ := cell["pcpuset"].([]any); len(pinned) > 0 && cell["pagesize"] == nil {
-				return "memory of pinned guests without a page size"
-			}
-		}
-	}
 	for i := range c.ComputeNodes {
 		if v := c.ComputeNodes[i].HypervisorVersion; v > 0 && v < 1000 {
 			return "versions of one number"

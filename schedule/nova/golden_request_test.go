@@ -40,7 +40,10 @@ func there(filter string) bool { return slices.Contains(schedule.Filters(), filt
 // not depend on it.
 func (c *goldenCase) translate() (r *schedule.Request, refused []string, err error) {
 	spec := clone(c.RequestSpec)
-	strict := &Options{Strict: true}
+	strict := &Options{Strict: true, Release: 26}
+	if c.Nova != "" {
+		strict.Release = 33
+	}
 	t, err := strict.FromPrimitive(spec)
 	if err != nil {
 		e, ok := err.(*fault.Error)

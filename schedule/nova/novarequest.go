@@ -40,7 +40,7 @@ func (f *findings) novaRequest(s *Spec) *schedule.NovaRequest {
 			n.Hints = append(n.Hints, schedule.Hint{Name: name, Values: s.Hints[name]})
 		}
 	}
-	s.numa(n)
+	s.numa(n, f.options)
 	return n
 }
 

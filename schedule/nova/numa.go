@@ -1,6 +1,7 @@
 package nova
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -205,11 +206,13 @@ func (s *Spec) has(name, policy string) bool {
 }
 
 // numa puts what Nova made of the request's NUMA topology and devices into the
-// core's form.
-func (s *Spec) numa(n *schedule.NovaRequest) {
-	n.NUMA, n.PCI, n.Networks = s.NUMA, s.PCI, s.Networks
-	if s.NUMA == nil {
-		n.Networks = nil // Only NUMA cells are near networks.
+// core's form, for the rules of the options' release.
+func (s *Spec) numa(n *schedule.NovaRequest, o *Options) {
+	n.PCI = s.PCI
+	if s.NUMA != nil { // Only NUMA cells are near networks.
+		guest := *s.NUMA
+		guest.Release = int32(cmp.Or(o.Release, newestRelease))
+		n.NUMA, n.Networks = &guest, s.Networks
 	}
 	n.NeedThreads = s.has("cpu_policy", schedule.CPUDedicated) && s.has("cpu_thread_policy", schedule.ThreadRequire)
 }

@@ -37,6 +37,9 @@ func (o *Options) Compile(s Spec) (r schedule.Request, ignored []string, err err
 	return r, f.ignored, nil
 }
 
+// newestRelease is the newest one that is known.
+const newestRelease = 34
+
 // has reports whether the release is that one or a later one.
 func (o *Options) has(since int) bool { return o.Release == 0 || o.Release >= since }
 

@@ -70,7 +70,7 @@ func wireRatios(in []schedule.Ratio) []*cellv1.Ratio {
 // wireNUMA is the writing side of NUMA cells, devices and networks.
 func wireNUMA(out *cellv1.NovaRequest, n *schedule.NovaRequest) {
 	if n.NUMA != nil {
-		out.Numa = &cellv1.GuestNuma{IsolateEmulator: n.NUMA.IsolateEmulator}
+		out.Numa = &cellv1.GuestNuma{IsolateEmulator: n.NUMA.IsolateEmulator, Release: n.NUMA.Release}
 		for _, c := range n.NUMA.Cells {
 			out.Numa.Cells = append(out.Numa.Cells, &cellv1.GuestCell{
 				Id: c.ID, Cpus: int64(c.CPUs), Dedicated: int64(c.Dedicated), MemoryMb: c.MemoryMB, PageSize: c.PageSize,

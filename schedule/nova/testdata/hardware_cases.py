@@ -1,7 +1,9 @@
 """Draws hosts with NUMA nodes and PCI devices and requests for them, and writes what
 Nova says of each: a case of hardware_golden_test.go a line.
 
-usage: hardware_cases.py COUNT SEED"""
+usage: hardware_cases.py COUNT SEED
+       hardware_cases.py FOLDER < cases > {"steps"} of each, as the newest release
+       says them (newest_nova.py)"""
 import json
 import logging
 import random
@@ -11,8 +13,13 @@ import warnings
 warnings.simplefilter("ignore")
 logging.disable(logging.CRITICAL)
 
+if len(sys.argv) == 2:
+    import newest_nova
+    newest_nova.load(sys.argv[1])
+
 from nova import objects  # noqa: E402
 from nova.objects import fields  # noqa: E402
+from nova.objects import pci_device_pool  # noqa: E402
 from nova.pci import stats as pci_stats  # noqa: E402
 from nova.scheduler import host_manager  # noqa: E402
 from nova.scheduler.filters import numa_topology_filter  # noqa: E402
@@ -21,7 +28,8 @@ import nova.conf  # noqa: E402
 
 objects.register_all()
 nova.conf.CONF([], default_config_files=[], default_config_dirs=[])
-COUNT, SEED = int(sys.argv[1]), int(sys.argv[2])
+DRAWN = len(sys.argv) == 3
+COUNT, SEED = (int(sys.argv[1]), int(sys.argv[2])) if DRAWN else (0, 0)
 R = random.Random(SEED)
 pick = R.choice
 NETS = ["a", "b"]
@@ -180,19 +188,25 @@ def steps(case):
             case["numa_topology"])
     pools = None
     if case["pci_stats"]:
-        pools = objects.PciDevicePoolList.obj_from_primitive(
-            json.loads(case["pci_stats"]))
+        pools = json.loads(case["pci_stats"])
+        if isinstance(pools, list):  # As old computes wrote it.
+            pools = pci_device_pool.from_pci_stats(pools)
+        else:
+            pools = objects.PciDevicePoolList.obj_from_primitive(pools)
     state.pci_stats = pci_stats.PciDeviceStats(state.numa_topology, pools)
     out = []
     for _ in range(4):
         step = {"numa": False}
         state.limits = {}
+        # What Placement offers, which the newest release's filters narrow.
+        state.allocation_candidates = [{"allocations": {}, "mappings": {}}]
         try:
             step["numa"] = bool(
                 numa_topology_filter.NUMATopologyFilter().host_passes(
                     state, spec_of(case)))
         except Exception as e:
             step["raises"] = type(e).__name__
+        state.allocation_candidates = [{"allocations": {}, "mappings": {}}]
         step["pci"] = bool(
             pci_passthrough_filter.PciPassthroughFilter().host_passes(
                 state, spec_of(case)))
@@ -209,6 +223,9 @@ def primitive(obj):
     return obj.obj_to_primitive() if obj else None
 
 
+if not DRAWN:
+    for line in sys.stdin:
+        print(json.dumps({"steps": steps(json.loads(line))}, separators=(",", ":")), flush=True)
 for _ in range(COUNT):
     host, devices, numa = host_topology(), pools(), guest_topology()
     asked = [pci_request() for _ in range(pick([0, 0, 0, 1, 1, 2]))]

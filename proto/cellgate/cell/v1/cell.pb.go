@@ -2416,8 +2416,11 @@ type GuestNuma struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Cells           []*GuestCell           `protobuf:"bytes,1,rep,name=cells,proto3" json:"cells,omitempty"`
 	IsolateEmulator bool                   `protobuf:"varint,2,opt,name=isolate_emulator,json=isolateEmulator,proto3" json:"isolate_emulator,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The first number of the versions of the Nova by whose rules the cells fit a host's;
+	// 0 (a gateway that does not say) stands for those up to 27.
+	Release       int32 `protobuf:"varint,3,opt,name=release,proto3" json:"release,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GuestNuma) Reset() {
@@ -2462,6 +2465,13 @@ func (x *GuestNuma) GetIsolateEmulator() bool {
 		return x.IsolateEmulator
 	}
 	return false
+}
+
+func (x *GuestNuma) GetRelease() int32 {
+	if x != nil {
+		return x.Release
+	}
+	return 0
 }
 
 type GuestCell struct {
@@ -7803,11 +7813,13 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\fpci_requests\x18\b \x03(\v2\x1c.cellgate.cell.v1.PciRequestR\vpciRequests\x12;\n" +
 	"\bnetworks\x18\t \x01(\v2\x1f.cellgate.cell.v1.GuestNetworksR\bnetworks\x12!\n" +
 	"\fneed_threads\x18\n" +
-	" \x01(\bR\vneedThreads\"u\n" +
+	" \x01(\bR\vneedThreads\"\x9b\x01\n" +
 	"\tGuestNuma\x12=\n" +
 	"\x05cells\x18\x01 \x03(\v2\x1b.cellgate.cell.v1.GuestCellB\n" +
 	"\xbaH\a\x92\x01\x04\x10\x80\x80\x04R\x05cells\x12)\n" +
-	"\x10isolate_emulator\x18\x02 \x01(\bR\x0fisolateEmulator\"\xe1\x01\n" +
+	"\x10isolate_emulator\x18\x02 \x01(\bR\x0fisolateEmulator\x12$\n" +
+	"\arelease\x18\x03 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\arelease\"\xe1\x01\n" +
 	"\tGuestCell\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x12\n" +
 	"\x04cpus\x18\x02 \x01(\x03R\x04cpus\x12\x1c\n" +
