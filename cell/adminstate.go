@@ -26,6 +26,7 @@ func (s *scheduler) SetAdminState(ctx context.Context, req *cellv1.SetAdminState
 	var r reader
 	set := &shard.SetAdminState{
 		HostUUID: r.UUID("host_uuid", req.GetHostUuid()), State: adminStates[req.GetState()], Reason: req.GetReason(), By: req.GetBy(),
+		EndsNova: req.GetState() == cellgatev1.HostAdmin_ENABLED && !req.GetKeepNova(),
 	}
 	if u := req.GetUntil(); u != nil {
 		if u.CheckValid() != nil || u.AsTime().IsZero() {
@@ -73,13 +74,13 @@ func adminMessage(a *shard.AdminState) *cellgatev1.HostAdmin {
 	}
 	return &cellgatev1.HostAdmin{
 		State:  cellgatev1.HostAdmin_State(max(0, slices.Index(adminStates, a.State))),
-		Reason: a.Reason, By: a.By, Since: timeOf(a.Since), Until: timeOf(a.Until), Generation: a.Generation,
+		Reason: a.Reason, By: a.By, Since: timeOf(a.Since), Until: timeOf(a.Until), Generation: a.Generation, Nova: a.NovaWhy(),
 	}
 }
 
 // down reports whether a host counts as down; silent: it was not heard of in time.
 func (row *hostRow) down(silent bool) bool {
-	return silent || row.host.Imported || row.admin.ForcedDown()
+	return silent || row.host.Imported || row.admin.Down()
 }
 
 func (r *rows) applyAdminState(a *shard.AdminState, d *dirty) error {
@@ -103,6 +104,11 @@ func (r *rows) applyAdminState(a *shard.AdminState, d *dirty) error {
 		r.ending[a.HostUUID] = a.Until
 	} else {
 		delete(r.ending, a.HostUUID)
+	}
+	if a.Nova != "" {
+		r.byNova[a.HostUUID] = true
+	} else {
+		delete(r.byNova, a.HostUUID)
 	}
 	return nil
 }
@@ -129,14 +135,15 @@ func (r *rows) overdue(now time.Time, limit int) []string {
 	return list[:min(limit, len(list))]
 }
 
-// withheld gives the hosts that operators keep instances from.
+// withheld gives the hosts that operators keep instances from. What Nova's services say
+// gateways read themselves.
 func (r *rows) withheld() []*cellv1.WithheldHost {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var list []*cellv1.WithheldHost
 	for uuid, row := range r.hosts {
-		if row.host != nil && row.admin.Withheld() {
-			list = append(list, &cellv1.WithheldHost{HostUuid: uuid, Why: row.admin.Why(), Down: row.admin.ForcedDown()})
+		if row.host != nil && row.admin.ByOperator() {
+			list = append(list, &cellv1.WithheldHost{HostUuid: uuid, Why: row.admin.OperatorWhy(), Down: row.admin.ForcedDown()})
 		}
 	}
 	slices.SortFunc(list, func(a, b *cellv1.WithheldHost) int { return strings.Compare(a.GetHostUuid(), b.GetHostUuid()) })

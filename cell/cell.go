@@ -44,6 +44,7 @@ type Cell struct {
 	stored    *storeWatch
 	cold      *cold
 	gate      *gatekeeper
+	nova      *novaWatch
 	imports   *importOrder
 	health    *health.Monitor
 	summary   summaryCache
@@ -114,6 +115,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	}
 	c.verify.do, c.verify.others, c.verify.upToNow = c.pipeline.do, c.follower.others, c.follower.upToNow
 	c.reconcile = newReconciler(c)
+	c.nova = &novaWatch{gate: c.gate, rows: c.rows, do: c.pipeline.do, log: c.log}
 	c.tel.Watch(c.reading)
 	c.keeper = &keeper{
 		store: deps.Store, every: cfg.LeaseScan, keep: cfg.JournalKeep, decisionsKeep: cfg.DecisionsKeep, maxDecisions: cfg.MaxDecisions,
@@ -164,6 +166,7 @@ func (c *Cell) serve(ctx context.Context) error {
 	g.Go(func() error { return c.sweep(ctx) })
 	g.Go(func() error { return c.keeper.leases(ctx) })
 	g.Go(func() error { return c.keeper.maintenances(ctx) })
+	g.Go(func() error { return c.nova.run(ctx) })
 	g.Go(func() error { return c.keeper.journal(ctx) })
 	g.Go(func() error { return c.keeper.decisions(ctx) })
 	g.Go(func() error {

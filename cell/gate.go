@@ -38,6 +38,9 @@ type gatekeeper struct {
 	// told is the newest verdict, for who watches the replica.
 	told verdict
 
+	// news says that a report was taken.
+	news chan struct{}
+
 	// moving is held by the judging under way: two at once would only lose to each other.
 	moving chan struct{}
 }
@@ -56,7 +59,7 @@ func newGatekeeper(cfg Config, now func() time.Time) *gatekeeper {
 			settle: cfg.GateSettle, compared: int64(cfg.GateCompared), maxDifference: cfg.GateMaxDifference,
 			classes: cfg.GateClasses, agentVersion: int32(cfg.GateAgentVersion), downTime: cfg.ServiceDownTime,
 		},
-		now: now, gateways: map[string]*gatewayReport{}, moving: make(chan struct{}, 1),
+		now: now, gateways: map[string]*gatewayReport{}, moving: make(chan struct{}, 1), news: make(chan struct{}, 1),
 	}
 }
 
@@ -82,6 +85,10 @@ func (k *gatekeeper) heard(r legacyReport, revision uint64, unchanged bool) (kno
 	}
 	g.legacyReport, g.at = r, k.now()
 	k.gateways[r.gateway] = g
+	select {
+	case k.news <- struct{}{}:
+	default: // it is not taken yet
+	}
 	return true
 }
 

@@ -81,6 +81,7 @@ func reportOf(req *cellv1.ReportLegacyRequest) legacyReport {
 	for _, in := range req.GetServices() {
 		one := legacyService{
 			host: in.GetHost(), version: in.GetVersion(), disabled: in.GetDisabled(), forcedDown: in.GetForcedDown(), up: in.GetUp(),
+			reason: in.GetDisabledReason(),
 		}
 		if in.GetLastSeen() != nil {
 			one.lastSeen = in.GetLastSeen().AsTime()

@@ -88,6 +88,8 @@ type legacyService struct {
 	host                     string
 	version                  int32
 	disabled, forcedDown, up bool
+	// reason is that of disabled.
+	reason string
 	// lastSeen is zero for never.
 	lastSeen time.Time
 	nodes    []string

@@ -114,7 +114,7 @@ func (c *Cell) hostMessage(row *hostRow, defaultZone string) *cellgatev1.Host {
 		Cell:             c.cfg.Name,
 		Enabled:          !h.Disabled,
 		DisabledReason:   h.DisabledReason,
-		Up:               up && !h.Imported && !row.admin.ForcedDown(),
+		Up:               up && !h.Imported && !row.admin.Down(),
 		AgentVersion:     h.AgentVersion,
 		LastSeenAt:       timeOf(seen),
 		Generation:       h.Generation,

@@ -46,6 +46,8 @@ type rows struct {
 	waits map[string]chan struct{}
 	// ending are the hosts whose maintenance has an end, with it.
 	ending map[string]time.Time
+	// byNova are the hosts that their services in Nova say something against.
+	byNova map[string]bool
 }
 
 // hostRow is a host with what its claims use. It is never changed, only
@@ -92,7 +94,7 @@ func newRows() *rows {
 		byConsumer: map[string][]*shard.Claim{}, transferred: map[string][]*shard.Claim{},
 		taking: map[string]map[string]*shard.Claim{}, onHost: map[string]map[string]*shard.Claim{},
 		ended: map[string]*shard.Claim{}, awaited: map[string]*shard.Claim{},
-		waits: map[string]chan struct{}{}, ending: map[string]time.Time{},
+		waits: map[string]chan struct{}{}, ending: map[string]time.Time{}, byNova: map[string]bool{},
 	}
 }
 

@@ -81,8 +81,9 @@ func (c *Cell) summarize(version string) *cellv1.GetSummaryResponse {
 		}
 		switch _, up := c.live.lastSeen(h.UUID); {
 		case h.Imported:
-		case row.admin.Withheld():
+		case row.admin.Intended():
 			totals.HostsWithheld++
+		case row.admin.Withheld(): // its nova-compute is down
 		case up && !h.Disabled:
 			totals.HostsUp++
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -96,7 +97,7 @@ func latest(services []*cellv1.LegacyService) time.Time {
 
 func sameService(a, b *cellv1.LegacyService) bool {
 	return a.GetHost() == b.GetHost() && a.GetVersion() == b.GetVersion() && a.GetDisabled() == b.GetDisabled() &&
-		a.GetForcedDown() == b.GetForcedDown() && a.GetUp() == b.GetUp() && slices.Equal(a.GetNodeUuids(), b.GetNodeUuids())
+		a.GetForcedDown() == b.GetForcedDown() && a.GetUp() == b.GetUp() && a.GetDisabledReason() == b.GetDisabledReason() && slices.Equal(a.GetNodeUuids(), b.GetNodeUuids())
 }
 
 // servicesOf gives the live services of rows, with the compute nodes of each.
@@ -110,13 +111,30 @@ func servicesOf(x *legacy.Snapshot, now time.Time, down time.Duration) []*cellv1
 	for i := range x.Services {
 		s := &x.Services[i]
 		out[i] = &cellv1.LegacyService{
-			Host: s.Host, Version: int32(s.Version), Disabled: s.Disabled, ForcedDown: s.ForcedDown, Up: s.Up(now, down), NodeUuids: nodes[s.ID],
+			Host: s.Host, Version: int32(s.Version), Disabled: s.Disabled, DisabledReason: reasonText(s.DisabledReason), ForcedDown: s.ForcedDown, Up: s.Up(now, down), NodeUuids: nodes[s.ID],
 		}
 		if !s.LastSeenUp.IsZero() {
 			out[i].LastSeen = timestamppb.New(s.LastSeenUp)
 		}
 	}
 	return out
+}
+
+// maxReason is how many characters of a service's reason a cell is told.
+const maxReason = 255
+
+// reasonText is a reason as a cell takes it: in one line, of so many characters.
+func reasonText(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+	if runes := []rune(text); len(runes) > maxReason {
+		text = string(runes[:maxReason-1]) + "…"
+	}
+	return strings.TrimSpace(text)
 }
 
 // notRead notes why the rows could not be read, and reports whether that is new.

@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"context"
+	"slices"
 
+	"cellgate/gateway/legacy"
 	"cellgate/internal/fault"
 	"cellgate/internal/security"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -27,9 +29,19 @@ func (g *Gateway) setAdminState(ctx context.Context, req *cellgatev1.UpdateHostR
 	}
 	resp, err := callFor(ctx, c, uuid, g.cfg.ClaimBudget, &cellv1.SetAdminStateRequest{
 		HostUuid: uuid, State: req.GetAdminState(), Reason: req.GetReason(), By: whoAsks(ctx), Until: req.GetUntil(), Lasts: req.GetLasts(),
-		DefaultAvailabilityZone: g.cfg.DefaultAvailabilityZone,
+		KeepNova: c.gate.knowsService(uuid), DefaultAvailabilityZone: g.cfg.DefaultAvailabilityZone,
 	}, cellv1.CellSchedulerClient.SetAdminState)
 	return c, resp.GetHost(), changed(ctx, c, err)
+}
+
+// knowsService reports whether Nova's rows may have a service of a host, so that what it says
+// counts.
+func (w *gate) knowsService(uuid string) bool {
+	if w == nil {
+		return false
+	}
+	rows := w.rows.Load()
+	return rows == nil || slices.ContainsFunc(rows.Hosts, func(h legacy.Host) bool { return h.UUID.String() == uuid && h.ServiceID != 0 })
 }
 
 // tellAdmin logs that somebody took a host out of service, or back, for the audit.

@@ -8,8 +8,10 @@ import (
 	"cellgate/internal/fault"
 )
 
-// AdminState is an operator's word about a host: a row of its own beside the host's,
-// which no report of an agent and no import touches. A host without one is AdminEnabled.
+// AdminState is an operator's word about a host, and beside it that of Nova's services
+// while a gateway reads them: a row of its own beside the host's, which no report of an
+// agent and no import touches. A host without one is AdminEnabled. New claims are kept away
+// when either says so.
 // Rows are never dropped: one that let the host go says so.
 type AdminState struct {
 	HostUUID string
@@ -21,6 +23,10 @@ type AdminState struct {
 	// told to. Store time.
 	Since time.Time
 	Until time.Time
+	// Nova is what Nova's service of the host said last, beside State; empty when nothing
+	// speaks against the host. NovaReason is that of NovaDisabled and NovaForcedDown.
+	Nova       NovaState
+	NovaReason string
 	// Generation is the host's after the write; the higher one is newer.
 	Generation int64
 }
@@ -36,6 +42,18 @@ const (
 	AdminMaintenance Admin = "MAINTENANCE"
 	// AdminForcedDown: the host counts as down, whatever is heard of it.
 	AdminForcedDown Admin = "FORCED_DOWN"
+)
+
+// NovaState is what Nova's service of a host says against it.
+type NovaState string
+
+// The states of a service that keep new claims away, as AdminState does. The host counts as
+// down with the last two.
+const (
+	NovaDisabled   NovaState = "DISABLED"
+	NovaForcedDown NovaState = "FORCED_DOWN"
+	// NovaSilent: the service has not written its heartbeat for too long.
+	NovaSilent NovaState = "SILENT"
 )
 
 // MaxAdminReason and MaxAdminBy bound the characters of those texts. MaxMaintenance is how
@@ -58,6 +76,17 @@ type SetAdminState struct {
 	// MaxMaintenance away; For counts from now on. Both zero: it has none.
 	Until time.Time
 	For   time.Duration
+	// EndsNova: what Nova's service said ends, too. Else it stays.
+	EndsNova bool
+}
+
+// SetNovaState replaces what Nova's service says of a host, and leaves the operator's word.
+// The host must be there: NOT_FOUND. What says the same is not written.
+type SetNovaState struct {
+	HostUUID string
+	// State is empty when nothing speaks against the host.
+	State  NovaState
+	Reason string
 }
 
 // EndMaintenance makes a host AdminEnabled whose maintenance is over in store time, and
@@ -68,14 +97,28 @@ type EndMaintenance struct {
 
 // Withholds reports whether new claims are kept from the host at a moment of store time.
 // What readers of the row show until the end was written may be later than that.
-func (a *AdminState) Withholds(now time.Time) bool { return a.Withheld() && !a.over(now) }
+func (a *AdminState) Withholds(now time.Time) bool {
+	return a != nil && (a.Nova != "" || a.ByOperator() && !a.over(now))
+}
 
 // Withheld is Withholds for who does not know the store's time: a maintenance lasts until
 // somebody has written its end.
-func (a *AdminState) Withheld() bool { return a != nil && a.State != AdminEnabled }
+func (a *AdminState) Withheld() bool { return a.ByOperator() || a != nil && a.Nova != "" }
 
-// ForcedDown reports whether the host counts as down.
+// ByOperator is Withheld by the operator's word alone.
+func (a *AdminState) ByOperator() bool { return a != nil && a.State != AdminEnabled }
+
+// Intended is Withheld by somebody's word, not by the silence of a service.
+func (a *AdminState) Intended() bool { return a.Withheld() && (a.ByOperator() || a.Nova != NovaSilent) }
+
+// ForcedDown reports whether the host counts as down by the operator's word, Down whether
+// it does by that or by Nova's service.
 func (a *AdminState) ForcedDown() bool { return a != nil && a.State == AdminForcedDown }
+
+// Down is described at ForcedDown.
+func (a *AdminState) Down() bool {
+	return a.ForcedDown() || a != nil && (a.Nova == NovaForcedDown || a.Nova == NovaSilent)
+}
 
 // over reports whether a maintenance has ended.
 func (a *AdminState) over(now time.Time) bool {
@@ -85,7 +128,40 @@ func (a *AdminState) over(now time.Time) bool {
 // Why says in words why new claims are kept from the host, as reject counts have it; ""
 // when they are not.
 func (a *AdminState) Why() string {
-	if !a.Withheld() {
+	if byNova := a.NovaWhy(); byNova != "" {
+		if a.ByOperator() {
+			return a.OperatorWhy() + "; " + byNova
+		}
+		return byNova
+	}
+	return a.OperatorWhy()
+}
+
+// NovaWhy is Why by Nova's service alone.
+func (a *AdminState) NovaWhy() string {
+	if a == nil {
+		return ""
+	}
+	what := ""
+	switch a.Nova {
+	case "":
+		return ""
+	case NovaForcedDown:
+		what = "forced down in Nova"
+	case NovaSilent:
+		return "its nova-compute is down"
+	default:
+		what = "disabled in Nova"
+	}
+	if a.NovaReason == "" {
+		return what
+	}
+	return what + ": " + a.NovaReason
+}
+
+// OperatorWhy is Why by the operator's word alone.
+func (a *AdminState) OperatorWhy() string {
+	if !a.ByOperator() {
 		return ""
 	}
 	what := "disabled by operator"
@@ -113,7 +189,8 @@ func (t *transaction) setAdminState(p *SetAdminState) Outcome {
 	if old == nil && p.State == AdminEnabled {
 		return Outcome{}
 	}
-	if old != nil && old.State == p.State && old.Reason == p.Reason && old.Until.Equal(until) && (old.By == p.By || p.State == AdminEnabled) {
+	ends := p.EndsNova && old != nil && old.Nova != ""
+	if old != nil && !ends && old.State == p.State && old.Reason == p.Reason && old.Until.Equal(until) && (old.By == p.By || p.State == AdminEnabled) {
 		return Outcome{AdminState: old}
 	}
 	n := &AdminState{
@@ -122,6 +199,28 @@ func (t *transaction) setAdminState(p *SetAdminState) Outcome {
 	if old != nil && old.State == p.State {
 		n.Since = old.Since
 	}
+	if old != nil && !p.EndsNova {
+		n.Nova, n.NovaReason = old.Nova, old.NovaReason
+	}
+	return Outcome{AdminState: t.putAdminState(n)}
+}
+
+func (t *transaction) setNovaState(p *SetNovaState) Outcome {
+	if problem := p.problem(); problem != "" {
+		return refused(fault.InvalidRequest, "%s", problem)
+	}
+	if t.view.Hosts[p.HostUUID] == nil {
+		return refused(fault.NotFound, "host %s is not in this cell", p.HostUUID)
+	}
+	old := t.view.AdminStates[p.HostUUID]
+	if old == nil && p.State == "" || old != nil && old.Nova == p.State && old.NovaReason == p.Reason {
+		return Outcome{AdminState: old}
+	}
+	n := &AdminState{HostUUID: p.HostUUID, State: AdminEnabled, Since: t.now}
+	if old != nil {
+		*n = *old
+	}
+	n.Nova, n.NovaReason = p.State, p.Reason
 	return Outcome{AdminState: t.putAdminState(n)}
 }
 
@@ -135,6 +234,7 @@ func (t *transaction) endMaintenance(p *EndMaintenance) Outcome {
 	}
 	return Outcome{AdminState: t.putAdminState(&AdminState{
 		HostUUID: p.HostUUID, State: AdminEnabled, Reason: old.Reason, By: old.By, Since: old.Until,
+		Nova: old.Nova, NovaReason: old.NovaReason,
 	})}
 }
 
@@ -157,6 +257,29 @@ func (t *transaction) touchUsage(host string, generation int64) {
 	u.Generation = generation
 	t.view.Usages[host] = &u
 	t.touch(usageRow, host)
+}
+
+// problem says what is wrong with the operation; "" for nothing.
+func (p *SetNovaState) problem() string {
+	if !isID(p.HostUUID) {
+		return "host_uuid: " + idRule
+	}
+	switch p.State {
+	case NovaDisabled, NovaForcedDown:
+	case "", NovaSilent:
+		if p.Reason != "" {
+			return fmt.Sprintf("reason: only %s and %s have one", NovaDisabled, NovaForcedDown)
+		}
+	default:
+		return fmt.Sprintf("state: is %q, must be empty or one of %s, %s, %s", p.State, NovaDisabled, NovaForcedDown, NovaSilent)
+	}
+	if problem := textProblem("reason", p.Reason); problem != "" {
+		return problem
+	}
+	if utf8.RuneCountInString(p.Reason) > MaxAdminReason {
+		return fmt.Sprintf("reason: must have at most %d characters", MaxAdminReason)
+	}
+	return ""
 }
 
 // read gives the end of a maintenance, zero for none, or what is wrong with the operation.

@@ -67,7 +67,7 @@ func (t *transaction) run(op *Op) Outcome {
 	for _, is := range [...]bool{
 		op.PutHost != nil, op.Claim != nil, op.Confirm != nil, op.Release != nil,
 		op.Expire != nil, op.Pin != nil, op.Unpin != nil, op.Swap != nil, op.Transfer != nil, op.Keep != nil, op.MoveGate != nil,
-		op.PutFacts != nil, op.Judge != nil, op.Audit != nil, op.SetAdminState != nil, op.EndMaintenance != nil,
+		op.PutFacts != nil, op.Judge != nil, op.Audit != nil, op.SetAdminState != nil, op.EndMaintenance != nil, op.SetNovaState != nil,
 	} {
 		if is {
 			set++
@@ -105,6 +105,8 @@ func (t *transaction) run(op *Op) Outcome {
 		return t.audit(op.Audit)
 	case op.SetAdminState != nil:
 		return t.setAdminState(op.SetAdminState)
+	case op.SetNovaState != nil:
+		return t.setNovaState(op.SetNovaState)
 	case op.EndMaintenance != nil:
 		return t.endMaintenance(op.EndMaintenance)
 	default:

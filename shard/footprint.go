@@ -59,6 +59,8 @@ func FootprintOf(ops []Op) Footprint {
 			namespaces.add(&f.Namespaces, op.PutFacts.HostUUID)
 		case op.SetAdminState != nil:
 			hosts.add(&f.Hosts, op.SetAdminState.HostUUID)
+		case op.SetNovaState != nil:
+			hosts.add(&f.Hosts, op.SetNovaState.HostUUID)
 		case op.EndMaintenance != nil:
 			hosts.add(&f.Hosts, op.EndMaintenance.HostUUID)
 		case op.MoveGate != nil:

@@ -37,7 +37,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 		ref := &ClaimRef{ClaimID: id, ConsumerUUID: of}
 		switch rapid.SampledFrom([]string{
 			"claim", "claim", "claim", "claim", "claim", "claim", "expire", "expire", "confirm", "confirm", "release", "put", "pin", "unpin",
-			"swap", "swap", "transfer", "keep", "keep", "import", "import", "gate", "judge", "judge", "admin", "admin", "end",
+			"swap", "swap", "transfer", "keep", "keep", "import", "import", "gate", "judge", "judge", "admin", "admin", "end", "nova",
 		}).Draw(t, "op") {
 		case "judge":
 			v := Verdict{Outcome: VerdictOK, BootID: rapid.SampledFrom(small[:2]).Draw(t, "boot"), Version: rapid.Uint64Range(1, 9).Draw(t, "version")}
@@ -59,7 +59,14 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 					p.For = s
 				}
 			}
+			p.EndsNova = p.State == AdminEnabled && rapid.Bool().Draw(t, "ends?")
 			return Op{SetAdminState: p}
+		case "nova":
+			p := &SetNovaState{HostUUID: host.Draw(t, "host"), State: rapid.SampledFrom([]NovaState{"", "", NovaDisabled, NovaForcedDown, NovaSilent}).Draw(t, "state")}
+			if p.State == NovaDisabled || p.State == NovaForcedDown {
+				p.Reason = "why"
+			}
+			return Op{SetNovaState: p}
 		case "end":
 			return Op{EndMaintenance: &EndMaintenance{HostUUID: host.Draw(t, "host")}}
 		case "gate":
@@ -237,6 +244,8 @@ func kindOf(op Op) string {
 		return "admin"
 	case op.EndMaintenance != nil:
 		return "end"
+	case op.SetNovaState != nil:
+		return "nova"
 	}
 	return "unpin"
 }

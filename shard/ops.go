@@ -28,9 +28,10 @@ type Op struct {
 	Judge    *Judge
 	Audit    *Audit
 	// SetAdminState is an operator's word about a host; EndMaintenance ends one whose
-	// time is over.
+	// time is over. SetNovaState is the word of its service in Nova.
 	SetAdminState  *SetAdminState
 	EndMaintenance *EndMaintenance
+	SetNovaState   *SetNovaState
 }
 
 // PutHost registers a host, or replaces its state. Instances are those that
@@ -213,7 +214,8 @@ type Outcome struct {
 	Namespace *Namespace
 	// Audited is what Audit found.
 	Audited *Audited
-	// AdminState is the host's after SetAdminState and EndMaintenance; nil for none.
+	// AdminState is the host's after SetAdminState, EndMaintenance and SetNovaState; nil for
+	// none.
 	AdminState *AdminState
 	// Overcommitted: after PutHost, how many (provider, class) are used beyond
 	// capacity.

@@ -20,7 +20,9 @@ type oracle struct {
 	renewed map[string]bool
 	// words of operators, and when those end that do.
 	words map[string]Admin
-	ends  map[string]time.Time
+	// nova is what services say.
+	nova map[string]NovaState
+	ends map[string]time.Time
 	// ended counts maintenances whose end was written.
 	ended int
 	// The gate; revision 0 for none.
@@ -54,12 +56,13 @@ type answer struct {
 	// What an operator said of the host.
 	admin Admin
 	until time.Time
+	nova  NovaState
 }
 
 func answerOf(o Outcome) answer {
 	a := answer{pinned: o.PinnedTo, adopted: o.Adopted, conflicts: o.Conflicts, over: o.Overcommitted, confirmed: o.Confirmed, released: o.Released, left: o.LeftToAgent, taken: o.InstancesTaken, same: o.Unchanged, retaken: o.Retaken}
 	if o.AdminState != nil {
-		a.admin, a.until = o.AdminState.State, o.AdminState.Until
+		a.admin, a.until, a.nova = o.AdminState.State, o.AdminState.Until, o.AdminState.Nova
 	}
 	if o.Gate != nil {
 		a.gate, a.epoch, a.revision = o.Gate.State, o.Gate.Epoch, o.Gate.Revision
@@ -206,7 +209,7 @@ func no(kind fault.Kind, c *Claim) answer {
 }
 
 // operate takes an operator's word, and forgets those that are over.
-func (o *oracle) operate(now time.Time, host string, word Admin, until time.Time) answer {
+func (o *oracle) operate(now time.Time, host string, word Admin, until time.Time, ends bool) answer {
 	if !until.IsZero() && !until.After(now) {
 		return answer{kind: fault.InvalidRequest}
 	}
@@ -217,16 +220,42 @@ func (o *oracle) operate(now time.Time, host string, word Admin, until time.Time
 		return answer{}
 	}
 	o.words[host], o.ends[host] = word, until
-	return answer{admin: word, until: until}
+	if ends {
+		o.nova[host] = ""
+	}
+	return answer{admin: word, until: until, nova: o.nova[host]}
 }
 
-// keepsAway says by what word an operator keeps new claims from a host; nil for none.
+// serve takes the word of a host's service.
+func (o *oracle) serve(host string, word NovaState) answer {
+	if _, there := o.hosts[host]; !there {
+		return answer{kind: fault.NotFound}
+	}
+	if word == "" && o.words[host] == "" {
+		return answer{}
+	}
+	o.nova[host] = word
+	if o.words[host] == "" {
+		o.words[host] = AdminEnabled
+	}
+	return answer{admin: o.words[host], until: o.ends[host], nova: word}
+}
+
+// keepsAway says by what word an operator, or Nova, keeps new claims from a host; nil for none.
 func (o *oracle) keepsAway(now time.Time, host string) *answer {
 	how := map[Admin]string{
 		AdminDisabled: "disabled by operator: why", AdminMaintenance: "in maintenance: why", AdminForcedDown: "forced down by operator: why",
 	}[o.words[host]]
-	if end := o.ends[host]; how == "" || !end.IsZero() && !now.Before(end) {
+	byNova := map[NovaState]string{NovaDisabled: "disabled in Nova: why", NovaForcedDown: "forced down in Nova: why", NovaSilent: "its nova-compute is down"}[o.nova[host]]
+	end := o.ends[host]
+	over := how == "" || !end.IsZero() && !now.Before(end)
+	switch {
+	case byNova == "" && over:
 		return nil
+	case byNova != "" && how != "":
+		how += "; " + byNova
+	case byNova != "":
+		how = byNova
 	}
 	return &answer{kind: fault.NoValidHost, filter: "ComputeFilter", detail: how}
 }
@@ -239,14 +268,16 @@ func (o *oracle) step(now time.Time, op Op) answer {
 		if p.For > 0 {
 			until = now.Add(p.For)
 		}
-		return o.operate(now, p.HostUUID, p.State, until)
+		return o.operate(now, p.HostUUID, p.State, until, p.EndsNova)
 	case op.EndMaintenance != nil:
 		host := op.EndMaintenance.HostUUID
 		if end := o.ends[host]; !end.IsZero() && !now.Before(end) {
 			o.words[host], o.ends[host] = AdminEnabled, time.Time{}
 			o.ended++
 		}
-		return answer{admin: o.words[host], until: o.ends[host]}
+		return answer{admin: o.words[host], until: o.ends[host], nova: o.nova[host]}
+	case op.SetNovaState != nil:
+		return o.serve(op.SetNovaState.HostUUID, op.SetNovaState.State)
 	case op.Claim != nil:
 		return o.claim(now, op.Claim)
 	case op.Confirm != nil:

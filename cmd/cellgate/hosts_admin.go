@@ -75,8 +75,21 @@ agent reports as disabled, or that is not heard of, stays so.`, "", cellgatev1.H
 	}
 }
 
-// adminText shows an operator's word about a host; "" when instances may be placed there.
+// adminText shows an operator's word about a host, and that of its service in Nova; "" when
+// instances may be placed there.
 func adminText(a *cellgatev1.HostAdmin) string {
+	text := operatorText(a)
+	switch nova := a.GetNova(); {
+	case nova == "":
+		return text
+	case text == "":
+		return nova
+	default:
+		return text + "; " + nova
+	}
+}
+
+func operatorText(a *cellgatev1.HostAdmin) string {
 	text := ""
 	switch a.GetState() {
 	case cellgatev1.HostAdmin_DISABLED:

@@ -15,6 +15,15 @@ func setAdmin(n int, to shard.Admin) *shard.SetAdminState {
 	return &shard.SetAdminState{HostUUID: HostID(n), State: to, Reason: "a bad disk", By: "alice"}
 }
 
+// setNova gives a reason to the states that have one.
+func setNova(n int, to shard.NovaState) *shard.SetNovaState {
+	p := &shard.SetNovaState{HostUUID: HostID(n), State: to}
+	if to == shard.NovaDisabled || to == shard.NovaForcedDown {
+		p.Reason = "a bad fan"
+	}
+	return p
+}
+
 func endMaintenance(n int) *shard.EndMaintenance {
 	return &shard.EndMaintenance{HostUUID: HostID(n)}
 }
@@ -145,6 +154,49 @@ func adminStateClauses() []clause {
 			s.Advance(400 * 24 * time.Hour)
 			s.nothing(endMaintenance(1))
 			s.refused(NewClaim(1, 1, 1), fault.NoValidHost)
+		}},
+		{name: "WhatNovaSaysStandsBesideIt", needs: advance, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.nothing(setNova(1, ""))
+			a := s.do(setNova(1, shard.NovaDisabled)).AdminState
+			if a.State != shard.AdminEnabled || a.Nova != shard.NovaDisabled || a.NovaReason != "a bad fan" || !equalRows(a, s.admin(1)) {
+				s.Errorf("it is %+v, the row is %+v", a, s.admin(1))
+			}
+			s.nothing(setNova(1, shard.NovaDisabled))
+			if r := s.refused(NewClaim(1, 1, 1), fault.NoValidHost).Refusal; r.Detail != "disabled in Nova: a bad fan" {
+				s.Errorf("refused with %+v", r)
+			}
+			p := setAdmin(1, shard.AdminMaintenance)
+			p.For = time.Hour
+			s.do(p)
+			s.Advance(time.Hour + time.Second)
+			s.refused(NewClaim(1, 1, 1), fault.NoValidHost) // the maintenance alone is over
+			if end := s.do(endMaintenance(1)).AdminState; end.State != shard.AdminEnabled || end.Nova != shard.NovaDisabled || end.NovaReason != "a bad fan" {
+				s.Errorf("the maintenance ended as %+v", end)
+			}
+			s.refused(NewClaim(1, 1, 1), fault.NoValidHost)
+			s.do(setAdmin(1, shard.AdminForcedDown))
+			s.do(setNova(1, ""))
+			s.refused(NewClaim(1, 1, 1), fault.NoValidHost)
+			s.do(setNova(1, shard.NovaSilent))
+			ends := setAdmin(1, shard.AdminEnabled)
+			ends.EndsNova = true
+			if a := s.do(ends).AdminState; a.Nova != "" || a.NovaReason != "" {
+				s.Errorf("let go it is %+v", a)
+			}
+			s.do(NewClaim(1, 1, 1))
+		}},
+		{name: "BadWordsOfNovasAreNamed", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.refused(setNova(2, shard.NovaDisabled), fault.NotFound)
+			s.namesField(&shard.SetNovaState{}, "host_uuid")
+			s.namesField(setNova(1, "BROKEN"), "state")
+			for _, reason := range []string{"\xff", "a\x00", strings.Repeat("ä", shard.MaxAdminReason+1)} {
+				p := setNova(1, shard.NovaDisabled)
+				p.Reason = reason
+				s.namesField(p, "reason")
+			}
+			s.namesField(&shard.SetNovaState{HostUUID: HostID(1), State: shard.NovaSilent, Reason: "x"}, "reason")
 		}},
 		{name: "GenerationsOfAHostsRowsAreInOneOrder", test: func(s *suite) {
 			s.do(NewHost(1, 8))

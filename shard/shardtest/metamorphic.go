@@ -277,6 +277,9 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 		}
 		return []shard.Op{{Judge: j}}
 	case 26, 27:
+		if rng.IntN(3) == 0 {
+			return []shard.Op{{SetNovaState: setNova(rng.IntN(hosts+1), []shard.NovaState{"", shard.NovaDisabled, shard.NovaForcedDown, shard.NovaSilent}[rng.IntN(4)])}}
+		}
 		p := setAdmin(rng.IntN(hosts+1), []shard.Admin{shard.AdminEnabled, shard.AdminDisabled, shard.AdminMaintenance, shard.AdminForcedDown}[rng.IntN(4)])
 		if p.State == shard.AdminMaintenance && rng.IntN(4) > 0 {
 			p.For = time.Duration(2*(1+rng.IntN(3))) * grain

@@ -263,6 +263,8 @@ func opOf(v any) shard.Op {
 		return shard.Op{PutFacts: v}
 	case *shard.SetAdminState:
 		return shard.Op{SetAdminState: v}
+	case *shard.SetNovaState:
+		return shard.Op{SetNovaState: v}
 	case *shard.EndMaintenance:
 		return shard.Op{EndMaintenance: v}
 	}

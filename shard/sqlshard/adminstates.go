@@ -25,10 +25,12 @@ type adminRow struct {
 	Since      int64  `json:"since"`
 	Until      int64  `json:"until"`
 	Generation int64  `json:"generation"`
+	Nova       string `json:"nova,omitempty"`
+	NovaReason string `json:"nova_reason,omitempty"`
 }
 
 func adminText(a *shard.AdminState) string {
-	b, _ := json.Marshal(adminRow{string(a.State), a.Reason, a.By, rowcodec.Nanos(a.Since), rowcodec.Nanos(a.Until), a.Generation}) // texts and numbers do not fail
+	b, _ := json.Marshal(adminRow{string(a.State), a.Reason, a.By, rowcodec.Nanos(a.Since), rowcodec.Nanos(a.Until), a.Generation, string(a.Nova), a.NovaReason}) // texts and numbers do not fail
 	return string(b)
 }
 
@@ -44,6 +46,7 @@ func textAdmin(host, text string) (*shard.AdminState, error) {
 	return &shard.AdminState{
 		HostUUID: host, State: shard.Admin(r.State), Reason: r.Reason, By: r.By,
 		Since: rowcodec.Instant(r.Since), Until: rowcodec.Instant(r.Until), Generation: r.Generation,
+		Nova: shard.NovaState(r.Nova), NovaReason: r.NovaReason,
 	}, nil
 }
 

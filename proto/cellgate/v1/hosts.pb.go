@@ -293,8 +293,11 @@ type HostAdmin struct {
 	By    string                 `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
 	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
 	// When the maintenance ends; unset for when it is told to. Times are the cell's.
-	Until         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
-	Generation    int64                  `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`
+	Until      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
+	Generation int64                  `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`
+	// What Nova's service of the host said last, in words; empty when nothing speaks against
+	// the host. No new instance is placed there, whatever state is.
+	Nova          string `protobuf:"bytes,7,opt,name=nova,proto3" json:"nova,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -369,6 +372,13 @@ func (x *HostAdmin) GetGeneration() int64 {
 		return x.Generation
 	}
 	return 0
+}
+
+func (x *HostAdmin) GetNova() string {
+	if x != nil {
+		return x.Nova
+	}
+	return ""
 }
 
 // HostNamespace is an object of facts.
@@ -1441,7 +1451,7 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"namespaces\x18\x11 \x03(\v2\x1a.cellgate.v1.HostNamespaceR\n" +
 	"namespaces\x12,\n" +
 	"\x05admin\x18\x12 \x01(\v2\x16.cellgate.v1.HostAdminR\x05admin\x12+\n" +
-	"\x11instances_unknown\x18\x13 \x01(\bR\x10instancesUnknown\"\xc8\x02\n" +
+	"\x11instances_unknown\x18\x13 \x01(\bR\x10instancesUnknown\"\xdc\x02\n" +
 	"\tHostAdmin\x122\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1c.cellgate.v1.HostAdmin.StateR\x05state\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x0e\n" +
@@ -1450,7 +1460,8 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x06 \x01(\x03R\n" +
-	"generation\"[\n" +
+	"generation\x12\x12\n" +
+	"\x04nova\x18\a \x01(\tR\x04nova\"[\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aENABLED\x10\x01\x12\f\n" +

@@ -526,9 +526,10 @@ type LegacyService struct {
 	Up         bool                   `protobuf:"varint,5,opt,name=up,proto3" json:"up,omitempty"`
 	LastSeen   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_seen,json=lastSeen,proto3" json:"last_seen,omitempty"`
 	// The compute nodes of the host, by uuid.
-	NodeUuids     []string `protobuf:"bytes,7,rep,name=node_uuids,json=nodeUuids,proto3" json:"node_uuids,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	NodeUuids      []string `protobuf:"bytes,7,rep,name=node_uuids,json=nodeUuids,proto3" json:"node_uuids,omitempty"`
+	DisabledReason string   `protobuf:"bytes,8,opt,name=disabled_reason,json=disabledReason,proto3" json:"disabled_reason,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *LegacyService) Reset() {
@@ -608,6 +609,13 @@ func (x *LegacyService) GetNodeUuids() []string {
 		return x.NodeUuids
 	}
 	return nil
+}
+
+func (x *LegacyService) GetDisabledReason() string {
+	if x != nil {
+		return x.DisabledReason
+	}
+	return ""
 }
 
 type ReportLegacyResponse struct {
@@ -6897,8 +6905,11 @@ type SetAdminStateRequest struct {
 	Lasts    *durationpb.Duration   `protobuf:"bytes,6,opt,name=lasts,proto3" json:"lasts,omitempty"`
 	// As in ListHostsRequest.
 	DefaultAvailabilityZone string `protobuf:"bytes,7,opt,name=default_availability_zone,json=defaultAvailabilityZone,proto3" json:"default_availability_zone,omitempty"`
-	unknownFields           protoimpl.UnknownFields
-	sizeCache               protoimpl.SizeCache
+	// The gateway reads what Nova's service of the host says: that stays, whatever state is.
+	// Else it ends with ENABLED.
+	KeepNova      bool `protobuf:"varint,8,opt,name=keep_nova,json=keepNova,proto3" json:"keep_nova,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SetAdminStateRequest) Reset() {
@@ -6978,6 +6989,13 @@ func (x *SetAdminStateRequest) GetDefaultAvailabilityZone() string {
 		return x.DefaultAvailabilityZone
 	}
 	return ""
+}
+
+func (x *SetAdminStateRequest) GetKeepNova() bool {
+	if x != nil {
+		return x.KeepNova
+	}
+	return false
 }
 
 type SetAdminStateResponse struct {
@@ -7654,7 +7672,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\tinstances\x18\x01 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x10R\tinstances\"a\n" +
 	"\x15FindUnclaimedResponse\x12\x1c\n" +
 	"\tunclaimed\x18\x01 \x01(\fR\tunclaimed\x12*\n" +
-	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xfd\x01\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xb0\x02\n" +
 	"\rLegacyService\x12\x1c\n" +
 	"\x04host\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04host\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x1a\n" +
@@ -7664,7 +7682,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x02up\x18\x05 \x01(\bR\x02up\x127\n" +
 	"\tlast_seen\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\x12.\n" +
 	"\n" +
-	"node_uuids\x18\a \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x80 \"\x04r\x02\x18$R\tnodeUuids\"\xe5\x02\n" +
+	"node_uuids\x18\a \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x80 \"\x04r\x02\x18$R\tnodeUuids\x121\n" +
+	"\x0fdisabled_reason\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x0edisabledReason\"\xe5\x02\n" +
 	"\x14ReportLegacyResponse\x12%\n" +
 	"\x04gate\x18\x01 \x01(\v2\x11.cellgate.v1.GateR\x04gate\x12#\n" +
 	"\rsend_services\x18\x02 \x01(\bR\fsendServices\x128\n" +
@@ -8206,7 +8225,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x10PutFactsResponse\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x03R\n" +
-	"generation\"\xdf\x02\n" +
+	"generation\"\xfc\x02\n" +
 	"\x14SetAdminStateRequest\x12$\n" +
 	"\thost_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\bhostUuid\x12<\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1c.cellgate.v1.HostAdmin.StateB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05state\x12 \n" +
@@ -8214,7 +8233,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x02by\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x02by\x120\n" +
 	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12/\n" +
 	"\x05lasts\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05lasts\x12D\n" +
-	"\x19default_availability_zone\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x17defaultAvailabilityZone\">\n" +
+	"\x19default_availability_zone\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x17defaultAvailabilityZone\x12\x1b\n" +
+	"\tkeep_nova\x18\b \x01(\bR\bkeepNova\">\n" +
 	"\x15SetAdminStateResponse\x12%\n" +
 	"\x04host\x18\x01 \x01(\v2\x11.cellgate.v1.HostR\x04host\"W\n" +
 	"\x13PutDecisionsRequest\x12@\n" +

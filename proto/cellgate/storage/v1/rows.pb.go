@@ -1499,6 +1499,8 @@ type AdminState struct {
 	Since         int64                  `protobuf:"varint,5,opt,name=since,proto3" json:"since,omitempty"`
 	Until         int64                  `protobuf:"varint,6,opt,name=until,proto3" json:"until,omitempty"`
 	Generation    int64                  `protobuf:"varint,7,opt,name=generation,proto3" json:"generation,omitempty"`
+	Nova          string                 `protobuf:"bytes,8,opt,name=nova,proto3" json:"nova,omitempty"`
+	NovaReason    string                 `protobuf:"bytes,9,opt,name=nova_reason,json=novaReason,proto3" json:"nova_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1580,6 +1582,20 @@ func (x *AdminState) GetGeneration() int64 {
 		return x.Generation
 	}
 	return 0
+}
+
+func (x *AdminState) GetNova() string {
+	if x != nil {
+		return x.Nova
+	}
+	return ""
+}
+
+func (x *AdminState) GetNovaReason() string {
+	if x != nil {
+		return x.NovaReason
+	}
+	return ""
 }
 
 // Decision is a decision's row without its body, which has its own.
@@ -2111,7 +2127,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x05facts\x18\x03 \x01(\tR\x05facts\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x04 \x01(\x03R\n" +
-	"generation\"\xb3\x01\n" +
+	"generation\"\xe8\x01\n" +
 	"\n" +
 	"AdminState\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12\x14\n" +
@@ -2122,7 +2138,10 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x05until\x18\x06 \x01(\x03R\x05until\x12\x1e\n" +
 	"\n" +
 	"generation\x18\a \x01(\x03R\n" +
-	"generation\"\xb8\x01\n" +
+	"generation\x12\x12\n" +
+	"\x04nova\x18\b \x01(\tR\x04nova\x12\x1f\n" +
+	"\vnova_reason\x18\t \x01(\tR\n" +
+	"novaReason\"\xb8\x01\n" +
 	"\bDecision\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x03R\x02at\x12%\n" +
 	"\x0einstance_uuids\x18\x02 \x03(\tR\rinstanceUuids\x12\x1d\n" +
