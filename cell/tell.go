@@ -38,7 +38,9 @@ func opKind(op shard.Op) telemetry.Op {
 		return telemetry.OpJudge
 	case op.MoveGate != nil:
 		return telemetry.OpMoveGate
-	case op.SetAdminState != nil, op.SetNovaState != nil:
+	case op.SetNovaState != nil:
+		return telemetry.OpNovaState
+	case op.SetAdminState != nil:
 		return telemetry.OpAdmin
 	case op.EndMaintenance != nil:
 		return telemetry.OpEndMaintenance

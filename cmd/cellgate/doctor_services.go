@@ -136,13 +136,16 @@ func (u *upgrade) registered(x *legacy.Snapshot) {
 		quiet[x.Services[i].Host] = silence(&x.Services[i], x.At, down)
 	}
 	var without, silent []diagnosis
-	n, beside := 0, 0
+	n, enabled, beside := 0, 0, 0
 	for i := range x.Hosts {
 		h := &x.Hosts[i]
 		if h.Disabled {
 			continue
 		}
-		n++
+		enabled++
+		if quiet[h.ServiceHost] == "" {
+			n++
+		}
 		if in := u.agents[h.UUID.String()]; in == nil || in.GetAgentVersion() == 0 || in.GetImported() {
 			if u.told[h.ServiceHost] {
 				beside++
@@ -167,7 +170,32 @@ func (u *upgrade) registered(x *legacy.Snapshot) {
 	u.each("agents", unhealthy, without)
 	u.each("agents", warned, silent)
 	if len(without)+len(silent)+beside == 0 {
-		u.doctor.ok(u.conf.Cell+" agents", "have registered all of %s", counted(n, "enabled host"))
+		of := counted(n, "enabled host")
+		if n < enabled {
+			of += " that are up"
+		}
+		u.doctor.ok(u.conf.Cell+" agents", "have registered all of %s", of)
+	}
+}
+
+// outOfService counts the hosts that Nova's services keep instances from.
+func (u *upgrade) outOfService(x *legacy.Snapshot) {
+	disabled, forced, silent := 0, 0, 0
+	down := cmp.Or(u.conf.ServiceDownTime, time.Minute)
+	for i := range x.Services {
+		switch s := &x.Services[i]; {
+		case s.ForcedDown:
+			forced++
+		case s.Disabled:
+			disabled++
+		case !s.Up(x.At, down):
+			silent++
+		}
+	}
+	if n := disabled + forced + silent; n > 0 {
+		u.doctor.add(u.conf.Cell+" out of service", noted,
+			fmt.Sprintf("%s by Nova's services: %d disabled, %d forced down, of %d nova-compute is down. No new instance is placed there, in NATIVE either", counted(n, "host"), disabled, forced, silent),
+			"openstack compute service set --enable or --up counts as long as gateway.legacy has the cell; afterwards cellgate hosts enable")
 	}
 }
 

@@ -188,6 +188,7 @@ func (u *upgrade) tables(conf legacy.Config) error {
 	u.services(x)
 	u.registered(x)
 	u.reported(x)
+	u.outOfService(x)
 	u.rowless(x)
 	u.unknownInstances()
 	u.leftOut(x)

@@ -184,6 +184,7 @@ func TestDoctorUpgrade(t *testing.T) {
 		must(t, rows, "cell1 host host2", unhealthy, "nova-compute is of version 55, 60 is required; agent none; last seen ")
 		must(t, rows, "cell1 host host3", warned, "nova-compute is of version 0, 60 is required; agent version 1")
 		must(t, rows, "cell1 host host3", warned, "it does not hold the gate: it is forced down")
+		must(t, rows, "cell1 out of service", noted, "2 hosts by Nova's services: 1 disabled, 1 forced down, of 0 nova-compute is down")
 		must(t, rows, "cell1 host host8", unhealthy, "no agent has registered compute node "+novaHostID(8))
 		must(t, rows, "cell1 row 4 of compute_nodes", warned, `the service is of host "HOST4": names are compared with case`)
 		must(t, rows, "cell1 row 5 of compute_nodes", unhealthy, "bad_uuid")
@@ -338,6 +339,14 @@ func TestDoctorUpgradeIsContent(t *testing.T) {
 	rows := diagnoses(t, exitDone, "upgrade", "--config", c.config)
 	must(t, rows, "cell1 services", found, "every one that counts is of version 60 or above")
 	must(t, rows, "cell1 agents", found, "have registered all of 3 enabled hosts")
+	if r, there := rows["cell1 out of service"]; there {
+		t.Errorf("of no host it says %+v", r)
+	}
+	c.cell.Exec(t, "UPDATE services SET last_seen_up = created_at WHERE id = 3")
+	rows = diagnoses(t, exitDone, "upgrade", "--config", c.config)
+	must(t, rows, "cell1 agents", found, "have registered all of 2 enabled hosts that are up")
+	must(t, rows, "cell1 out of service", noted, "1 host by Nova's services: 0 disabled, 0 forced down, of 1 nova-compute is down")
+	c.cell.Exec(t, "UPDATE services SET last_seen_up = CURRENT_TIMESTAMP WHERE id = 3")
 	must(t, rows, "cell1 instances", found, "0 instances")
 	must(t, rows, "cell1 claims", found, "each of 0 instances has one")
 	if r, there := rows["cell1 instances of agents"]; there {

@@ -110,7 +110,7 @@ func hostState(h *cellgatev1.Host) string {
 	switch admin := adminText(h.GetAdmin()); {
 	case admin != "" && h.GetImported():
 		return admin + " (imported)"
-	case admin != "" && !h.GetUp() && h.GetAdmin().GetState() != cellgatev1.HostAdmin_FORCED_DOWN:
+	case admin != "" && !h.GetUp() && h.GetAdmin().GetState() != cellgatev1.HostAdmin_FORCED_DOWN && h.GetAdmin().GetNova() == "":
 		return admin + " (down)"
 	case admin != "":
 		return admin

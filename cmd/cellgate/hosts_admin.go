@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,9 +116,12 @@ func adminLine(a *cellgatev1.HostAdmin) string {
 	if a == nil {
 		return ""
 	}
-	text := adminText(a)
-	if text == "" {
-		text = "in service"
+	text := ""
+	if operator := operatorText(a); operator != "" || a.GetBy() != "" || a.GetNova() == "" {
+		text = fmt.Sprintf("%s (since %s, by %s)\n", cmp.Or(operator, "in service"), a.GetSince().AsTime().Format(time.RFC3339), cmp.Or(a.GetBy(), "Nova"))
 	}
-	return fmt.Sprintf("%s (since %s, by %s)\n", text, a.GetSince().AsTime().Format(time.RFC3339), a.GetBy())
+	if a.GetNova() != "" {
+		text += a.GetNova() + "\n"
+	}
+	return text
 }

@@ -16,21 +16,34 @@ func TestWhatOperatorsWantOfAHostIsShown(t *testing.T) {
 	}
 	limited, imported := is(cellgatev1.HostAdmin_MAINTENANCE, true), is(cellgatev1.HostAdmin_DISABLED, false)
 	limited.Admin.Until, imported.Imported = end, true
+	nova := func(s cellgatev1.HostAdmin_State, up bool) *cellgatev1.Host {
+		h := is(s, up)
+		h.Admin.Nova = "disabled in Nova: HW failure"
+		return h
+	}
 	for want, h := range map[string]*cellgatev1.Host{
-		"disabled by operator: a kernel":                   is(cellgatev1.HostAdmin_DISABLED, true),
-		"disabled by operator: a kernel (down)":            is(cellgatev1.HostAdmin_DISABLED, false),
-		"disabled by operator: a kernel (imported)":        imported,
-		"maintenance: a kernel":                            is(cellgatev1.HostAdmin_MAINTENANCE, true),
-		"maintenance until 2026-01-31T18:00:00Z: a kernel": limited,
-		"forced down: a kernel":                            is(cellgatev1.HostAdmin_FORCED_DOWN, false),
-		"up":                                               is(cellgatev1.HostAdmin_ENABLED, true),
-		"down":                                             is(cellgatev1.HostAdmin_ENABLED, false),
+		"disabled by operator: a kernel":                      is(cellgatev1.HostAdmin_DISABLED, true),
+		"disabled by operator: a kernel (down)":               is(cellgatev1.HostAdmin_DISABLED, false),
+		"disabled by operator: a kernel (imported)":           imported,
+		"maintenance: a kernel":                               is(cellgatev1.HostAdmin_MAINTENANCE, true),
+		"maintenance until 2026-01-31T18:00:00Z: a kernel":    limited,
+		"forced down: a kernel":                               is(cellgatev1.HostAdmin_FORCED_DOWN, false),
+		"disabled in Nova: HW failure":                        nova(cellgatev1.HostAdmin_ENABLED, false),
+		"forced down: a kernel; disabled in Nova: HW failure": nova(cellgatev1.HostAdmin_FORCED_DOWN, false),
+		"up":   is(cellgatev1.HostAdmin_ENABLED, true),
+		"down": is(cellgatev1.HostAdmin_ENABLED, false),
 	} {
 		if got := hostState(h); got != want {
 			t.Errorf("%v is shown as %q, want %q", h.GetAdmin(), got, want)
 		}
 	}
 	if got, want := adminLine(is(cellgatev1.HostAdmin_FORCED_DOWN, false).GetAdmin()), "forced down: a kernel (since 2026-01-31T18:00:00Z, by alice)\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := adminLine(&cellgatev1.HostAdmin{State: cellgatev1.HostAdmin_ENABLED, Nova: "its nova-compute is down", Since: end}), "its nova-compute is down\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := adminLine(nova(cellgatev1.HostAdmin_MAINTENANCE, true).Admin), "maintenance: a kernel (since 2026-01-31T18:00:00Z, by alice)\ndisabled in Nova: HW failure\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got := adminLine(nil); got != "" {

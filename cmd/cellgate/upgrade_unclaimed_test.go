@@ -30,6 +30,8 @@ func TestAnAgentThatDoesNotListAnInstanceHoldsTheGate(t *testing.T) {
 		return err == nil && claim.GetClaim().GetState() == cellgatev1.ClaimState_CONFIRMED
 	})
 	k.lists(instance)
+	out := u.cells[1].order()[0]
+	out.service("disabled = true, disabled_reason = 'HW failure'")
 	for i, c := range u.cells {
 		for _, k := range c.order() {
 			k.upgrade(u.agents[i])
@@ -38,6 +40,7 @@ func TestAnAgentThatDoesNotListAnInstanceHoldsTheGate(t *testing.T) {
 	u.await("the other cells are NATIVE", func(states map[string]*cellgatev1.Gate) bool {
 		return states["cell2"].GetState() == cellgatev1.Gate_NATIVE && states["cell3"].GetState() == cellgatev1.Gate_NATIVE
 	})
+	u.keptFrom(out)
 	want := "1 instance of Nova's tables has no claim in the shard: " + instance + " on " + k.host
 	u.await("the gate waits for the instance alone", func(states map[string]*cellgatev1.Gate) bool {
 		g := states["cell1"]

@@ -117,6 +117,7 @@ const (
 	OpAdmin    Op = "admin_state"
 
 	OpEndMaintenance Op = "end_maintenance"
+	OpNovaState      Op = "nova_state"
 
 	OpAudit Op = "audit"
 	OpOther Op = "other"
@@ -124,7 +125,7 @@ const (
 
 // Ops lists them.
 func Ops() []Op {
-	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpKeep, OpMoveGate, OpPutFacts, OpJudge, OpAdmin, OpEndMaintenance, OpAudit, OpOther}
+	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpKeep, OpMoveGate, OpPutFacts, OpJudge, OpAdmin, OpEndMaintenance, OpNovaState, OpAudit, OpOther}
 }
 
 // BreakerState is a breaker's state, in gobreaker's numbers.

@@ -1,0 +1,46 @@
+package gateway
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"cellgate/gateway/legacy"
+)
+
+// An operator's word lets what Nova says go only where no gateway reads it.
+func TestAnOperatorsWordKeepsNovasWhereItIsRead(t *testing.T) {
+	served, unserved, elsewhere := testUUID(0xa, 0), testUUID(0xa, 1), testUUID(0xa, 2)
+	x := &legacy.Snapshot{Hosts: []legacy.Host{{ServiceID: 3}, {}}}
+	x.Hosts[0].UUID, x.Hosts[1].UUID = mustID(served), mustID(unserved)
+	read := &gate{}
+	read.rows.Store(&knownRows{Snapshot: x})
+	for _, tt := range []struct {
+		of   *gate
+		host string
+		want bool
+	}{{nil, served, false}, {&gate{}, served, true}, {read, served, true}, {read, unserved, false}, {read, elsewhere, false}} {
+		if got := tt.of.knowsService(tt.host); got != tt.want {
+			t.Errorf("of host %s, with rows that %v: %v", tt.host, tt.of, got)
+		}
+	}
+}
+
+func TestACellIsToldWhyAServiceIsDisabled(t *testing.T) {
+	x := &legacy.Snapshot{At: time.Now(), Services: []legacy.Service{{ID: 1, Host: "h1", Disabled: true, DisabledReason: "a bad\nfan \x00\xff"}}}
+	r := gateReport{}
+	if !r.read(x, x.At, time.Minute) || r.services[0].GetDisabledReason() != "a bad fan  \uFFFD" {
+		t.Errorf("told is %q", r.services[0].GetDisabledReason())
+	}
+	if r.sent = true; r.read(x, x.At, time.Minute) || !r.sent {
+		t.Error("the same again is told again")
+	}
+	x.Services[0].DisabledReason = strings.Repeat("ä", 300)
+	if !r.read(x, x.At, time.Minute) || r.sent {
+		t.Error("another reason is not told")
+	}
+	if got := r.services[0].GetDisabledReason(); utf8.RuneCountInString(got) != maxReason || !strings.HasSuffix(got, "ä…") {
+		t.Errorf("of a long one, told is %q", got)
+	}
+}
