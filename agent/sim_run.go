@@ -20,8 +20,9 @@ const (
 
 // computes run what is confirmed on simulated hosts, as their computes would: the
 // instance of a confirmed claim is reported from simStart on, and no more when the claim is
-// not on the host any more: then it makes room at once, before the report. Of claims with NUMA cells or devices nothing is run: the host
-// would have to report what their instances take of them.
+// not on the host any more: then it makes room at once, before the report. Of claims with
+// NUMA cells or devices nothing is run: the host would have to report what their instances
+// take of them.
 type computes struct {
 	hosts []*Host
 	// ran has, by host, the instances of the claims that were run, by claim_id. Only Run
