@@ -402,6 +402,14 @@ func TestClaimsAreAwaitedUntilAReportHasTheirInstance(t *testing.T) {
 			t.Errorf("confirmed since %v: %d, more %v, want %d", c.before.Sub(at), len(list), more, c.want)
 		}
 	}
+	// From then on it is one without an instance, until that shows or the claim ends.
+	if list := r.cell.rows.unseenClaims(9); len(list) != 1 || list[0].ClaimID != "d" {
+		t.Errorf("without an instance are %v", list)
+	}
+	r.must(release("d", 4))
+	if list := r.cell.rows.unseenClaims(9); len(list) != 0 {
+		t.Errorf("after its end there are %v", list)
+	}
 }
 
 // instanceOn is an instance with a VCPU of a host.

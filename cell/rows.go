@@ -37,6 +37,8 @@ type rows struct {
 	// awaited are the live claims whose instance no report of their host has had, but for
 	// adopted ones, and those that awaitedClaims dropped.
 	awaited map[string]*shard.Claim
+	// unseen are those that awaitedClaims dropped.
+	unseen map[string]*shard.Claim
 	// hostSet grows when a host is added, goes, or changes its service host.
 	hostSet uint64
 	// goneFacts are the namespaces that went since the journal was read to its end the
@@ -93,7 +95,7 @@ func newRows() *rows {
 		claims:     map[string]*shard.Claim{},
 		byConsumer: map[string][]*shard.Claim{}, transferred: map[string][]*shard.Claim{},
 		taking: map[string]map[string]*shard.Claim{}, onHost: map[string]map[string]*shard.Claim{},
-		ended: map[string]*shard.Claim{}, awaited: map[string]*shard.Claim{},
+		ended: map[string]*shard.Claim{}, awaited: map[string]*shard.Claim{}, unseen: map[string]*shard.Claim{},
 		waits: map[string]chan struct{}{}, ending: map[string]time.Time{}, byNova: map[string]bool{},
 	}
 }

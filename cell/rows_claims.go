@@ -45,6 +45,7 @@ func (r *rows) setClaim(old, c *shard.Claim, d *dirty) {
 		delete(r.claims, c.ClaimID)
 		r.ended[c.ClaimID] = c
 	}
+	delete(r.unseen, c.ClaimID)
 	if c.State.Live() && !c.Seen && !c.Adopted {
 		r.awaited[c.ClaimID] = c
 	} else {

@@ -37,6 +37,7 @@ func (r *rows) awaitedClaims(limit int, confirmed time.Time) (list []*shard.Clai
 	for id, c := range r.awaited {
 		if c.State == shard.Confirmed && c.UpdatedAt.Before(confirmed) {
 			delete(r.awaited, id)
+			r.unseen[id] = c
 			continue
 		}
 		if len(list) == limit {
@@ -45,6 +46,17 @@ func (r *rows) awaitedClaims(limit int, confirmed time.Time) (list []*shard.Clai
 		list = append(list, c)
 	}
 	return list, false
+}
+
+// unseenClaims gives at most limit of the live claims whose instances no report of their
+// host has had, long after they were confirmed; the longest first.
+func (r *rows) unseenClaims(limit int) []*shard.Claim {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	all := slices.SortedFunc(maps.Values(r.unseen), func(a, b *shard.Claim) int {
+		return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), cmp.Compare(a.ClaimID, b.ClaimID))
+	})
+	return all[:min(len(all), limit)]
 }
 
 // awaitedCount counts them.

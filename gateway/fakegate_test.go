@@ -22,6 +22,7 @@ type fakeGate struct {
 	*cellgatev1.Gate
 	// awaited and importFor are told.
 	awaited   []*cellv1.AwaitedClaim
+	unseen    []*cellv1.AwaitedClaim
 	withheld  []*cellv1.WithheldHost
 	cut       bool
 	importFor time.Duration
@@ -61,7 +62,7 @@ func (f *fakeCell) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyReq
 		f.gate.shortAsks++
 		return &cellv1.ReportLegacyResponse{Short: f.shortOf(req.GetShortOf())}, nil
 	}
-	resp := &cellv1.ReportLegacyResponse{Awaited: f.gate.awaited, AwaitedCut: f.gate.cut, Withheld: f.gate.withheld}
+	resp := &cellv1.ReportLegacyResponse{Awaited: f.gate.awaited, WithoutInstance: f.gate.unseen, AwaitedCut: f.gate.cut, Withheld: f.gate.withheld}
 	if f.gate.Gate != nil {
 		resp.Gate = proto.CloneOf(f.gate.Gate)
 	}

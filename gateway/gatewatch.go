@@ -164,7 +164,7 @@ func (k *watching) tell(ctx context.Context) bool {
 	}
 	k.silent = false
 	k.awaited = resp.GetAwaited()
-	k.shadow.await(k.awaited)
+	k.shadow.await(k.awaited, resp.GetWithoutInstance())
 	if cut := resp.GetAwaitedCut(); cut != k.cut {
 		if k.cut = cut; cut {
 			k.g.log.WarnContext(ctx, "a cell awaits more claims than it names: legacy hosts may look freer than they are", "cell", k.cell.cfg.Name, "named", len(k.awaited))

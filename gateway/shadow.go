@@ -30,7 +30,8 @@ import (
 // busy and suspect hosts. What is free is compared of hosts in turn, passing or not, as
 // many as weighedHosts with each query. A host is busy while the stand-in counts a claim on it beside
 // its row, or this gateway made or ended one a moment ago: the rows show that later than
-// the table, or twice. What other gateways end nobody tells. So what is suspect is asked
+// the table, or twice; and while it has a claim of which the cell says that no report of
+// the host ever had its instance. What other gateways end nobody tells. So what is suspect is asked
 // for again, settle refreshes later: a difference is what was suspect every time. What
 // agrees is told after all that was asked before it was decided, so that no gate opens
 // while older answers are in doubt.
@@ -97,7 +98,7 @@ type comparer struct {
 	taken int
 	// shapes are recent placements, the newest last.
 	shapes [][]byte
-	// touched says until when a host is busy; awaited are those the cell named.
+	// touched says until when a host is busy; awaited are those with claims the cell named.
 	touched map[string]time.Time
 	awaited map[string]bool
 	// looks are at hosts' capacity and aggregates.
@@ -163,9 +164,11 @@ func (c *comparer) touch(host string, until time.Time) {
 	c.touched[host] = until
 }
 
-func (c *comparer) await(claims []*cellv1.AwaitedClaim) {
-	hosts := make(map[string]bool, len(claims))
-	for _, a := range claims {
+// await takes the claims that the cell named: those that the rows do not show yet, and
+// those that they never will.
+func (c *comparer) await(claims, never []*cellv1.AwaitedClaim) {
+	hosts := make(map[string]bool, len(claims)+len(never))
+	for _, a := range slices.Concat(claims, never) {
 		hosts[a.GetHostUuid()] = true
 		for _, p := range a.GetAllocations() {
 			hosts[p.GetProviderUuid()] = true
@@ -265,7 +268,7 @@ func (w *gate) compareLater(ctx context.Context, later []comparison) []compariso
 	if err != nil {
 		return later
 	}
-	w.shadow.await(resp.GetAwaited())
+	w.shadow.await(resp.GetAwaited(), resp.GetWithoutInstance())
 	for _, j := range due {
 		rest = w.compareOne(ctx, j, rest)
 	}

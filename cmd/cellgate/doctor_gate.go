@@ -20,6 +20,7 @@ func (u *upgrade) gate(r *replicas) {
 		u.say("gate", warned, "the cell does not say where it is: "+problemOf(err), "start the cell's scheduler of this version")
 		return
 	}
+	u.withoutInstance(resp.GetWithoutInstance())
 	g := resp.GetGate()
 	if g == nil {
 		u.say("gate", noted, "there is none yet", "start a gateway with this gateway.legacy: it makes it, at LEGACY")
@@ -42,4 +43,21 @@ func (u *upgrade) gate(r *replicas) {
 	default:
 		u.doctor.ok(u.conf.Cell+" gate", "%s", what)
 	}
+}
+
+// withoutInstance tells of claims that hold room for nothing that anybody reports.
+func (u *upgrade) withoutInstance(claims []*cellv1.AwaitedClaim) {
+	var all []diagnosis
+	for _, c := range claims {
+		host := c.GetHostUuid()
+		if h := u.agents[host]; h != nil {
+			host = h.GetServiceHost()
+		}
+		all = append(all, diagnosis{
+			Check: "claim of " + c.GetConsumerUuid(),
+			What:  "on " + host + ": it was confirmed more than five minutes ago, and no report of the host has had its instance; what it holds is in no row, and SHADOW does not compare that host's answers",
+			Do:    "cellgate claims release " + c.GetConsumerUuid() + " " + c.GetClaimId() + ", if there is no such instance",
+		})
+	}
+	u.each("claims without an instance", warned, all)
 }

@@ -80,6 +80,9 @@ type listingCell struct {
 	unclaimed []string
 	unasked   bool
 
+	// unseen are claims of which no report has the instance.
+	unseen []*cellv1.AwaitedClaim
+
 	gate   *cellgatev1.Gate
 	hosts  []*cellgatev1.Host
 	claims []*cellgatev1.Claim
@@ -89,7 +92,7 @@ func (l *listingCell) ReportLegacy(_ context.Context, in *cellv1.ReportLegacyReq
 	if !in.GetLook() {
 		return nil, fault.New(fault.Internal, "doctor reports")
 	}
-	return &cellv1.ReportLegacyResponse{Gate: l.gate}, nil
+	return &cellv1.ReportLegacyResponse{Gate: l.gate, WithoutInstance: l.unseen}, nil
 }
 
 func (l *listingCell) ListHosts(context.Context, *cellv1.ListHostsRequest) (*cellv1.ListHostsResponse, error) {
@@ -327,6 +330,8 @@ func TestDoctorUpgradeTellsOfTheGate(t *testing.T) {
 	cell.gate = &cellgatev1.Gate{State: cellgatev1.Gate_LEGACY, Pin: cellgatev1.Gate_LEGACY, PinReason: "rack 7", WaitsFor: []string{"an operator holds it at LEGACY"}}
 	must(t, diagnoses(t, exitDone, "upgrade", "--config", c.config), "cell1 gate", noted, "pinned: rack 7")
 	cell.gate.Pin = cellgatev1.Gate_STATE_UNSPECIFIED
+	cell.unseen = []*cellv1.AwaitedClaim{{ClaimId: "01CLAIM", ConsumerUuid: "d0000000-0000-4000-8000-000000000009", HostUuid: novaHostID(2)}}
+	must(t, diagnoses(t, exitDone, "upgrade", "--config", c.config), "cell1 claim of d0000000-0000-4000-8000-000000000009", warned, "on host2: it was confirmed more than five minutes ago")
 	must(t, diagnoses(t, exitDone, "upgrade", "--config", c.config), "cell1 gate", found, "is LEGACY")
 	cell.gate = nil
 	must(t, diagnoses(t, exitDone, "upgrade", "--config", c.config), "cell1 gate", noted, "there is none yet")

@@ -632,9 +632,12 @@ type ReportLegacyResponse struct {
 	// For short_of, and awaited is left out then: such hosts, at most 16,000.
 	Short []*HostRoom `protobuf:"bytes,6,rep,name=short,proto3" json:"short,omitempty"`
 	// Hosts that operators keep new instances from.
-	Withheld      []*WithheldHost `protobuf:"bytes,7,rep,name=withheld,proto3" json:"withheld,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Withheld []*WithheldHost `protobuf:"bytes,7,rep,name=withheld,proto3" json:"withheld,omitempty"`
+	// Live claims that are awaited no more, long after they were confirmed, though no report
+	// of their host has had their instances; at most 10,000, without allocations.
+	WithoutInstance []*AwaitedClaim `protobuf:"bytes,8,rep,name=without_instance,json=withoutInstance,proto3" json:"without_instance,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ReportLegacyResponse) Reset() {
@@ -712,6 +715,13 @@ func (x *ReportLegacyResponse) GetShort() []*HostRoom {
 func (x *ReportLegacyResponse) GetWithheld() []*WithheldHost {
 	if x != nil {
 		return x.Withheld
+	}
+	return nil
+}
+
+func (x *ReportLegacyResponse) GetWithoutInstance() []*AwaitedClaim {
+	if x != nil {
+		return x.WithoutInstance
 	}
 	return nil
 }
@@ -7683,7 +7693,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\tlast_seen\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\x12.\n" +
 	"\n" +
 	"node_uuids\x18\a \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x80 \"\x04r\x02\x18$R\tnodeUuids\x121\n" +
-	"\x0fdisabled_reason\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x0edisabledReason\"\xe5\x02\n" +
+	"\x0fdisabled_reason\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x0edisabledReason\"\xb0\x03\n" +
 	"\x14ReportLegacyResponse\x12%\n" +
 	"\x04gate\x18\x01 \x01(\v2\x11.cellgate.v1.GateR\x04gate\x12#\n" +
 	"\rsend_services\x18\x02 \x01(\bR\fsendServices\x128\n" +
@@ -7693,7 +7703,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
 	"import_for\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\timportFor\x120\n" +
 	"\x05short\x18\x06 \x03(\v2\x1a.cellgate.cell.v1.HostRoomR\x05short\x12:\n" +
-	"\bwithheld\x18\a \x03(\v2\x1e.cellgate.cell.v1.WithheldHostR\bwithheld\"Q\n" +
+	"\bwithheld\x18\a \x03(\v2\x1e.cellgate.cell.v1.WithheldHostR\bwithheld\x12I\n" +
+	"\x10without_instance\x18\b \x03(\v2\x1e.cellgate.cell.v1.AwaitedClaimR\x0fwithoutInstance\"Q\n" +
 	"\fWithheldHost\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12\x10\n" +
 	"\x03why\x18\x02 \x01(\tR\x03why\x12\x12\n" +
@@ -8449,149 +8460,150 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	101, // 12: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
 	9,   // 13: cellgate.cell.v1.ReportLegacyResponse.short:type_name -> cellgate.cell.v1.HostRoom
 	8,   // 14: cellgate.cell.v1.ReportLegacyResponse.withheld:type_name -> cellgate.cell.v1.WithheldHost
-	10,  // 15: cellgate.cell.v1.HostRoom.rooms:type_name -> cellgate.cell.v1.Room
-	102, // 16: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
-	13,  // 17: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
-	103, // 18: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
-	15,  // 19: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
-	66,  // 20: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	101, // 21: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
-	104, // 22: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	100, // 23: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	101, // 24: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
-	105, // 25: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	99,  // 26: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
-	22,  // 27: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
-	99,  // 28: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
-	41,  // 29: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
-	42,  // 30: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
-	42,  // 31: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
-	43,  // 32: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
-	44,  // 33: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
-	45,  // 34: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
-	28,  // 35: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
-	27,  // 36: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
-	26,  // 37: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
-	24,  // 38: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
-	25,  // 39: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
-	42,  // 40: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
-	41,  // 41: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
-	42,  // 42: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
-	41,  // 43: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
-	35,  // 44: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
-	37,  // 45: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
-	39,  // 46: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
-	40,  // 47: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
-	29,  // 48: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	31,  // 49: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	34,  // 50: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	30,  // 51: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
-	32,  // 52: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
-	33,  // 53: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
-	36,  // 54: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
-	38,  // 55: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
-	48,  // 56: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
-	46,  // 57: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
-	47,  // 58: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	47,  // 59: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	51,  // 60: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
-	50,  // 61: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
-	52,  // 62: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
-	49,  // 63: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	55,  // 64: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	59,  // 65: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	52,  // 66: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
-	60,  // 67: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	61,  // 68: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	106, // 69: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	66,  // 70: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	58,  // 71: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	52,  // 72: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
-	56,  // 73: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	57,  // 74: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	62,  // 75: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
-	9,   // 76: cellgate.cell.v1.Proposal.rooms:type_name -> cellgate.cell.v1.HostRoom
-	107, // 77: cellgate.cell.v1.Proposal.room_aggregates:type_name -> cellgate.v1.HostAggregate
-	64,  // 78: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	63,  // 79: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
-	102, // 80: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	65,  // 81: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	68,  // 82: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	69,  // 83: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	74,  // 84: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	74,  // 85: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	75,  // 86: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	76,  // 87: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	71,  // 88: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	72,  // 89: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	74,  // 90: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
-	102, // 91: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	101, // 92: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	73,  // 93: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	70,  // 94: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	37,  // 95: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	29,  // 96: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	31,  // 97: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	34,  // 98: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	102, // 99: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	101, // 100: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	99,  // 101: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
-	101, // 102: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	78,  // 103: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	106, // 104: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	79,  // 105: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	58,  // 106: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	106, // 107: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	58,  // 108: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	108, // 109: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	109, // 110: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	99,  // 111: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	101, // 112: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	108, // 113: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	110, // 114: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	110, // 115: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	110, // 116: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	111, // 117: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	96,  // 118: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	99,  // 119: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	99,  // 120: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	53,  // 121: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	67,  // 122: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	80,  // 123: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	82,  // 124: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	84,  // 125: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	86,  // 126: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	88,  // 127: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	90,  // 128: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	92,  // 129: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	94,  // 130: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 131: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	12,  // 132: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	4,   // 133: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	16,  // 134: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	18,  // 135: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	20,  // 136: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	54,  // 137: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	77,  // 138: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	81,  // 139: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	83,  // 140: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	85,  // 141: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	87,  // 142: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	89,  // 143: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	91,  // 144: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	93,  // 145: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	95,  // 146: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	7,   // 147: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	14,  // 148: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	5,   // 149: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	17,  // 150: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	19,  // 151: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	21,  // 152: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	137, // [137:153] is the sub-list for method output_type
-	121, // [121:137] is the sub-list for method input_type
-	121, // [121:121] is the sub-list for extension type_name
-	121, // [121:121] is the sub-list for extension extendee
-	0,   // [0:121] is the sub-list for field type_name
+	11,  // 15: cellgate.cell.v1.ReportLegacyResponse.without_instance:type_name -> cellgate.cell.v1.AwaitedClaim
+	10,  // 16: cellgate.cell.v1.HostRoom.rooms:type_name -> cellgate.cell.v1.Room
+	102, // 17: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
+	13,  // 18: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
+	103, // 19: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	15,  // 20: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
+	66,  // 21: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
+	101, // 22: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
+	104, // 23: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	100, // 24: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	101, // 25: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	105, // 26: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	99,  // 27: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
+	22,  // 28: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
+	99,  // 29: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
+	41,  // 30: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
+	42,  // 31: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
+	42,  // 32: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
+	43,  // 33: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
+	44,  // 34: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
+	45,  // 35: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
+	28,  // 36: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
+	27,  // 37: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
+	26,  // 38: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
+	24,  // 39: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
+	25,  // 40: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
+	42,  // 41: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
+	41,  // 42: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
+	42,  // 43: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
+	41,  // 44: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
+	35,  // 45: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
+	37,  // 46: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
+	39,  // 47: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
+	40,  // 48: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
+	29,  // 49: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	31,  // 50: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	34,  // 51: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	30,  // 52: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
+	32,  // 53: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
+	33,  // 54: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
+	36,  // 55: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
+	38,  // 56: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
+	48,  // 57: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
+	46,  // 58: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
+	47,  // 59: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	47,  // 60: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	51,  // 61: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
+	50,  // 62: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
+	52,  // 63: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
+	49,  // 64: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
+	55,  // 65: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	59,  // 66: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	52,  // 67: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
+	60,  // 68: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	61,  // 69: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
+	106, // 70: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	66,  // 71: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	58,  // 72: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	52,  // 73: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
+	56,  // 74: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	57,  // 75: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	62,  // 76: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
+	9,   // 77: cellgate.cell.v1.Proposal.rooms:type_name -> cellgate.cell.v1.HostRoom
+	107, // 78: cellgate.cell.v1.Proposal.room_aggregates:type_name -> cellgate.v1.HostAggregate
+	64,  // 79: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	63,  // 80: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
+	102, // 81: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	65,  // 82: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	68,  // 83: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	69,  // 84: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	74,  // 85: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	74,  // 86: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	75,  // 87: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	76,  // 88: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	71,  // 89: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	72,  // 90: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	74,  // 91: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
+	102, // 92: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	101, // 93: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	73,  // 94: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	70,  // 95: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	37,  // 96: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	29,  // 97: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	31,  // 98: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	34,  // 99: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	102, // 100: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	101, // 101: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	99,  // 102: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
+	101, // 103: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	78,  // 104: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	106, // 105: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	79,  // 106: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	58,  // 107: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	106, // 108: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	58,  // 109: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	108, // 110: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	109, // 111: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	99,  // 112: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	101, // 113: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	108, // 114: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	110, // 115: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	110, // 116: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	110, // 117: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	111, // 118: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	96,  // 119: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	99,  // 120: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	99,  // 121: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	53,  // 122: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	67,  // 123: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	80,  // 124: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	82,  // 125: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	84,  // 126: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	86,  // 127: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	88,  // 128: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	90,  // 129: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	92,  // 130: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	94,  // 131: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 132: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	12,  // 133: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	4,   // 134: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	16,  // 135: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	18,  // 136: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	20,  // 137: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	54,  // 138: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	77,  // 139: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	81,  // 140: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	83,  // 141: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	85,  // 142: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	87,  // 143: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	89,  // 144: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	91,  // 145: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	93,  // 146: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	95,  // 147: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	7,   // 148: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	14,  // 149: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	5,   // 150: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	17,  // 151: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	19,  // 152: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	21,  // 153: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	138, // [138:154] is the sub-list for method output_type
+	122, // [122:138] is the sub-list for method input_type
+	122, // [122:122] is the sub-list for extension type_name
+	122, // [122:122] is the sub-list for extension extendee
+	0,   // [0:122] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
