@@ -70,8 +70,10 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 			Allocations: claimOf(s.cfg.Name, c).GetAllocations(),
 		})
 	}
-	for _, c := range s.rows.unseenClaims(maxAwaited) {
-		out.WithoutInstance = append(out.WithoutInstance, &cellv1.AwaitedClaim{ClaimId: c.ClaimID, ConsumerUuid: c.ConsumerUUID, HostUuid: c.HostUUID})
+	if req.GetLook() || g != nil && g.State == shard.GateShadow {
+		for _, c := range s.rows.unseenClaims(maxAwaited) {
+			out.WithoutInstance = append(out.WithoutInstance, &cellv1.AwaitedClaim{ClaimId: c.ClaimID, ConsumerUuid: c.ConsumerUUID, HostUuid: c.HostUUID})
+		}
 	}
 	return out, nil
 }

@@ -3,6 +3,7 @@ package cell
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -410,6 +411,41 @@ func TestClaimsAreAwaitedUntilAReportHasTheirInstance(t *testing.T) {
 	if list := r.cell.rows.unseenClaims(9); len(list) != 0 {
 		t.Errorf("after its end there are %v", list)
 	}
+}
+
+// Gateways hear of them while they compare answers, doctor whenever it looks.
+func TestClaimsWithoutInstanceAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		r.register(plainState(1, 8))
+		r.pin(cellgatev1.Gate_LEGACY)
+		told := func(look bool, when string, want ...string) {
+			t.Helper()
+			req := legacyOf("g1", 66, 1)
+			req.Look = look
+			var got []string
+			for _, c := range r.reportLegacy(req).GetWithoutInstance() {
+				got = append(got, c.GetClaimId()+" "+c.GetConsumerUuid()+" "+c.GetHostUuid())
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: told are %v, want %v", when, got, want)
+			}
+		}
+		r.must(claimAt(1))
+		r.must(confirm("new", 1))
+		time.Sleep(awaitedFor)
+		told(true, "while it is awaited")
+		time.Sleep(time.Second)
+		lost := "new " + consumerUUID(1) + " " + hostUUID(1)
+		told(true, "a look", lost)
+		told(false, "in LEGACY")
+		r.pin(shadowState)
+		told(false, "in SHADOW", lost)
+		s := plainState(1, 8)
+		s.Version, s.Instances = 2, append(s.Instances, instanceOn(1, 1))
+		r.register(s)
+		told(true, "once a report has the instance")
+	})
 }
 
 // instanceOn is an instance with a VCPU of a host.

@@ -28,13 +28,13 @@ import (
 //
 // and so are the numbers of hosts that pass, when they differ by more than there are
 // busy and suspect hosts. What is free is compared of hosts in turn, passing or not, as
-// many as weighedHosts with each query. A host is busy while the stand-in counts a claim on it beside
-// its row, or this gateway made or ended one a moment ago: the rows show that later than
-// the table, or twice; and while it has a claim of which the cell says that no report of
-// the host ever had its instance. What other gateways end nobody tells. So what is suspect is asked
-// for again, settle refreshes later: a difference is what was suspect every time. What
-// agrees is told after all that was asked before it was decided, so that no gate opens
-// while older answers are in doubt.
+// many as weighedHosts with each query. A host is busy while the stand-in counts a claim on
+// it beside its row, or this gateway made or ended one a moment ago: the rows show that
+// later than the table, or twice. One with a claim of which the cell says that no report of
+// the host ever had its instance is busy too, but for what it has free. What other gateways
+// end nobody tells. So what is suspect is asked for again, settle refreshes later: a
+// difference is what was suspect every time. What agrees is told after all that was asked
+// before it was decided, so that no gate opens while older answers are in doubt.
 // Answers of busy hosts alone count as nothing.
 const (
 	// comparedHosts is how many of the first hosts are compared, of those asked for.
@@ -98,9 +98,11 @@ type comparer struct {
 	taken int
 	// shapes are recent placements, the newest last.
 	shapes [][]byte
-	// touched says until when a host is busy; awaited are those with claims the cell named.
-	touched map[string]time.Time
-	awaited map[string]bool
+	// touched says until when a host is busy; awaited are those with claims that the cell
+	// awaits, instanceless those with claims that it awaits no more.
+	touched      map[string]time.Time
+	awaited      map[string]bool
+	instanceless map[string]bool
 	// looks are at hosts' capacity and aggregates.
 	looks hostLooks
 }
@@ -167,20 +169,27 @@ func (c *comparer) touch(host string, until time.Time) {
 // await takes the claims that the cell named: those that the rows do not show yet, and
 // those that they never will.
 func (c *comparer) await(claims, never []*cellv1.AwaitedClaim) {
-	hosts := make(map[string]bool, len(claims)+len(never))
-	for _, a := range slices.Concat(claims, never) {
+	awaited, instanceless := hostsOf(claims), hostsOf(never)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.awaited, c.instanceless = awaited, instanceless
+}
+
+func hostsOf(claims []*cellv1.AwaitedClaim) map[string]bool {
+	hosts := make(map[string]bool, len(claims))
+	for _, a := range claims {
 		hosts[a.GetHostUuid()] = true
 		for _, p := range a.GetAllocations() {
 			hosts[p.GetProviderUuid()] = true
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.awaited = hosts
+	return hosts
 }
 
-// busy gives the hosts whose claims the rows may not show, and those of counted.
-func (c *comparer) busy(now time.Time, counted []string) map[string]bool {
+// busy gives the hosts whose claims the rows may not show, and those of counted. Those of
+// instanceless alone are not in under: no claim of theirs comes or goes, and they have less free
+// by the shard than by their rows.
+func (c *comparer) busy(now time.Time, counted []string) (all, under map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := make(map[string]bool, len(counted)+len(c.awaited)+len(c.touched))
@@ -197,7 +206,12 @@ func (c *comparer) busy(now time.Time, counted []string) map[string]bool {
 		}
 		out[h] = true
 	}
-	return out
+	if len(c.instanceless) == 0 {
+		return out, out
+	}
+	all = maps.Clone(out)
+	maps.Copy(all, c.instanceless)
+	return all, out
 }
 
 // isShadow reports whether the cell's two answers are compared now.
@@ -394,9 +408,9 @@ func (w *gate) compare(ctx context.Context, j comparison) (diff *cellgatev1.Shad
 	}
 	w.shadow.looks.took(w.rows.Load(), wire.GetGateEpoch(), j.roomOf, wire)
 	now := w.g.now()
-	busy := w.shadow.busy(now, w.parts.StandIn.Counted())
+	busy, under := w.shadow.busy(now, w.parts.StandIn.Counted())
 	found, counts = suspectsOf(old, native, busy)
-	more := freer(w.rows.Load(), wire.GetRooms(), busy)
+	more := freer(w.rows.Load(), wire.GetRooms(), under)
 	maps.Copy(found, more)
 	counts = counts || len(more) > 0
 	if j.again > 0 {

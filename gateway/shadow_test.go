@@ -231,6 +231,23 @@ func TestShadowLeavesBusyHostsOut(t *testing.T) {
 	})
 }
 
+// A claim whose instance never came takes of what its host has free: more than the row
+// shows is a difference there too.
+func TestShadowOfFreeAmountsBesideAClaimWithoutInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host := usedHost(2, 9)
+		_, f, _ := shadowing(t, []schedule.Host{testHost(1, 1), host}, []schedule.Host{testHost(1, 1), usedHost(2, 10)})
+		f.mu.Lock()
+		f.gate.unseen = []*cellv1.AwaitedClaim{{ClaimId: "c", HostUuid: host.UUID.String()}}
+		f.mu.Unlock()
+		time.Sleep(20 * time.Second)
+		_, _, examples := f.toldOf()
+		if len(examples) == 0 || examples[0].GetDetail() != "host002: VCPU free 6 by the rows, 7 by the shard" {
+			t.Errorf("it was told %v", examples)
+		}
+	})
+}
+
 // A cell whose table does not answer is not compared, and its requests go on.
 func TestShadowThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

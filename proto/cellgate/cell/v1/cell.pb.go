@@ -633,8 +633,9 @@ type ReportLegacyResponse struct {
 	Short []*HostRoom `protobuf:"bytes,6,rep,name=short,proto3" json:"short,omitempty"`
 	// Hosts that operators keep new instances from.
 	Withheld []*WithheldHost `protobuf:"bytes,7,rep,name=withheld,proto3" json:"withheld,omitempty"`
-	// Live claims that are awaited no more, long after they were confirmed, though no report
-	// of their host has had their instances; at most 10,000, without allocations.
+	// While the gate is SHADOW, and for who only looks: live claims that are awaited no more,
+	// long after they were confirmed, though no report of their host has had their instances;
+	// at most 10,000, without allocations.
 	WithoutInstance []*AwaitedClaim `protobuf:"bytes,8,rep,name=without_instance,json=withoutInstance,proto3" json:"without_instance,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
