@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -14,19 +15,38 @@ import (
 // selects sends a request until it is answered, and notes what was promised.
 func (c *caller) selects(req *cellgatev1.SelectDestinationsRequest) ([]*promise, error) {
 	began := time.Now()
+	over := map[string]bool{}
+	for _, consumer := range req.GetInstanceUuids() {
+		maps.Copy(over, c.world.checks.overFor(consumer))
+	}
 	var resp *cellgatev1.SelectDestinationsResponse
 	if err := c.again("select", true, func(ctx context.Context, d *door) (err error) {
 		resp, err = d.scheduler().SelectDestinations(ctx, req)
 		return err
 	}); err != nil {
+		if id := inTheWay(err); over[id] {
+			c.world.wrong("I3: %v is refused for claim %s, and all replicas had read that it was given back", req.GetInstanceUuids(), short8(id))
+		}
 		return nil, err
 	}
 	c.world.count("placed")
 	var out []*promise
 	for i, d := range resp.GetDestinations() {
+		if id := d.GetSelected().GetClaimId(); over[id] {
+			c.world.wrong("I3: %s is answered with claim %s, and all replicas had read that it was given back", req.GetInstanceUuids()[i], short8(id))
+		}
 		out = append(out, c.world.checks.promised(req.GetInstanceUuids()[i], d, began))
 	}
 	return out, nil
+}
+
+// inTheWay is the claim that a refusal names; "" for none.
+func inTheWay(err error) string {
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return f.Metadata["claim_id"]
+	}
+	return ""
 }
 
 // repeats sends an answered request again. It has the same answer, while all cells

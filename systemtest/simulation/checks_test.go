@@ -42,14 +42,16 @@ type checkedCell struct {
 	usages map[string]*shard.Usage
 	// admins are what operators say of hosts.
 	admins map[string]*shard.AdminState
-	// claims has the ended ones too.
-	claims map[string]*shard.Claim
+	// claims has the ended ones too; written says where their newest rows are in the
+	// journal, of those that were read there.
+	claims  map[string]*shard.Claim
+	written map[string]place
 }
 
 func newChecks(w *world) *checks {
 	k := &checks{world: w, promises: map[string]*promise{}, ends: map[string]string{}}
 	for _, c := range w.cells {
-		k.cells = append(k.cells, &checkedCell{cell: c, hosts: map[string]*shard.Host{}, usages: map[string]*shard.Usage{}, admins: map[string]*shard.AdminState{}, claims: map[string]*shard.Claim{}})
+		k.cells = append(k.cells, &checkedCell{cell: c, hosts: map[string]*shard.Host{}, usages: map[string]*shard.Usage{}, admins: map[string]*shard.AdminState{}, claims: map[string]*shard.Claim{}, written: map[string]place{}})
 	}
 	return k
 }
@@ -65,6 +67,13 @@ func (k *checks) run(ctx context.Context) {
 			k.poll()
 		}
 	}
+}
+
+// checked counts a check.
+func (k *checks) checked() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.count++
 }
 
 // poll reads all journals to their ends, and checks what came, and what was promised
@@ -147,6 +156,7 @@ func (k *checks) reload(c *checkedCell) {
 			c.claims[id] = &ended
 		}
 	}
+	clear(c.written)
 	c.at = at
 }
 
@@ -164,7 +174,7 @@ func (k *checks) take(c *checkedCell, e shard.Entry) {
 			c.usages[ch.Usage.HostUUID] = ch.Usage
 		case ch.Claim != nil:
 			k.step(c, e, c.claims[ch.Claim.ClaimID], ch.Claim)
-			c.claims[ch.Claim.ClaimID] = ch.Claim
+			c.claims[ch.Claim.ClaimID], c.written[ch.Claim.ClaimID] = ch.Claim, place{e.Lane, e.Seq}
 		}
 	}
 	for _, ch := range e.Changes {

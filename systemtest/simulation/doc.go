@@ -7,9 +7,13 @@
 //	              └─► callers, at their times ┴──► the parts ──► journal ──► checks
 //
 // The checks go on all the time: every transaction of every shard is held against I1, I2,
-// I3, I4, I8 and I9 as it comes. After the last fault comes quiet; then the tables of all
-// replicas, the truth of all agents and the shards are the same, claims are held by those
-// who were told so, and by nobody else.
+// I3, I4, I8 and I9 as it comes; every second each replica's table is asked for its claims,
+// which are those of the journal as far as the replica has certainly read it, by its
+// position, not by time; and no answer names a claim that was given back and that all
+// replicas have read of. Some callers claim and release without a pause, while replicas
+// compare their tables with the shard: such a comparison never finds anything. After the
+// last fault comes quiet; then the tables of all replicas, the truth of all agents and the
+// shards are the same, claims are held by those who were told so, and by nobody else.
 //
 // The plan follows from the seed alone: what fails when, and what callers want. What
 // happens then does not quite: which of two goroutines that wake at one instant runs

@@ -77,6 +77,7 @@ type plan struct {
 	lasts                     time.Duration
 	faults                    []trouble
 	stories                   []story
+	churns                    []churn
 }
 
 // story is what one caller does from a time on.
@@ -124,6 +125,7 @@ func newPlan(seed uint64, length int) *plan {
 		p.stories = append(p.stories, s)
 	}
 	slices.SortStableFunc(p.stories, func(a, b story) int { return int(a.at - b.at) })
+	p.drawChurns(length)
 	return p
 }
 

@@ -250,9 +250,7 @@ func placement(m *cellv1.Placement) []byte {
 
 // comparePassing: the hosts with so much left pass, and no others.
 func (w *world) comparePassing(ctx context.Context, r *replica, client cellv1.CellSchedulerClient, mine map[string]*host, rows *shardtest.Rows, class string, amount int64) {
-	w.checks.mu.Lock()
-	w.checks.count++
-	w.checks.mu.Unlock()
+	w.checks.checked()
 	out, err := client.ProposeBatch(ctx, &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{{Limit: 100, Seed: 1, Placement: placement(&cellv1.Placement{
 		Resources: []*cellv1.Amount{{ResourceClass: class, Amount: int32(amount)}}, Consume: &cellv1.Consumption{},
 	})}}})

@@ -18,10 +18,12 @@ import (
 
 const (
 	// downAfter is how long a host may be silent, beatEvery how often it says that it
-	// lives, tailEvery how often journals are read.
-	downAfter = 20 * time.Second
-	beatEvery = 5 * time.Second
-	tailEvery = 250 * time.Millisecond
+	// lives, tailEvery how often journals are read, compareEvery how often a replica
+	// compares its table with the shard and the hosts.
+	downAfter    = 20 * time.Second
+	beatEvery    = 5 * time.Second
+	tailEvery    = 250 * time.Millisecond
+	compareEvery = 2 * time.Second
 )
 
 // simCell is a cell: its shard, and its replicas.
@@ -67,6 +69,7 @@ type running struct {
 	paused *gate
 	handle *handle
 	cell   *cell.Cell
+	direct direct
 	cancel context.CancelFunc
 	stop   func() // the server
 	ended  chan error
@@ -88,12 +91,13 @@ func (r *replica) start() {
 	}
 	c, err := cell.New(cell.Config{
 		Name: r.cell.name, UUID: r.cell.uuid, Replica: r.name, VerifyMode: w.plan.mode,
-		ServiceDownTime: downAfter, HeartbeatEvery: beatEvery, TailEvery: tailEvery,
+		ServiceDownTime: downAfter, HeartbeatEvery: beatEvery, TailEvery: tailEvery, ReconcileInterval: compareEvery,
 	}, cell.Deps{Store: run.handle.store(), Log: w.log, Now: r.clock.now})
 	w.must(err)
 	run.cell = c
 	server, l := rpc.NewServer(w.log, append(cell.ServerOptions(), grpc.ChainStreamInterceptor(w.reports))...), w.net.listen(r.name)
 	c.Register(server)
+	c.Register(&run.direct)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	ctx, cancel := context.WithCancel(context.Background())

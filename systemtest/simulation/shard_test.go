@@ -28,6 +28,9 @@ type handle struct {
 	late       time.Duration
 	fail, lose float64
 	rng        *rand.Rand
+	// read is the position of the last reading of the journal to its end, shown the one
+	// that the table has certainly come to; see following.
+	read, shown shard.Cursor
 }
 
 func (h *handle) set(change func(*handle)) {
@@ -38,7 +41,7 @@ func (h *handle) set(change func(*handle)) {
 
 // store is the handle as a cell has it.
 func (h *handle) store() shard.Store {
-	return &shardtest.Faulty{Store: h, Before: h.before, After: h.after}
+	return &following{Store: &shardtest.Faulty{Store: h, Before: h.before, After: h.after}, handle: h}
 }
 
 func (h *handle) draw() (late time.Duration, fails, loses bool) {
