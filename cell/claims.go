@@ -112,6 +112,7 @@ func (s *scheduler) ListClaims(ctx context.Context, req *cellv1.ListClaimsReques
 	out := &cellv1.ListClaimsResponse{More: page.More}
 	for _, claim := range page.Claims {
 		out.Claims = append(out.Claims, claimOf(s.cfg.Name, claim))
+		out.InstanceSeen = append(out.InstanceSeen, claim.Seen)
 		if req.GetWantOrigins() {
 			out.ClaimOrigins = append(out.ClaimOrigins, originOf(claim))
 		}

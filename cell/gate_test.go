@@ -441,10 +441,23 @@ func TestClaimsWithoutInstanceAreTold(t *testing.T) {
 		told(false, "in LEGACY")
 		r.pin(shadowState)
 		told(false, "in SHADOW", lost)
+		seen := func() []bool {
+			list, err := r.cells.ListClaims(t.Context(), &cellv1.ListClaimsRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return list.GetInstanceSeen()
+		}
+		if got := seen(); !slices.Equal(got, []bool{false}) {
+			t.Errorf("the list says of its instance %v", got)
+		}
 		s := plainState(1, 8)
 		s.Version, s.Instances = 2, append(s.Instances, instanceOn(1, 1))
 		r.register(s)
 		told(true, "once a report has the instance")
+		if got := seen(); !slices.Equal(got, []bool{true}) {
+			t.Errorf("then the list says of its instance %v", got)
+		}
 	})
 }
 

@@ -228,6 +228,7 @@ var summary = []struct {
 	{importer.InstanceConflict, "instances: claimed elsewhere"},
 	{importer.InstanceWithoutClaim, "instances: on agents' hosts, without a claim"},
 	{importer.InstanceLeftOut, "instances: left out"},
+	{importer.ClaimWithoutInstance, "claims: of instances without a row"},
 	{importer.OverCapacity, "over capacity"},
 }
 

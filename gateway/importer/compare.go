@@ -10,7 +10,6 @@ import (
 
 	"cellgate/gateway/legacy"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
-	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
@@ -45,12 +44,16 @@ const (
 	InstanceConfirmed What = "instance_confirmed"
 	InstanceEqual     What = "instance_equal"
 	InstanceConflict  What = "instance_conflict"
-	// InstanceReleased is an adopted claim whose instance is not on its host any more.
+	// InstanceReleased is a claim whose instance is not on its host any more: an adopted one,
+	// or a request's that a report had the instance of.
 	InstanceReleased What = "instance_released"
 	InstanceLeftOut  What = "instance_left_out"
-	// InstanceWithoutClaim is on a host that is its agent's, and has no claim anywhere: its
-	// room there is given to others.
+	// InstanceWithoutClaim is on a host whose agent knows its instances, and has no claim
+	// anywhere: its room there is given to others.
 	InstanceWithoutClaim What = "instance_without_claim"
+	// ClaimWithoutInstance is a request's that was confirmed long ago, and which no import
+	// releases, though no row is of its instance.
+	ClaimWithoutInstance What = "claim_without_instance"
 	// OverCapacity is a (host, class) that claims would use beyond capacity.
 	OverCapacity What = "over_capacity"
 )
@@ -76,7 +79,7 @@ func (m *Importer) Compare(ctx context.Context, x *legacy.Snapshot, l Lister) (*
 	for _, i := range m.known.by {
 		i.first = 0
 	}
-	c := &comparing{d: &Difference{At: x.At, Counts: map[What]int{}}, most: m.conf.MaxLeftOut, hosts: map[schedule.ID]*cellgatev1.Host{}, claims: map[string][]*cellgatev1.Claim{}, on: map[string][]*cellgatev1.Claim{}}
+	c := &comparing{d: &Difference{At: x.At, Counts: map[What]int{}}, most: m.conf.MaxLeftOut, hosts: map[schedule.ID]*cellgatev1.Host{}, claims: map[string][]*cellgatev1.Claim{}, on: map[string][]*claim{}}
 	err := eachHost(ctx, l, func(h *cellgatev1.Host) {
 		if id, err := schedule.ParseID(h.GetHostUuid()); err == nil {
 			c.hosts[id] = h
@@ -84,8 +87,8 @@ func (m *Importer) Compare(ctx context.Context, x *legacy.Snapshot, l Lister) (*
 		m.conf.Progress("hosts of the shard", len(c.hosts), 0)
 	})
 	if err == nil {
-		err = eachClaim(ctx, l, func(k *cellgatev1.Claim) {
-			c.claims[k.GetConsumerUuid()] = append(c.claims[k.GetConsumerUuid()], k)
+		err = eachClaim(ctx, l, func(k *claim) {
+			c.claims[k.GetConsumerUuid()] = append(c.claims[k.GetConsumerUuid()], k.Claim)
 			c.on[k.GetHostUuid()] = append(c.on[k.GetHostUuid()], k)
 			m.conf.Progress("claims of the shard", len(c.claims), 0)
 		})
@@ -124,6 +127,7 @@ func (m *Importer) Compare(ctx context.Context, x *legacy.Snapshot, l Lister) (*
 	}
 	c.d.Counts[HostLeftOut] -= len(x.LeftOut)
 	c.rest()
+	c.withoutInstance(m.known, x.At)
 	return c.d, nil
 }
 
@@ -133,7 +137,8 @@ type comparing struct {
 	most  int
 	hosts map[schedule.ID]*cellgatev1.Host
 	// claims are by consumer, on by host.
-	claims, on map[string][]*cellgatev1.Claim
+	claims map[string][]*cellgatev1.Claim
+	on     map[string][]*claim
 }
 
 func (c *comparing) say(what What, uuid, host, format string, args ...any) {
@@ -153,9 +158,17 @@ func (c *comparing) host(m *Importer, row *legacy.Host, service *legacy.Service,
 		} else {
 			c.say(HostAgents, id, row.ServiceHost, "agent version %d", there.GetAgentVersion())
 		}
+		if there.GetInstancesUnknown() {
+			if state, why := m.stateOf(row, service, on, false); why != nil {
+				c.say(HostLeftOut, id, row.ServiceHost, "%s", why.Detail)
+			} else {
+				c.instances(state, there.GetInventories())
+			}
+			return
+		}
 		for _, i := range on {
 			if uuid := i.uuid.String(); len(c.claims[uuid]) == 0 {
-				c.say(InstanceWithoutClaim, uuid, row.ServiceHost, "the agent does not list it, or knows no instances and no import came since: others are placed on its room")
+				c.say(InstanceWithoutClaim, uuid, row.ServiceHost, "the agent does not list it: others are placed on its room")
 			}
 		}
 		return
@@ -173,19 +186,13 @@ func (c *comparing) host(m *Importer, row *legacy.Host, service *legacy.Service,
 	default:
 		c.say(HostEqual, id, row.ServiceHost, "")
 	}
-	used := map[string]int64{}
-	here := map[string]bool{}
-	for _, i := range state.GetInstances() {
-		here[i.GetInstanceUuid()] = true
-		c.instance(i, id, row.ServiceHost, used)
-	}
-	c.released(id, row.ServiceHost, here, used)
+	var has []*cellgatev1.HostInventory
 	for _, i := range state.GetProviders()[0].GetInventories() {
-		whole := int64(float64(i.GetTotal()-i.GetReserved()) * i.GetAllocationRatio())
-		if n := used[i.GetResourceClass()]; n > whole {
-			c.say(OverCapacity, id, row.ServiceHost, "%s: %d used of %d", i.GetResourceClass(), n, whole)
-		}
+		has = append(has, &cellgatev1.HostInventory{
+			ProviderUuid: id, ResourceClass: i.GetResourceClass(), Total: i.GetTotal(), Reserved: i.GetReserved(), AllocationRatio: i.GetAllocationRatio(),
+		})
 	}
+	c.instances(state, has)
 }
 
 // oldWithAgent says what comes of a host whose service is old, and which is its agent's.
@@ -195,39 +202,6 @@ func (c *comparing) oldWithAgent(h *cellgatev1.Host, s *legacy.Service, required
 		return text + fmt.Sprintf("agent version %d speaks for it: stop that, or upgrade nova-compute", h.GetAgentVersion())
 	}
 	return text + fmt.Sprintf("agent version %d is silent: a gateway takes the host back soon, with the %d claims on it", h.GetAgentVersion(), len(c.on[h.GetHostUuid()]))
-}
-
-func (c *comparing) instance(i *agentv1.Instance, host, name string, used map[string]int64) {
-	claims := c.claims[i.GetInstanceUuid()]
-	at := slices.IndexFunc(claims, func(k *cellgatev1.Claim) bool { return k.GetHostUuid() == host })
-	switch {
-	case len(claims) == 0:
-		c.say(InstanceAdopted, i.GetInstanceUuid(), name, "%s", usage(i))
-		for _, u := range i.GetUsages() {
-			used[u.GetResourceClass()] += int64(u.GetAmount())
-		}
-	case at < 0:
-		c.say(InstanceConflict, i.GetInstanceUuid(), name, "claim %s is on %s", claims[0].GetClaimId(), claims[0].GetServiceHost())
-	case claims[at].GetState() == cellgatev1.ClaimState_PENDING:
-		c.say(InstanceConfirmed, i.GetInstanceUuid(), name, "claim %s", claims[at].GetClaimId())
-	default:
-		c.say(InstanceEqual, i.GetInstanceUuid(), name, "")
-	}
-}
-
-// released tells of adopted claims without an instance, and adds up what the others use.
-func (c *comparing) released(host, name string, here map[string]bool, used map[string]int64) {
-	for _, k := range c.on[host] {
-		if k.GetAdopted() && k.GetTransferredFrom() == "" && !here[k.GetConsumerUuid()] {
-			c.say(InstanceReleased, k.GetConsumerUuid(), name, "claim %s", k.GetClaimId())
-			continue
-		}
-		for _, a := range k.GetAllocations() {
-			if a.GetProviderUuid() == host {
-				used[a.GetResourceClass()] += int64(a.GetAmount())
-			}
-		}
-	}
 }
 
 // rest tells of the hosts of the shard that no row is of.
@@ -289,29 +263,4 @@ func amounts(s *agentv1.FullState) string {
 		all = append(all, fmt.Sprintf("%s %d, %d reserved", i.GetResourceClass(), i.GetTotal(), i.GetReserved()))
 	}
 	return strings.Join(all, "; ")
-}
-
-func usage(i *agentv1.Instance) string {
-	var all []string
-	for _, u := range i.GetUsages() {
-		all = append(all, fmt.Sprintf("%s %d", u.GetResourceClass(), u.GetAmount()))
-	}
-	return strings.Join(all, ", ")
-}
-
-func eachClaim(ctx context.Context, l Lister, do func(*cellgatev1.Claim)) error {
-	in := &cellv1.ListClaimsRequest{PageSize: listPage}
-	for {
-		out, err := l.ListClaims(ctx, in)
-		if err != nil {
-			return err
-		}
-		for _, c := range out.GetClaims() {
-			do(c)
-			in.After = c.GetClaimId()
-		}
-		if !out.GetMore() || len(out.GetClaims()) == 0 {
-			return nil
-		}
-	}
 }

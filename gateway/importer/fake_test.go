@@ -57,6 +57,7 @@ type fakeClaim struct {
 	adopted bool
 	pending bool
 	seen    bool
+	updated time.Time
 	used    map[string]int32
 }
 
@@ -162,7 +163,7 @@ func (f *fakeCell) ListHosts(_ context.Context, in *cellv1.ListHostsRequest, _ .
 		host := &cellgatev1.Host{
 			Cell:     "cell1",
 			HostUuid: id, ServiceHost: h.state.GetServiceHost(), Nodename: h.state.GetNodename(),
-			Enabled: !h.state.GetDisabled(), DisabledReason: h.state.GetDisabledReason(),
+			Enabled: !h.state.GetDisabled(), DisabledReason: h.state.GetDisabledReason(), InstancesUnknown: h.agent && h.state.GetInstancesUnknown(),
 		}
 		if host.Imported = !h.agent; h.agent || h.had {
 			host.AgentVersion = 1
@@ -196,15 +197,15 @@ func (f *fakeCell) ListClaims(_ context.Context, in *cellv1.ListClaimsRequest, _
 			if c.pending {
 				state = cellgatev1.ClaimState_PENDING
 			}
-			claim := &cellgatev1.Claim{ClaimId: id, ConsumerUuid: id, HostUuid: c.host, State: state, Adopted: c.adopted}
+			claim := &cellgatev1.Claim{ClaimId: id, ConsumerUuid: id, HostUuid: c.host, State: state, Adopted: c.adopted, UpdatedAt: timestamppb.New(c.updated)}
 			for _, class := range slices.Sorted(maps.Keys(c.used)) {
 				claim.Allocations = append(claim.Allocations, &cellgatev1.Allocation{ProviderUuid: c.host, ResourceClass: class, Amount: c.used[class]})
 			}
-			out.Claims = append(out.Claims, claim)
+			out.Claims, out.InstanceSeen = append(out.Claims, claim), append(out.InstanceSeen, c.adopted || c.seen)
 		}
 	}
 	if out.More = len(out.Claims) > 3; out.More {
-		out.Claims = out.Claims[:3]
+		out.Claims, out.InstanceSeen = out.Claims[:3], out.InstanceSeen[:3]
 	}
 	return out, nil
 }

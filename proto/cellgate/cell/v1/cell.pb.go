@@ -6568,7 +6568,10 @@ type ListClaimsResponse struct {
 	Claims []*v1.Claim `protobuf:"bytes,1,rep,name=claims,proto3" json:"claims,omitempty"`
 	More   bool        `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
 	// With want_origins: one for each of claims, in their order.
-	ClaimOrigins  []*ClaimOrigin `protobuf:"bytes,3,rep,name=claim_origins,json=claimOrigins,proto3" json:"claim_origins,omitempty"`
+	ClaimOrigins []*ClaimOrigin `protobuf:"bytes,3,rep,name=claim_origins,json=claimOrigins,proto3" json:"claim_origins,omitempty"`
+	// One for each of claims, in their order: a report of its host has had the instance since
+	// the claim is there. Cells of before do not say.
+	InstanceSeen  []bool `protobuf:"varint,4,rep,packed,name=instance_seen,json=instanceSeen,proto3" json:"instance_seen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6620,6 +6623,13 @@ func (x *ListClaimsResponse) GetMore() bool {
 func (x *ListClaimsResponse) GetClaimOrigins() []*ClaimOrigin {
 	if x != nil {
 		return x.ClaimOrigins
+	}
+	return nil
+}
+
+func (x *ListClaimsResponse) GetInstanceSeen() []bool {
+	if x != nil {
+		return x.InstanceSeen
 	}
 	return nil
 }
@@ -8210,11 +8220,12 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12\x1d\n" +
 	"\x05after\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18@R\x05after\x12!\n" +
 	"\fwant_origins\x18\x06 \x01(\bR\vwantOrigins\x12\"\n" +
-	"\bclaim_id\x18\a \x01(\tB\a\xbaH\x04r\x02\x18@R\aclaimId\"\x98\x01\n" +
+	"\bclaim_id\x18\a \x01(\tB\a\xbaH\x04r\x02\x18@R\aclaimId\"\xbd\x01\n" +
 	"\x12ListClaimsResponse\x12*\n" +
 	"\x06claims\x18\x01 \x03(\v2\x12.cellgate.v1.ClaimR\x06claims\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\x12B\n" +
-	"\rclaim_origins\x18\x03 \x03(\v2\x1d.cellgate.cell.v1.ClaimOriginR\fclaimOrigins\"\xbf\x03\n" +
+	"\rclaim_origins\x18\x03 \x03(\v2\x1d.cellgate.cell.v1.ClaimOriginR\fclaimOrigins\x12#\n" +
+	"\rinstance_seen\x18\x04 \x03(\bR\finstanceSeen\"\xbf\x03\n" +
 	"\x10ListHostsRequest\x12$\n" +
 	"\thost_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\bhostUuid\x125\n" +
 	"\x11availability_zone\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x10availabilityZone\x12-\n" +
