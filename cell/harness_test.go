@@ -32,6 +32,7 @@ type replica struct {
 	telemetry *telemetry.Process
 	cells     cellv1.CellSchedulerClient
 	hosts     agentv1.HostReportsClient
+	dial      func() (*grpc.ClientConn, error)
 	// stop ends it and waits; it is done at the end of the test at the latest.
 	stop func()
 }
@@ -72,9 +73,12 @@ func launchLogged(t testing.TB, store shard.Store, log *slog.Logger, change ...f
 	server := rpc.NewServer(log, append(ServerOptions(), tel.ServerOptions()...)...)
 	c.Register(server)
 	listener := bufconn.Listen(1 << 20)
-	conn, err := rpc.Dial("passthrough:///cell", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-		return listener.DialContext(ctx)
-	}))
+	dial := func() (*grpc.ClientConn, error) {
+		return rpc.Dial("passthrough:///cell", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return listener.DialContext(ctx)
+		}))
+	}
+	conn, err := dial()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +87,7 @@ func launchLogged(t testing.TB, store shard.Store, log *slog.Logger, change ...f
 	go func() { ran <- c.Run(ctx) }()
 	go func() { served <- server.Serve(listener) }()
 	stopped := false
-	r := &replica{t: t, ran: ran, cell: c, telemetry: process, cells: cellv1.NewCellSchedulerClient(conn), hosts: agentv1.NewHostReportsClient(conn)}
+	r := &replica{t: t, dial: dial, ran: ran, cell: c, telemetry: process, cells: cellv1.NewCellSchedulerClient(conn), hosts: agentv1.NewHostReportsClient(conn)}
 	r.stop = func() {
 		if stopped {
 			return
