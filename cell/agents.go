@@ -3,6 +3,7 @@ package cell
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync/atomic"
 
@@ -182,8 +183,9 @@ func (a *agentSession) leave(cancel context.CancelFunc) {
 	}
 }
 
-// takeHeartbeat hears the host. An agent whose state is not held is told so, by
-// a refusal of that state.
+// takeHeartbeat hears the host. An agent whose state is not held is asked for it, unless
+// one is on its way, whose answer says what is held: nothing is wrong with the state, and a
+// refusal that crossed it would have the agent rest for minutes.
 func (a *agentSession) takeHeartbeat(b *agentv1.Heartbeat) *agentv1.ReportResponse {
 	if a.host == "" {
 		return a.refused(b.GetBootId(), b.GetVersion(), fault.Invalid("heartbeat", "a full state must come first"))
@@ -193,7 +195,10 @@ func (a *agentSession) takeHeartbeat(b *agentv1.Heartbeat) *agentv1.ReportRespon
 	}
 	a.live.heard(a.host)
 	if !sameUUID(b.GetBootId(), a.held.GetBootId()) || b.GetVersion() != a.held.GetVersion() {
-		return a.refused(b.GetBootId(), b.GetVersion(), fault.Invalid("heartbeat", "this state is not held; the cell holds version %d of boot_id %s", a.held.GetVersion(), a.held.GetBootId()))
+		if a.taking {
+			return nil
+		}
+		return resync(a.epoch.Load(), fmt.Sprintf("version %d of boot_id %s is held, and a heartbeat is of another", a.held.GetVersion(), a.held.GetBootId()), 0)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	"cellgate/shard"
+	"cellgate/shard/shardtest"
 )
 
 func asFault(err error, f **fault.Error) bool { return errors.As(err, f) }
@@ -58,6 +60,41 @@ func TestADeltaIsTakenAsItsState(t *testing.T) {
 	if m := a.delta(&agentv1.Delta{BaseVersion: 5, Version: 6, Disabled: proto.Bool(false)}); m.GetAccepted().GetVersion() != 6 {
 		t.Errorf("the answer after a heartbeat: %v", m)
 	}
+}
+
+// A heartbeat is of a state that is on its way, as after a Resync that crossed it: the
+// answer to the state is all that the agent hears. Of one that is not, the state is asked for.
+func TestAHeartbeatOfAStateThatIsNotHeldIsNoRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		var held atomic.Bool
+		r := start(t, &shardtest.Faulty{Store: newStore(t), Before: func(_ context.Context, c shardtest.Call) error {
+			if c.Name == "Apply" && held.Load() {
+				<-free
+			}
+			return nil
+		}})
+		a := r.register(plainState(1, 8))
+		held.Store(true)
+		next := plainState(1, 6)
+		next.Version = 2
+		if err := a.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: next}}); err != nil {
+			t.Fatal(err)
+		}
+		a.last = next
+		synctest.Wait() // it is being taken
+		a.heartbeat()
+		synctest.Wait()
+		close(free)
+		if m, err := a.stream.Recv(); err != nil || m.GetAccepted().GetVersion() != 2 {
+			t.Fatalf("the answer to the state is %v, %v", m, err)
+		}
+		a.last = &agentv1.FullState{BootId: bootA, Version: 7}
+		a.heartbeat()
+		if m, err := a.stream.Recv(); err != nil || m.GetResync() == nil {
+			t.Fatalf("a heartbeat of version 7 is answered %v, %v", m, err)
+		}
+	})
 }
 
 // What a delta does not fit to is asked for as a whole; what is held stays.
