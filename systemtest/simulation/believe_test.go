@@ -38,9 +38,29 @@ type reportStream struct {
 	// host is of the first state.
 	host string
 	mu   sync.Mutex
+	said
 }
 
 func (s *reportStream) SendMsg(m any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r, is := m.(*agentv1.ReportResponse); is {
+		s.said.answered(s.world, s.host, r)
+	}
+	return s.ServerStream.SendMsg(m)
+}
+
+func (s *reportStream) heard(r *agentv1.ReportRequest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if full := r.GetFullState(); full != nil {
+		s.host = full.GetHostUuid()
+	}
+	s.said.heard(s.world, r)
+}
+
+// sends says what the replica did not.
+func (s *reportStream) sends(m *agentv1.ReportResponse) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ServerStream.SendMsg(m)
@@ -55,15 +75,13 @@ func (s *reportStream) RecvMsg(m any) error {
 		if !is {
 			return nil
 		}
-		if full := r.GetFullState(); full != nil {
-			s.host = full.GetHostUuid()
-		}
+		s.heard(r)
 		d := r.GetDelta()
 		if d == nil || !s.world.loses(s.host) {
 			return nil
 		}
 		s.world.count("lost deltas")
-		if err := s.SendMsg(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Accepted{Accepted: &agentv1.Accepted{
+		if err := s.sends(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Accepted{Accepted: &agentv1.Accepted{
 			BootId: d.GetBootId(), Version: d.GetVersion(), HeartbeatEvery: durationpb.New(beatEvery), TakesDeltas: true,
 		}}}); err != nil {
 			return err

@@ -28,8 +28,14 @@
 // replicas have of a database; that one is not killed, but is slow, fails and loses
 // answers, and its clock jumps. There is nothing here but tests.
 //
-// What was broken on purpose and not noticed: claims of a selection that failed are not
-// given back at once (their leases end them), a release of an unknown claim_id leaves no
-// tombstone (the late claim's lease ends it), a repeat does not keep its claims, and
-// claims are not offered when a stream begins (the next look, 200 ms later, does).
+// When all is compared, probes ask for what the faults seldom bring about, each at every
+// seed whose hosts have the room: what a host rejects, a resync while states are on their
+// way, a request that fails halfway, one that was given up and is sent again before its
+// gateway gives back, a claim that comes after its release.
+//
+// What was broken on purpose and not noticed, and what notices it: a call whose time ends
+// between its claim and its answer gives nothing back (the lease ends it here;
+// TestACallThatIsLateToAnswerLeavesNothing of gateway), and a delta of another life of an
+// agent is taken (a stream here is of one life; TestADeltaThatDoesNotFitIsAnsweredResync of
+// cell).
 package simulation

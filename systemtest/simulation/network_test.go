@@ -34,6 +34,7 @@ type network struct {
 	links     map[string]*link
 	calls     map[string]uint64
 	dials     uint64
+	scripts   map[string]script // by part
 	// astray are calls that their callers gave up.
 	astray sync.WaitGroup
 }
@@ -280,6 +281,11 @@ func (w *wire) pass() error {
 // calls the later one may come first.
 func (n *network) unary(from, to string) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, full string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if done, err := n.scripted(ctx, from, req, reply, func(ctx context.Context, req, reply any) error {
+			return invoke(ctx, full, req, reply, cc, opts...)
+		}); done {
+			return err
+		}
 		before, after, how := n.fate(from, to, path.Base(full))
 		if err := wait(ctx, before); err != nil {
 			return err

@@ -231,7 +231,8 @@ func (w *world) wrong(format string, args ...any) {
 }
 
 // logged takes the parts' logs: what they call an error of their own is one, and so is
-// what an audit mends, since nobody changes a shard by hand.
+// what an audit mends, since nobody changes a shard by hand, and a state that is refused for
+// what it says, since no host says anything wrong.
 type logged struct {
 	world *world
 	attrs []slog.Attr
@@ -245,7 +246,8 @@ func (l *logged) Handle(_ context.Context, r slog.Record) error {
 		text += " " + a.String()
 	}
 	r.Attrs(func(a slog.Attr) bool { text += " " + a.String(); return true })
-	if r.Level >= slog.LevelError && !strings.HasPrefix(r.Message, "no host of the cell is up") || strings.HasPrefix(r.Message, "audit: ") {
+	if r.Level >= slog.LevelError && !strings.HasPrefix(r.Message, "no host of the cell is up") || strings.HasPrefix(r.Message, "audit: ") ||
+		strings.HasPrefix(r.Message, "the cell refused the host's state") {
 		l.world.wrong("a part logged: %s", text)
 	} else {
 		l.world.trace("  log: %s", text)
