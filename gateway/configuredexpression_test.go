@@ -97,7 +97,7 @@ func TestAConfiguredExpressionThatCostsTooMuch(t *testing.T) {
 	for n := range 7000 {
 		hosts = append(hosts, testHost(n, 8))
 	}
-	const costly = `[1, 2, 3, 4, 5, 6, 7, 8, 9].all(x, host.free.VCPU > -1 * x) && true`
+	costly := `[` + strings.Repeat(`1, `, 30) + `1].all(x, host.free.VCPU > -1 * x) && true`
 	w := start(t, []*fakeCell{newFakeCell(1, hosts...)}, func(c *Config) {
 		c.FilterExpression, c.WeighExpression = costly, `host.free.VCPU`
 	})

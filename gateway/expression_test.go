@@ -57,7 +57,7 @@ func TestAnExpressionThatCostsTooMuch(t *testing.T) {
 		hosts = append(hosts, testHost(n, 8))
 	}
 	w := start(t, []*fakeCell{newFakeCell(1, hosts...)}, hintsAllowed)
-	const costly = `[1, 2, 3, 4, 5, 6, 7, 8, 9].all(x, host.free.VCPU > -1 * x) && true`
+	costly := `[` + strings.Repeat(`1, `, 30) + `1].all(x, host.free.VCPU > -1 * x) && true`
 	typed := ask(1, 1)
 	typed.GetRequestSpec().FilterExpression = costly
 	hinted := novaAsk(t, 1, func(spec, _ map[string]any) {
@@ -67,7 +67,7 @@ func TestAnExpressionThatCostsTooMuch(t *testing.T) {
 		`request_spec.filter_expression`: typed, `nova_request_spec.scheduler_hints["cellgate:filter"]`: hinted,
 	} {
 		e := w.refused(r, fault.InvalidRequest)
-		if len(e.Fields) != 1 || e.Fields[0].Path != path || !strings.Contains(e.Fields[0].Problem, "costs more than 400000 of CEL's steps") {
+		if len(e.Fields) != 1 || e.Fields[0].Path != path || !strings.Contains(e.Fields[0].Problem, "costs more than 1000000 of CEL's steps") {
 			t.Errorf("%v, want %s", e.Fields, path)
 		}
 	}

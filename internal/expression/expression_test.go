@@ -100,7 +100,7 @@ func TestAnswers(t *testing.T) {
 		`request.project_id == "p1" && request.flavor.vcpus == 4.0`:             "",
 		`request.flavor.memory_mb == 2048.0`:                                    "",
 		`request.flavor.root_gb * 2.0 < facts.cinder.free_gb`:                   "",
-		`[` + strings.Repeat("1, ", 90) + `1].all(x, facts.cinder.free_gb > x)`: "too costly",
+		`[` + strings.Repeat("1,", 300) + `1].all(x, facts.cinder.free_gb > x)`: "too costly",
 	} {
 		if got := ask(t, text, r, aHost()); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
@@ -111,9 +111,28 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// A real host has some hundred traits, and a loop may go through them.
+func TestALoopOverTraits(t *testing.T) {
+	h := aHost()
+	for i := range 99 {
+		h.Traits = append(h.Traits, fmt.Sprintf("HW_CPU_X86_%d", i))
+	}
+	r := &schedule.Request{}
+	for text, want := range map[string]string{
+		`host.traits.exists(t, t.startsWith("CUSTOM_LICENSE_"))`:    "false",
+		`host.traits.exists(t, t == "HW_CPU_X86_98")`:               "",
+		`host.traits.filter(t, t.startsWith("HW_")).size() == 99`:   "",
+		`host.traits.all(t, t != "CUSTOM_OLD" && !(t == "COLD_1"))`: "",
+	} {
+		if got := ask(t, text, r, h); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
 // What a text weighs a host, and which hosts it does not.
 func TestWeights(t *testing.T) {
-	costly := `[` + strings.Repeat("1, ", 90) + `1].map(x, x)[0]`
+	costly := `[` + strings.Repeat("1,", 300) + `1].map(x, x)[0]`
 	for text, want := range map[string]string{
 		`facts.cinder.free_gb`:                    "800",
 		`-2.0 * host.free.VCPU`:                   "-40",
@@ -177,8 +196,9 @@ func TestCosts(t *testing.T) {
 		})
 		return err
 	}
+	// heavy has 99 steps.
 	const light, heavy = `host.free.VCPU >= 4`, `[1, 1, 1, 1, 1, 1, 1, 1, 1].all(x, facts.cinder.free_gb > x)`
-	for text, most := range map[string]int{light: schedule.ExpressionBudget / 12, heavy: schedule.ExpressionBudget / (MaxCost + hostCost)} {
+	for text, most := range map[string]int{light: schedule.ExpressionBudget / 12, heavy: schedule.ExpressionBudget / (99 + hostCost)} {
 		if err := costs(text, most); err != nil {
 			t.Errorf("%s of %d hosts: %v", text, most, err)
 		}
@@ -414,7 +434,7 @@ func TestVariablesAreSorted(t *testing.T) {
 func BenchmarkAsk(b *testing.B) {
 	for _, text := range []string{
 		`host.free.VCPU >= 4`, `facts.cinder.free_gb > 500 && facts.cinder.ssd`, `facts.cinder.pools.exists(p, p.gb > 100)`,
-		`[` + strings.Repeat("1, ", 8) + `1].all(x, facts.cinder.free_gb > x)`, // Nearly MaxCost.
+		`[` + strings.Repeat("1, ", 8) + `1].all(x, facts.cinder.free_gb > x)`, // 99 steps.
 	} {
 		b.Run(text[:18], func(b *testing.B) {
 			p, err := Compile(text)
