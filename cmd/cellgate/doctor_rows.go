@@ -39,16 +39,19 @@ func (u *upgrade) aggregates(x *legacy.Snapshot) {
 	u.each("aggregates", noted, all)
 }
 
+// remedyOf is what to do about a row that is no host.
+func remedyOf(l *legacy.LeftOut) string {
+	if strings.Contains(l.Detail, "compared with case") {
+		return "give compute_nodes.host and services.host the same case: nova-compute's [DEFAULT] host"
+	}
+	return remedies[l.Reason].do
+}
+
 func (u *upgrade) leftOut(x *legacy.Snapshot) {
 	by := map[legacy.Reason][]diagnosis{}
 	for _, l := range x.LeftOut {
-		remedy := remedies[l.Reason]
-		do := remedy.do
-		if strings.Contains(l.Detail, "compared with case") {
-			do = "give compute_nodes.host and services.host the same case: nova-compute's [DEFAULT] host"
-		}
 		by[l.Reason] = append(by[l.Reason], diagnosis{
-			Check: fmt.Sprintf("row %d of compute_nodes", l.NodeID), What: strings.Join(strings.Fields(fmt.Sprintf("is no host (%s): %s %s %s", l.Reason, l.Host, l.Column, l.Detail)), " "), Do: do,
+			Check: fmt.Sprintf("row %d of compute_nodes", l.NodeID), What: strings.Join(strings.Fields(fmt.Sprintf("is no host (%s): %s %s %s", l.Reason, l.Host, l.Column, l.Detail)), " "), Do: remedyOf(&l),
 		})
 	}
 	for _, why := range slices.Sorted(maps.Keys(by)) {

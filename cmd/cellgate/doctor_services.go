@@ -199,6 +199,42 @@ func (u *upgrade) outOfService(x *legacy.Snapshot) {
 	}
 }
 
+// withoutRows names the services that hold the gate because no row of compute_nodes, or
+// none that is a host, is theirs. Rows that are no hosts and stand in the way are told of
+// elsewhere.
+func (u *upgrade) withoutRows(x *legacy.Snapshot) {
+	down := cmp.Or(u.conf.ServiceDownTime, time.Minute)
+	has, rows := map[int64]bool{}, map[string]*legacy.LeftOut{}
+	for i := range x.Hosts {
+		has[x.Hosts[i].ServiceID] = true
+	}
+	for i := range x.LeftOut {
+		if l, host := &x.LeftOut[i], strings.ToLower(x.LeftOut[i].Host); rows[host] == nil || remedies[l.Reason].status == unhealthy {
+			rows[host] = l
+		}
+	}
+	var all []diagnosis
+	for i := range x.Services {
+		s := &x.Services[i]
+		if has[s.ID] || s.Disabled || u.told[s.Host] || silence(s, x.At, down) != "" {
+			continue
+		}
+		d := diagnosis{
+			Check: "host " + s.Host, What: "its nova-compute is enabled and up, and has no row in compute_nodes: no request finds it, and the gate waits for it",
+			Do: "see its log for why its resource tracker writes none, and restart it; a nova-compute that is to have none (Ironic's, without a node of its own) does not hold the gate once it is disabled: openstack compute service set --disable " + s.Host + " nova-compute",
+		}
+		if l := rows[strings.ToLower(s.Host)]; l != nil {
+			if remedies[l.Reason].status == unhealthy {
+				continue
+			}
+			d.What = fmt.Sprintf("its nova-compute is enabled and up, and none of its rows in compute_nodes is a host (row %d: %s): no request finds it, and the gate waits for it", l.NodeID, l.Reason)
+			d.Do = remedyOf(l)
+		}
+		all = append(all, d)
+	}
+	u.each("nova-compute without a row", unhealthy, all)
+}
+
 // deleted counts the rows that do not count.
 func (u *upgrade) deleted(r *legacy.Reader) error {
 	if u.conf.RequiredVersion == 0 {

@@ -186,6 +186,7 @@ func (u *upgrade) tables(conf legacy.Config) error {
 	}
 	u.doctor.ok(u.conf.Cell+" legacy database", "has %s and %s of nova-compute, read in %v", counted(len(x.Hosts), "host"), counted(len(x.Services), "live service"), x.Took.Round(time.Millisecond))
 	u.services(x)
+	u.withoutRows(x)
 	u.registered(x)
 	u.reported(x)
 	u.outOfService(x)

@@ -190,6 +190,7 @@ func TestDoctorUpgrade(t *testing.T) {
 		must(t, rows, "cell1 out of service", noted, "2 hosts by Nova's services: 1 disabled, 1 forced down, of 0 nova-compute is down")
 		must(t, rows, "cell1 host host8", unhealthy, "no agent has registered compute node "+novaHostID(8))
 		must(t, rows, "cell1 row 4 of compute_nodes", warned, `the service is of host "HOST4": names are compared with case`)
+		must(t, rows, "cell1 host HOST4", unhealthy, "(row 4: no_service)")
 		must(t, rows, "cell1 row 5 of compute_nodes", unhealthy, "bad_uuid")
 		must(t, rows, "cell1 row 6 of compute_nodes", unhealthy, "unmapped")
 		must(t, rows, "cell1 cpu_allocation_ratio", noted, "is NULL or 0.0 in 1 row, and counts as 4 there")
@@ -208,6 +209,35 @@ func TestDoctorUpgrade(t *testing.T) {
 		}
 		if out, _, status := typed(t.Context(), "", append([]string{"doctor"}, command...)...); status != exitRefused || !strings.Contains(out, "WHAT TO DO") || !strings.Contains(out, "nova-manage cell_v2 discover_hosts") {
 			t.Errorf("%d: %s", status, out)
+		}
+	})
+}
+
+// A nova-compute that is up holds the gate while no row of compute_nodes is its host: each is
+// named, with what to do. One that is disabled holds nothing.
+func TestDoctorUpgradeNamesServicesWithoutAComputeNode(t *testing.T) {
+	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+		c := newNovaCell(t, k, 6, (&listingCell{}).registered(1, 2, 3, 4, 5, 6).serve(t))
+		for _, change := range []string{
+			"UPDATE compute_nodes SET deleted = id WHERE id IN (2, 3, 4)",
+			"UPDATE services SET disabled = true WHERE id = 3",
+			"UPDATE services SET forced_down = true WHERE id = 4",
+			"UPDATE compute_nodes SET free_disk_gb = NULL WHERE id = 5",
+			"UPDATE compute_nodes SET uuid = NULL WHERE id = 6",
+		} {
+			c.cell.Exec(t, change)
+		}
+		rows := diagnoses(t, exitRefused, "upgrade", "--config", c.config)
+		must(t, rows, "cell1 host host2", unhealthy, "is enabled and up, and has no row in compute_nodes")
+		if do := rows["cell1 host host2"].Do; !strings.Contains(do, "--disable host2 nova-compute") {
+			t.Errorf("what to do is %q", do)
+		}
+		must(t, rows, "cell1 host host5", unhealthy, "none of its rows in compute_nodes is a host (row 5: not_reported)")
+		must(t, rows, "cell1 row 6 of compute_nodes", unhealthy, "bad_uuid")
+		for _, host := range []string{"host1", "host3", "host4", "host6"} {
+			if d, is := rows["cell1 host "+host]; is {
+				t.Errorf("%s has a row, or holds nothing, or its row is told of: %+v", host, d)
+			}
 		}
 	})
 }
