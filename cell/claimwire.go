@@ -174,8 +174,12 @@ func claimOf(cell string, c *shard.Claim) *cellgatev1.Claim {
 		Adopted:      c.Adopted,
 		MovesClaimId: c.Moves, TransferredFrom: c.TransferredFrom,
 	}
-	if v := c.Verdict; v != nil {
-		out.Verdict = &cellgatev1.ClaimVerdict{Outcome: string(v.Outcome), Reason: v.Reason, Detail: v.Detail, At: timeOf(v.At)}
+	if c.Verdict != nil {
+		out.Verdict = verdictOf(c.Verdict)
+	}
+	for i := range c.Rejections {
+		r := &c.Rejections[i]
+		out.Rejections = append(out.Rejections, &cellgatev1.ClaimRejection{HostUuid: r.HostUUID, ServiceHost: r.ServiceHost, Verdict: verdictOf(&r.Verdict)})
 	}
 	if c.Group != nil {
 		out.GroupUuid = c.Group.UUID
@@ -186,6 +190,10 @@ func claimOf(cell string, c *shard.Claim) *cellgatev1.Claim {
 		}
 	}
 	return out
+}
+
+func verdictOf(v *shard.Verdict) *cellgatev1.ClaimVerdict {
+	return &cellgatev1.ClaimVerdict{Outcome: string(v.Outcome), Reason: v.Reason, Detail: v.Detail, At: timeOf(v.At)}
 }
 
 // originOf is what a claim keeps of its request.

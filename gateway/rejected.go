@@ -84,7 +84,8 @@ func (g *Gateway) join(ctx context.Context, d *cellgatev1.Decision) {
 		if claim := found[x.GetSelected().GetClaimId()]; claim != nil {
 			d.Claims = append(d.Claims, &cellgatev1.DecisionClaim{
 				InstanceUuid: x.GetInstanceUuid(), ClaimId: claim.GetClaimId(), Cell: claim.GetCell(),
-				HostUuid: claim.GetHostUuid(), ServiceHost: claim.GetServiceHost(), State: claim.GetState(), Verdict: claim.GetVerdict(),
+				HostUuid: claim.GetHostUuid(), ServiceHost: claim.GetServiceHost(), State: claim.GetState(),
+				Verdict: claim.GetVerdict(), Rejections: claim.GetRejections(),
 			})
 		}
 	}

@@ -14,8 +14,8 @@ import (
 // word again.
 //
 // A REJECTED claim keeps its resources and its lease; it cannot be confirmed
-// (CLAIM_REJECTED), unless a report of its host has its instance, and Swap puts it on
-// another host without its verdict. With End it is REJECTED, which ends it.
+// (CLAIM_REJECTED), unless a report of its host has its instance. Swap puts it on another
+// host, which has said nothing yet, and keeps the word in its Rejections. With End it is REJECTED, which ends it.
 type Judge struct {
 	ClaimID  string
 	HostUUID string
@@ -39,6 +39,16 @@ type Verdict struct {
 	At time.Time
 }
 
+// Rejection is the REJECTED word of a host that a claim was on.
+type Rejection struct {
+	HostUUID    string
+	ServiceHost string
+	Verdict     Verdict
+}
+
+// MaxRejections bounds a claim's Rejections.
+const MaxRejections = 8
+
 // VerdictOutcome is OK or REJECTED.
 type VerdictOutcome string
 
@@ -54,6 +64,15 @@ const MaxVerdictDetail = 1024
 // rejected reports whether the claim's host refuses it.
 func (c *Claim) rejected() bool {
 	return c.State == Rejected || c.Verdict != nil && c.Verdict.Outcome == VerdictRejected
+}
+
+// rejections are those of the claim once it leaves its host.
+func (c *Claim) rejections() []Rejection {
+	if !c.rejected() {
+		return c.Rejections
+	}
+	kept := c.Rejections[max(0, len(c.Rejections)+1-MaxRejections):]
+	return append(slices.Clone(kept), Rejection{c.HostUUID, c.ServiceHost, *c.Verdict})
 }
 
 // rejection refuses because of the host's verdict.

@@ -53,6 +53,8 @@ type answer struct {
 	consumer, host, moves, from, attempt string
 	// What its host said last.
 	word, why string
+	// Of the hosts that it left.
+	rejections string
 	// What an operator said of the host.
 	admin Admin
 	until time.Time
@@ -72,7 +74,7 @@ func answerOf(o Outcome) answer {
 	}
 	if o.Claim != nil {
 		claim := of(o.Claim)
-		a.claim, a.state, a.consumer, a.host, a.moves, a.from, a.attempt, a.word, a.why = claim.claim, claim.state, claim.consumer, claim.host, claim.moves, claim.from, claim.attempt, claim.word, claim.why
+		a.claim, a.state, a.consumer, a.host, a.moves, a.from, a.attempt, a.word, a.why, a.rejections = claim.claim, claim.state, claim.consumer, claim.host, claim.moves, claim.from, claim.attempt, claim.word, claim.why, claim.rejections
 	}
 	return a
 }
@@ -171,6 +173,9 @@ func of(c *Claim) answer {
 	a := answer{claim: c.ClaimID, state: c.State, consumer: c.ConsumerUUID, host: c.HostUUID, moves: c.Moves, from: c.TransferredFrom, attempt: c.Attempt}
 	if c.Verdict != nil {
 		a.word, a.why = string(c.Verdict.Outcome), c.Verdict.Reason
+	}
+	for _, r := range c.Rejections {
+		a.rejections += r.HostUUID + " " + r.Verdict.Reason + "; "
 	}
 	return a
 }
@@ -465,6 +470,12 @@ func (o *oracle) swap(now time.Time, s *Swap) answer {
 	n.HostUUID, n.Allocations = s.HostUUID, s.Allocations
 	if r := o.refuses(&n); r != nil {
 		return *r
+	}
+	if c.Verdict != nil && c.Verdict.Outcome == "REJECTED" {
+		if len(c.Rejections) == 8 {
+			c.Rejections = c.Rejections[1:]
+		}
+		c.Rejections = append(c.Rejections, Rejection{HostUUID: c.HostUUID, Verdict: *c.Verdict})
 	}
 	c.Verdict = nil
 	c.HostUUID, c.Allocations, c.State, c.TTL, c.ExpiresAt = s.HostUUID, s.Allocations, Pending, s.TTL, now.Add(s.TTL)

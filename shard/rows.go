@@ -218,6 +218,9 @@ type Claim struct {
 	// Verdict is the last word of its host on it that was noted (Judge); nil for none.
 	// A claim that a report confirmed has none.
 	Verdict *Verdict
+	// Rejections are of the hosts that rejected it before Swap put it on another one, the
+	// newest MaxRejections, oldest first. The rules do not read them.
+	Rejections []Rejection
 	// TTL is how long a lease was asked for, by the claim or its last Swap; 0 for an
 	// adopted claim, and for one from before it was kept.
 	TTL time.Duration

@@ -36,7 +36,7 @@ func (t *transaction) swap(s *Swap) Outcome {
 	n := *c
 	n.State, n.HostUUID, n.ServiceHost, n.Allocations = Pending, h.UUID, h.ServiceHost, s.Allocations
 	n.Answer, n.TTL, n.ExpiresAt, n.UpdatedAt, n.Seen = s.Answer, s.TTL, t.now.Add(s.TTL), t.after(c), false
-	n.Verdict = nil // of the host before
+	n.Verdict, n.Rejections = nil, c.rejections() // of the host before
 	// A live claim is on another host: what it gives back there makes no room here.
 	if r := t.roomFor(h, &n); r != nil {
 		return Outcome{Refusal: r}

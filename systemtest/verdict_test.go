@@ -119,6 +119,14 @@ func TestAHostThatDriftedFailsTheConfirmInAsync(t *testing.T) {
 		if len(held) != 1 || held[other.GetClaimId()] == nil || other.GetServiceHost() == d.state.GetServiceHost() {
 			t.Errorf("held: %v, the alternate is %v", held, other)
 		}
+		decided = d.decision(answer.GetDecisionId()).GetClaims()
+		if len(decided) != 1 || decided[0].GetServiceHost() != alternate.GetServiceHost() || decided[0].GetState() != cellgatev1.ClaimState_CONFIRMED {
+			t.Fatalf("the decision has %v, the alternate is %v", decided, alternate)
+		}
+		if r := decided[0].GetRejections(); len(r) != 1 || r[0].GetHostUuid() != d.state.GetHostUuid() || r[0].GetServiceHost() != d.state.GetServiceHost() ||
+			r[0].GetVerdict().GetOutcome() != "REJECTED" || r[0].GetVerdict().GetReason() != "NO_ROOM" || !r[0].GetVerdict().GetAt().IsValid() {
+			t.Errorf("rejected by %v", r)
+		}
 	})
 }
 

@@ -135,6 +135,9 @@ func showDecision(w io.Writer, d *cellgatev1.Decision) error {
 		if err := showVerdicts(w, d); err != nil {
 			return err
 		}
+		if err := showClaimsNow(w, d); err != nil {
+			return err
+		}
 		return showDestinations(w, &cellgatev1.SelectDestinationsResponse{
 			DecisionId: d.GetDecisionId(), Destinations: d.GetDestinations(), Cells: d.GetCells(), Exact: d.GetExact(), Partial: d.GetPartial(),
 		})
@@ -152,7 +155,7 @@ func showDecision(w io.Writer, d *cellgatev1.Decision) error {
 }
 
 // showVerdicts lists the hosts that rejected claims of a decision: those before the
-// answer, and those that did so since.
+// answer, and those that did so since, as far as the claims are still kept.
 func showVerdicts(w io.Writer, d *cellgatev1.Decision) error {
 	t := newTable(w, "INSTANCE", "CELL", "HOST", "REJECTED", "WHY")
 	n := len(d.GetRejectedClaims())
@@ -160,9 +163,15 @@ func showVerdicts(w io.Writer, d *cellgatev1.Decision) error {
 		t.row(r.GetInstanceUuid(), r.GetCell(), r.GetServiceHost(), "before the answer", r.GetReason()+": "+r.GetMessage())
 	}
 	for _, c := range d.GetClaims() {
-		if v := c.GetVerdict(); v.GetOutcome() == "REJECTED" {
+		said := func(host string, v *cellgatev1.ClaimVerdict) {
 			n++
-			t.row(c.GetInstanceUuid(), c.GetCell(), c.GetServiceHost(), v.GetAt().AsTime().Format(time.RFC3339), v.GetReason()+": "+v.GetDetail())
+			t.row(c.GetInstanceUuid(), c.GetCell(), host, v.GetAt().AsTime().Format(time.RFC3339), v.GetReason()+": "+v.GetDetail())
+		}
+		for _, r := range c.GetRejections() {
+			said(r.GetServiceHost(), r.GetVerdict())
+		}
+		if v := c.GetVerdict(); v.GetOutcome() == "REJECTED" {
+			said(c.GetServiceHost(), v)
 		}
 	}
 	if n == 0 {
@@ -172,5 +181,36 @@ func showVerdicts(w io.Writer, d *cellgatev1.Decision) error {
 		return err
 	}
 	_, err := fmt.Fprintln(w)
+	return err
+}
+
+// showClaimsNow lists where a decision's claims are when it is read; after it comes what
+// was answered.
+func showClaimsNow(w io.Writer, d *cellgatev1.Decision) error {
+	now := map[string]*cellgatev1.DecisionClaim{}
+	for _, c := range d.GetClaims() {
+		now[c.GetClaimId()] = c
+	}
+	t := newTable(w, "INSTANCE", "CELL", "HOST NOW", "STATE NOW", "CLAIM")
+	n := 0
+	for _, x := range d.GetDestinations() {
+		s := x.GetSelected()
+		if s.GetClaimId() == "" {
+			continue
+		}
+		n++
+		host, state := "", "not known: its cell does not say"
+		if c := now[s.GetClaimId()]; c != nil {
+			host, state = c.GetServiceHost(), c.GetState().String()
+		}
+		t.row(x.GetInstanceUuid(), s.GetCell(), host, state, s.GetClaimId())
+	}
+	if n == 0 {
+		return nil
+	}
+	if err := t.end(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, "\nas it was answered:")
 	return err
 }

@@ -117,12 +117,19 @@ func rowClaim(m *storagev1.Claim) (*shard.Claim, error) {
 		c.Guest = rowGuest(g)
 	}
 	if v := m.Verdict; v != nil {
-		c.Verdict = &shard.Verdict{
-			Outcome: shard.VerdictOutcome(v.Outcome), Reason: v.Reason, Detail: v.Detail,
-			BootID: v.BootId, Version: v.Version, At: Instant(v.At),
-		}
+		c.Verdict = new(rowVerdict(v))
+	}
+	for _, r := range m.Rejections {
+		c.Rejections = append(c.Rejections, shard.Rejection{HostUUID: r.HostUuid, ServiceHost: r.ServiceHost, Verdict: rowVerdict(r.GetVerdict())})
 	}
 	return c, nil
+}
+
+func rowVerdict(v *storagev1.Verdict) shard.Verdict {
+	return shard.Verdict{
+		Outcome: shard.VerdictOutcome(v.GetOutcome()), Reason: v.GetReason(), Detail: v.GetDetail(),
+		BootID: v.GetBootId(), Version: v.GetVersion(), At: Instant(v.GetAt()),
+	}
 }
 
 // Pin reads a pin from its bytes.

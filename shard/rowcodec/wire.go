@@ -122,15 +122,26 @@ func (w *wire) claim(c *shard.Claim) {
 	w.number(24, int64(c.TTL))
 	w.flag(25, c.Seen)
 	if v := c.Verdict; v != nil {
-		w.message(26, func() {
-			w.text(1, string(v.Outcome))
-			w.text(2, v.Reason)
-			w.text(3, v.Detail)
-			w.text(4, v.BootID)
-			w.number(5, int64(v.Version))
-			w.number(6, Nanos(v.At))
+		w.message(26, func() { w.verdict(v) })
+	}
+	for i := range c.Rejections {
+		r := &c.Rejections[i]
+		w.message(27, func() {
+			w.text(1, r.HostUUID)
+			w.text(2, r.ServiceHost)
+			w.message(3, func() { w.verdict(&r.Verdict) })
 		})
 	}
+}
+
+// verdict writes storagev1.Verdict.
+func (w *wire) verdict(v *shard.Verdict) {
+	w.text(1, string(v.Outcome))
+	w.text(2, v.Reason)
+	w.text(3, v.Detail)
+	w.text(4, v.BootID)
+	w.number(5, int64(v.Version))
+	w.number(6, Nanos(v.At))
 }
 
 // member writes an element of a list of texts, which may be empty.

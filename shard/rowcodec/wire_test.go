@@ -101,12 +101,19 @@ func genClaim(t *rapid.T) *shard.Claim {
 		c.Guest = &shard.Guest{FlavorID: genText(t), Image: genBytes(t), Hardware: genBytes(t), Awaited: rapid.Bool().Draw(t, "awaited")}
 	}
 	if rapid.Bool().Draw(t, "verdict?") {
-		c.Verdict = &shard.Verdict{
-			Outcome: shard.VerdictOutcome(genText(t)), Reason: genText(t), Detail: genText(t), BootID: genText(t),
-			Version: rapid.Uint64().Draw(t, "version"), At: genTime(t),
-		}
+		c.Verdict = new(genVerdict(t))
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "rejections") {
+		c.Rejections = append(c.Rejections, shard.Rejection{HostUUID: genText(t), ServiceHost: genText(t), Verdict: genVerdict(t)})
 	}
 	return c
+}
+
+func genVerdict(t *rapid.T) shard.Verdict {
+	return shard.Verdict{
+		Outcome: shard.VerdictOutcome(genText(t)), Reason: genText(t), Detail: genText(t), BootID: genText(t),
+		Version: rapid.Uint64().Draw(t, "version"), At: genTime(t),
+	}
 }
 
 func usedMessages(list []shard.Used) []*storagev1.Used {
@@ -138,7 +145,15 @@ func claimMessage(c *shard.Claim) *storagev1.Claim {
 		m.Guest = &storagev1.Guest{FlavorId: g.FlavorID, Image: g.Image, Hardware: g.Hardware, Awaited: g.Awaited}
 	}
 	if v := c.Verdict; v != nil {
-		m.Verdict = &storagev1.Verdict{Outcome: string(v.Outcome), Reason: v.Reason, Detail: v.Detail, BootId: v.BootID, Version: v.Version, At: Nanos(v.At)}
+		m.Verdict = verdictMessage(v)
+	}
+	for i := range c.Rejections {
+		r := &c.Rejections[i]
+		m.Rejections = append(m.Rejections, &storagev1.Rejection{HostUuid: r.HostUUID, ServiceHost: r.ServiceHost, Verdict: verdictMessage(&r.Verdict)})
 	}
 	return m
+}
+
+func verdictMessage(v *shard.Verdict) *storagev1.Verdict {
+	return &storagev1.Verdict{Outcome: string(v.Outcome), Reason: v.Reason, Detail: v.Detail, BootId: v.BootID, Version: v.Version, At: Nanos(v.At)}
 }

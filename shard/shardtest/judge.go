@@ -26,6 +26,21 @@ func ends(j *shard.Judge) *shard.Judge {
 	return j
 }
 
+// rejection is what a claim keeps of a host's word.
+func rejection(host int, v *shard.Verdict) shard.Rejection {
+	return shard.Rejection{HostUUID: HostID(host), ServiceHost: ServiceHost(host), Verdict: *v}
+}
+
+func (s *suite) keepsRejections(c *shard.Claim, want ...shard.Rejection) {
+	s.Helper()
+	if !equalRows(c.Rejections, want) {
+		s.Errorf("rejections are %+v, want %+v", c.Rejections, want)
+	}
+	if found := s.find(1); !equalRows(c, found) {
+		s.Errorf("the claim answered is %+v, the one found %+v", c, found)
+	}
+}
+
 func judgeClauses() []clause {
 	advance := []string{"advance"}
 	two := func(s *suite) *shard.Claim {
@@ -97,6 +112,31 @@ func judgeClauses() []clause {
 			s.nothing(ends(rejects(1, 1, 8)))
 			s.do(confirm(*Ref(1)))
 		}},
+		{name: "WhoRejectedItBeforeIsKept", test: func(s *suite) {
+			two(s)
+			s.do(NewHost(3, 8))
+			first := rejection(1, s.do(rejects(1, 1, 7)).Claim.Verdict)
+			s.keepsRejections(s.do(swapTo(1, 2)).Claim, first)
+			second := rejection(2, s.do(rejects(1, 2, 8)).Claim.Verdict)
+			s.keepsRejections(s.find(1), first)
+			s.keepsRejections(s.do(swapTo(1, 3)).Claim, first, second)
+			s.do(accepts(1, 3, 9))
+			s.do(swapTo(1, 2)) // host 3 took it
+			s.do(confirm(*Ref(1)))
+			s.keepsRejections(s.find(1), first, second)
+			s.do(release(*Ref(1)))
+			s.keepsRejections(s.find(1), first, second)
+		}},
+		{name: "TheNewestRejectionsAreKept", test: func(s *suite) {
+			two(s)
+			var all []shard.Rejection
+			for n := range shard.MaxRejections + 2 {
+				host := 1 + n%2
+				all = append(all, rejection(host, s.do(rejects(1, host, uint64(n+1))).Claim.Verdict))
+				s.do(swapTo(1, 3-host))
+			}
+			s.keepsRejections(s.find(1), all[2:]...)
+		}},
 		{name: "AReportedInstanceIsMoreThanAnyWord", test: func(s *suite) {
 			two(s)
 			s.do(rejects(1, 1, 7))
@@ -155,10 +195,22 @@ func judgeClauses() []clause {
 			s.do(rejects(1, 1, 7))
 			s.do(NewClaim(2, 1, 1))
 			s.do(ends(rejects(2, 1, 7)))
-			noted, ended := s.find(1), s.find(2)
+			s.do(NewClaim(3, 1, 1))
+			s.do(rejects(3, 1, 7))
+			s.do(swapTo(3, 2))
+			s.do(NewClaim(4, 1, 1))
+			s.do(rejects(4, 1, 7))
+			s.do(swapTo(4, 2))
+			s.do(rejects(4, 2, 7))
+			var before, after [5]*shard.Claim
+			for n := 1; n < 5; n++ {
+				before[n] = s.find(n)
+			}
 			s.reopen()
-			if a, b := s.find(1), s.find(2); !equalRows(a, noted) || !equalRows(b, ended) {
-				s.Errorf("claims are %+v and %+v", a, b)
+			for n := 1; n < 5; n++ {
+				if after[n] = s.find(n); !equalRows(after[n], before[n]) {
+					s.Errorf("claim %d was %+v, is %+v", n, before[n], after[n])
+				}
 			}
 			s.refused(confirm(*Ref(1)), fault.ClaimRejected)
 		}},

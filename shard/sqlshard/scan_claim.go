@@ -36,7 +36,7 @@ func scanClaims(rows pgx.Rows, take func(*shard.Claim)) error {
 		if one.Guest, err = rowcodec.DecodeGuest(r.guest); err != nil {
 			return damaged("the guest of claim %s cannot be read: %v", one.ClaimID, err)
 		}
-		if one.Verdict, err = textVerdict(r.verdict); err != nil {
+		if one.Verdict, one.Rejections, err = textVerdict(r.verdict); err != nil {
 			return damaged("the verdict of claim %s cannot be read: %v", one.ClaimID, err)
 		}
 		if g.UUID != "" {
@@ -52,7 +52,8 @@ func scanClaims(rows pgx.Rows, take func(*shard.Claim)) error {
 	return err
 }
 
-// verdictRow is a claim's verdict in its column.
+// verdictRow is a host's word. In the column of a claim without a verdict, but with
+// rejections, it has no outcome.
 type verdictRow struct {
 	Outcome string `json:"outcome"`
 	Reason  string `json:"reason"`
@@ -60,28 +61,64 @@ type verdictRow struct {
 	BootID  string `json:"boot_id"`
 	Version uint64 `json:"version"`
 	At      int64  `json:"at"`
+	// Before is of the column alone.
+	Before []rejectionRow `json:"before,omitempty"`
 }
 
-func verdictText(v *shard.Verdict) string {
-	if v == nil {
+type rejectionRow struct {
+	HostUUID    string     `json:"host_uuid"`
+	ServiceHost string     `json:"service_host"`
+	Verdict     verdictRow `json:"verdict"`
+}
+
+func rowOfVerdict(v *shard.Verdict) verdictRow {
+	return verdictRow{
+		Outcome: string(v.Outcome), Reason: v.Reason, Detail: v.Detail,
+		BootID: v.BootID, Version: v.Version, At: rowcodec.Nanos(v.At),
+	}
+}
+
+func (r *verdictRow) verdict() shard.Verdict {
+	return shard.Verdict{
+		Outcome: shard.VerdictOutcome(r.Outcome), Reason: r.Reason, Detail: r.Detail,
+		BootID: r.BootID, Version: r.Version, At: rowcodec.Instant(r.At),
+	}
+}
+
+// verdictText is the column of a claim's verdict and rejections; empty for neither.
+func verdictText(c *shard.Claim) string {
+	if c.Verdict == nil && len(c.Rejections) == 0 {
 		return ""
 	}
-	b, _ := json.Marshal(verdictRow{string(v.Outcome), v.Reason, v.Detail, v.BootID, v.Version, rowcodec.Nanos(v.At)}) // texts and numbers do not fail
+	var row verdictRow
+	if c.Verdict != nil {
+		row = rowOfVerdict(c.Verdict)
+	}
+	for i := range c.Rejections {
+		r := &c.Rejections[i]
+		row.Before = append(row.Before, rejectionRow{r.HostUUID, r.ServiceHost, rowOfVerdict(&r.Verdict)})
+	}
+	b, _ := json.Marshal(row) // texts and numbers do not fail
 	return string(b)
 }
 
-func textVerdict(text string) (*shard.Verdict, error) {
+func textVerdict(text string) (*shard.Verdict, []shard.Rejection, error) {
 	if text == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
-	var r verdictRow
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		return nil, err
+	var row verdictRow
+	if err := json.Unmarshal([]byte(text), &row); err != nil {
+		return nil, nil, err
 	}
-	return &shard.Verdict{
-		Outcome: shard.VerdictOutcome(r.Outcome), Reason: r.Reason, Detail: r.Detail,
-		BootID: r.BootID, Version: r.Version, At: rowcodec.Instant(r.At),
-	}, nil
+	var before []shard.Rejection
+	for i := range row.Before {
+		r := &row.Before[i]
+		before = append(before, shard.Rejection{HostUUID: r.HostUUID, ServiceHost: r.ServiceHost, Verdict: r.Verdict.verdict()})
+	}
+	if row.Outcome == "" {
+		return nil, before, nil
+	}
+	return new(row.verdict()), before, nil
 }
 
 // holderRow is a pin's holder in its column.

@@ -87,7 +87,7 @@ func (w *writes) claimTable(sql string, rows []keyedClaim) {
 		column(rows, func(c keyedClaim) []byte { return notNull(rowcodec.EncodeGuest(c.Guest)) }),
 		column(rows, func(c keyedClaim) int64 { return int64(c.TTL) }),
 		column(rows, func(c keyedClaim) bool { return c.Seen }),
-		column(rows, func(c keyedClaim) string { return verdictText(c.Verdict) }))
+		column(rows, func(c keyedClaim) string { return verdictText(c.Claim) }))
 }
 
 func notNull(b []byte) []byte {

@@ -115,7 +115,10 @@ type Claim struct {
 	// What the claim's host said of it, when that was noted: a REJECTED claim always,
 	// an OK one where it takes the place of a rejection. A rejected claim cannot be
 	// confirmed (CLAIM_REJECTED); take an alternate.
-	Verdict       *ClaimVerdict `protobuf:"bytes,30,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	Verdict *ClaimVerdict `protobuf:"bytes,30,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	// Hosts that rejected the claim before an alternate took their place, oldest first,
+	// the newest 8.
+	Rejections    []*ClaimRejection `protobuf:"bytes,31,rep,name=rejections,proto3" json:"rejections,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -283,6 +286,13 @@ func (x *Claim) GetVerdict() *ClaimVerdict {
 	return nil
 }
 
+func (x *Claim) GetRejections() []*ClaimRejection {
+	if x != nil {
+		return x.Rejections
+	}
+	return nil
+}
+
 // ClaimVerdict is a host's word on a claim.
 type ClaimVerdict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -356,6 +366,67 @@ func (x *ClaimVerdict) GetAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// ClaimRejection is a host's word, by which it rejected a claim that was on it.
+type ClaimRejection struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	HostUuid      string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	ServiceHost   string                 `protobuf:"bytes,2,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
+	Verdict       *ClaimVerdict          `protobuf:"bytes,3,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimRejection) Reset() {
+	*x = ClaimRejection{}
+	mi := &file_cellgate_v1_claims_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimRejection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimRejection) ProtoMessage() {}
+
+func (x *ClaimRejection) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_claims_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimRejection.ProtoReflect.Descriptor instead.
+func (*ClaimRejection) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ClaimRejection) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *ClaimRejection) GetServiceHost() string {
+	if x != nil {
+		return x.ServiceHost
+	}
+	return ""
+}
+
+func (x *ClaimRejection) GetVerdict() *ClaimVerdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return nil
+}
+
 type Allocation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ProviderUuid  string                 `protobuf:"bytes,1,opt,name=provider_uuid,json=providerUuid,proto3" json:"provider_uuid,omitempty"`
@@ -367,7 +438,7 @@ type Allocation struct {
 
 func (x *Allocation) Reset() {
 	*x = Allocation{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[2]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -379,7 +450,7 @@ func (x *Allocation) String() string {
 func (*Allocation) ProtoMessage() {}
 
 func (x *Allocation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[2]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -392,7 +463,7 @@ func (x *Allocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allocation.ProtoReflect.Descriptor instead.
 func (*Allocation) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{2}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Allocation) GetProviderUuid() string {
@@ -427,7 +498,7 @@ type GetClaimRequest struct {
 
 func (x *GetClaimRequest) Reset() {
 	*x = GetClaimRequest{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[3]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -439,7 +510,7 @@ func (x *GetClaimRequest) String() string {
 func (*GetClaimRequest) ProtoMessage() {}
 
 func (x *GetClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[3]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -452,7 +523,7 @@ func (x *GetClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClaimRequest.ProtoReflect.Descriptor instead.
 func (*GetClaimRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{3}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetClaimRequest) GetConsumerUuid() string {
@@ -478,7 +549,7 @@ type GetClaimResponse struct {
 
 func (x *GetClaimResponse) Reset() {
 	*x = GetClaimResponse{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[4]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -490,7 +561,7 @@ func (x *GetClaimResponse) String() string {
 func (*GetClaimResponse) ProtoMessage() {}
 
 func (x *GetClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[4]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -503,7 +574,7 @@ func (x *GetClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClaimResponse.ProtoReflect.Descriptor instead.
 func (*GetClaimResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{4}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetClaimResponse) GetClaim() *Claim {
@@ -528,7 +599,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[5]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -540,7 +611,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[5]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -553,7 +624,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{5}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListClaimsRequest) GetCell() string {
@@ -605,7 +676,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[6]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -617,7 +688,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[6]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -630,7 +701,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*Claim {
@@ -665,7 +736,7 @@ type ConfirmClaimRequest struct {
 
 func (x *ConfirmClaimRequest) Reset() {
 	*x = ConfirmClaimRequest{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[7]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -677,7 +748,7 @@ func (x *ConfirmClaimRequest) String() string {
 func (*ConfirmClaimRequest) ProtoMessage() {}
 
 func (x *ConfirmClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[7]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -690,7 +761,7 @@ func (x *ConfirmClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmClaimRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmClaimRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ConfirmClaimRequest) GetConsumerUuid() string {
@@ -723,7 +794,7 @@ type ConfirmClaimResponse struct {
 
 func (x *ConfirmClaimResponse) Reset() {
 	*x = ConfirmClaimResponse{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[8]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -735,7 +806,7 @@ func (x *ConfirmClaimResponse) String() string {
 func (*ConfirmClaimResponse) ProtoMessage() {}
 
 func (x *ConfirmClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[8]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -748,7 +819,7 @@ func (x *ConfirmClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmClaimResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmClaimResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ConfirmClaimResponse) GetClaim() *Claim {
@@ -774,7 +845,7 @@ type ClaimAlternateRequest struct {
 
 func (x *ClaimAlternateRequest) Reset() {
 	*x = ClaimAlternateRequest{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[9]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -786,7 +857,7 @@ func (x *ClaimAlternateRequest) String() string {
 func (*ClaimAlternateRequest) ProtoMessage() {}
 
 func (x *ClaimAlternateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[9]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -799,7 +870,7 @@ func (x *ClaimAlternateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimAlternateRequest.ProtoReflect.Descriptor instead.
 func (*ClaimAlternateRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ClaimAlternateRequest) GetConsumerUuid() string {
@@ -846,7 +917,7 @@ type ClaimAlternateResponse struct {
 
 func (x *ClaimAlternateResponse) Reset() {
 	*x = ClaimAlternateResponse{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[10]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -858,7 +929,7 @@ func (x *ClaimAlternateResponse) String() string {
 func (*ClaimAlternateResponse) ProtoMessage() {}
 
 func (x *ClaimAlternateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[10]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -871,7 +942,7 @@ func (x *ClaimAlternateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimAlternateResponse.ProtoReflect.Descriptor instead.
 func (*ClaimAlternateResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ClaimAlternateResponse) GetClaim() *Claim {
@@ -893,7 +964,7 @@ type TransferClaimRequest struct {
 
 func (x *TransferClaimRequest) Reset() {
 	*x = TransferClaimRequest{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[11]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -905,7 +976,7 @@ func (x *TransferClaimRequest) String() string {
 func (*TransferClaimRequest) ProtoMessage() {}
 
 func (x *TransferClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[11]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -918,7 +989,7 @@ func (x *TransferClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaimRequest.ProtoReflect.Descriptor instead.
 func (*TransferClaimRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TransferClaimRequest) GetConsumerUuid() string {
@@ -958,7 +1029,7 @@ type TransferClaimResponse struct {
 
 func (x *TransferClaimResponse) Reset() {
 	*x = TransferClaimResponse{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[12]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +1041,7 @@ func (x *TransferClaimResponse) String() string {
 func (*TransferClaimResponse) ProtoMessage() {}
 
 func (x *TransferClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[12]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +1054,7 @@ func (x *TransferClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaimResponse.ProtoReflect.Descriptor instead.
 func (*TransferClaimResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TransferClaimResponse) GetClaim() *Claim {
@@ -1004,7 +1075,7 @@ type ReleaseClaimRequest struct {
 
 func (x *ReleaseClaimRequest) Reset() {
 	*x = ReleaseClaimRequest{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[13]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1016,7 +1087,7 @@ func (x *ReleaseClaimRequest) String() string {
 func (*ReleaseClaimRequest) ProtoMessage() {}
 
 func (x *ReleaseClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[13]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1029,7 +1100,7 @@ func (x *ReleaseClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseClaimRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseClaimRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReleaseClaimRequest) GetConsumerUuid() string {
@@ -1061,7 +1132,7 @@ type ReleaseClaimResponse struct {
 
 func (x *ReleaseClaimResponse) Reset() {
 	*x = ReleaseClaimResponse{}
-	mi := &file_cellgate_v1_claims_proto_msgTypes[14]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1144,7 @@ func (x *ReleaseClaimResponse) String() string {
 func (*ReleaseClaimResponse) ProtoMessage() {}
 
 func (x *ReleaseClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_claims_proto_msgTypes[14]
+	mi := &file_cellgate_v1_claims_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,14 +1157,14 @@ func (x *ReleaseClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseClaimResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseClaimResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{15}
 }
 
 var File_cellgate_v1_claims_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_claims_proto_rawDesc = "" +
 	"\n" +
-	"\x18cellgate/v1/claims.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xed\x05\n" +
+	"\x18cellgate/v1/claims.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaa\x06\n" +
 	"\x05Claim\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tR\fconsumerUuid\x12-\n" +
@@ -1121,12 +1192,19 @@ const file_cellgate_v1_claims_proto_rawDesc = "" +
 	"\aadopted\x18\x10 \x01(\bR\aadopted\x12$\n" +
 	"\x0emoves_claim_id\x18\x11 \x01(\tR\fmovesClaimId\x12)\n" +
 	"\x10transferred_from\x18\x12 \x01(\tR\x0ftransferredFrom\x123\n" +
-	"\averdict\x18\x1e \x01(\v2\x19.cellgate.v1.ClaimVerdictR\averdict\"\x84\x01\n" +
+	"\averdict\x18\x1e \x01(\v2\x19.cellgate.v1.ClaimVerdictR\averdict\x12;\n" +
+	"\n" +
+	"rejections\x18\x1f \x03(\v2\x1b.cellgate.v1.ClaimRejectionR\n" +
+	"rejections\"\x84\x01\n" +
 	"\fClaimVerdict\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\x12*\n" +
-	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x83\x01\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x85\x01\n" +
+	"\x0eClaimRejection\x12\x1b\n" +
+	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12!\n" +
+	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x123\n" +
+	"\averdict\x18\x03 \x01(\v2\x19.cellgate.v1.ClaimVerdictR\averdict\"\x83\x01\n" +
 	"\n" +
 	"Allocation\x12,\n" +
 	"\rprovider_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\fproviderUuid\x12/\n" +
@@ -1208,58 +1286,61 @@ func file_cellgate_v1_claims_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_v1_claims_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cellgate_v1_claims_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_cellgate_v1_claims_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_cellgate_v1_claims_proto_goTypes = []any{
 	(ClaimState)(0),                // 0: cellgate.v1.ClaimState
 	(*Claim)(nil),                  // 1: cellgate.v1.Claim
 	(*ClaimVerdict)(nil),           // 2: cellgate.v1.ClaimVerdict
-	(*Allocation)(nil),             // 3: cellgate.v1.Allocation
-	(*GetClaimRequest)(nil),        // 4: cellgate.v1.GetClaimRequest
-	(*GetClaimResponse)(nil),       // 5: cellgate.v1.GetClaimResponse
-	(*ListClaimsRequest)(nil),      // 6: cellgate.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),     // 7: cellgate.v1.ListClaimsResponse
-	(*ConfirmClaimRequest)(nil),    // 8: cellgate.v1.ConfirmClaimRequest
-	(*ConfirmClaimResponse)(nil),   // 9: cellgate.v1.ConfirmClaimResponse
-	(*ClaimAlternateRequest)(nil),  // 10: cellgate.v1.ClaimAlternateRequest
-	(*ClaimAlternateResponse)(nil), // 11: cellgate.v1.ClaimAlternateResponse
-	(*TransferClaimRequest)(nil),   // 12: cellgate.v1.TransferClaimRequest
-	(*TransferClaimResponse)(nil),  // 13: cellgate.v1.TransferClaimResponse
-	(*ReleaseClaimRequest)(nil),    // 14: cellgate.v1.ReleaseClaimRequest
-	(*ReleaseClaimResponse)(nil),   // 15: cellgate.v1.ReleaseClaimResponse
-	(*timestamppb.Timestamp)(nil),  // 16: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 17: google.protobuf.Duration
+	(*ClaimRejection)(nil),         // 3: cellgate.v1.ClaimRejection
+	(*Allocation)(nil),             // 4: cellgate.v1.Allocation
+	(*GetClaimRequest)(nil),        // 5: cellgate.v1.GetClaimRequest
+	(*GetClaimResponse)(nil),       // 6: cellgate.v1.GetClaimResponse
+	(*ListClaimsRequest)(nil),      // 7: cellgate.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),     // 8: cellgate.v1.ListClaimsResponse
+	(*ConfirmClaimRequest)(nil),    // 9: cellgate.v1.ConfirmClaimRequest
+	(*ConfirmClaimResponse)(nil),   // 10: cellgate.v1.ConfirmClaimResponse
+	(*ClaimAlternateRequest)(nil),  // 11: cellgate.v1.ClaimAlternateRequest
+	(*ClaimAlternateResponse)(nil), // 12: cellgate.v1.ClaimAlternateResponse
+	(*TransferClaimRequest)(nil),   // 13: cellgate.v1.TransferClaimRequest
+	(*TransferClaimResponse)(nil),  // 14: cellgate.v1.TransferClaimResponse
+	(*ReleaseClaimRequest)(nil),    // 15: cellgate.v1.ReleaseClaimRequest
+	(*ReleaseClaimResponse)(nil),   // 16: cellgate.v1.ReleaseClaimResponse
+	(*timestamppb.Timestamp)(nil),  // 17: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 18: google.protobuf.Duration
 }
 var file_cellgate_v1_claims_proto_depIdxs = []int32{
 	0,  // 0: cellgate.v1.Claim.state:type_name -> cellgate.v1.ClaimState
-	3,  // 1: cellgate.v1.Claim.allocations:type_name -> cellgate.v1.Allocation
-	16, // 2: cellgate.v1.Claim.expires_at:type_name -> google.protobuf.Timestamp
-	16, // 3: cellgate.v1.Claim.created_at:type_name -> google.protobuf.Timestamp
-	16, // 4: cellgate.v1.Claim.updated_at:type_name -> google.protobuf.Timestamp
+	4,  // 1: cellgate.v1.Claim.allocations:type_name -> cellgate.v1.Allocation
+	17, // 2: cellgate.v1.Claim.expires_at:type_name -> google.protobuf.Timestamp
+	17, // 3: cellgate.v1.Claim.created_at:type_name -> google.protobuf.Timestamp
+	17, // 4: cellgate.v1.Claim.updated_at:type_name -> google.protobuf.Timestamp
 	2,  // 5: cellgate.v1.Claim.verdict:type_name -> cellgate.v1.ClaimVerdict
-	16, // 6: cellgate.v1.ClaimVerdict.at:type_name -> google.protobuf.Timestamp
-	1,  // 7: cellgate.v1.GetClaimResponse.claim:type_name -> cellgate.v1.Claim
-	1,  // 8: cellgate.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	1,  // 9: cellgate.v1.ConfirmClaimResponse.claim:type_name -> cellgate.v1.Claim
-	17, // 10: cellgate.v1.ClaimAlternateRequest.claim_ttl:type_name -> google.protobuf.Duration
-	1,  // 11: cellgate.v1.ClaimAlternateResponse.claim:type_name -> cellgate.v1.Claim
-	1,  // 12: cellgate.v1.TransferClaimResponse.claim:type_name -> cellgate.v1.Claim
-	4,  // 13: cellgate.v1.Claims.GetClaim:input_type -> cellgate.v1.GetClaimRequest
-	6,  // 14: cellgate.v1.Claims.ListClaims:input_type -> cellgate.v1.ListClaimsRequest
-	8,  // 15: cellgate.v1.Claims.ConfirmClaim:input_type -> cellgate.v1.ConfirmClaimRequest
-	10, // 16: cellgate.v1.Claims.ClaimAlternate:input_type -> cellgate.v1.ClaimAlternateRequest
-	12, // 17: cellgate.v1.Claims.TransferClaim:input_type -> cellgate.v1.TransferClaimRequest
-	14, // 18: cellgate.v1.Claims.ReleaseClaim:input_type -> cellgate.v1.ReleaseClaimRequest
-	5,  // 19: cellgate.v1.Claims.GetClaim:output_type -> cellgate.v1.GetClaimResponse
-	7,  // 20: cellgate.v1.Claims.ListClaims:output_type -> cellgate.v1.ListClaimsResponse
-	9,  // 21: cellgate.v1.Claims.ConfirmClaim:output_type -> cellgate.v1.ConfirmClaimResponse
-	11, // 22: cellgate.v1.Claims.ClaimAlternate:output_type -> cellgate.v1.ClaimAlternateResponse
-	13, // 23: cellgate.v1.Claims.TransferClaim:output_type -> cellgate.v1.TransferClaimResponse
-	15, // 24: cellgate.v1.Claims.ReleaseClaim:output_type -> cellgate.v1.ReleaseClaimResponse
-	19, // [19:25] is the sub-list for method output_type
-	13, // [13:19] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	3,  // 6: cellgate.v1.Claim.rejections:type_name -> cellgate.v1.ClaimRejection
+	17, // 7: cellgate.v1.ClaimVerdict.at:type_name -> google.protobuf.Timestamp
+	2,  // 8: cellgate.v1.ClaimRejection.verdict:type_name -> cellgate.v1.ClaimVerdict
+	1,  // 9: cellgate.v1.GetClaimResponse.claim:type_name -> cellgate.v1.Claim
+	1,  // 10: cellgate.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	1,  // 11: cellgate.v1.ConfirmClaimResponse.claim:type_name -> cellgate.v1.Claim
+	18, // 12: cellgate.v1.ClaimAlternateRequest.claim_ttl:type_name -> google.protobuf.Duration
+	1,  // 13: cellgate.v1.ClaimAlternateResponse.claim:type_name -> cellgate.v1.Claim
+	1,  // 14: cellgate.v1.TransferClaimResponse.claim:type_name -> cellgate.v1.Claim
+	5,  // 15: cellgate.v1.Claims.GetClaim:input_type -> cellgate.v1.GetClaimRequest
+	7,  // 16: cellgate.v1.Claims.ListClaims:input_type -> cellgate.v1.ListClaimsRequest
+	9,  // 17: cellgate.v1.Claims.ConfirmClaim:input_type -> cellgate.v1.ConfirmClaimRequest
+	11, // 18: cellgate.v1.Claims.ClaimAlternate:input_type -> cellgate.v1.ClaimAlternateRequest
+	13, // 19: cellgate.v1.Claims.TransferClaim:input_type -> cellgate.v1.TransferClaimRequest
+	15, // 20: cellgate.v1.Claims.ReleaseClaim:input_type -> cellgate.v1.ReleaseClaimRequest
+	6,  // 21: cellgate.v1.Claims.GetClaim:output_type -> cellgate.v1.GetClaimResponse
+	8,  // 22: cellgate.v1.Claims.ListClaims:output_type -> cellgate.v1.ListClaimsResponse
+	10, // 23: cellgate.v1.Claims.ConfirmClaim:output_type -> cellgate.v1.ConfirmClaimResponse
+	12, // 24: cellgate.v1.Claims.ClaimAlternate:output_type -> cellgate.v1.ClaimAlternateResponse
+	14, // 25: cellgate.v1.Claims.TransferClaim:output_type -> cellgate.v1.TransferClaimResponse
+	16, // 26: cellgate.v1.Claims.ReleaseClaim:output_type -> cellgate.v1.ReleaseClaimResponse
+	21, // [21:27] is the sub-list for method output_type
+	15, // [15:21] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_claims_proto_init() }
@@ -1273,7 +1354,7 @@ func file_cellgate_v1_claims_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_claims_proto_rawDesc), len(file_cellgate_v1_claims_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1162,14 +1162,16 @@ func (x *Decision) GetClaims() []*DecisionClaim {
 
 // DecisionClaim is a claim of a decision, as it is when the decision is read.
 type DecisionClaim struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	InstanceUuid  string                 `protobuf:"bytes,1,opt,name=instance_uuid,json=instanceUuid,proto3" json:"instance_uuid,omitempty"`
-	ClaimId       string                 `protobuf:"bytes,2,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
-	Cell          string                 `protobuf:"bytes,3,opt,name=cell,proto3" json:"cell,omitempty"`
-	HostUuid      string                 `protobuf:"bytes,4,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
-	ServiceHost   string                 `protobuf:"bytes,5,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
-	State         ClaimState             `protobuf:"varint,6,opt,name=state,proto3,enum=cellgate.v1.ClaimState" json:"state,omitempty"`
-	Verdict       *ClaimVerdict          `protobuf:"bytes,7,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	InstanceUuid string                 `protobuf:"bytes,1,opt,name=instance_uuid,json=instanceUuid,proto3" json:"instance_uuid,omitempty"`
+	ClaimId      string                 `protobuf:"bytes,2,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	Cell         string                 `protobuf:"bytes,3,opt,name=cell,proto3" json:"cell,omitempty"`
+	HostUuid     string                 `protobuf:"bytes,4,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	ServiceHost  string                 `protobuf:"bytes,5,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
+	State        ClaimState             `protobuf:"varint,6,opt,name=state,proto3,enum=cellgate.v1.ClaimState" json:"state,omitempty"`
+	Verdict      *ClaimVerdict          `protobuf:"bytes,7,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	// As in Claim.
+	Rejections    []*ClaimRejection `protobuf:"bytes,8,rep,name=rejections,proto3" json:"rejections,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1249,6 +1251,13 @@ func (x *DecisionClaim) GetState() ClaimState {
 func (x *DecisionClaim) GetVerdict() *ClaimVerdict {
 	if x != nil {
 		return x.Verdict
+	}
+	return nil
+}
+
+func (x *DecisionClaim) GetRejections() []*ClaimRejection {
+	if x != nil {
+		return x.Rejections
 	}
 	return nil
 }
@@ -1766,7 +1775,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"lost_races\x18\x12 \x01(\x05R\tlostRaces\x12%\n" +
 	"\x0eignored_fields\x18\x13 \x03(\tR\rignoredFields\x12C\n" +
 	"\x0frejected_claims\x18\x1e \x03(\v2\x1a.cellgate.v1.RejectedClaimR\x0erejectedClaims\x122\n" +
-	"\x06claims\x18\x1f \x03(\v2\x1a.cellgate.v1.DecisionClaimR\x06claims\"\x87\x02\n" +
+	"\x06claims\x18\x1f \x03(\v2\x1a.cellgate.v1.DecisionClaimR\x06claims\"\xc4\x02\n" +
 	"\rDecisionClaim\x12#\n" +
 	"\rinstance_uuid\x18\x01 \x01(\tR\finstanceUuid\x12\x19\n" +
 	"\bclaim_id\x18\x02 \x01(\tR\aclaimId\x12\x12\n" +
@@ -1774,7 +1783,10 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\thost_uuid\x18\x04 \x01(\tR\bhostUuid\x12!\n" +
 	"\fservice_host\x18\x05 \x01(\tR\vserviceHost\x12-\n" +
 	"\x05state\x18\x06 \x01(\x0e2\x17.cellgate.v1.ClaimStateR\x05state\x123\n" +
-	"\averdict\x18\a \x01(\v2\x19.cellgate.v1.ClaimVerdictR\averdict\"\xd5\x01\n" +
+	"\averdict\x18\a \x01(\v2\x19.cellgate.v1.ClaimVerdictR\averdict\x12;\n" +
+	"\n" +
+	"rejections\x18\b \x03(\v2\x1b.cellgate.v1.ClaimRejectionR\n" +
+	"rejections\"\xd5\x01\n" +
 	"\rRejectedClaim\x12#\n" +
 	"\rinstance_uuid\x18\x01 \x01(\tR\finstanceUuid\x12\x12\n" +
 	"\x04cell\x18\x02 \x01(\tR\x04cell\x12\x1b\n" +
@@ -1874,6 +1886,7 @@ var file_cellgate_v1_scheduler_proto_goTypes = []any{
 	(ClaimState)(0),                    // 21: cellgate.v1.ClaimState
 	(*timestamppb.Timestamp)(nil),      // 22: google.protobuf.Timestamp
 	(*ClaimVerdict)(nil),               // 23: cellgate.v1.ClaimVerdict
+	(*ClaimRejection)(nil),             // 24: cellgate.v1.ClaimRejection
 }
 var file_cellgate_v1_scheduler_proto_depIdxs = []int32{
 	0,  // 0: cellgate.v1.SelectDestinationsRequest.operation:type_name -> cellgate.v1.Operation
@@ -1901,21 +1914,22 @@ var file_cellgate_v1_scheduler_proto_depIdxs = []int32{
 	11, // 22: cellgate.v1.Decision.claims:type_name -> cellgate.v1.DecisionClaim
 	21, // 23: cellgate.v1.DecisionClaim.state:type_name -> cellgate.v1.ClaimState
 	23, // 24: cellgate.v1.DecisionClaim.verdict:type_name -> cellgate.v1.ClaimVerdict
-	10, // 25: cellgate.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	10, // 26: cellgate.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	9,  // 27: cellgate.v1.NoValidHost.rejects:type_name -> cellgate.v1.RejectCount
-	7,  // 28: cellgate.v1.NoValidHost.cells:type_name -> cellgate.v1.CellReport
-	3,  // 29: cellgate.v1.Scheduler.SelectDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
-	13, // 30: cellgate.v1.Scheduler.GetDecision:input_type -> cellgate.v1.GetDecisionRequest
-	15, // 31: cellgate.v1.Scheduler.ListDecisions:input_type -> cellgate.v1.ListDecisionsRequest
-	4,  // 32: cellgate.v1.Scheduler.SelectDestinations:output_type -> cellgate.v1.SelectDestinationsResponse
-	14, // 33: cellgate.v1.Scheduler.GetDecision:output_type -> cellgate.v1.GetDecisionResponse
-	16, // 34: cellgate.v1.Scheduler.ListDecisions:output_type -> cellgate.v1.ListDecisionsResponse
-	32, // [32:35] is the sub-list for method output_type
-	29, // [29:32] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	24, // 25: cellgate.v1.DecisionClaim.rejections:type_name -> cellgate.v1.ClaimRejection
+	10, // 26: cellgate.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	10, // 27: cellgate.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	9,  // 28: cellgate.v1.NoValidHost.rejects:type_name -> cellgate.v1.RejectCount
+	7,  // 29: cellgate.v1.NoValidHost.cells:type_name -> cellgate.v1.CellReport
+	3,  // 30: cellgate.v1.Scheduler.SelectDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
+	13, // 31: cellgate.v1.Scheduler.GetDecision:input_type -> cellgate.v1.GetDecisionRequest
+	15, // 32: cellgate.v1.Scheduler.ListDecisions:input_type -> cellgate.v1.ListDecisionsRequest
+	4,  // 33: cellgate.v1.Scheduler.SelectDestinations:output_type -> cellgate.v1.SelectDestinationsResponse
+	14, // 34: cellgate.v1.Scheduler.GetDecision:output_type -> cellgate.v1.GetDecisionResponse
+	16, // 35: cellgate.v1.Scheduler.ListDecisions:output_type -> cellgate.v1.ListDecisionsResponse
+	33, // [33:36] is the sub-list for method output_type
+	30, // [30:33] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_scheduler_proto_init() }

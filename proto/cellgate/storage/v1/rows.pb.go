@@ -756,6 +756,7 @@ type Claim struct {
 	Ttl             int64                  `protobuf:"varint,24,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	Seen            bool                   `protobuf:"varint,25,opt,name=seen,proto3" json:"seen,omitempty"`
 	Verdict         *Verdict               `protobuf:"bytes,26,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	Rejections      []*Rejection           `protobuf:"bytes,27,rep,name=rejections,proto3" json:"rejections,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -972,6 +973,13 @@ func (x *Claim) GetVerdict() *Verdict {
 	return nil
 }
 
+func (x *Claim) GetRejections() []*Rejection {
+	if x != nil {
+		return x.Rejections
+	}
+	return nil
+}
+
 type Verdict struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Outcome       string                 `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
@@ -1056,6 +1064,66 @@ func (x *Verdict) GetAt() int64 {
 	return 0
 }
 
+type Rejection struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	HostUuid      string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	ServiceHost   string                 `protobuf:"bytes,2,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
+	Verdict       *Verdict               `protobuf:"bytes,3,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rejection) Reset() {
+	*x = Rejection{}
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rejection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rejection) ProtoMessage() {}
+
+func (x *Rejection) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
+func (*Rejection) Descriptor() ([]byte, []int) {
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Rejection) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *Rejection) GetServiceHost() string {
+	if x != nil {
+		return x.ServiceHost
+	}
+	return ""
+}
+
+func (x *Rejection) GetVerdict() *Verdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return nil
+}
+
 type Guest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FlavorId      string                 `protobuf:"bytes,1,opt,name=flavor_id,json=flavorId,proto3" json:"flavor_id,omitempty"`
@@ -1068,7 +1136,7 @@ type Guest struct {
 
 func (x *Guest) Reset() {
 	*x = Guest{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[9]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1080,7 +1148,7 @@ func (x *Guest) String() string {
 func (*Guest) ProtoMessage() {}
 
 func (x *Guest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[9]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1093,7 +1161,7 @@ func (x *Guest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guest.ProtoReflect.Descriptor instead.
 func (*Guest) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Guest) GetFlavorId() string {
@@ -1136,7 +1204,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1148,7 +1216,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1161,7 +1229,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Group) GetUuid() string {
@@ -1203,7 +1271,7 @@ type Pin struct {
 
 func (x *Pin) Reset() {
 	*x = Pin{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1283,7 @@ func (x *Pin) String() string {
 func (*Pin) ProtoMessage() {}
 
 func (x *Pin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1296,7 @@ func (x *Pin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pin.ProtoReflect.Descriptor instead.
 func (*Pin) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Pin) GetGroupUuid() string {
@@ -1262,7 +1330,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1274,7 +1342,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1287,7 +1355,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Holder) GetClaimId() string {
@@ -1322,7 +1390,7 @@ type Gate struct {
 
 func (x *Gate) Reset() {
 	*x = Gate{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1334,7 +1402,7 @@ func (x *Gate) String() string {
 func (*Gate) ProtoMessage() {}
 
 func (x *Gate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1347,7 +1415,7 @@ func (x *Gate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gate.ProtoReflect.Descriptor instead.
 func (*Gate) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Gate) GetState() string {
@@ -1433,7 +1501,7 @@ type Namespace struct {
 
 func (x *Namespace) Reset() {
 	*x = Namespace{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1445,7 +1513,7 @@ func (x *Namespace) String() string {
 func (*Namespace) ProtoMessage() {}
 
 func (x *Namespace) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1458,7 +1526,7 @@ func (x *Namespace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Namespace.ProtoReflect.Descriptor instead.
 func (*Namespace) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Namespace) GetHostUuid() string {
@@ -1507,7 +1575,7 @@ type AdminState struct {
 
 func (x *AdminState) Reset() {
 	*x = AdminState{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1519,7 +1587,7 @@ func (x *AdminState) String() string {
 func (*AdminState) ProtoMessage() {}
 
 func (x *AdminState) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1532,7 +1600,7 @@ func (x *AdminState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminState.ProtoReflect.Descriptor instead.
 func (*AdminState) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AdminState) GetHostUuid() string {
@@ -1614,7 +1682,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1626,7 +1694,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1639,7 +1707,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Decision) GetAt() int64 {
@@ -1698,7 +1766,7 @@ type Lane struct {
 
 func (x *Lane) Reset() {
 	*x = Lane{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[17]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1710,7 +1778,7 @@ func (x *Lane) String() string {
 func (*Lane) ProtoMessage() {}
 
 func (x *Lane) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[17]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1723,7 +1791,7 @@ func (x *Lane) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lane.ProtoReflect.Descriptor instead.
 func (*Lane) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{17}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Lane) GetReplica() string {
@@ -1765,7 +1833,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[18]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1777,7 +1845,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[18]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1790,7 +1858,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{18}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Entry) GetAt() int64 {
@@ -1825,7 +1893,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[19]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1837,7 +1905,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[19]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1850,7 +1918,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{19}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Change) GetRow() isChange_Row {
@@ -2043,7 +2111,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x04Used\x12#\n" +
 	"\rprovider_uuid\x18\x01 \x01(\tR\fproviderUuid\x12%\n" +
 	"\x0eresource_class\x18\x02 \x01(\tR\rresourceClass\x12\x16\n" +
-	"\x06amount\x18\x03 \x01(\x03R\x06amount\"\x87\a\n" +
+	"\x06amount\x18\x03 \x01(\x03R\x06amount\"\xc7\a\n" +
 	"\x05Claim\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tR\fconsumerUuid\x125\n" +
@@ -2078,14 +2146,21 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x05guest\x18\x17 \x01(\v2\x1a.cellgate.storage.v1.GuestR\x05guest\x12\x10\n" +
 	"\x03ttl\x18\x18 \x01(\x03R\x03ttl\x12\x12\n" +
 	"\x04seen\x18\x19 \x01(\bR\x04seen\x126\n" +
-	"\averdict\x18\x1a \x01(\v2\x1c.cellgate.storage.v1.VerdictR\averdict\"\x96\x01\n" +
+	"\averdict\x18\x1a \x01(\v2\x1c.cellgate.storage.v1.VerdictR\averdict\x12>\n" +
+	"\n" +
+	"rejections\x18\x1b \x03(\v2\x1e.cellgate.storage.v1.RejectionR\n" +
+	"rejections\"\x96\x01\n" +
 	"\aVerdict\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x17\n" +
 	"\aboot_id\x18\x04 \x01(\tR\x06bootId\x12\x18\n" +
 	"\aversion\x18\x05 \x01(\x04R\aversion\x12\x0e\n" +
-	"\x02at\x18\x06 \x01(\x03R\x02at\"p\n" +
+	"\x02at\x18\x06 \x01(\x03R\x02at\"\x83\x01\n" +
+	"\tRejection\x12\x1b\n" +
+	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12!\n" +
+	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x126\n" +
+	"\averdict\x18\x03 \x01(\v2\x1c.cellgate.storage.v1.VerdictR\averdict\"p\n" +
 	"\x05Guest\x12\x1b\n" +
 	"\tflavor_id\x18\x01 \x01(\tR\bflavorId\x12\x14\n" +
 	"\x05image\x18\x02 \x01(\fR\x05image\x12\x1a\n" +
@@ -2192,7 +2267,7 @@ func file_cellgate_storage_v1_rows_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_storage_v1_rows_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cellgate_storage_v1_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_cellgate_storage_v1_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_cellgate_storage_v1_rows_proto_goTypes = []any{
 	(ClaimState)(0),    // 0: cellgate.storage.v1.ClaimState
 	(*Host)(nil),       // 1: cellgate.storage.v1.Host
@@ -2204,45 +2279,48 @@ var file_cellgate_storage_v1_rows_proto_goTypes = []any{
 	(*Used)(nil),       // 7: cellgate.storage.v1.Used
 	(*Claim)(nil),      // 8: cellgate.storage.v1.Claim
 	(*Verdict)(nil),    // 9: cellgate.storage.v1.Verdict
-	(*Guest)(nil),      // 10: cellgate.storage.v1.Guest
-	(*Group)(nil),      // 11: cellgate.storage.v1.Group
-	(*Pin)(nil),        // 12: cellgate.storage.v1.Pin
-	(*Holder)(nil),     // 13: cellgate.storage.v1.Holder
-	(*Gate)(nil),       // 14: cellgate.storage.v1.Gate
-	(*Namespace)(nil),  // 15: cellgate.storage.v1.Namespace
-	(*AdminState)(nil), // 16: cellgate.storage.v1.AdminState
-	(*Decision)(nil),   // 17: cellgate.storage.v1.Decision
-	(*Lane)(nil),       // 18: cellgate.storage.v1.Lane
-	(*Entry)(nil),      // 19: cellgate.storage.v1.Entry
-	(*Change)(nil),     // 20: cellgate.storage.v1.Change
-	nil,                // 21: cellgate.storage.v1.Aggregate.MetadataEntry
+	(*Rejection)(nil),  // 10: cellgate.storage.v1.Rejection
+	(*Guest)(nil),      // 11: cellgate.storage.v1.Guest
+	(*Group)(nil),      // 12: cellgate.storage.v1.Group
+	(*Pin)(nil),        // 13: cellgate.storage.v1.Pin
+	(*Holder)(nil),     // 14: cellgate.storage.v1.Holder
+	(*Gate)(nil),       // 15: cellgate.storage.v1.Gate
+	(*Namespace)(nil),  // 16: cellgate.storage.v1.Namespace
+	(*AdminState)(nil), // 17: cellgate.storage.v1.AdminState
+	(*Decision)(nil),   // 18: cellgate.storage.v1.Decision
+	(*Lane)(nil),       // 19: cellgate.storage.v1.Lane
+	(*Entry)(nil),      // 20: cellgate.storage.v1.Entry
+	(*Change)(nil),     // 21: cellgate.storage.v1.Change
+	nil,                // 22: cellgate.storage.v1.Aggregate.MetadataEntry
 }
 var file_cellgate_storage_v1_rows_proto_depIdxs = []int32{
 	3,  // 0: cellgate.storage.v1.Host.providers:type_name -> cellgate.storage.v1.Provider
 	5,  // 1: cellgate.storage.v1.Host.aggregates:type_name -> cellgate.storage.v1.Aggregate
 	2,  // 2: cellgate.storage.v1.Host.facts:type_name -> cellgate.storage.v1.Facts
 	4,  // 3: cellgate.storage.v1.Provider.inventories:type_name -> cellgate.storage.v1.Inventory
-	21, // 4: cellgate.storage.v1.Aggregate.metadata:type_name -> cellgate.storage.v1.Aggregate.MetadataEntry
+	22, // 4: cellgate.storage.v1.Aggregate.metadata:type_name -> cellgate.storage.v1.Aggregate.MetadataEntry
 	7,  // 5: cellgate.storage.v1.Usage.used:type_name -> cellgate.storage.v1.Used
 	0,  // 6: cellgate.storage.v1.Claim.state:type_name -> cellgate.storage.v1.ClaimState
 	7,  // 7: cellgate.storage.v1.Claim.allocations:type_name -> cellgate.storage.v1.Used
-	11, // 8: cellgate.storage.v1.Claim.group:type_name -> cellgate.storage.v1.Group
-	10, // 9: cellgate.storage.v1.Claim.guest:type_name -> cellgate.storage.v1.Guest
+	12, // 8: cellgate.storage.v1.Claim.group:type_name -> cellgate.storage.v1.Group
+	11, // 9: cellgate.storage.v1.Claim.guest:type_name -> cellgate.storage.v1.Guest
 	9,  // 10: cellgate.storage.v1.Claim.verdict:type_name -> cellgate.storage.v1.Verdict
-	13, // 11: cellgate.storage.v1.Pin.holders:type_name -> cellgate.storage.v1.Holder
-	20, // 12: cellgate.storage.v1.Entry.changes:type_name -> cellgate.storage.v1.Change
-	1,  // 13: cellgate.storage.v1.Change.host:type_name -> cellgate.storage.v1.Host
-	6,  // 14: cellgate.storage.v1.Change.usage:type_name -> cellgate.storage.v1.Usage
-	8,  // 15: cellgate.storage.v1.Change.claim:type_name -> cellgate.storage.v1.Claim
-	12, // 16: cellgate.storage.v1.Change.pin:type_name -> cellgate.storage.v1.Pin
-	14, // 17: cellgate.storage.v1.Change.gate:type_name -> cellgate.storage.v1.Gate
-	15, // 18: cellgate.storage.v1.Change.namespace:type_name -> cellgate.storage.v1.Namespace
-	16, // 19: cellgate.storage.v1.Change.admin_state:type_name -> cellgate.storage.v1.AdminState
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	10, // 11: cellgate.storage.v1.Claim.rejections:type_name -> cellgate.storage.v1.Rejection
+	9,  // 12: cellgate.storage.v1.Rejection.verdict:type_name -> cellgate.storage.v1.Verdict
+	14, // 13: cellgate.storage.v1.Pin.holders:type_name -> cellgate.storage.v1.Holder
+	21, // 14: cellgate.storage.v1.Entry.changes:type_name -> cellgate.storage.v1.Change
+	1,  // 15: cellgate.storage.v1.Change.host:type_name -> cellgate.storage.v1.Host
+	6,  // 16: cellgate.storage.v1.Change.usage:type_name -> cellgate.storage.v1.Usage
+	8,  // 17: cellgate.storage.v1.Change.claim:type_name -> cellgate.storage.v1.Claim
+	13, // 18: cellgate.storage.v1.Change.pin:type_name -> cellgate.storage.v1.Pin
+	15, // 19: cellgate.storage.v1.Change.gate:type_name -> cellgate.storage.v1.Gate
+	16, // 20: cellgate.storage.v1.Change.namespace:type_name -> cellgate.storage.v1.Namespace
+	17, // 21: cellgate.storage.v1.Change.admin_state:type_name -> cellgate.storage.v1.AdminState
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_storage_v1_rows_proto_init() }
@@ -2250,7 +2328,7 @@ func file_cellgate_storage_v1_rows_proto_init() {
 	if File_cellgate_storage_v1_rows_proto != nil {
 		return
 	}
-	file_cellgate_storage_v1_rows_proto_msgTypes[19].OneofWrappers = []any{
+	file_cellgate_storage_v1_rows_proto_msgTypes[20].OneofWrappers = []any{
 		(*Change_Host)(nil),
 		(*Change_Usage)(nil),
 		(*Change_Claim)(nil),
@@ -2265,7 +2343,7 @@ func file_cellgate_storage_v1_rows_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_storage_v1_rows_proto_rawDesc), len(file_cellgate_storage_v1_rows_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

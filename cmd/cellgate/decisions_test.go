@@ -1,0 +1,50 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// A decision shows who rejected its claims and where they are, also once an alternate
+// was taken.
+func TestADecisionShowsWhoRejectedItsClaimsAndWhereTheyAre(t *testing.T) {
+	at := timestamppb.New(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	no := &cellgatev1.ClaimVerdict{Outcome: "REJECTED", Reason: "NO_ROOM", Detail: "2 VCPU asked for, 0 of 8 free", At: at}
+	var out strings.Builder
+	if err := showDecision(&out, &cellgatev1.Decision{
+		DecisionId: "d1", DecidedAt: at, Exact: true,
+		Destinations: []*cellgatev1.Destinations{
+			{InstanceUuid: "i1", Selected: &cellgatev1.Selection{
+				Cell: "cell1", ServiceHost: "h1", ClaimId: "c1", Claimed: true, ClaimState: cellgatev1.ClaimState_PENDING,
+			}},
+			{InstanceUuid: "i2", Selected: &cellgatev1.Selection{Cell: "cell2", ServiceHost: "h9", ClaimId: "c2", Claimed: true}},
+		},
+		RejectedClaims: []*cellgatev1.RejectedClaim{{InstanceUuid: "i1", Cell: "cell1", ServiceHost: "h0", Reason: "NO_PCI", Message: "none"}},
+		Claims: []*cellgatev1.DecisionClaim{{
+			InstanceUuid: "i1", ClaimId: "c1", Cell: "cell1", ServiceHost: "h3", State: cellgatev1.ClaimState_CONFIRMED, Verdict: &cellgatev1.ClaimVerdict{Outcome: "OK"},
+			Rejections: []*cellgatev1.ClaimRejection{{ServiceHost: "h1", Verdict: no}, {ServiceHost: "h2", Verdict: no}},
+		}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]bool{}
+	for line := range strings.Lines(out.String()) {
+		rows[strings.Join(strings.Fields(line), " ")] = true
+	}
+	for _, want := range []string{
+		"i1 cell1 h0 before the answer NO_PCI: none",
+		"i1 cell1 h1 2026-01-02T03:04:05Z NO_ROOM: 2 VCPU asked for, 0 of 8 free",
+		"i1 cell1 h2 2026-01-02T03:04:05Z NO_ROOM: 2 VCPU asked for, 0 of 8 free",
+		"i1 cell1 h3 CONFIRMED c1",
+		"i2 cell2 - not known: its cell does not say c2",
+	} {
+		if !rows[want] {
+			t.Errorf("no line %q in\n%s", want, &out)
+		}
+	}
+}
