@@ -44,3 +44,13 @@ func TestACellIsToldWhyAServiceIsDisabled(t *testing.T) {
 		t.Errorf("of a long one, told is %q", got)
 	}
 }
+
+// Services of which all compute nodes are Ironic's are none that a gate waits for.
+func TestACellIsToldOfNoServiceOfIronic(t *testing.T) {
+	services := []legacy.Service{{ID: 1, Host: "ironic1"}, {ID: 2, Host: "h2"}, {ID: 3, Host: "ironic3"}}
+	x := legacy.Compose("cell1", "", time.Now(), time.Minute, nil, services, "ironic1", "ironic3")
+	r := gateReport{}
+	if r.read(x, x.At, time.Minute); len(r.services) != 1 || r.services[0].GetHost() != "h2" {
+		t.Errorf("told are %v", r.services)
+	}
+}
