@@ -30,7 +30,7 @@ build: ## Build bin/cellgate.
 # detector its thousands of cases take four minutes: it runs without.
 PURE := schedule/nova
 # These leave some tests out with the race detector (internal/raced), which run without it.
-LEFT_OUT := systemtest systemtest/simulation schedule cmd/cellgate internal/expression shard
+LEFT_OUT := systemtest systemtest/simulation schedule cmd/cellgate internal/expression shard shard/sqlshard
 # What takes longest begins first, so that no processor waits for it at the end.
 LONGEST := cmd/cellgate shard/sqlshard gateway cell systemtest
 # With the detector a process that ends waits a second for races that are just being found; by

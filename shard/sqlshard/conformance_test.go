@@ -12,11 +12,15 @@ import (
 	"go.uber.org/goleak"
 
 	"cellgate/internal/pgtest"
+	"cellgate/internal/raced"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(pgtest.Stop)) }
+func TestMain(m *testing.M) {
+	raced.LeaveOut("TestConformanceInWeather")
+	goleak.VerifyTestMain(m, goleak.Cleanup(pgtest.Stop))
+}
 
 // TestConformance runs the suite on PostgreSQL, at each level of isolation: what is
 // locked must be enough at the weakest, and must not be in the way at the strongest.

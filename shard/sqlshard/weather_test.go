@@ -11,6 +11,7 @@ import (
 	"cellgate/internal/fault"
 	"cellgate/internal/pgproxy"
 	"cellgate/internal/pgtest"
+	"cellgate/internal/raced"
 	"cellgate/shard"
 	"cellgate/shard/pebbleshard"
 	"cellgate/shard/shardtest"
@@ -162,6 +163,9 @@ func (p *patience) TrimDecisions(ctx context.Context, before time.Time, keep int
 // TestConformanceInWeather runs the whole suite with faults on: each clause holds as if
 // there were none.
 func TestConformanceInWeather(t *testing.T) {
+	if os.Getenv("CELLGATE_LONG") == "" {
+		raced.Skip(t, "TestConformance, and storms in weather, run the same code with the race detector")
+	}
 	for _, seed := range seeds(t, 1, 5) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			repeatWith(t, seed)
