@@ -69,7 +69,7 @@ func (s *scheduler) SetAdminState(ctx context.Context, req *cellv1.SetAdminState
 
 // adminMessage is an operator's word as people see it; nil for none.
 func adminMessage(a *shard.AdminState) *cellgatev1.HostAdmin {
-	if a == nil {
+	if a == nil || a.Since.IsZero() {
 		return nil
 	}
 	return &cellgatev1.HostAdmin{

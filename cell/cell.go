@@ -119,7 +119,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	c.tel.Watch(c.reading)
 	c.keeper = &keeper{
 		store: deps.Store, every: cfg.LeaseScan, keep: cfg.JournalKeep, decisionsKeep: cfg.DecisionsKeep, maxDecisions: cfg.MaxDecisions,
-		do: c.pipeline.do, stored: c.stored, rows: c.rows, log: c.log,
+		do: c.pipeline.do, stored: c.stored, rows: c.rows, live: c.live, log: c.log,
 	}
 	return c, nil
 }
@@ -184,6 +184,7 @@ func (c *Cell) serve(ctx context.Context) error {
 		g.Go(func() error { return c.verify.write(ctx) })
 		g.Go(func() error { return c.verify.recheck(ctx) })
 		g.Go(func() error { return c.live.run(ctx, c.outages.tell) })
+		g.Go(func() error { return c.keeper.silences(ctx) })
 		g.Go(func() error { return c.reconcile.run(ctx) })
 		// What others wrote since the moment that was read is in what was answered so far.
 		for c.follower.caughtUp(ctx) != nil {

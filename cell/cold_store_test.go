@@ -115,7 +115,7 @@ func (f naiveFilter) FilterHosts(ctx context.Context, q shard.HostQuery) (shard.
 	}
 	for _, uuid := range uuids {
 		switch {
-		case admins[uuid] != nil && admins[uuid].State != shard.AdminEnabled:
+		case admins[uuid].LeftOut():
 		case !naivelyMatches(&q, hosts[uuid], usages[uuid]):
 		case q.Limit > 0 && len(m.UUIDs) == q.Limit:
 			m.More = true

@@ -39,5 +39,6 @@
 //     (reconcile.go). A claim is released only on its host's word that the instance is
 //     gone, and the shard checks that it still is the word.
 //   - A lease ends once, in store time (shard.Due, Expire).
-//   - Nothing is lost by a restart: everything but liveness is in the shard (I8).
+//   - Nothing is lost by a restart: everything is in the shard but when hosts were heard; which
+//     of them are silent is (I8, silence.go).
 package cell

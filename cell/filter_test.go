@@ -142,6 +142,9 @@ func (a *agreement) change() int {
 		if a.rng.IntN(4) == 0 {
 			ops = append(ops, shard.Op{SetAdminState: &shard.SetAdminState{HostUUID: shardtest.HostID(n), Reason: "why", State: pick(a.rng, agreedAdmin)}})
 		}
+		if a.rng.IntN(4) == 0 {
+			ops = append(ops, shard.Op{SetSilent: &shard.SetSilent{HostUUID: shardtest.HostID(n), Silent: a.rng.IntN(3) == 0}})
+		}
 	}
 	for range 40 {
 		a.claims++

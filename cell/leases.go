@@ -34,6 +34,8 @@ type keeper struct {
 	do func(ctx context.Context, ops []shard.Op, urgent bool) ([]answer, error)
 	// rows tell which maintenances have an end.
 	rows *rows
+	// live knows which hosts are silent.
+	live *liveness
 	// stored hears how each scan went, and says whether a trial is needed.
 	stored *storeWatch
 	log    *slog.Logger

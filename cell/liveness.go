@@ -7,7 +7,8 @@ import (
 )
 
 // liveness knows when each host was last heard, and so which are down. A host
-// that was never heard in this life of the replica counts from when the replica
+// that was never heard in this life of the replica is down when its row says that
+// its agent is silent (silence.go), and else counts from when the replica
 // first knew of it. Time in which the replica itself did not run is no silence of
 // its hosts: what they said meanwhile may wait to be read.
 type liveness struct {
@@ -20,6 +21,9 @@ type liveness struct {
 	// element while there are some.
 	changed map[string]struct{}
 	nudge   chan struct{}
+	// unsaid are hosts that are down here, and back those that were heard, while their
+	// rows say otherwise.
+	unsaid, back map[string]struct{}
 }
 
 // sign is a host's last sign of life.
@@ -27,6 +31,12 @@ type sign struct {
 	at    time.Time
 	heard bool
 	down  bool
+	// said: the host's row says that its agent is silent. byRow: it is down for that alone.
+	said, byRow bool
+	// denied counts how often the row came to say otherwise while the host was down here:
+	// another replica hears it. sayAgain is when the row may be told once more.
+	denied   uint
+	sayAgain time.Time
 	// agents: the host's row is an agent's. registered is when the newest of those came,
 	// from whatever replica.
 	agents     bool
@@ -41,12 +51,12 @@ func newLiveness(downAfter time.Duration, now func() time.Time) *liveness {
 	return &liveness{
 		downAfter: downAfter, now: now,
 		hosts: map[string]*sign{}, changed: map[string]struct{}{}, nudge: make(chan struct{}, 1),
+		unsaid: map[string]struct{}{}, back: map[string]struct{}{},
 	}
 }
 
-// watch takes a new row of a host: it starts the host's grace, unless that is known,
-// and says whether the host is down.
-func (l *liveness) watch(host string, imported bool) (down bool) {
+// watch takes a new row of a host: it starts the host's grace, unless that is known.
+func (l *liveness) watch(host string, imported bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.hosts[host]
@@ -60,10 +70,12 @@ func (l *liveness) watch(host string, imported bool) (down bool) {
 		if s.registered = l.now(); s.taken {
 			s.elsewhere++
 		}
+		if s.down && !s.said {
+			l.unsaid[host] = struct{}{}
+		}
 		s.taken = false
 	}
 	s.agents = !imported
-	return s.down
 }
 
 // heard takes a sign of life.
@@ -76,6 +88,11 @@ func (l *liveness) heard(host string) {
 		l.hosts[host] = s
 	}
 	s.at, s.heard, s.elsewhere = l.now(), true, 0
+	s.byRow, s.denied, s.sayAgain = false, 0, time.Time{}
+	delete(l.unsaid, host)
+	if s.said {
+		l.back[host] = struct{}{}
+	}
 	if s.down {
 		s.down = false
 		l.noteChanged(host)
@@ -123,6 +140,10 @@ func (l *liveness) check() {
 	for host, s := range l.hosts {
 		if !s.down && now.Sub(s.at) >= l.downAfter {
 			s.down = true
+			delete(l.back, host)
+			if s.agents && !s.said {
+				l.unsaid[host] = struct{}{}
+			}
 			l.noteChanged(host)
 		}
 	}

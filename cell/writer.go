@@ -146,13 +146,12 @@ func (w *writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 }
 
 // silent reports whether a host was not heard of in time. A row of its own, and not one
-// beside it, is a sign of an agent.
+// beside it, is a sign of an agent; the row beside it says what was heard of it.
 func (w *writer) silent(d *dirty, row *hostRow) bool {
 	if _, registered := d.registered[row.host.UUID]; registered {
-		return w.live.watch(row.host.UUID, row.host.Imported)
+		w.live.watch(row.host.UUID, row.host.Imported)
 	}
-	_, up := w.live.lastSeen(row.host.UUID)
-	return !up
+	return w.live.told(row.host.UUID, row.admin.SaidSilent())
 }
 
 // editHardware takes of a host's NUMA cells and devices what its claims take, which

@@ -11,7 +11,7 @@ import (
 // AdminState is an operator's word about a host, and beside it that of Nova's services
 // while a gateway reads them: a row of its own beside the host's, which no report of an
 // agent and no import touches. A host without one is AdminEnabled. New claims are kept away
-// when either says so.
+// when either says so. Beside both stands whether the host's agent is silent.
 // Rows are never dropped: one that let the host go says so.
 type AdminState struct {
 	HostUUID string
@@ -19,14 +19,18 @@ type AdminState struct {
 	// Reason is for people, By names who said so.
 	Reason string
 	By     string
-	// Since is when State began, Until when AdminMaintenance ends, zero for when it is
-	// told to. Store time.
+	// Since is when State began, zero while neither an operator nor Nova has said a word;
+	// Until when AdminMaintenance ends, zero for when it is told to. Store time.
 	Since time.Time
 	Until time.Time
 	// Nova is what Nova's service of the host said last, beside State; empty when nothing
 	// speaks against the host. NovaReason is that of NovaDisabled and NovaForcedDown.
 	Nova       NovaState
 	NovaReason string
+	// Silent: a replica that counted the host as down, for its agent was silent, said so
+	// last, and none has heard the agent since. It is for replicas that start: who hears the
+	// host knows better, so the rules of claims do not read it.
+	Silent bool
 	// Generation is the host's after the write; the higher one is newer.
 	Generation int64
 }
@@ -89,6 +93,14 @@ type SetNovaState struct {
 	Reason string
 }
 
+// SetSilent notes that a host's agent is silent, or that it was heard again (AdminState.Silent),
+// and leaves both words. The host must be there: NOT_FOUND. What says the same, and the
+// silence of a host that no agent speaks for, are not written.
+type SetSilent struct {
+	HostUUID string
+	Silent   bool
+}
+
 // EndMaintenance makes a host AdminEnabled whose maintenance is over in store time, and
 // does nothing to any other.
 type EndMaintenance struct {
@@ -104,6 +116,12 @@ func (a *AdminState) Withholds(now time.Time) bool {
 // Withheld is Withholds for who does not know the store's time: a maintenance lasts until
 // somebody has written its end.
 func (a *AdminState) Withheld() bool { return a.ByOperator() || a != nil && a.Nova != "" }
+
+// LeftOut reports whether who hears of the host by the row alone proposes it for nothing new.
+func (a *AdminState) LeftOut() bool { return a.Withheld() || a.SaidSilent() }
+
+// SaidSilent is Silent, of nil too.
+func (a *AdminState) SaidSilent() bool { return a != nil && a.Silent }
 
 // ByOperator is Withheld by the operator's word alone.
 func (a *AdminState) ByOperator() bool { return a != nil && a.State != AdminEnabled }
@@ -196,8 +214,11 @@ func (t *transaction) setAdminState(p *SetAdminState) Outcome {
 	n := &AdminState{
 		HostUUID: p.HostUUID, State: p.State, Reason: p.Reason, By: p.By, Since: t.now, Until: until,
 	}
-	if old != nil && old.State == p.State {
+	if old != nil && old.State == p.State && !old.Since.IsZero() {
 		n.Since = old.Since
+	}
+	if old != nil {
+		n.Silent = old.Silent
 	}
 	if old != nil && !p.EndsNova {
 		n.Nova, n.NovaReason = old.Nova, old.NovaReason
@@ -216,12 +237,38 @@ func (t *transaction) setNovaState(p *SetNovaState) Outcome {
 	if old == nil && p.State == "" || old != nil && old.Nova == p.State && old.NovaReason == p.Reason {
 		return Outcome{AdminState: old}
 	}
-	n := &AdminState{HostUUID: p.HostUUID, State: AdminEnabled, Since: t.now}
-	if old != nil {
-		*n = *old
+	n := t.adminStateOf(p.HostUUID)
+	if n.Since.IsZero() {
+		n.Since = t.now
 	}
 	n.Nova, n.NovaReason = p.State, p.Reason
 	return Outcome{AdminState: t.putAdminState(n)}
+}
+
+func (t *transaction) setSilent(p *SetSilent) Outcome {
+	if !isID(p.HostUUID) {
+		return refused(fault.InvalidRequest, "%s", "host_uuid: "+idRule)
+	}
+	h := t.view.Hosts[p.HostUUID]
+	if h == nil {
+		return refused(fault.NotFound, "host %s is not in this cell", p.HostUUID)
+	}
+	old := t.view.AdminStates[p.HostUUID]
+	if p.Silent == old.SaidSilent() || p.Silent && h.Imported {
+		return Outcome{AdminState: old}
+	}
+	n := t.adminStateOf(p.HostUUID)
+	n.Silent = p.Silent
+	return Outcome{AdminState: t.putAdminState(n)}
+}
+
+// adminStateOf gives a copy of a host's row, or of what it would be.
+func (t *transaction) adminStateOf(host string) *AdminState {
+	if old := t.view.AdminStates[host]; old != nil {
+		n := *old
+		return &n
+	}
+	return &AdminState{HostUUID: host, State: AdminEnabled}
 }
 
 func (t *transaction) endMaintenance(p *EndMaintenance) Outcome {
@@ -234,7 +281,7 @@ func (t *transaction) endMaintenance(p *EndMaintenance) Outcome {
 	}
 	return Outcome{AdminState: t.putAdminState(&AdminState{
 		HostUUID: p.HostUUID, State: AdminEnabled, Reason: old.Reason, By: old.By, Since: old.Until,
-		Nova: old.Nova, NovaReason: old.NovaReason,
+		Nova: old.Nova, NovaReason: old.NovaReason, Silent: old.Silent,
 	})}
 }
 

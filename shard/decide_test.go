@@ -22,7 +22,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 	seen := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
-		o := &oracle{hosts: map[string]Host{}, pins: map[string]*Pin{}, renewed: map[string]bool{}, words: map[string]Admin{}, nova: map[string]NovaState{}, ends: map[string]time.Time{}}
+		o := &oracle{hosts: map[string]Host{}, pins: map[string]*Pin{}, renewed: map[string]bool{}, words: map[string]Admin{}, nova: map[string]NovaState{}, silent: map[string]bool{}, ends: map[string]time.Time{}}
 		now := time.Unix(1000, 0).UTC()
 		ops := genOp(3, 5, 8)
 		for n := range rapid.IntRange(20, 60).Draw(t, "batches") {
@@ -214,10 +214,11 @@ func TestFootprintNamesEachRowOnce(t *testing.T) {
 		{SetAdminState: &SetAdminState{HostUUID: "h6"}},
 		{EndMaintenance: &EndMaintenance{HostUUID: "h7"}},
 		{SetNovaState: &SetNovaState{HostUUID: "h8"}},
+		{SetSilent: &SetSilent{HostUUID: "h9"}},
 		{},
 	})
 	want := Footprint{
-		Hosts: []string{"h1", "h2", "h3", "h4", "h6", "h7", "h8"}, Namespaces: []string{"h4"}, HostClaims: []string{"h1"}, Claims: []string{"c1", "c2", "c3", "c4", "c5", "c6", "c7"}, Confirms: []string{"c1", "c5"},
+		Hosts: []string{"h1", "h2", "h3", "h4", "h6", "h7", "h8", "h9"}, Namespaces: []string{"h4"}, HostClaims: []string{"h1"}, Claims: []string{"c1", "c2", "c3", "c4", "c5", "c6", "c7"}, Confirms: []string{"c1", "c5"},
 		Consumers: []string{"i1", "i2", "i3", "i6", "i7", "i8"}, Groups: []string{"g1"}, Pins: []string{"g1", "g3"}, Gate: true,
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -9,8 +9,8 @@ type HostFilter interface {
 	FilterHosts(ctx context.Context, q HostQuery) (HostMatches, error)
 }
 
-// HostQuery asks for the enabled hosts that no AdminState withholds and whose root provider has room for each amount,
-// by Placement's rule, and that are what else it says: the rules of a request that
+// HostQuery asks for the enabled hosts that no AdminState leaves out (LeftOut) and whose root
+// provider has room for each amount, by Placement's rule, and that are what else it says: the rules of a request that
 // rows alone can answer. Empty fields ask for nothing. Names compare exactly.
 type HostQuery struct {
 	// Resources are amounts above 0; a class stands once.

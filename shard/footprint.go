@@ -61,6 +61,8 @@ func FootprintOf(ops []Op) Footprint {
 			hosts.add(&f.Hosts, op.SetAdminState.HostUUID)
 		case op.SetNovaState != nil:
 			hosts.add(&f.Hosts, op.SetNovaState.HostUUID)
+		case op.SetSilent != nil:
+			hosts.add(&f.Hosts, op.SetSilent.HostUUID)
 		case op.EndMaintenance != nil:
 			hosts.add(&f.Hosts, op.EndMaintenance.HostUUID)
 		case op.MoveGate != nil:

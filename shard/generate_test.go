@@ -37,7 +37,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 		ref := &ClaimRef{ClaimID: id, ConsumerUUID: of}
 		switch rapid.SampledFrom([]string{
 			"claim", "claim", "claim", "claim", "claim", "claim", "expire", "expire", "confirm", "confirm", "release", "put", "pin", "unpin",
-			"swap", "swap", "transfer", "keep", "keep", "import", "import", "gate", "judge", "judge", "admin", "admin", "end", "nova",
+			"swap", "swap", "transfer", "keep", "keep", "import", "import", "gate", "judge", "judge", "admin", "admin", "end", "nova", "silent",
 		}).Draw(t, "op") {
 		case "judge":
 			v := Verdict{Outcome: VerdictOK, BootID: rapid.SampledFrom(small[:2]).Draw(t, "boot"), Version: rapid.Uint64Range(1, 9).Draw(t, "version")}
@@ -67,6 +67,8 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 				p.Reason = "why"
 			}
 			return Op{SetNovaState: p}
+		case "silent":
+			return Op{SetSilent: &SetSilent{HostUUID: host.Draw(t, "host"), Silent: rapid.Bool().Draw(t, "silent")}}
 		case "end":
 			return Op{EndMaintenance: &EndMaintenance{HostUUID: host.Draw(t, "host")}}
 		case "gate":
@@ -246,6 +248,8 @@ func kindOf(op Op) string {
 		return "end"
 	case op.SetNovaState != nil:
 		return "nova"
+	case op.SetSilent != nil:
+		return "silent"
 	}
 	return "unpin"
 }

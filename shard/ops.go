@@ -28,10 +28,12 @@ type Op struct {
 	Judge    *Judge
 	Audit    *Audit
 	// SetAdminState is an operator's word about a host; EndMaintenance ends one whose
-	// time is over. SetNovaState is the word of its service in Nova.
+	// time is over. SetNovaState is the word of its service in Nova; SetSilent says whether
+	// its agent is heard.
 	SetAdminState  *SetAdminState
 	EndMaintenance *EndMaintenance
 	SetNovaState   *SetNovaState
+	SetSilent      *SetSilent
 }
 
 // PutHost registers a host, or replaces its state. Instances are those that
@@ -214,8 +216,8 @@ type Outcome struct {
 	Namespace *Namespace
 	// Audited is what Audit found.
 	Audited *Audited
-	// AdminState is the host's after SetAdminState, EndMaintenance and SetNovaState; nil for
-	// none.
+	// AdminState is the host's after SetAdminState, EndMaintenance, SetNovaState and
+	// SetSilent; nil for none.
 	AdminState *AdminState
 	// Overcommitted: after PutHost, how many (provider, class) are used beyond
 	// capacity.

@@ -22,7 +22,9 @@ type oracle struct {
 	words map[string]Admin
 	// nova is what services say.
 	nova map[string]NovaState
-	ends map[string]time.Time
+	// silent are the hosts whose agents are.
+	silent map[string]bool
+	ends   map[string]time.Time
 	// ended counts maintenances whose end was written.
 	ended int
 	// The gate; revision 0 for none.
@@ -59,12 +61,14 @@ type answer struct {
 	admin Admin
 	until time.Time
 	nova  NovaState
+	// silent: of its agent.
+	silent bool
 }
 
 func answerOf(o Outcome) answer {
 	a := answer{pinned: o.PinnedTo, adopted: o.Adopted, conflicts: o.Conflicts, over: o.Overcommitted, confirmed: o.Confirmed, released: o.Released, left: o.LeftToAgent, taken: o.InstancesTaken, same: o.Unchanged, retaken: o.Retaken}
 	if o.AdminState != nil {
-		a.admin, a.until, a.nova = o.AdminState.State, o.AdminState.Until, o.AdminState.Nova
+		a.admin, a.until, a.nova, a.silent = o.AdminState.State, o.AdminState.Until, o.AdminState.Nova, o.AdminState.Silent
 	}
 	if o.Gate != nil {
 		a.gate, a.epoch, a.revision = o.Gate.State, o.Gate.Epoch, o.Gate.Revision
@@ -228,7 +232,7 @@ func (o *oracle) operate(now time.Time, host string, word Admin, until time.Time
 	if ends {
 		o.nova[host] = ""
 	}
-	return answer{admin: word, until: until, nova: o.nova[host]}
+	return o.wordsOf(host)
 }
 
 // serve takes the word of a host's service.
@@ -243,7 +247,29 @@ func (o *oracle) serve(host string, word NovaState) answer {
 	if o.words[host] == "" {
 		o.words[host] = AdminEnabled
 	}
-	return answer{admin: o.words[host], until: o.ends[host], nova: word}
+	return o.wordsOf(host)
+}
+
+// hush takes whether a host's agent is silent.
+func (o *oracle) hush(host string, silent bool) answer {
+	h, there := o.hosts[host]
+	switch {
+	case !there:
+		return answer{kind: fault.NotFound}
+	case silent && !h.Imported:
+		o.silent[host] = true
+	case !silent:
+		delete(o.silent, host)
+	}
+	if o.silent[host] && o.words[host] == "" {
+		o.words[host] = AdminEnabled
+	}
+	return o.wordsOf(host)
+}
+
+// wordsOf is what is said of a host.
+func (o *oracle) wordsOf(host string) answer {
+	return answer{admin: o.words[host], until: o.ends[host], nova: o.nova[host], silent: o.silent[host]}
 }
 
 // keepsAway says by what word an operator, or Nova, keeps new claims from a host; nil for none.
@@ -280,9 +306,11 @@ func (o *oracle) step(now time.Time, op Op) answer {
 			o.words[host], o.ends[host] = AdminEnabled, time.Time{}
 			o.ended++
 		}
-		return answer{admin: o.words[host], until: o.ends[host], nova: o.nova[host]}
+		return o.wordsOf(host)
 	case op.SetNovaState != nil:
 		return o.serve(op.SetNovaState.HostUUID, op.SetNovaState.State)
+	case op.SetSilent != nil:
+		return o.hush(op.SetSilent.HostUUID, op.SetSilent.Silent)
 	case op.Claim != nil:
 		return o.claim(now, op.Claim)
 	case op.Confirm != nil:

@@ -198,6 +198,42 @@ func adminStateClauses() []clause {
 			}
 			s.namesField(&shard.SetNovaState{HostUUID: HostID(1), State: shard.NovaSilent, Reason: "x"}, "reason")
 		}},
+		{name: "ThatItsAgentIsSilentStandsBesideBoth", needs: advance, test: func(s *suite) {
+			silent := func(is bool) *shard.SetSilent { return &shard.SetSilent{HostUUID: HostID(1), Silent: is} }
+			s.refused(silent(true), fault.NotFound)
+			s.namesField(&shard.SetSilent{}, "host_uuid")
+			s.do(NewHost(1, 8))
+			s.nothing(silent(false))
+			a := s.do(silent(true)).AdminState
+			if !a.Silent || a.State != shard.AdminEnabled || a.Generation != 2 || !equalRows(a, s.admin(1)) {
+				s.Errorf("it is %+v, the row is %+v", a, s.admin(1))
+			}
+			s.nothing(silent(true))
+			s.do(NewClaim(1, 1, 1)) // some replica hears it
+			s.do(setNova(1, shard.NovaSilent))
+			p := setAdmin(1, shard.AdminMaintenance)
+			p.For = time.Hour
+			s.do(p)
+			s.Advance(time.Hour + time.Second)
+			s.do(endMaintenance(1))
+			ends := setAdmin(1, shard.AdminEnabled)
+			ends.EndsNova, ends.By = true, "bob"
+			if a := s.do(ends).AdminState; !a.Silent || a.Nova != "" || a.By != "bob" {
+				s.Errorf("after all other words it is %+v", a)
+			}
+			heard := s.do(silent(false)).AdminState
+			if heard.Silent || heard.By != "bob" || !equalRows(heard, s.admin(1)) {
+				s.Errorf("heard again it is %+v, the row is %+v", heard, s.admin(1))
+			}
+		}},
+		{name: "NoAgentIsSilentWhereNoneSpeaks", test: func(s *suite) {
+			h := NewHost(1, 8)
+			h.Host.Imported, h.Host.BootID = true, "import"
+			s.do(h)
+			s.nothing(&shard.SetSilent{HostUUID: HostID(1), Silent: true})
+			s.do(NewHost(1, 8))
+			s.do(&shard.SetSilent{HostUUID: HostID(1), Silent: true})
+		}},
 		{name: "GenerationsOfAHostsRowsAreInOneOrder", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.do(NewClaim(1, 1, 1))
@@ -299,6 +335,7 @@ func adminStateClauses() []clause {
 			a := s.do(p).AdminState
 			s.do(setAdmin(2, shard.AdminDisabled))
 			s.do(setAdmin(2, shard.AdminEnabled))
+			s.do(&shard.SetSilent{HostUUID: HostID(2), Silent: true})
 			before := s.rows()
 			s.reopen()
 			for _, d := range before.Diff(s.rows()) {

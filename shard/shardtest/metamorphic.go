@@ -277,7 +277,10 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 		}
 		return []shard.Op{{Judge: j}}
 	case 26, 27:
-		if rng.IntN(3) == 0 {
+		switch rng.IntN(6) {
+		case 0:
+			return []shard.Op{{SetSilent: &shard.SetSilent{HostUUID: HostID(rng.IntN(hosts + 1)), Silent: rng.IntN(3) > 0}}}
+		case 1, 2:
 			return []shard.Op{{SetNovaState: setNova(rng.IntN(hosts+1), []shard.NovaState{"", shard.NovaDisabled, shard.NovaForcedDown, shard.NovaSilent}[rng.IntN(4)])}}
 		}
 		p := setAdmin(rng.IntN(hosts+1), []shard.Admin{shard.AdminEnabled, shard.AdminDisabled, shard.AdminMaintenance, shard.AdminForcedDown}[rng.IntN(4)])

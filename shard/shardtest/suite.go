@@ -265,6 +265,8 @@ func opOf(v any) shard.Op {
 		return shard.Op{SetAdminState: v}
 	case *shard.SetNovaState:
 		return shard.Op{SetNovaState: v}
+	case *shard.SetSilent:
+		return shard.Op{SetSilent: v}
 	case *shard.EndMaintenance:
 		return shard.Op{EndMaintenance: v}
 	}

@@ -27,10 +27,11 @@ type adminRow struct {
 	Generation int64  `json:"generation"`
 	Nova       string `json:"nova,omitempty"`
 	NovaReason string `json:"nova_reason,omitempty"`
+	Silent     bool   `json:"silent,omitempty"`
 }
 
 func adminText(a *shard.AdminState) string {
-	b, _ := json.Marshal(adminRow{string(a.State), a.Reason, a.By, rowcodec.Nanos(a.Since), rowcodec.Nanos(a.Until), a.Generation, string(a.Nova), a.NovaReason}) // texts and numbers do not fail
+	b, _ := json.Marshal(adminRow{string(a.State), a.Reason, a.By, rowcodec.Nanos(a.Since), rowcodec.Nanos(a.Until), a.Generation, string(a.Nova), a.NovaReason, a.Silent}) // texts and numbers do not fail
 	return string(b)
 }
 
@@ -46,7 +47,7 @@ func textAdmin(host, text string) (*shard.AdminState, error) {
 	return &shard.AdminState{
 		HostUUID: host, State: shard.Admin(r.State), Reason: r.Reason, By: r.By,
 		Since: rowcodec.Instant(r.Since), Until: rowcodec.Instant(r.Until), Generation: r.Generation,
-		Nova: shard.NovaState(r.Nova), NovaReason: r.NovaReason,
+		Nova: shard.NovaState(r.Nova), NovaReason: r.NovaReason, Silent: r.Silent,
 	}, nil
 }
 
@@ -54,7 +55,7 @@ func textAdmin(host, text string) (*shard.AdminState, error) {
 // that before.
 func (w *writes) adminRows(list []*shard.AdminState) {
 	for _, a := range list {
-		w.queue(putAdminState, a.HostUUID, adminText(a), a.Withheld())
+		w.queue(putAdminState, a.HostUUID, adminText(a), a.LeftOut())
 	}
 }
 

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -10,6 +11,7 @@ import (
 	"cellgate/cell"
 	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard/shardtest"
 )
@@ -42,6 +44,72 @@ func (w *world) probe() {
 			}
 		}
 	}
+	w.probeSilence()
+}
+
+// probeSilence: a host that was down when the replicas of its cell end is not proposed by
+// those that start, and is once it is heard.
+func (w *world) probeSilence() {
+	h := w.hosts[int(w.plan.seed)%len(w.hosts)]
+	silent := func() bool {
+		rows, _, err := shardtest.LoadRows(context.Background(), h.cell.store)
+		w.must(err)
+		return rows.AdminStates[h.uuid].SaidSilent()
+	}
+	h.end()
+	sleep(downAfter + downAfter/10 + 2*time.Second)
+	if !silent() {
+		w.wrong("the shard does not have it that the agent of %s is silent", h.name)
+	}
+	for _, r := range h.cell.replicas {
+		r.end(w.plan.seed%2 == 0)
+	}
+	for _, r := range h.cell.replicas {
+		r.start()
+	}
+	sleep(downAfter / 2) // it would be up for so long
+	for _, r := range h.cell.replicas {
+		if up, err := r.proposes(h); up || err != nil {
+			w.wrong("%s was started and proposes %s, whose agent is gone: %t, %v", r.name, h.name, up, err)
+		}
+	}
+	h.start()
+	sleep(longestConnect)
+	for _, r := range h.cell.replicas {
+		if up, err := r.proposes(h); !up || err != nil {
+			w.wrong("%s does not propose %s, whose agent is back: %t, %v", r.name, h.name, up, err)
+		}
+	}
+	if silent() {
+		w.wrong("the shard has it that the agent of %s, which is back, is silent", h.name)
+	}
+	w.count("started with a host that was down")
+}
+
+// longestConnect is enough for an agent's waits between connections, and for what it says
+// to be in the shard.
+const longestConnect = 20 * time.Second
+
+// proposes reports whether a replica proposes a host for what takes nothing.
+func (r *replica) proposes(h *host) (bool, error) {
+	life := newLife()
+	defer life.die()
+	conn, err := r.world.net.dialer("prober", life)(r.name)
+	r.world.must(err)
+	defer func() { r.world.must(conn.Close()) }()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	out, err := cellv1.NewCellSchedulerClient(conn).ProposeBatch(ctx, &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{{
+		Limit: 100, Seed: 1, Placement: placement(&cellv1.Placement{Consume: &cellv1.Consumption{}}),
+	}}})
+	if err != nil {
+		return false, err
+	}
+	p := out.GetProposals()[0]
+	if p.GetFailure() != nil {
+		return false, fmt.Errorf("%s", p.GetFailure().GetMessage())
+	}
+	return slices.ContainsFunc(p.GetCandidates(), func(c *cellv1.Candidate) bool { return c.GetHostUuid() == h.uuid }), nil
 }
 
 // left is the VCPU that no instance has, by the host's own truth: of a claim whose caller

@@ -80,6 +80,9 @@ func (w *world) compareHost(h *host, rows *shardtest.Rows) {
 			w.wrong("%s: the shard has %+v, the agent %v", h.name, got, inv)
 		}
 	}
+	if rows.AdminStates[h.uuid].SaidSilent() {
+		w.wrong("%s: the shard has it that its agent is silent", h.name)
+	}
 	exist := map[string]*agentv1.Instance{}
 	for _, i := range truth.GetInstances() {
 		exist[i.GetInstanceUuid()] = i

@@ -128,7 +128,7 @@ func TestI1_I2_I3_I4_I8_I9_Simulation(t *testing.T) {
 		}
 	}
 	for _, what := range []string{
-		"call select", "call confirm", "call release", "call alternate", "moved", "repeated", "given up", "confirm rejected", "confirm refused", "a replica found that it was fenced", "probed", "started over", "lost deltas", "operator answered", "transferred", "evacuated", "alternate out of service", "tables asked", "asked again after a release",
+		"call select", "call confirm", "call release", "call alternate", "moved", "repeated", "given up", "confirm rejected", "confirm refused", "a replica found that it was fenced", "probed", "started over", "lost deltas", "operator answered", "transferred", "evacuated", "alternate out of service", "tables asked", "asked again after a release", "started with a host that was down",
 		"probed: a request failed halfway", "probed: a claim was kept", "probed: a claim came after its release", "a state came of an epoch that is over",
 	} {
 		if all.counts[what] == 0 {

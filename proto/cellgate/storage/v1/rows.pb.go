@@ -1559,16 +1559,18 @@ func (x *Namespace) GetGeneration() int64 {
 
 // AdminState is an operator's word about a host.
 type AdminState struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	HostUuid      string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
-	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	By            string                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
-	Since         int64                  `protobuf:"varint,5,opt,name=since,proto3" json:"since,omitempty"`
-	Until         int64                  `protobuf:"varint,6,opt,name=until,proto3" json:"until,omitempty"`
-	Generation    int64                  `protobuf:"varint,7,opt,name=generation,proto3" json:"generation,omitempty"`
-	Nova          string                 `protobuf:"bytes,8,opt,name=nova,proto3" json:"nova,omitempty"`
-	NovaReason    string                 `protobuf:"bytes,9,opt,name=nova_reason,json=novaReason,proto3" json:"nova_reason,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	HostUuid   string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	State      string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	Reason     string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	By         string                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	Since      int64                  `protobuf:"varint,5,opt,name=since,proto3" json:"since,omitempty"`
+	Until      int64                  `protobuf:"varint,6,opt,name=until,proto3" json:"until,omitempty"`
+	Generation int64                  `protobuf:"varint,7,opt,name=generation,proto3" json:"generation,omitempty"`
+	Nova       string                 `protobuf:"bytes,8,opt,name=nova,proto3" json:"nova,omitempty"`
+	NovaReason string                 `protobuf:"bytes,9,opt,name=nova_reason,json=novaReason,proto3" json:"nova_reason,omitempty"`
+	// A replica of a program without it drops it when it writes one of the others.
+	Silent        bool `protobuf:"varint,10,opt,name=silent,proto3" json:"silent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1664,6 +1666,13 @@ func (x *AdminState) GetNovaReason() string {
 		return x.NovaReason
 	}
 	return ""
+}
+
+func (x *AdminState) GetSilent() bool {
+	if x != nil {
+		return x.Silent
+	}
+	return false
 }
 
 // Decision is a decision's row without its body, which has its own.
@@ -2202,7 +2211,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x05facts\x18\x03 \x01(\tR\x05facts\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x04 \x01(\x03R\n" +
-	"generation\"\xe8\x01\n" +
+	"generation\"\x80\x02\n" +
 	"\n" +
 	"AdminState\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12\x14\n" +
@@ -2216,7 +2225,9 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"generation\x12\x12\n" +
 	"\x04nova\x18\b \x01(\tR\x04nova\x12\x1f\n" +
 	"\vnova_reason\x18\t \x01(\tR\n" +
-	"novaReason\"\xb8\x01\n" +
+	"novaReason\x12\x16\n" +
+	"\x06silent\x18\n" +
+	" \x01(\bR\x06silent\"\xb8\x01\n" +
 	"\bDecision\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x03R\x02at\x12%\n" +
 	"\x0einstance_uuids\x18\x02 \x03(\tR\rinstanceUuids\x12\x1d\n" +

@@ -1,0 +1,330 @@
+package cell
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// beat has agents say that they live, every ten seconds.
+func beat(lasts time.Duration, agents ...*agent) {
+	for range lasts / (10 * time.Second) {
+		time.Sleep(10 * time.Second)
+		for _, a := range agents {
+			a.heartbeat()
+		}
+	}
+	synctest.Wait()
+}
+
+// slowly is a replica of that name which reads the journal as often as a real one.
+func slowly(name string) func(*Config) { return func(c *Config) { c.Replica = name } }
+
+// passing gives the service hosts that are proposed.
+func (r *replica) passing() []string {
+	r.t.Helper()
+	synctest.Wait()
+	var out []string
+	for _, c := range r.propose(query(1)).GetCandidates() {
+		out = append(out, c.GetServiceHost())
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (r *replica) mustPass(when string, hosts ...int) {
+	r.t.Helper()
+	var want []string
+	for _, n := range hosts {
+		want = append(want, fmt.Sprintf("host-%05d", n))
+	}
+	if got := r.passing(); !slices.Equal(got, want) {
+		r.t.Errorf("%s %v pass, want %v", when, got, want)
+	}
+}
+
+// silentRows gives the hosts whose rows say that their agents are silent.
+func silentRows(t *testing.T, s shard.Store) []string {
+	t.Helper()
+	var out []string
+	_, err := s.Load(t.Context(), func(c shard.Change) error {
+		if c.AdminState.SaidSilent() {
+			out = append(out, c.AdminState.HostUUID)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// sayings are the transactions that tell rows whether agents are silent.
+type sayings struct {
+	mu   sync.Mutex
+	each []saying
+}
+
+type saying struct {
+	at             time.Time
+	silent, others int
+}
+
+func (s *sayings) of(store *testStore) {
+	store.hook(func(ops []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
+		did, err := commit()
+		said := saying{at: time.Now()}
+		for _, c := range did.Entry.Changes {
+			switch {
+			case c.AdminState == nil:
+			case c.AdminState.Silent:
+				said.silent++
+			default:
+				said.others++
+			}
+		}
+		if said.silent+said.others > 0 {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.each = append(s.each, said)
+		}
+		return did, err
+	})
+}
+
+func (s *sayings) take() []saying {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.each
+	s.each = nil
+	return out
+}
+
+func TestI8_AReplicaThatStartsLeavesOutHostsThatWereDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		first := start(t, store)
+		loud := first.register(plainState(1, 8))
+		first.register(plainState(2, 8))
+		first.register(plainState(3, 8))
+		beat(80*time.Second, loud)
+		first.mustPass("before the restart", 1)
+		first.stop()
+
+		time.Sleep(time.Hour)
+		second := start(t, store)
+		second.mustPass("at the start", 1)
+		if h := second.host(2); h.GetUp() || h.GetAdmin() != nil {
+			t.Errorf("a host that was down is shown as %v", h)
+		}
+		if s := second.totals(); s.GetHostsUp() != 1 || s.GetHosts() != 3 || s.GetHostsWithheld() != 0 {
+			t.Errorf("the totals are %v", s)
+		}
+		back := second.register(plainState(2, 8))
+		second.mustPass("once it is heard", 1, 2)
+		loud = second.register(plainState(1, 8))
+		beat(10*time.Second, loud, back)
+		second.stop()
+
+		third := start(t, store)
+		third.mustPass("after it was heard", 1, 2)
+		// Host 1 was up when the second one ended, and has its time; host 3 is long gone.
+		time.Sleep(50 * time.Second)
+		third.mustPass("within the time", 1, 2)
+		time.Sleep(20 * time.Second)
+		third.mustPass("after the time")
+		if got := silentRows(t, store); len(got) != 3 {
+			t.Errorf("silent by their rows are %v", got)
+		}
+	})
+}
+
+func TestAHostThatSomeReplicaHearsIsNotSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		hears, deaf := start(t, store, slowly("r1")), start(t, store, slowly("r2"))
+		a := hears.register(plainState(1, 8))
+		b := deaf.register(plainState(1, 8))
+		b.cancel()
+		var said sayings
+		said.of(store)
+		beat(80*time.Second, a)
+		deaf.mustPass("at the one that does not hear it")
+		hears.mustPass("at the one that does", 1)
+		if got := said.take(); len(got) != 2 || got[0].silent != 1 || got[1].others != 1 || got[1].at.Sub(got[0].at) > 12*time.Second {
+			t.Errorf("its row was written %+v, want silent once, and then not", got)
+		}
+		third := start(t, store, slowly("r3"))
+		third.mustPass("at one that starts", 1)
+		third.stop()
+
+		// It is said again 2, 6, 14, and 30 minutes later.
+		beat(20*time.Minute, a)
+		if got := said.take(); len(got) != 2*3 {
+			t.Errorf("within 20 minutes its row was written %d times: %+v", len(got), got)
+		}
+		deaf.mustPass("at the one that does not hear it")
+
+		// The one that hears it dies, and so does the host. The other one says so at last.
+		hears.stop()
+		beat(15 * time.Minute)
+		if got := silentRows(t, store); len(got) != 1 {
+			t.Errorf("silent by their rows are %v", got)
+		}
+	})
+}
+
+// What is heard elsewhere counts until the replica itself hears the host.
+func TestAReplicaThatHasNotHeardAHostTakesTheWordOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		one := start(t, store, slowly("r1"))
+		a := one.register(plainState(1, 8))
+		beat(40*time.Second, a)
+		time.Sleep(25 * time.Second)
+		two := start(t, store, slowly("r2"))
+		two.mustPass("which one heard 25 s ago", 1)
+		time.Sleep(40 * time.Second)
+		one.mustPass("which one heard 65 s ago")
+		two.mustPass("which nobody heard for 65 s")
+		a.heartbeat()
+		time.Sleep(2 * time.Second)
+		two.mustPass("which one hears", 1)
+		beat(50*time.Second, a)
+		two.mustPass("which one hears", 1)
+		beat(20*time.Second, a)
+		two.mustPass("which it did not hear in its time")
+		one.mustPass("which it hears", 1)
+		b := two.register(plainState(1, 8))
+		beat(10*time.Minute, a, b)
+		two.mustPass("which both hear", 1)
+	})
+}
+
+func TestHostsThatGoSilentTogetherAreWrittenInTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		r := start(t, store)
+		const hosts = 3*silenceBatch + 10
+		var agents []*agent
+		for n := range hosts {
+			agents = append(agents, r.register(plainState(n, 8)))
+		}
+		var said sayings
+		said.of(store)
+		time.Sleep(90 * time.Second)
+		check := func(of func(saying) int) {
+			t.Helper()
+			total, each := 0, map[int64]int{}
+			for _, s := range said.take() {
+				if of(s) != s.silent+s.others {
+					t.Errorf("among them is %+v", s)
+				}
+				total += of(s)
+				each[s.at.UnixNano()/int64(silenceEvery)] += of(s)
+			}
+			for _, n := range each {
+				if n > silenceBatch {
+					t.Errorf("%d rows were written at once", n)
+				}
+			}
+			if total != hosts {
+				t.Errorf("%d rows were written, want %d", total, hosts)
+			}
+		}
+		check(func(s saying) int { return s.silent })
+		if got := silentRows(t, store); len(got) != hosts {
+			t.Errorf("%d hosts are silent by their rows", len(got))
+		}
+		beat(20*time.Second, agents...)
+		check(func(s saying) int { return s.others })
+		beat(time.Minute, agents...)
+		if got := said.take(); len(got) != 0 {
+			t.Errorf("then %+v", got)
+		}
+	})
+}
+
+func TestASilenceThatWasNotWrittenIsWrittenLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		r := start(t, store)
+		r.register(plainState(1, 8))
+		store.hook(func([]shard.Op, func() (shard.Applied, error)) (shard.Applied, error) {
+			return shard.Applied{}, fault.New(fault.CellUnavailable, "no disk")
+		})
+		time.Sleep(5 * time.Minute)
+		store.hook(nil)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if got := silentRows(t, store); len(got) != 1 {
+			t.Errorf("silent by their rows are %v", got)
+		}
+	})
+}
+
+func TestWhatIsToldOfSilence(t *testing.T) {
+	now := time.Unix(1000, 0)
+	l := newLiveness(time.Minute, func() time.Time { return now })
+	mustSay := func(when string, want ...shard.SetSilent) {
+		t.Helper()
+		if got := l.toSay(10); !slices.Equal(got, want) {
+			t.Errorf("%s %v is to be said, want %v", when, got, want)
+		}
+	}
+	silent := func(host string) shard.SetSilent { return shard.SetSilent{HostUUID: host, Silent: true} }
+	l.watch("table", true)
+	for _, h := range []string{"a", "b", "c"} {
+		l.watch(h, false)
+	}
+	now = now.Add(time.Minute)
+	l.check()
+	mustSay("when all are silent", silent("a"), silent("b"), silent("c"))
+	// Its agent came back and is silent again before its row was told.
+	l.heard("a")
+	mustSay("when one was heard", silent("b"), silent("c"))
+	l.told("b", true)
+	l.told("c", true)
+	mustSay("when it was said")
+	l.heard("b")
+	l.heard("c")
+	l.heard("c")
+	mustSay("when they are heard", shard.SetSilent{HostUUID: "b"}, shard.SetSilent{HostUUID: "c"})
+	if got := l.toSay(1); len(got) != 1 {
+		t.Errorf("one at a time: %v", got)
+	}
+	l.told("b", false)
+	now = now.Add(time.Minute)
+	l.check()
+	mustSay("when c is silent before its row says that it was heard", silent("a"), silent("b"))
+	// An agent comes to a host of Nova's tables, at another replica.
+	l.watch("table", false)
+	now = now.Add(time.Minute - time.Second)
+	mustSay("within its time", silent("a"), silent("b"))
+	now = now.Add(time.Second)
+	mustSay("after its time", silent("a"), silent("b"), silent("table"))
+	l.watch("table", true)
+	mustSay("when it is Nova's again", silent("a"), silent("b"))
+	// Others hear a: it waits, until it was heard here.
+	l.told("a", true)
+	l.told("a", false)
+	mustSay("when one was denied", silent("b"))
+	l.heard("a")
+	now = now.Add(time.Minute)
+	l.check()
+	mustSay("when that was heard, and is silent again", silent("a"), silent("b"))
+	// Own ears count.
+	l.heard("a")
+	if l.told("a", true) {
+		t.Error("a host that is heard is down, for others do not hear it")
+	}
+	if !l.told("nobody", false) {
+		t.Error("an unknown host is up")
+	}
+}
