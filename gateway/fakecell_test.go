@@ -63,7 +63,7 @@ type fakeCell struct {
 	// refused as by a replica that stops.
 	stopsAt int
 
-	// older: it says of hosts what they have free, and no more.
+	// older: it says of hosts what they have free, and no more, and not which pass.
 	older bool
 
 	vague fault.Kind // when set, claims are made and answered with it
@@ -228,6 +228,11 @@ func (f *fakeCell) propose(q *cellv1.Query) *cellv1.Proposal {
 	}
 	out := proposalTo(p)
 	out.GateEpoch = f.gate.GetEpoch()
+	if !f.older {
+		if out.Passing, err = proposing.PassingOf(t, queryFrom(q), q.GetPassing()); err != nil {
+			return &cellv1.Proposal{Failure: proposing.FailureOf(err)}
+		}
+	}
 	out.Rooms, out.RoomAggregates = roomsOf(t, q.GetRoomOf(), !f.older)
 	out.TableVersion, out.Cut, out.Lags = strconv.FormatUint(t.Version(), 10), f.cut, f.late != nil
 	for _, c := range f.liveOf(func(c *cellgatev1.Claim) bool { return slices.Contains(q.GetConsumerUuids(), c.GetConsumerUuid()) }) {

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -22,12 +21,13 @@ import (
 // are asked the same query, without picks, the cell under the stand-in's bounds. A host
 // that is not busy is suspect when it
 //
-//   - is among the first compared hosts of one answer, and not in the other, or
+//   - passes by one, and not by the other, or
+//   - is in one list, and missing in the other, which is long enough to have it, or
 //   - is in both, and has to be left out for their order to be the same, or
-//   - has more of VCPU, MEMORY_MB or DISK_GB free by the table than by the rows,
+//   - has more of VCPU, MEMORY_MB or DISK_GB free by the table than by the rows.
 //
-// and so are the numbers of hosts that pass, when they differ by more than there are
-// busy and suspect hosts. What is free is compared of hosts in turn, passing or not, as
+// Which hosts pass is compared by a sum over all of them, and by their uuids where the sums
+// differ. What is free is compared of hosts in turn, passing or not, as
 // many as weighedHosts with each query. A host is busy while the stand-in counts a claim on
 // it beside its row, or this gateway made or ended one a moment ago: the rows show that
 // later than the table, or twice. One with a claim of which the cell says that no report of
@@ -37,9 +37,8 @@ import (
 // before it was decided, so that no gate opens while older answers are in doubt.
 // Answers of busy hosts alone count as nothing.
 const (
-	// comparedHosts is how many of the first hosts are compared, of those asked for.
-	comparedHosts = 10
-	askedHosts    = 32
+	// askedHosts is how many of the first hosts are compared.
+	askedHosts = 32
 	// weighedHosts is of how many what is free is compared.
 	weighedHosts = 256
 	// mostCompared bounds the selections compared in one Refresh; leastCompared is how
@@ -299,7 +298,7 @@ func (w *gate) compareOne(ctx context.Context, j comparison, later []comparison)
 	if j.outcome == nil {
 		j.outcome, j.roomOf = w.shadow.begin(), w.inTurn()
 	}
-	bounded, cancel := context.WithTimeout(ctx, w.g.cfg.ProposeBudget+w.cell.proposeTime())
+	bounded, cancel := context.WithTimeout(ctx, 2*(w.g.cfg.ProposeBudget+w.cell.proposeTime())) // both may be asked twice
 	defer cancel()
 	var done comparisons
 	diff, found, counts, err := w.compare(bounded, j)
@@ -380,39 +379,26 @@ func (w *gate) inTurn() []byte {
 // compare asks both. It gives how they differ in what was suspect before too, nil when
 // they do not, and whether there was something to compare.
 func (w *gate) compare(ctx context.Context, j comparison) (diff *cellgatev1.ShadowDifference, found suspects, counts bool, err error) {
-	q := &cellv1.Query{Placement: j.placement, Seed: j.seed, Limit: askedHosts, Columns: true}
-	legacyWire, err := w.proposeOnce(ctx, q)
+	before, _ := w.shadow.busy(w.g.now(), w.parts.StandIn.Counted())
+	both, err := w.askBoth(ctx, j, before, false)
+	if err == nil && both.sets() == setsDiffer {
+		both, err = w.askBoth(ctx, j, before, true)
+	}
 	if err != nil {
 		return nil, nil, false, err
 	}
-	old, err := proposalFrom(legacyWire)
-	if err != nil {
-		return nil, nil, false, err
-	}
-	own := proto.CloneOf(q)
-	own.Shadow, own.RoomOf = true, j.roomOf
-	own.Known = &cellv1.Knowledge{Passed: int64(old.Passed), BoundsFlat: legacyWire.GetBoundsFlat()}
-	wire, _, err := w.cell.propose(ctx, nil, w.cell.proposeTime(), own, nil)
-	if err != nil {
-		return nil, nil, false, err
-	}
-	if wire.GetCut() {
-		return nil, nil, false, fault.New(fault.CellUnavailable, "the replica loads its table")
-	}
-	if len(wire.GetRooms()) == 0 && len(j.roomOf) > 0 {
-		return nil, nil, false, fault.New(fault.CellUnavailable, "the replica does not say what its hosts have free: it knows none of them, or is older than this gateway")
-	}
-	native, err := proposalFrom(wire)
-	if err != nil {
-		return nil, nil, false, err
-	}
-	w.shadow.looks.took(w.rows.Load(), wire.GetGateEpoch(), j.roomOf, wire)
-	now := w.g.now()
+	rows, now := w.rows.Load(), w.g.now()
+	w.shadow.looks.took(rows, both.nativeWire.GetGateEpoch(), j.roomOf, both.nativeWire)
 	busy, under := w.shadow.busy(now, w.parts.StandIn.Counted())
-	found, counts = suspectsOf(old, native, busy)
-	more := freer(w.rows.Load(), wire.GetRooms(), under)
-	maps.Copy(found, more)
-	counts = counts || len(more) > 0
+	found, counts = suspectsOf(both.old, both.native, busy)
+	switch both.sets() {
+	case setsUnknown:
+		found.numbers(both.old, both.native, busy)
+	case setsDiffer:
+		found.sets(both, busy, rows)
+	}
+	maps.Copy(found, freer(rows, both.nativeWire.GetRooms(), under))
+	counts = counts || len(found) > 0
 	if j.again > 0 {
 		found = found.and(j.suspects)
 	}
@@ -420,8 +406,8 @@ func (w *gate) compare(ctx context.Context, j comparison) (diff *cellgatev1.Shad
 		return nil, nil, counts, nil
 	}
 	return &cellgatev1.ShadowDifference{
-		At: timestamppb.New(now), RequestId: j.request, LegacyPassed: int32(old.Passed), NativePassed: int32(native.Passed),
-		LegacyFirst: firstNames(old), NativeFirst: firstNames(native), Detail: found.String(),
+		At: timestamppb.New(now), RequestId: j.request, LegacyPassed: int32(both.old.Passed), NativePassed: int32(both.native.Passed),
+		LegacyFirst: firstNames(both.old), NativeFirst: firstNames(both.native), Detail: found.String(),
 		Query: queryText(j.placement, j.seed),
 	}, found, true, nil
 }

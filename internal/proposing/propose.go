@@ -33,6 +33,14 @@ func (s *Shapes) Propose(ctx context.Context, v *Versions, at Version, name stri
 		return nil, nil, err
 	}
 	out = proposalOf(found, in.GetColumns())
+	if at.Part == nil {
+		if out.Passing, err = PassingOf(at.Table, q, in.GetPassing()); errors.Is(err, schedule.ErrStopped) {
+			return nil, nil, ctx.Err()
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
 	out.Rooms, out.RoomAggregates = roomsOf(at.Table, in.GetRoomOf())
 	out.TableVersion, out.Cut = name, at.Part != nil && at.Part.More
 	return out, consumers, nil

@@ -3804,7 +3804,9 @@ type Query struct {
 	RoomOf []byte `protobuf:"bytes,11,opt,name=room_of,json=roomOf,proto3" json:"room_of,omitempty"`
 	// Without a table_version: the answer is to have what other replicas of the cell
 	// acknowledged before the query came, if the journal can be read in time.
-	UpToDate      bool `protobuf:"varint,12,opt,name=up_to_date,json=upToDate,proto3" json:"up_to_date,omitempty"`
+	UpToDate bool `protobuf:"varint,12,opt,name=up_to_date,json=upToDate,proto3" json:"up_to_date,omitempty"`
+	// The answer is to say which hosts pass: Proposal.passing. Unset: not.
+	Passing       *PassingQuery `protobuf:"bytes,13,opt,name=passing,proto3" json:"passing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3923,6 +3925,67 @@ func (x *Query) GetUpToDate() bool {
 	return false
 }
 
+func (x *Query) GetPassing() *PassingQuery {
+	if x != nil {
+		return x.Passing
+	}
+	return nil
+}
+
+type PassingQuery struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Hosts that are left out, 16 bytes each.
+	But []byte `protobuf:"bytes,1,opt,name=but,proto3" json:"but,omitempty"`
+	// The hosts are to be listed, too.
+	List          bool `protobuf:"varint,2,opt,name=list,proto3" json:"list,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PassingQuery) Reset() {
+	*x = PassingQuery{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PassingQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PassingQuery) ProtoMessage() {}
+
+func (x *PassingQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PassingQuery.ProtoReflect.Descriptor instead.
+func (*PassingQuery) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *PassingQuery) GetBut() []byte {
+	if x != nil {
+		return x.But
+	}
+	return nil
+}
+
+func (x *PassingQuery) GetList() bool {
+	if x != nil {
+		return x.List
+	}
+	return false
+}
+
 type Take struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	HostUuid      string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
@@ -3933,7 +3996,7 @@ type Take struct {
 
 func (x *Take) Reset() {
 	*x = Take{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3945,7 +4008,7 @@ func (x *Take) String() string {
 func (*Take) ProtoMessage() {}
 
 func (x *Take) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3958,7 +4021,7 @@ func (x *Take) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Take.ProtoReflect.Descriptor instead.
 func (*Take) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Take) GetHostUuid() string {
@@ -3996,7 +4059,7 @@ type Knowledge struct {
 
 func (x *Knowledge) Reset() {
 	*x = Knowledge{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4008,7 +4071,7 @@ func (x *Knowledge) String() string {
 func (*Knowledge) ProtoMessage() {}
 
 func (x *Knowledge) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4021,7 +4084,7 @@ func (x *Knowledge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Knowledge.ProtoReflect.Descriptor instead.
 func (*Knowledge) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Knowledge) GetBounds() []*Bounds {
@@ -4071,7 +4134,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4083,7 +4146,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4096,7 +4159,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Bounds) GetMin() float64 {
@@ -4122,7 +4185,7 @@ type ProposeBatchRequest struct {
 
 func (x *ProposeBatchRequest) Reset() {
 	*x = ProposeBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4134,7 +4197,7 @@ func (x *ProposeBatchRequest) String() string {
 func (*ProposeBatchRequest) ProtoMessage() {}
 
 func (x *ProposeBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4147,7 +4210,7 @@ func (x *ProposeBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeBatchRequest.ProtoReflect.Descriptor instead.
 func (*ProposeBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ProposeBatchRequest) GetQueries() []*Query {
@@ -4167,7 +4230,7 @@ type ProposeBatchResponse struct {
 
 func (x *ProposeBatchResponse) Reset() {
 	*x = ProposeBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4179,7 +4242,7 @@ func (x *ProposeBatchResponse) String() string {
 func (*ProposeBatchResponse) ProtoMessage() {}
 
 func (x *ProposeBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4192,7 +4255,7 @@ func (x *ProposeBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeBatchResponse.ProtoReflect.Descriptor instead.
 func (*ProposeBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ProposeBatchResponse) GetProposals() []*Proposal {
@@ -4243,14 +4306,16 @@ type Proposal struct {
 	RoomAggregates []*v1.HostAggregate `protobuf:"bytes,21,rep,name=room_aggregates,json=roomAggregates,proto3" json:"room_aggregates,omitempty"`
 	// The cell has other replicas, and what those did last may not be in the answer: a
 	// query that is up_to_date has it.
-	Lags          bool `protobuf:"varint,20,opt,name=lags,proto3" json:"lags,omitempty"`
+	Lags bool `protobuf:"varint,20,opt,name=lags,proto3" json:"lags,omitempty"`
+	// For Query.passing. Cells of before do not say, nor does a replica that loads its table.
+	Passing       *Passing `protobuf:"bytes,22,opt,name=passing,proto3" json:"passing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4262,7 +4327,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4275,7 +4340,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Proposal) GetTableVersion() string {
@@ -4425,6 +4490,77 @@ func (x *Proposal) GetLags() bool {
 	return false
 }
 
+func (x *Proposal) GetPassing() *Passing {
+	if x != nil {
+		return x.Passing
+	}
+	return nil
+}
+
+// Passing says which hosts pass, but for those that the query leaves out. Two sets with the
+// same number and sum under one seed are the same, as surely as a hash of 64 bits says so.
+type Passing struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Hosts int32                  `protobuf:"varint,1,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	// Of the tie of each host under the query's seed, modulo 2^64.
+	Sum uint64 `protobuf:"fixed64,2,opt,name=sum,proto3" json:"sum,omitempty"`
+	// With PassingQuery.list, 16 bytes each, in no order.
+	Uuids         []byte `protobuf:"bytes,3,opt,name=uuids,proto3" json:"uuids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Passing) Reset() {
+	*x = Passing{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Passing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Passing) ProtoMessage() {}
+
+func (x *Passing) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Passing.ProtoReflect.Descriptor instead.
+func (*Passing) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *Passing) GetHosts() int32 {
+	if x != nil {
+		return x.Hosts
+	}
+	return 0
+}
+
+func (x *Passing) GetSum() uint64 {
+	if x != nil {
+		return x.Sum
+	}
+	return 0
+}
+
+func (x *Passing) GetUuids() []byte {
+	if x != nil {
+		return x.Uuids
+	}
+	return nil
+}
+
 // Warning is something that hosts say and that cannot be used.
 type Warning struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4441,7 +4577,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4453,7 +4589,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4466,7 +4602,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Warning) GetKey() string {
@@ -4518,7 +4654,7 @@ type Raised struct {
 
 func (x *Raised) Reset() {
 	*x = Raised{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4530,7 +4666,7 @@ func (x *Raised) String() string {
 func (*Raised) ProtoMessage() {}
 
 func (x *Raised) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4543,7 +4679,7 @@ func (x *Raised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Raised.ProtoReflect.Descriptor instead.
 func (*Raised) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Raised) GetStage() string {
@@ -4601,7 +4737,7 @@ type ClaimOrigin struct {
 
 func (x *ClaimOrigin) Reset() {
 	*x = ClaimOrigin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4613,7 +4749,7 @@ func (x *ClaimOrigin) String() string {
 func (*ClaimOrigin) ProtoMessage() {}
 
 func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4626,7 +4762,7 @@ func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOrigin.ProtoReflect.Descriptor instead.
 func (*ClaimOrigin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ClaimOrigin) GetFingerprint() []byte {
@@ -4687,7 +4823,7 @@ type Reject struct {
 
 func (x *Reject) Reset() {
 	*x = Reject{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4699,7 +4835,7 @@ func (x *Reject) String() string {
 func (*Reject) ProtoMessage() {}
 
 func (x *Reject) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4712,7 +4848,7 @@ func (x *Reject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reject.ProtoReflect.Descriptor instead.
 func (*Reject) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Reject) GetFilter() string {
@@ -4768,7 +4904,7 @@ type GroupHost struct {
 
 func (x *GroupHost) Reset() {
 	*x = GroupHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4780,7 +4916,7 @@ func (x *GroupHost) String() string {
 func (*GroupHost) ProtoMessage() {}
 
 func (x *GroupHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4793,7 +4929,7 @@ func (x *GroupHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupHost.ProtoReflect.Descriptor instead.
 func (*GroupHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *GroupHost) GetHostUuid() string {
@@ -4835,7 +4971,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4847,7 +4983,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4860,7 +4996,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Candidate) GetHostUuid() string {
@@ -4952,7 +5088,7 @@ type Candidates struct {
 
 func (x *Candidates) Reset() {
 	*x = Candidates{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4964,7 +5100,7 @@ func (x *Candidates) String() string {
 func (*Candidates) ProtoMessage() {}
 
 func (x *Candidates) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4977,7 +5113,7 @@ func (x *Candidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidates.ProtoReflect.Descriptor instead.
 func (*Candidates) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Candidates) GetHostUuids() []byte {
@@ -5093,7 +5229,7 @@ type HostLimits struct {
 
 func (x *HostLimits) Reset() {
 	*x = HostLimits{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5105,7 +5241,7 @@ func (x *HostLimits) String() string {
 func (*HostLimits) ProtoMessage() {}
 
 func (x *HostLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5118,7 +5254,7 @@ func (x *HostLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLimits.ProtoReflect.Descriptor instead.
 func (*HostLimits) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *HostLimits) GetNumaCpuAllocationRatio() float64 {
@@ -5167,7 +5303,7 @@ type HostAllocation struct {
 
 func (x *HostAllocation) Reset() {
 	*x = HostAllocation{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5179,7 +5315,7 @@ func (x *HostAllocation) String() string {
 func (*HostAllocation) ProtoMessage() {}
 
 func (x *HostAllocation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5192,7 +5328,7 @@ func (x *HostAllocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAllocation.ProtoReflect.Descriptor instead.
 func (*HostAllocation) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *HostAllocation) GetAllocations() []*v1.Allocation {
@@ -5221,7 +5357,7 @@ type GroupProviders struct {
 
 func (x *GroupProviders) Reset() {
 	*x = GroupProviders{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5233,7 +5369,7 @@ func (x *GroupProviders) String() string {
 func (*GroupProviders) ProtoMessage() {}
 
 func (x *GroupProviders) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5246,7 +5382,7 @@ func (x *GroupProviders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupProviders.ProtoReflect.Descriptor instead.
 func (*GroupProviders) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *GroupProviders) GetSuffix() string {
@@ -5274,7 +5410,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5286,7 +5422,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5299,7 +5435,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Failure) GetReason() string {
@@ -5325,7 +5461,7 @@ type ClaimBatchRequest struct {
 
 func (x *ClaimBatchRequest) Reset() {
 	*x = ClaimBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5337,7 +5473,7 @@ func (x *ClaimBatchRequest) String() string {
 func (*ClaimBatchRequest) ProtoMessage() {}
 
 func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5350,7 +5486,7 @@ func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchRequest.ProtoReflect.Descriptor instead.
 func (*ClaimBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ClaimBatchRequest) GetOps() []*ClaimOp {
@@ -5379,7 +5515,7 @@ type ClaimOp struct {
 
 func (x *ClaimOp) Reset() {
 	*x = ClaimOp{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5391,7 +5527,7 @@ func (x *ClaimOp) String() string {
 func (*ClaimOp) ProtoMessage() {}
 
 func (x *ClaimOp) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5404,7 +5540,7 @@ func (x *ClaimOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOp.ProtoReflect.Descriptor instead.
 func (*ClaimOp) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ClaimOp) GetOp() isClaimOp_Op {
@@ -5578,7 +5714,7 @@ type NewClaim struct {
 
 func (x *NewClaim) Reset() {
 	*x = NewClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5590,7 +5726,7 @@ func (x *NewClaim) String() string {
 func (*NewClaim) ProtoMessage() {}
 
 func (x *NewClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5603,7 +5739,7 @@ func (x *NewClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewClaim.ProtoReflect.Descriptor instead.
 func (*NewClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *NewClaim) GetClaimId() string {
@@ -5754,7 +5890,7 @@ type Guest struct {
 
 func (x *Guest) Reset() {
 	*x = Guest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5766,7 +5902,7 @@ func (x *Guest) String() string {
 func (*Guest) ProtoMessage() {}
 
 func (x *Guest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5779,7 +5915,7 @@ func (x *Guest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guest.ProtoReflect.Descriptor instead.
 func (*Guest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Guest) GetFlavorId() string {
@@ -5849,7 +5985,7 @@ type SwapClaim struct {
 
 func (x *SwapClaim) Reset() {
 	*x = SwapClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5861,7 +5997,7 @@ func (x *SwapClaim) String() string {
 func (*SwapClaim) ProtoMessage() {}
 
 func (x *SwapClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5874,7 +6010,7 @@ func (x *SwapClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwapClaim.ProtoReflect.Descriptor instead.
 func (*SwapClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *SwapClaim) GetClaimId() string {
@@ -5932,7 +6068,7 @@ type TransferClaim struct {
 
 func (x *TransferClaim) Reset() {
 	*x = TransferClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5944,7 +6080,7 @@ func (x *TransferClaim) String() string {
 func (*TransferClaim) ProtoMessage() {}
 
 func (x *TransferClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5957,7 +6093,7 @@ func (x *TransferClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaim.ProtoReflect.Descriptor instead.
 func (*TransferClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *TransferClaim) GetClaimId() string {
@@ -5993,7 +6129,7 @@ type ClaimGroup struct {
 
 func (x *ClaimGroup) Reset() {
 	*x = ClaimGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6005,7 +6141,7 @@ func (x *ClaimGroup) String() string {
 func (*ClaimGroup) ProtoMessage() {}
 
 func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6018,7 +6154,7 @@ func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimGroup.ProtoReflect.Descriptor instead.
 func (*ClaimGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ClaimGroup) GetUuid() string {
@@ -6075,7 +6211,7 @@ type ClaimRef struct {
 
 func (x *ClaimRef) Reset() {
 	*x = ClaimRef{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6087,7 +6223,7 @@ func (x *ClaimRef) String() string {
 func (*ClaimRef) ProtoMessage() {}
 
 func (x *ClaimRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6100,7 +6236,7 @@ func (x *ClaimRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRef.ProtoReflect.Descriptor instead.
 func (*ClaimRef) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ClaimRef) GetClaimId() string {
@@ -6159,7 +6295,7 @@ type GroupPin struct {
 
 func (x *GroupPin) Reset() {
 	*x = GroupPin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6171,7 +6307,7 @@ func (x *GroupPin) String() string {
 func (*GroupPin) ProtoMessage() {}
 
 func (x *GroupPin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6184,7 +6320,7 @@ func (x *GroupPin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPin.ProtoReflect.Descriptor instead.
 func (*GroupPin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *GroupPin) GetGroupUuid() string {
@@ -6225,7 +6361,7 @@ type GroupUnpin struct {
 
 func (x *GroupUnpin) Reset() {
 	*x = GroupUnpin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6237,7 +6373,7 @@ func (x *GroupUnpin) String() string {
 func (*GroupUnpin) ProtoMessage() {}
 
 func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6250,7 +6386,7 @@ func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupUnpin.ProtoReflect.Descriptor instead.
 func (*GroupUnpin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *GroupUnpin) GetGroupUuid() string {
@@ -6277,7 +6413,7 @@ type ClaimBatchResponse struct {
 
 func (x *ClaimBatchResponse) Reset() {
 	*x = ClaimBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6289,7 +6425,7 @@ func (x *ClaimBatchResponse) String() string {
 func (*ClaimBatchResponse) ProtoMessage() {}
 
 func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6302,7 +6438,7 @@ func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchResponse.ProtoReflect.Descriptor instead.
 func (*ClaimBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ClaimBatchResponse) GetOutcomes() []*ClaimOutcome {
@@ -6329,7 +6465,7 @@ type ClaimOutcome struct {
 
 func (x *ClaimOutcome) Reset() {
 	*x = ClaimOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6341,7 +6477,7 @@ func (x *ClaimOutcome) String() string {
 func (*ClaimOutcome) ProtoMessage() {}
 
 func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6354,7 +6490,7 @@ func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOutcome.ProtoReflect.Descriptor instead.
 func (*ClaimOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ClaimOutcome) GetClaim() *v1.Claim {
@@ -6402,7 +6538,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6414,7 +6550,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6427,7 +6563,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Refusal) GetReason() string {
@@ -6485,7 +6621,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6497,7 +6633,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6510,7 +6646,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ListClaimsRequest) GetConsumerUuids() []string {
@@ -6578,7 +6714,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6590,7 +6726,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6603,7 +6739,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*v1.Claim {
@@ -6656,7 +6792,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6668,7 +6804,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6681,7 +6817,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ListHostsRequest) GetHostUuid() string {
@@ -6758,7 +6894,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6770,7 +6906,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6783,7 +6919,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ListHostsResponse) GetHosts() []*v1.Host {
@@ -6814,7 +6950,7 @@ type PutFactsRequest struct {
 
 func (x *PutFactsRequest) Reset() {
 	*x = PutFactsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6826,7 +6962,7 @@ func (x *PutFactsRequest) String() string {
 func (*PutFactsRequest) ProtoMessage() {}
 
 func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6839,7 +6975,7 @@ func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsRequest.ProtoReflect.Descriptor instead.
 func (*PutFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *PutFactsRequest) GetHostUuid() string {
@@ -6880,7 +7016,7 @@ type PutFactsResponse struct {
 
 func (x *PutFactsResponse) Reset() {
 	*x = PutFactsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6892,7 +7028,7 @@ func (x *PutFactsResponse) String() string {
 func (*PutFactsResponse) ProtoMessage() {}
 
 func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6905,7 +7041,7 @@ func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsResponse.ProtoReflect.Descriptor instead.
 func (*PutFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *PutFactsResponse) GetGeneration() int64 {
@@ -6935,7 +7071,7 @@ type SetAdminStateRequest struct {
 
 func (x *SetAdminStateRequest) Reset() {
 	*x = SetAdminStateRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6947,7 +7083,7 @@ func (x *SetAdminStateRequest) String() string {
 func (*SetAdminStateRequest) ProtoMessage() {}
 
 func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6960,7 +7096,7 @@ func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateRequest.ProtoReflect.Descriptor instead.
 func (*SetAdminStateRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *SetAdminStateRequest) GetHostUuid() string {
@@ -7028,7 +7164,7 @@ type SetAdminStateResponse struct {
 
 func (x *SetAdminStateResponse) Reset() {
 	*x = SetAdminStateResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7040,7 +7176,7 @@ func (x *SetAdminStateResponse) String() string {
 func (*SetAdminStateResponse) ProtoMessage() {}
 
 func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7053,7 +7189,7 @@ func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateResponse.ProtoReflect.Descriptor instead.
 func (*SetAdminStateResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *SetAdminStateResponse) GetHost() *v1.Host {
@@ -7072,7 +7208,7 @@ type PutDecisionsRequest struct {
 
 func (x *PutDecisionsRequest) Reset() {
 	*x = PutDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7084,7 +7220,7 @@ func (x *PutDecisionsRequest) String() string {
 func (*PutDecisionsRequest) ProtoMessage() {}
 
 func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7097,7 +7233,7 @@ func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *PutDecisionsRequest) GetDecisions() []*v1.Decision {
@@ -7115,7 +7251,7 @@ type PutDecisionsResponse struct {
 
 func (x *PutDecisionsResponse) Reset() {
 	*x = PutDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7127,7 +7263,7 @@ func (x *PutDecisionsResponse) String() string {
 func (*PutDecisionsResponse) ProtoMessage() {}
 
 func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7140,7 +7276,7 @@ func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{91}
 }
 
 type GetDecisionRequest struct {
@@ -7152,7 +7288,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7164,7 +7300,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7177,7 +7313,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -7196,7 +7332,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7208,7 +7344,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7221,7 +7357,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{91}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *GetDecisionResponse) GetDecision() *v1.Decision {
@@ -7247,7 +7383,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7259,7 +7395,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7272,7 +7408,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{92}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *ListDecisionsRequest) GetInstanceUuid() string {
@@ -7328,7 +7464,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7340,7 +7476,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7353,7 +7489,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{93}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
@@ -7378,7 +7514,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7390,7 +7526,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7403,7 +7539,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{94}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{96}
 }
 
 type GetSummaryResponse struct {
@@ -7445,7 +7581,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7457,7 +7593,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7470,7 +7606,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{95}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -7604,7 +7740,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7616,7 +7752,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7629,7 +7765,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{96}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -7967,7 +8103,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"multiplier\x18\x02 \x01(\x01R\n" +
-	"multiplier\"\xd0\x03\n" +
+	"multiplier\"\x8a\x04\n" +
 	"\x05Query\x12*\n" +
 	"\tplacement\x18\x01 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80\x02R\tplacement\x12\x12\n" +
 	"\x04seed\x18\x02 \x01(\x04R\x04seed\x12\x14\n" +
@@ -7982,7 +8118,11 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	" \x01(\bR\x06shadow\x12\"\n" +
 	"\aroom_of\x18\v \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x01R\x06roomOf\x12\x1c\n" +
 	"\n" +
-	"up_to_date\x18\f \x01(\bR\bupToDate\"H\n" +
+	"up_to_date\x18\f \x01(\bR\bupToDate\x128\n" +
+	"\apassing\x18\r \x01(\v2\x1e.cellgate.cell.v1.PassingQueryR\apassing\"?\n" +
+	"\fPassingQuery\x12\x1b\n" +
+	"\x03but\x18\x01 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80@R\x03but\x12\x12\n" +
+	"\x04list\x18\x02 \x01(\bR\x04list\"H\n" +
 	"\x04Take\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12#\n" +
 	"\rinstance_uuid\x18\x02 \x01(\tR\finstanceUuid\"\xec\x01\n" +
@@ -8000,7 +8140,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x13ProposeBatchRequest\x12>\n" +
 	"\aqueries\x18\x01 \x03(\v2\x17.cellgate.cell.v1.QueryB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80 R\aqueries\"P\n" +
 	"\x14ProposeBatchResponse\x128\n" +
-	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\xc8\a\n" +
+	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\xfd\a\n" +
 	"\bProposal\x12#\n" +
 	"\rtable_version\x18\x01 \x01(\tR\ftableVersion\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x16\n" +
@@ -8028,7 +8168,12 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"gate_epoch\x18\x12 \x01(\x03R\tgateEpoch\x120\n" +
 	"\x05rooms\x18\x13 \x03(\v2\x1a.cellgate.cell.v1.HostRoomR\x05rooms\x12C\n" +
 	"\x0froom_aggregates\x18\x15 \x03(\v2\x1a.cellgate.v1.HostAggregateR\x0eroomAggregates\x12\x12\n" +
-	"\x04lags\x18\x14 \x01(\bR\x04lags\"\xa1\x01\n" +
+	"\x04lags\x18\x14 \x01(\bR\x04lags\x123\n" +
+	"\apassing\x18\x16 \x01(\v2\x19.cellgate.cell.v1.PassingR\apassing\"G\n" +
+	"\aPassing\x12\x14\n" +
+	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x12\x10\n" +
+	"\x03sum\x18\x02 \x01(\x06R\x03sum\x12\x14\n" +
+	"\x05uuids\x18\x03 \x01(\fR\x05uuids\"\xa1\x01\n" +
 	"\aWarning\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x18\n" +
@@ -8341,7 +8486,7 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 97)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 99)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*ReportLegacyRequest)(nil),   // 0: cellgate.cell.v1.ReportLegacyRequest
 	(*HostComparison)(nil),        // 1: cellgate.cell.v1.HostComparison
@@ -8393,100 +8538,102 @@ var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*Ratio)(nil),                 // 47: cellgate.cell.v1.Ratio
 	(*Weigher)(nil),               // 48: cellgate.cell.v1.Weigher
 	(*Query)(nil),                 // 49: cellgate.cell.v1.Query
-	(*Take)(nil),                  // 50: cellgate.cell.v1.Take
-	(*Knowledge)(nil),             // 51: cellgate.cell.v1.Knowledge
-	(*Bounds)(nil),                // 52: cellgate.cell.v1.Bounds
-	(*ProposeBatchRequest)(nil),   // 53: cellgate.cell.v1.ProposeBatchRequest
-	(*ProposeBatchResponse)(nil),  // 54: cellgate.cell.v1.ProposeBatchResponse
-	(*Proposal)(nil),              // 55: cellgate.cell.v1.Proposal
-	(*Warning)(nil),               // 56: cellgate.cell.v1.Warning
-	(*Raised)(nil),                // 57: cellgate.cell.v1.Raised
-	(*ClaimOrigin)(nil),           // 58: cellgate.cell.v1.ClaimOrigin
-	(*Reject)(nil),                // 59: cellgate.cell.v1.Reject
-	(*GroupHost)(nil),             // 60: cellgate.cell.v1.GroupHost
-	(*Candidate)(nil),             // 61: cellgate.cell.v1.Candidate
-	(*Candidates)(nil),            // 62: cellgate.cell.v1.Candidates
-	(*HostLimits)(nil),            // 63: cellgate.cell.v1.HostLimits
-	(*HostAllocation)(nil),        // 64: cellgate.cell.v1.HostAllocation
-	(*GroupProviders)(nil),        // 65: cellgate.cell.v1.GroupProviders
-	(*Failure)(nil),               // 66: cellgate.cell.v1.Failure
-	(*ClaimBatchRequest)(nil),     // 67: cellgate.cell.v1.ClaimBatchRequest
-	(*ClaimOp)(nil),               // 68: cellgate.cell.v1.ClaimOp
-	(*NewClaim)(nil),              // 69: cellgate.cell.v1.NewClaim
-	(*Guest)(nil),                 // 70: cellgate.cell.v1.Guest
-	(*SwapClaim)(nil),             // 71: cellgate.cell.v1.SwapClaim
-	(*TransferClaim)(nil),         // 72: cellgate.cell.v1.TransferClaim
-	(*ClaimGroup)(nil),            // 73: cellgate.cell.v1.ClaimGroup
-	(*ClaimRef)(nil),              // 74: cellgate.cell.v1.ClaimRef
-	(*GroupPin)(nil),              // 75: cellgate.cell.v1.GroupPin
-	(*GroupUnpin)(nil),            // 76: cellgate.cell.v1.GroupUnpin
-	(*ClaimBatchResponse)(nil),    // 77: cellgate.cell.v1.ClaimBatchResponse
-	(*ClaimOutcome)(nil),          // 78: cellgate.cell.v1.ClaimOutcome
-	(*Refusal)(nil),               // 79: cellgate.cell.v1.Refusal
-	(*ListClaimsRequest)(nil),     // 80: cellgate.cell.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),    // 81: cellgate.cell.v1.ListClaimsResponse
-	(*ListHostsRequest)(nil),      // 82: cellgate.cell.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),     // 83: cellgate.cell.v1.ListHostsResponse
-	(*PutFactsRequest)(nil),       // 84: cellgate.cell.v1.PutFactsRequest
-	(*PutFactsResponse)(nil),      // 85: cellgate.cell.v1.PutFactsResponse
-	(*SetAdminStateRequest)(nil),  // 86: cellgate.cell.v1.SetAdminStateRequest
-	(*SetAdminStateResponse)(nil), // 87: cellgate.cell.v1.SetAdminStateResponse
-	(*PutDecisionsRequest)(nil),   // 88: cellgate.cell.v1.PutDecisionsRequest
-	(*PutDecisionsResponse)(nil),  // 89: cellgate.cell.v1.PutDecisionsResponse
-	(*GetDecisionRequest)(nil),    // 90: cellgate.cell.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),   // 91: cellgate.cell.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),  // 92: cellgate.cell.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil), // 93: cellgate.cell.v1.ListDecisionsResponse
-	(*GetSummaryRequest)(nil),     // 94: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 95: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),               // 96: cellgate.cell.v1.MaxUnit
-	(*v1.ShadowDifference)(nil),   // 97: cellgate.v1.ShadowDifference
-	(*v1.HostDifference)(nil),     // 98: cellgate.v1.HostDifference
-	(*timestamppb.Timestamp)(nil), // 99: google.protobuf.Timestamp
-	(*v1.Gate)(nil),               // 100: cellgate.v1.Gate
-	(*durationpb.Duration)(nil),   // 101: google.protobuf.Duration
-	(*v1.Allocation)(nil),         // 102: cellgate.v1.Allocation
-	(*v11.FullState)(nil),         // 103: cellgate.agent.v1.FullState
-	(v1.Gate_State)(0),            // 104: cellgate.v1.Gate.State
-	(*v1.Finding)(nil),            // 105: cellgate.v1.Finding
-	(*v1.Claim)(nil),              // 106: cellgate.v1.Claim
-	(*v1.HostAggregate)(nil),      // 107: cellgate.v1.HostAggregate
-	(*v1.Host)(nil),               // 108: cellgate.v1.Host
-	(v1.HostAdmin_State)(0),       // 109: cellgate.v1.HostAdmin.State
-	(*v1.Decision)(nil),           // 110: cellgate.v1.Decision
-	(*v1.Cell)(nil),               // 111: cellgate.v1.Cell
+	(*PassingQuery)(nil),          // 50: cellgate.cell.v1.PassingQuery
+	(*Take)(nil),                  // 51: cellgate.cell.v1.Take
+	(*Knowledge)(nil),             // 52: cellgate.cell.v1.Knowledge
+	(*Bounds)(nil),                // 53: cellgate.cell.v1.Bounds
+	(*ProposeBatchRequest)(nil),   // 54: cellgate.cell.v1.ProposeBatchRequest
+	(*ProposeBatchResponse)(nil),  // 55: cellgate.cell.v1.ProposeBatchResponse
+	(*Proposal)(nil),              // 56: cellgate.cell.v1.Proposal
+	(*Passing)(nil),               // 57: cellgate.cell.v1.Passing
+	(*Warning)(nil),               // 58: cellgate.cell.v1.Warning
+	(*Raised)(nil),                // 59: cellgate.cell.v1.Raised
+	(*ClaimOrigin)(nil),           // 60: cellgate.cell.v1.ClaimOrigin
+	(*Reject)(nil),                // 61: cellgate.cell.v1.Reject
+	(*GroupHost)(nil),             // 62: cellgate.cell.v1.GroupHost
+	(*Candidate)(nil),             // 63: cellgate.cell.v1.Candidate
+	(*Candidates)(nil),            // 64: cellgate.cell.v1.Candidates
+	(*HostLimits)(nil),            // 65: cellgate.cell.v1.HostLimits
+	(*HostAllocation)(nil),        // 66: cellgate.cell.v1.HostAllocation
+	(*GroupProviders)(nil),        // 67: cellgate.cell.v1.GroupProviders
+	(*Failure)(nil),               // 68: cellgate.cell.v1.Failure
+	(*ClaimBatchRequest)(nil),     // 69: cellgate.cell.v1.ClaimBatchRequest
+	(*ClaimOp)(nil),               // 70: cellgate.cell.v1.ClaimOp
+	(*NewClaim)(nil),              // 71: cellgate.cell.v1.NewClaim
+	(*Guest)(nil),                 // 72: cellgate.cell.v1.Guest
+	(*SwapClaim)(nil),             // 73: cellgate.cell.v1.SwapClaim
+	(*TransferClaim)(nil),         // 74: cellgate.cell.v1.TransferClaim
+	(*ClaimGroup)(nil),            // 75: cellgate.cell.v1.ClaimGroup
+	(*ClaimRef)(nil),              // 76: cellgate.cell.v1.ClaimRef
+	(*GroupPin)(nil),              // 77: cellgate.cell.v1.GroupPin
+	(*GroupUnpin)(nil),            // 78: cellgate.cell.v1.GroupUnpin
+	(*ClaimBatchResponse)(nil),    // 79: cellgate.cell.v1.ClaimBatchResponse
+	(*ClaimOutcome)(nil),          // 80: cellgate.cell.v1.ClaimOutcome
+	(*Refusal)(nil),               // 81: cellgate.cell.v1.Refusal
+	(*ListClaimsRequest)(nil),     // 82: cellgate.cell.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),    // 83: cellgate.cell.v1.ListClaimsResponse
+	(*ListHostsRequest)(nil),      // 84: cellgate.cell.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),     // 85: cellgate.cell.v1.ListHostsResponse
+	(*PutFactsRequest)(nil),       // 86: cellgate.cell.v1.PutFactsRequest
+	(*PutFactsResponse)(nil),      // 87: cellgate.cell.v1.PutFactsResponse
+	(*SetAdminStateRequest)(nil),  // 88: cellgate.cell.v1.SetAdminStateRequest
+	(*SetAdminStateResponse)(nil), // 89: cellgate.cell.v1.SetAdminStateResponse
+	(*PutDecisionsRequest)(nil),   // 90: cellgate.cell.v1.PutDecisionsRequest
+	(*PutDecisionsResponse)(nil),  // 91: cellgate.cell.v1.PutDecisionsResponse
+	(*GetDecisionRequest)(nil),    // 92: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),   // 93: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),  // 94: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil), // 95: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),     // 96: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 97: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),               // 98: cellgate.cell.v1.MaxUnit
+	(*v1.ShadowDifference)(nil),   // 99: cellgate.v1.ShadowDifference
+	(*v1.HostDifference)(nil),     // 100: cellgate.v1.HostDifference
+	(*timestamppb.Timestamp)(nil), // 101: google.protobuf.Timestamp
+	(*v1.Gate)(nil),               // 102: cellgate.v1.Gate
+	(*durationpb.Duration)(nil),   // 103: google.protobuf.Duration
+	(*v1.Allocation)(nil),         // 104: cellgate.v1.Allocation
+	(*v11.FullState)(nil),         // 105: cellgate.agent.v1.FullState
+	(v1.Gate_State)(0),            // 106: cellgate.v1.Gate.State
+	(*v1.Finding)(nil),            // 107: cellgate.v1.Finding
+	(*v1.Claim)(nil),              // 108: cellgate.v1.Claim
+	(*v1.HostAggregate)(nil),      // 109: cellgate.v1.HostAggregate
+	(*v1.Host)(nil),               // 110: cellgate.v1.Host
+	(v1.HostAdmin_State)(0),       // 111: cellgate.v1.HostAdmin.State
+	(*v1.Decision)(nil),           // 112: cellgate.v1.Decision
+	(*v1.Cell)(nil),               // 113: cellgate.v1.Cell
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	6,   // 0: cellgate.cell.v1.ReportLegacyRequest.services:type_name -> cellgate.cell.v1.LegacyService
-	97,  // 1: cellgate.cell.v1.ReportLegacyRequest.differences:type_name -> cellgate.v1.ShadowDifference
+	99,  // 1: cellgate.cell.v1.ReportLegacyRequest.differences:type_name -> cellgate.v1.ShadowDifference
 	41,  // 2: cellgate.cell.v1.ReportLegacyRequest.short_of:type_name -> cellgate.cell.v1.Amount
 	2,   // 3: cellgate.cell.v1.ReportLegacyRequest.unclaimed:type_name -> cellgate.cell.v1.UnclaimedInstances
 	1,   // 4: cellgate.cell.v1.ReportLegacyRequest.hosts_compared:type_name -> cellgate.cell.v1.HostComparison
-	98,  // 5: cellgate.cell.v1.HostComparison.first:type_name -> cellgate.v1.HostDifference
-	99,  // 6: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
+	100, // 5: cellgate.cell.v1.HostComparison.first:type_name -> cellgate.v1.HostDifference
+	101, // 6: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
 	3,   // 7: cellgate.cell.v1.UnclaimedInstances.first:type_name -> cellgate.cell.v1.UnclaimedInstance
-	99,  // 8: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
-	99,  // 9: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
-	100, // 10: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
+	101, // 8: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
+	101, // 9: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
+	102, // 10: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
 	11,  // 11: cellgate.cell.v1.ReportLegacyResponse.awaited:type_name -> cellgate.cell.v1.AwaitedClaim
-	101, // 12: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
+	103, // 12: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
 	9,   // 13: cellgate.cell.v1.ReportLegacyResponse.short:type_name -> cellgate.cell.v1.HostRoom
 	8,   // 14: cellgate.cell.v1.ReportLegacyResponse.withheld:type_name -> cellgate.cell.v1.WithheldHost
 	11,  // 15: cellgate.cell.v1.ReportLegacyResponse.without_instance:type_name -> cellgate.cell.v1.AwaitedClaim
 	10,  // 16: cellgate.cell.v1.HostRoom.rooms:type_name -> cellgate.cell.v1.Room
-	102, // 17: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
+	104, // 17: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
 	13,  // 18: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
-	103, // 19: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	105, // 19: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
 	15,  // 20: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
-	66,  // 21: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	101, // 22: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
-	104, // 23: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	100, // 24: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	101, // 25: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
-	105, // 26: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	99,  // 27: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
+	68,  // 21: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
+	103, // 22: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
+	106, // 23: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	102, // 24: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	103, // 25: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	107, // 26: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	101, // 27: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
 	22,  // 28: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
-	99,  // 29: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
+	101, // 29: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
 	41,  // 30: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
 	42,  // 31: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
 	42,  // 32: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
@@ -8518,104 +8665,106 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	46,  // 58: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
 	47,  // 59: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
 	47,  // 60: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	51,  // 61: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
-	50,  // 62: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
-	52,  // 63: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
-	49,  // 64: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	55,  // 65: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	59,  // 66: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	52,  // 67: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
-	60,  // 68: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	61,  // 69: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	106, // 70: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	66,  // 71: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	58,  // 72: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	52,  // 73: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
-	56,  // 74: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	57,  // 75: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	62,  // 76: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
-	9,   // 77: cellgate.cell.v1.Proposal.rooms:type_name -> cellgate.cell.v1.HostRoom
-	107, // 78: cellgate.cell.v1.Proposal.room_aggregates:type_name -> cellgate.v1.HostAggregate
-	64,  // 79: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	63,  // 80: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
-	102, // 81: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	65,  // 82: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	68,  // 83: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	69,  // 84: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	74,  // 85: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	74,  // 86: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	75,  // 87: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	76,  // 88: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	71,  // 89: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	72,  // 90: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	74,  // 91: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
-	102, // 92: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	101, // 93: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	73,  // 94: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	70,  // 95: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	37,  // 96: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	29,  // 97: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	31,  // 98: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	34,  // 99: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	102, // 100: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	101, // 101: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	99,  // 102: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
-	101, // 103: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	78,  // 104: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	106, // 105: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	79,  // 106: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	58,  // 107: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	106, // 108: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	58,  // 109: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	108, // 110: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	109, // 111: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	99,  // 112: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	101, // 113: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	108, // 114: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	110, // 115: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	110, // 116: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	110, // 117: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	111, // 118: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	96,  // 119: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	99,  // 120: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	99,  // 121: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	53,  // 122: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	67,  // 123: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	80,  // 124: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	82,  // 125: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	84,  // 126: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	86,  // 127: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	88,  // 128: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	90,  // 129: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	92,  // 130: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	94,  // 131: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 132: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	12,  // 133: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	4,   // 134: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	16,  // 135: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	18,  // 136: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	20,  // 137: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	54,  // 138: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	77,  // 139: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	81,  // 140: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	83,  // 141: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	85,  // 142: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	87,  // 143: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	89,  // 144: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	91,  // 145: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	93,  // 146: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	95,  // 147: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	7,   // 148: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	14,  // 149: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	5,   // 150: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	17,  // 151: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	19,  // 152: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	21,  // 153: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	138, // [138:154] is the sub-list for method output_type
-	122, // [122:138] is the sub-list for method input_type
-	122, // [122:122] is the sub-list for extension type_name
-	122, // [122:122] is the sub-list for extension extendee
-	0,   // [0:122] is the sub-list for field type_name
+	52,  // 61: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
+	51,  // 62: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
+	50,  // 63: cellgate.cell.v1.Query.passing:type_name -> cellgate.cell.v1.PassingQuery
+	53,  // 64: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
+	49,  // 65: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
+	56,  // 66: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	61,  // 67: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	53,  // 68: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
+	62,  // 69: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	63,  // 70: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
+	108, // 71: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	68,  // 72: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	60,  // 73: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	53,  // 74: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
+	58,  // 75: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	59,  // 76: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	64,  // 77: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
+	9,   // 78: cellgate.cell.v1.Proposal.rooms:type_name -> cellgate.cell.v1.HostRoom
+	109, // 79: cellgate.cell.v1.Proposal.room_aggregates:type_name -> cellgate.v1.HostAggregate
+	57,  // 80: cellgate.cell.v1.Proposal.passing:type_name -> cellgate.cell.v1.Passing
+	66,  // 81: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	65,  // 82: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
+	104, // 83: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	67,  // 84: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	70,  // 85: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	71,  // 86: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	76,  // 87: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	76,  // 88: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	77,  // 89: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	78,  // 90: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	73,  // 91: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	74,  // 92: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	76,  // 93: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
+	104, // 94: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	103, // 95: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	75,  // 96: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	72,  // 97: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	37,  // 98: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	29,  // 99: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	31,  // 100: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	34,  // 101: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	104, // 102: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	103, // 103: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	101, // 104: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
+	103, // 105: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	80,  // 106: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	108, // 107: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	81,  // 108: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	60,  // 109: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	108, // 110: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	60,  // 111: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	110, // 112: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	111, // 113: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	101, // 114: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	103, // 115: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	110, // 116: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	112, // 117: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	112, // 118: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	112, // 119: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	113, // 120: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	98,  // 121: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	101, // 122: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	101, // 123: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	54,  // 124: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	69,  // 125: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	82,  // 126: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	84,  // 127: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	86,  // 128: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	88,  // 129: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	90,  // 130: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	92,  // 131: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	94,  // 132: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	96,  // 133: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 134: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	12,  // 135: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	4,   // 136: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	16,  // 137: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	18,  // 138: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	20,  // 139: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	55,  // 140: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	79,  // 141: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	83,  // 142: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	85,  // 143: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	87,  // 144: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	89,  // 145: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	91,  // 146: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	93,  // 147: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	95,  // 148: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	97,  // 149: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	7,   // 150: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	14,  // 151: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	5,   // 152: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	17,  // 153: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	19,  // 154: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	21,  // 155: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	140, // [140:156] is the sub-list for method output_type
+	124, // [124:140] is the sub-list for method input_type
+	124, // [124:124] is the sub-list for extension type_name
+	124, // [124:124] is the sub-list for extension extendee
+	0,   // [0:124] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -8623,8 +8772,8 @@ func file_cellgate_cell_v1_cell_proto_init() {
 	if File_cellgate_cell_v1_cell_proto != nil {
 		return
 	}
-	file_cellgate_cell_v1_cell_proto_msgTypes[63].OneofWrappers = []any{}
-	file_cellgate_cell_v1_cell_proto_msgTypes[68].OneofWrappers = []any{
+	file_cellgate_cell_v1_cell_proto_msgTypes[65].OneofWrappers = []any{}
+	file_cellgate_cell_v1_cell_proto_msgTypes[70].OneofWrappers = []any{
 		(*ClaimOp_Claim)(nil),
 		(*ClaimOp_Confirm)(nil),
 		(*ClaimOp_Release)(nil),
@@ -8640,7 +8789,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   97,
+			NumMessages:   99,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
