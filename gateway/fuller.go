@@ -188,18 +188,25 @@ func (w *gate) refused(op *cellv1.ClaimOp, r *cellv1.Refusal) {
 // blameShards tells hosts that the request kept from, since the shard refused them, from
 // those that its caller told it to ignore.
 func (s *selecting) blameShards(d *cellgatev1.NoValidHost) {
-	i := slices.IndexFunc(d.GetRejects(), func(r *cellgatev1.RejectCount) bool {
+	for host, why := range s.avoid {
+		if !slices.Contains(s.request.IgnoreHosts, host) {
+			d.Rejects = notIgnored(d.GetRejects(), proposing.ShardFilter, why)
+		}
+	}
+}
+
+// notIgnored counts a host that the request kept from by itself, and that its cell counted
+// with those that its caller told it to ignore, for what it was.
+func notIgnored(counts []*cellgatev1.RejectCount, filter, detail string) []*cellgatev1.RejectCount {
+	i := slices.IndexFunc(counts, func(r *cellgatev1.RejectCount) bool {
 		return r.GetFilter() == schedule.HostFilter && r.GetDetail() == "ignored"
 	})
 	if i < 0 {
-		return
+		return counts // another filter left it out before
 	}
-	for host, why := range s.avoid {
-		if slices.Contains(s.request.IgnoreHosts, host) || d.GetRejects()[i].GetHosts() == 0 {
-			continue
-		}
-		addReject(d, &cellgatev1.RejectCount{Filter: schedule.HostFilter, Detail: "ignored", Hosts: -1})
-		addReject(d, &cellgatev1.RejectCount{Filter: proposing.ShardFilter, Detail: why, Hosts: 1})
+	counts = addReject(counts, &cellgatev1.RejectCount{Filter: schedule.HostFilter, Detail: "ignored", Hosts: -1})
+	if counts[i].GetHosts() == 0 {
+		counts = slices.Delete(counts, i, i+1)
 	}
-	d.Rejects = slices.DeleteFunc(d.GetRejects(), func(r *cellgatev1.RejectCount) bool { return r.GetHosts() == 0 })
+	return addReject(counts, &cellgatev1.RejectCount{Filter: filter, Detail: detail, Hosts: 1})
 }

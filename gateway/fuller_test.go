@@ -35,8 +35,12 @@ func rejectsOf(t *testing.T, e *fault.Error) map[string]int32 {
 	if !ok {
 		t.Fatalf("the detail is %v", e.Detail)
 	}
+	return rejectCountsOf(d.GetRejects())
+}
+
+func rejectCountsOf(counts []*cellgatev1.RejectCount) map[string]int32 {
 	out := map[string]int32{}
-	for _, r := range d.GetRejects() {
+	for _, r := range counts {
 		out[r.GetFilter()+" "+r.GetDetail()] = r.GetHosts()
 	}
 	return out

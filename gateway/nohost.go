@@ -39,10 +39,12 @@ func (s *selecting) noHost(ctx context.Context, m *merged, pending []int) error 
 		if p == nil {
 			continue
 		}
-		s.reports[m.cells[k]] = reportOf(p)
+		r := reportOf(p)
+		r.Rejects = s.blameHosts(m.cells[k], r.Rejects)
+		s.reports[m.cells[k]] = r
 		detail.Hosts += int32(p.Hosts)
-		for _, r := range rejectCounts(p.Rejects) {
-			addReject(detail, r)
+		for _, x := range r.GetRejects() {
+			detail.Rejects = addReject(detail.Rejects, x)
 		}
 	}
 	s.blameShards(detail)
@@ -64,19 +66,20 @@ func (s *selecting) lostNames() string {
 	return strings.Join(names, ",")
 }
 
-func addReject(d *cellgatev1.NoValidHost, r *cellgatev1.RejectCount) {
-	i := slices.IndexFunc(d.GetRejects(), func(have *cellgatev1.RejectCount) bool {
+// addReject counts a reject; with those of the same filter and detail.
+func addReject(counts []*cellgatev1.RejectCount, r *cellgatev1.RejectCount) []*cellgatev1.RejectCount {
+	i := slices.IndexFunc(counts, func(have *cellgatev1.RejectCount) bool {
 		return have.GetFilter() == r.GetFilter() && have.GetDetail() == r.GetDetail()
 	})
 	if i < 0 {
-		d.Rejects = append(d.Rejects, r)
-		return
+		return append(counts, r)
 	}
-	have := d.Rejects[i]
-	d.Rejects[i] = &cellgatev1.RejectCount{
+	have := counts[i]
+	counts[i] = &cellgatev1.RejectCount{
 		Filter: have.GetFilter(), Detail: have.GetDetail(), Hosts: have.GetHosts() + r.GetHosts(),
 		Example: have.GetExample(), ExceptionClass: have.GetExceptionClass(), ExceptionMessage: have.GetExceptionMessage(),
 	}
+	return counts
 }
 
 // noHostMessage: "No valid host was found. 0 of 3000 hosts: 1800

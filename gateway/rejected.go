@@ -15,6 +15,9 @@ const (
 	// how long their cells have for it.
 	maxJoined  = 64
 	joinBudget = 250 * time.Millisecond
+
+	// verdictFilter stands in reject counts for hosts that rejected a claim, with the reason.
+	verdictFilter = "HostVerdict"
 )
 
 // rejectedBy notes that an order's host rejected it. The request keeps from that host
@@ -39,6 +42,20 @@ func (s *selecting) planned() *schedule.Request {
 		r.IgnoreHosts = append(r.IgnoreHosts, x.GetServiceHost())
 	}
 	return &r
+}
+
+// blameHosts tells a cell's hosts that rejected a claim of the request from those that its
+// caller told it to ignore.
+func (s *selecting) blameHosts(cell int, counts []*cellgatev1.RejectCount) []*cellgatev1.RejectCount {
+	seen := map[string]struct{}{}
+	for _, x := range s.rejections {
+		if _, is := seen[x.GetHostUuid()]; is || x.GetCell() != s.g.cells[cell].cfg.Name || s.avoid[x.GetServiceHost()] != "" {
+			continue
+		}
+		seen[x.GetHostUuid()] = struct{}{}
+		counts = notIgnored(counts, verdictFilter, x.GetReason())
+	}
+	return counts
 }
 
 // join adds the claims of a decision's destinations as they are now. A cell that does

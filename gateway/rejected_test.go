@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"maps"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -52,12 +54,22 @@ func TestARejectedClaimGoesToTheNextCandidate(t *testing.T) {
 // TestAHostThatRejectsIsNotChosenAgain: when all do, no host is left.
 func TestAHostThatRejectsIsNotChosenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1), testHost(2, 1))}, nil)
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 2), testHost(2, 1), testHost(3, 3))}, nil)
 		w.cells[0].rejects = map[string]string{testUUID(0xa, 1): "NO_ROOM", testUUID(0xa, 2): "DISABLED"}
-		e := w.refused(ask(1, 1), fault.NoValidHost)
+		req := ask(1, 1)
+		req.GetRequestSpec().IgnoreHosts = []string{"host003"}
+		e := w.refused(req, fault.NoValidHost)
 		d := w.written()[e.Metadata["decision_id"]]
 		if len(d.GetRejectedClaims()) != 2 {
 			t.Errorf("rejected: %v", d.GetRejectedClaims())
+		}
+		// The caller ignored one, and is told of the others what they were.
+		want := map[string]int32{"HostFilter ignored": 1, "HostVerdict NO_ROOM": 1, "HostVerdict DISABLED": 1}
+		if got := rejectsOf(t, e); !maps.Equal(got, want) || !strings.Contains(e.Message, "1 HostVerdict(NO_ROOM)") {
+			t.Errorf("rejected by %v: %q", got, e.Message)
+		}
+		if got := rejectCountsOf(d.GetCells()[0].GetRejects()); !maps.Equal(got, want) {
+			t.Errorf("its cell is said to have rejected by %v", got)
 		}
 		if n := w.liveClaims(); n != 0 {
 			t.Errorf("%d claims are left", n)
