@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -37,7 +38,7 @@ func (s *reports) Report(stream reportStream) error {
 	ended := make(chan error, 1)
 	// Ends with the stream, which ends when this handler returns.
 	go func() { ended <- receive(stream, requests) }()
-	a := &agentSession{Cell: s.Cell, out: make(chan *agentv1.ReportResponse, maxOutbox), took: make(chan taken, 1)}
+	a := &agentSession{Cell: s.Cell, opened: s.sessions.opens(), out: make(chan *agentv1.ReportResponse, maxOutbox), took: make(chan taken, 1)}
 	ctx, cancel := context.WithCancel(ctx)
 	defer a.leave(cancel)
 	for {
@@ -85,10 +86,12 @@ func receive(stream reportStream, to chan<- *agentv1.ReportRequest) error {
 	}
 }
 
-// agentSession is what one stream has said so far. All but epoch and out belong to
-// the goroutine of Report.
+// agentSession is what one stream has said so far. All but opened, epoch, said, heard and
+// out belong to the goroutine of Report.
 type agentSession struct {
 	*Cell
+	// opened orders the streams of this replica.
+	opened uint64
 	// host is the uuid of the first state that was accepted; the stream is for
 	// this host only.
 	host string
@@ -101,6 +104,12 @@ type agentSession struct {
 	next   *agentv1.ReportRequest
 	// epoch is of the newest Resync that began the stream's host anew.
 	epoch atomic.Uint64
+	// said is what the newest accepted state is; heard when the agent last sent anything.
+	// nil before the first.
+	said  atomic.Pointer[statement]
+	heard atomic.Pointer[time.Time]
+	// lost is since when the host's row is another agent life's; zero while it is not.
+	lost time.Time
 	// out has what is to be told the agent besides its answers (sessions.tell).
 	out chan *agentv1.ReportResponse
 }
@@ -117,6 +126,8 @@ type taken struct {
 // hear takes a message, and answers what needs no waiting; nil for no answer yet. An
 // error ends the stream.
 func (a *agentSession) hear(ctx context.Context, m *agentv1.ReportRequest) (*agentv1.ReportResponse, error) {
+	now := a.now()
+	a.heard.Store(&now)
 	switch {
 	case m.GetFullState() != nil, m.GetDelta() != nil:
 		if a.taking {
@@ -154,13 +165,14 @@ func (a *agentSession) settle(ctx context.Context, t taken) (*agentv1.ReportResp
 	}
 	if t.state != nil {
 		a.held = t.state
+		a.said.Store(statementOf(t.state))
 		a.reported.heard(a, t.host, t.state, a.now())
 		if a.host == "" {
 			a.host = t.host
 			a.sessions.add(t.host, a)
 		}
 		a.live.heard(t.host)
-		if t.state.GetVerifies() {
+		if t.state.GetVerifies() && a.sessions.speaks(a.host, a) {
 			a.verify.begin(a)
 		}
 	}
@@ -185,7 +197,8 @@ func (a *agentSession) leave(cancel context.CancelFunc) {
 
 // takeHeartbeat hears the host. An agent whose state is not held is asked for it, unless
 // one is on its way, whose answer says what is held: nothing is wrong with the state, and a
-// refusal that crossed it would have the agent rest for minutes.
+// refusal that crossed it would have the agent rest for minutes. So is one whose state
+// another agent life overwrote (regain).
 func (a *agentSession) takeHeartbeat(b *agentv1.Heartbeat) *agentv1.ReportResponse {
 	if a.host == "" {
 		return a.refused(b.GetBootId(), b.GetVersion(), fault.Invalid("heartbeat", "a full state must come first"))
@@ -200,7 +213,7 @@ func (a *agentSession) takeHeartbeat(b *agentv1.Heartbeat) *agentv1.ReportRespon
 		}
 		return resync(a.epoch.Load(), fmt.Sprintf("version %d of boot_id %s is held, and a heartbeat is of another", a.held.GetVersion(), a.held.GetBootId()), 0)
 	}
-	return nil
+	return a.regain()
 }
 
 // sameUUID compares uuids whatever their letters' case.

@@ -101,6 +101,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	c.outages = newOutages(c.live, c.rows.serviceHost, c.rows.imported, c.rows.answeredFromTables, c.log)
 	c.writer = newWriter(c.uuid, c.rows, c.live, c.versions, c.log)
 	show := func(f feed) { c.writer.in <- f }
+	c.sessions.silentFor, c.sessions.now = 3*cfg.HeartbeatEvery, now
 	c.verify = newVerifier(cfg, c.rows, &c.sessions, now, c.log, c.tel)
 	from := deps.Synchronizer
 	if from == nil {

@@ -14,10 +14,15 @@ import (
 type findingKey struct {
 	kind                                   cellgatev1.Finding_Kind
 	host, claim, instance, provider, class string
+	// life: the host's row is another agent life's (otherLife).
+	life bool
 }
 
 func keyOf(f *cellgatev1.Finding) findingKey {
-	return findingKey{f.GetKind(), f.GetHostUuid(), f.GetClaimId(), f.GetConsumerUuid(), f.GetProviderUuid(), f.GetResourceClass()}
+	return findingKey{
+		kind: f.GetKind(), host: f.GetHostUuid(), claim: f.GetClaimId(), instance: f.GetConsumerUuid(),
+		provider: f.GetProviderUuid(), class: f.GetResourceClass(),
+	}
 }
 
 // fromReports are the kinds that only a host's report shows.
@@ -31,6 +36,9 @@ func (k findingKey) fromReports() bool {
 
 // fromAudits are the kinds that only a reading of the shard shows.
 func (k findingKey) fromAudits() bool {
+	if k.life {
+		return false
+	}
 	switch k.kind {
 	case cellgatev1.Finding_USAGE_DIFFERS, cellgatev1.Finding_TABLE_DIFFERS, cellgatev1.Finding_HOST_DIFFERS:
 		return true

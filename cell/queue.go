@@ -55,11 +55,11 @@ func (i item) settle(a answer) {
 }
 
 // abandoned reports whether nobody waits for the operation any more and it is
-// better not done: something to take, whose taker has left. Operations that
-// give back are done all the same.
+// better not done: something to take, whose taker has left, or the state of a host
+// whose agent has. Operations that give back are done all the same.
 func (i item) abandoned() bool {
 	op := i.op()
-	return (op.Claim != nil || op.Pin != nil || op.Swap != nil || op.Keep != nil) && i.job.ctx.Err() != nil
+	return (op.Claim != nil || op.Pin != nil || op.Swap != nil || op.Keep != nil || op.PutHost != nil) && i.job.ctx.Err() != nil
 }
 
 // queue is two bounded queues of jobs before the one lane: urgent ones (claims)

@@ -123,6 +123,7 @@ func TestQueueDoesNotTakeResourcesForThoseWhoLeft(t *testing.T) {
 		{Release: &shard.ClaimRef{}},
 		{Unpin: &shard.Unpin{}},
 		{Confirm: &shard.ClaimRef{}},
+		{PutHost: &shard.PutHost{}},
 	})
 	for n := range j.ops {
 		if (item{j, n}).abandoned() {
@@ -130,7 +131,7 @@ func TestQueueDoesNotTakeResourcesForThoseWhoLeft(t *testing.T) {
 		}
 	}
 	leave()
-	for n, want := range []bool{true, true, false, false, false} {
+	for n, want := range []bool{true, true, false, false, false, true} {
 		if got := (item{j, n}).abandoned(); got != want {
 			t.Errorf("operation %d: abandoned is %v", n, got)
 		}

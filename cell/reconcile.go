@@ -129,21 +129,25 @@ func (r *reconciler) look(ctx context.Context) error {
 // comparable gives the report of a host that can be compared with its rows: of an
 // agent that is heard here and knows its instances, and of which the row is.
 func (r *reconciler) comparable(row *hostRow) *report {
-	if row == nil || row.host == nil || row.host.Imported || row.host.InstancesUnknown || !r.sessions.open(row.host.UUID) {
+	if row == nil || row.host == nil || row.host.Imported || row.host.InstancesUnknown {
 		return nil
 	}
 	if _, up := r.live.lastSeen(row.host.UUID); !up {
 		return nil
 	}
 	rep := r.reported.of(row.host.UUID)
-	if rep == nil || rep.state.GetInstancesUnknown() || rep.saidBy() != row.host.Registration() {
+	if rep == nil || !r.sessions.speaks(row.host.UUID, rep.by) || rep.state.GetInstancesUnknown() || rep.saidBy() != row.host.Registration() {
 		return nil
 	}
 	return rep
 }
 
 func (r *reconciler) lookAt(l *looking, host string) {
-	rep := r.comparable(r.rows.host(host))
+	row := r.rows.host(host)
+	if f := r.otherLife(row); f != nil {
+		l.seen[findingKey{kind: f.GetKind(), host: host, life: true}] = f
+	}
+	rep := r.comparable(row)
 	var ids []string
 	var instances map[string]*agentv1.Instance
 	if rep != nil {

@@ -121,6 +121,12 @@ func (r *reconciler) repairHosts(l *looking) {
 	asked := map[string]bool{}
 	for _, kind := range []cellgatev1.Finding_Kind{cellgatev1.Finding_UNCLAIMED_INSTANCE, cellgatev1.Finding_HOST_DIFFERS} {
 		for _, key := range r.standing(kind, l.now) {
+			if key.life {
+				if at := r.sessions.lastAsked(key.host); !at.IsZero() {
+					r.note(key, at, "the agent of the newest stream was asked to report anew")
+				}
+				continue
+			}
 			rep := l.compared[key.host]
 			if rep == nil || !rep.writes || r.rows.claimsHeldBy(key.instance) {
 				continue

@@ -1,7 +1,10 @@
 package cell
 
 import (
+	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
@@ -11,19 +14,35 @@ const maxOutbox = 256
 
 // sessions are the agents' streams to this replica, by host. The zero value is ready.
 type sessions struct {
-	mu     sync.Mutex
+	// silentFor is how long an agent that lives may send nothing; 0 for however long. now
+	// may be nil then.
+	silentFor time.Duration
+	now       func() time.Time
+	last      atomic.Uint64
+
+	mu sync.Mutex
+	// byHost has the streams in the order they were opened.
 	byHost map[string][]*agentSession
+	asked  map[string]asking
 }
 
+// opens numbers a stream that opens.
+func (s *sessions) opens() uint64 { return s.last.Add(1) }
+
 // add notes that a host is heard on a stream; a host may have a second one for a
-// moment, while the first one's end is not known.
+// while, when the first one's end is not known, or when two agents report it.
 func (s *sessions) add(host string, a *agentSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byHost == nil {
 		s.byHost = map[string][]*agentSession{}
 	}
-	s.byHost[host] = append(s.byHost[host], a)
+	list := s.byHost[host]
+	at := len(list)
+	for at > 0 && list[at-1].opened > a.opened {
+		at--
+	}
+	s.byHost[host] = slices.Insert(slices.Clone(list), at, a)
 }
 
 func (s *sessions) remove(host string, a *agentSession) {
@@ -38,6 +57,7 @@ func (s *sessions) remove(host string, a *agentSession) {
 	}
 	if len(list) == 0 {
 		delete(s.byHost, host)
+		delete(s.asked, host)
 		return
 	}
 	s.byHost[host] = list
@@ -61,17 +81,17 @@ func (s *sessions) hosts() []string {
 	return list
 }
 
-// tell sends a message to the host's agent, on its newest stream. It never waits:
-// false when there is no stream, or when its agent reads too slowly.
+// tell sends a message to the host's agent, on the stream that speaks for the host. It
+// never waits: false when there is no stream, or when its agent reads too slowly.
 func (s *sessions) tell(host string, m *agentv1.ReportResponse) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := s.byHost[host]
-	if len(list) == 0 {
+	a := s.speakerLocked(host)
+	if a == nil {
 		return false
 	}
 	select {
-	case list[len(list)-1].out <- m:
+	case a.out <- m:
 		return true
 	default:
 		return false

@@ -1,0 +1,175 @@
+package cell
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
+)
+
+// A host may have streams of two agent lives: that of an agent that died stays open while
+// nobody knows, and what it said may be read late; or two agents report the host. The shard
+// knows no order of lives: the state that is written last is the row. So the stream that
+// speaks for the host looks, at each heartbeat, whether the row is its own, and asks its
+// agent for the state again when it is not. Who is dead cannot answer.
+
+// statement is what a stream's newest accepted state is.
+type statement struct {
+	shard.Registration
+	serviceHost string
+	// follows: the agent asked another replica to write the state.
+	follows bool
+}
+
+func statementOf(s *agentv1.FullState) *statement {
+	return &statement{
+		Registration: shard.Registration{BootID: strings.ToLower(s.GetBootId()), StateVersion: s.GetVersion()},
+		serviceHost:  s.GetServiceHost(), follows: s.GetFollow(),
+	}
+}
+
+// isIn reports whether a row is that state, or a later one of its life.
+func (w *statement) isIn(h *shard.Host) bool {
+	return h.BootID == w.BootID && h.StateVersion >= w.StateVersion
+}
+
+// regain asks the agent for its state again when the host's row is another life's: from the
+// second heartbeat on that finds it so, since one agent may be about to follow another. A
+// replica that the agent did not ask to write leaves it for a while to the one that it did.
+func (a *agentSession) regain() *agentv1.ReportResponse {
+	row := a.rows.host(a.host)
+	if a.taking || row == nil || row.host == nil || !a.sessions.speaks(a.host, a) {
+		a.lost = time.Time{}
+		return nil
+	}
+	if a.held.GetVerifies() {
+		a.verify.begin(a) // another stream of the host may have been told of claims till now
+	}
+	said, now := a.said.Load(), a.now()
+	if said.isIn(row.host) {
+		a.lost = time.Time{}
+		return nil
+	}
+	if a.lost.IsZero() {
+		a.lost = now
+	}
+	after := a.cfg.HeartbeatEvery / 2
+	if said.follows {
+		after += 2 * a.cfg.HeartbeatEvery
+	}
+	if now.Sub(a.lost) < after || !a.sessions.mayAsk(a.host, 2*a.cfg.HeartbeatEvery, max(a.cfg.ReconcileGrace, 2*a.cfg.HeartbeatEvery)) {
+		return nil
+	}
+	why := "the host's row is " + lifeText(row.host.Registration(), row.host.ServiceHost)
+	a.log.Warn("audit: a host's agent was asked to report anew", "host", said.serviceHost, "host_uuid", a.host, "because", why,
+		"boot_id", said.BootID, "version", said.StateVersion)
+	m := resync(a.epoch.Add(1), why, 0)
+	m.GetResync().Renew = true
+	return m
+}
+
+func lifeText(r shard.Registration, serviceHost string) string {
+	return fmt.Sprintf("of agent life %s (service host %s, version %d)", r.BootID, serviceHost, r.StateVersion)
+}
+
+// asking is when an agent of a host was last asked for what another life had overwritten,
+// and how long until the next time.
+type asking struct {
+	at   time.Time
+	wait time.Duration
+}
+
+// mayAsk notes that an agent of a host is asked, and says whether it is time: two agents
+// that live overwrite each other ever more seldom, from least to most apart. A host of which
+// none was asked for twice the most begins anew.
+func (s *sessions) mayAsk(host string, least, most time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asked == nil {
+		s.asked = map[string]asking{}
+	}
+	now := s.now()
+	before, asked := s.asked[host]
+	since := now.Sub(before.at)
+	switch {
+	case !asked, since < 0, since > 2*most:
+		s.asked[host] = asking{at: now, wait: least}
+	case since < before.wait:
+		return false
+	default:
+		s.asked[host] = asking{at: now, wait: min(2*before.wait, most)}
+	}
+	return true
+}
+
+// lastAsked is when an agent of a host was last asked, zero for never.
+func (s *sessions) lastAsked(host string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[host].at
+}
+
+// lives reports whether a stream's agent was heard lately.
+func (s *sessions) lives(a *agentSession) bool {
+	if s.silentFor == 0 {
+		return true
+	}
+	heard := a.heard.Load()
+	return heard != nil && s.now().Sub(*heard) <= s.silentFor
+}
+
+// speakerLocked gives the stream that speaks for a host, nil for none: of those whose agents
+// were heard lately the one that was opened last, or of all when none was.
+func (s *sessions) speakerLocked(host string) *agentSession {
+	list := s.byHost[host]
+	for _, a := range slices.Backward(list) {
+		if s.lives(a) {
+			return a
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return list[len(list)-1]
+}
+
+// speaks reports whether a stream speaks for a host.
+func (s *sessions) speaks(host string, a *agentSession) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.speakerLocked(host) == a
+}
+
+// statements gives what the agents of a host that were heard lately said, the newest stream's
+// first.
+func (s *sessions) statements(host string) (list []*statement) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range slices.Backward(s.byHost[host]) {
+		if w := a.said.Load(); w != nil && s.lives(a) {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// otherLife says that a host's row is another life's than an agent's that is heard here;
+// nil when it is not.
+func (r *reconciler) otherLife(row *hostRow) *cellgatev1.Finding {
+	if row == nil || row.host == nil || row.host.Imported {
+		return nil
+	}
+	for _, w := range r.sessions.statements(row.host.UUID) {
+		if !w.isIn(row.host) {
+			return &cellgatev1.Finding{
+				Kind: cellgatev1.Finding_HOST_DIFFERS, HostUuid: row.host.UUID, ServiceHost: row.host.ServiceHost,
+				Detail: "the row is " + lifeText(row.host.Registration(), row.host.ServiceHost) + ", and an agent that is heard here is " + lifeText(w.Registration, w.serviceHost),
+			}
+		}
+	}
+	return nil
+}

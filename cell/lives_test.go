@@ -1,0 +1,281 @@
+package cell
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
+)
+
+const hostDiffers = cellgatev1.Finding_HOST_DIFFERS
+
+// rowIs checks whose state a host's row is, in each table.
+func rowIs(t *testing.T, boot string, all ...*replica) {
+	t.Helper()
+	for _, r := range all {
+		if h := r.cell.rows.host(hostUUID(1)).host; h.BootID != boot {
+			t.Errorf("%s: the row is of life %s, version %d; the host's is %s", r.cell.cfg.Replica, h.BootID, h.StateVersion, boot)
+		}
+	}
+}
+
+func (m *machine) bootID() string {
+	s, _ := m.host.State()
+	return s.GetBootId()
+}
+
+// What an agent that died said is read after its host's next agent has reported, on a
+// stream whose end nobody knows: what lives is the host's row again.
+func TestALateStateOfALifeThatIsOverDoesNotStay(t *testing.T) {
+	for _, late := range []string{"r1", "r2"} {
+		for _, replicas := range []int{1, 2} {
+			if replicas == 1 && late == "r2" {
+				continue
+			}
+			synctest.Test(t, func(t *testing.T) {
+				store := newStore(t)
+				all := []*replica{start(t, store, named("r1"), soon)}
+				if replicas == 2 {
+					all = append(all, start(t, store, named("r2"), soon))
+				}
+				at := all[0]
+				if late == "r2" {
+					at = all[1]
+				}
+				dead := at.register(plainState(1, 8))
+				time.Sleep(2 * time.Second)
+				m := boot(t, 1, 8, all...)
+				m.run(1, 2)
+				rowIs(t, m.bootID(), all...)
+				s := plainState(1, 64)
+				s.Version = 2
+				s.Instances = []*agentv1.Instance{{InstanceUuid: consumerUUID(9), Usages: []*agentv1.Usage{usage(hostUUID(1), "VCPU", 7)}}}
+				if got := dead.report(s); got.GetAccepted() == nil {
+					t.Fatalf("the late state: %v", got)
+				}
+				calm()
+				rowIs(t, bootA, all...)
+				time.Sleep(5 * at.cell.cfg.HeartbeatEvery)
+				rowIs(t, m.bootID(), all...)
+				for _, r := range all {
+					if p := r.propose(query(6)); p.GetPassed() != 1 {
+						t.Errorf("%s, late at %s: the host, of whose 8 VCPU 2 are in use, is not proposed: %v", r.cell.cfg.Replica, late, p)
+					}
+					if p := r.propose(query(7)); p.GetPassed() != 0 {
+						t.Errorf("%s, late at %s: the host is as the dead agent said", r.cell.cfg.Replica, late)
+					}
+				}
+				time.Sleep(found)
+				for _, r := range all {
+					r.stand()
+				}
+			})
+		}
+	}
+}
+
+// A stream that was opened last, and on which nothing comes any more, does not speak for its
+// host.
+func TestASilentStreamDoesNotSpeakForItsHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		m := boot(t, 1, 8, r)
+		r.register(plainState(1, 64))
+		rowIs(t, bootA, r)
+		time.Sleep(7 * r.cell.cfg.HeartbeatEvery)
+		rowIs(t, m.bootID(), r)
+	})
+}
+
+// Of two agents of one host that live the newer one's word counts, whatever the older one
+// says again, and they do not overwrite each other at the speed of heartbeats. Both are
+// named. When the newer one leaves, the host is the older one's, and so are its offers.
+func TestTwoAgentsOfAHostAreFoundAndDoNotFight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		r := start(t, store, soon, mode(VerifyAsync))
+		older := boot(t, 1, 8, r)
+		time.Sleep(lookEvery)
+		newer := boot(t, 1, 64, r)
+		time.Sleep(time.Minute)
+		rowIs(t, newer.bootID(), r)
+		f := r.stand(hostDiffers)[0]
+		for _, boot := range []string{older.bootID(), newer.bootID()} {
+			if !strings.Contains(f.GetDetail(), boot) {
+				t.Errorf("life %s is not named: %v", boot, f)
+			}
+		}
+		writes := applied(store)
+		const times = 360
+		for n := range times {
+			older.run(n+1, 1)
+			older.run(n+1, 0)
+			time.Sleep(8 * time.Second)
+		}
+		// A minute is most between two asks here: the grace is 30 s.
+		if n := writes(); n > 2*times+times*10/30+10 {
+			t.Errorf("%d states were written, of which %d are the older agent's", n, 2*times)
+		}
+		r.stand(hostDiffers)
+		time.Sleep(2 * time.Minute)
+		rowIs(t, newer.bootID(), r)
+
+		newer.stop()
+		time.Sleep(time.Minute)
+		rowIs(t, older.bootID(), r)
+		r.stand()
+		if p := r.propose(query(9)); p.GetPassed() != 0 {
+			t.Error("the host is as the agent said that left")
+		}
+		r.must(newClaim("k1", 400, 1, 2))
+		calm()
+		if v := r.claimNow("k1").GetVerdict(); v.GetOutcome() != "" {
+			t.Errorf("the claim's verdict is %v", v)
+		}
+		r.cell.verify.mu.Lock()
+		defer r.cell.verify.mu.Unlock()
+		if h := r.cell.verify.hosts[hostUUID(1)]; h == nil || h.offers["k1"] == nil || h.offers["k1"].verdict.GetBootId() != older.bootID() {
+			t.Error("the claim was not offered to the agent that stayed")
+		}
+	})
+}
+
+// A late state of a life that is over does not take the offers from the agent that lives.
+func TestOffersGoToTheAgentThatLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t), mode(VerifyAsync))
+		dead, told := r.verifying(1)
+		time.Sleep(2 * time.Second)
+		m := boot(t, 1, 8, r)
+		time.Sleep(time.Minute)
+		rest(told)
+		s := plainState(1, 8)
+		s.Version, s.Verifies = 2, true
+		if err := dead.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: s}}); err != nil {
+			t.Fatal(err)
+		}
+		calm()
+		r.cell.verify.mu.Lock()
+		if by := r.cell.verify.hosts[hostUUID(1)].session; !r.cell.sessions.speaks(hostUUID(1), by) {
+			t.Error("the dead agent's stream is the one that verifies")
+		}
+		r.cell.verify.mu.Unlock()
+		r.must(newClaim("k1", 1, 1, 2))
+		calm()
+		for _, got := range rest(told) {
+			if got.GetClaimOffer() != nil || got.GetClaimSet() != nil {
+				t.Errorf("the dead agent is told %v", got)
+			}
+		}
+		dead.cancel()
+		r.must(newClaim("k2", 2, 1, 2))
+		time.Sleep(time.Minute)
+		r.cell.verify.mu.Lock()
+		defer r.cell.verify.mu.Unlock()
+		for _, id := range []string{"k1", "k2"} {
+			if h := r.cell.verify.hosts[hostUUID(1)]; h == nil || h.offers[id].verdict.GetBootId() != m.bootID() {
+				t.Errorf("%s has no verdict of the agent that lives", id)
+			}
+		}
+	})
+}
+
+// An agent that spoke while a newer one was there, and stays when that leaves, is offered
+// claims again.
+func TestOffersGoToTheAgentThatStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t), mode(VerifyAsync))
+		older := boot(t, 1, 8, r)
+		time.Sleep(2 * time.Second)
+		newer := boot(t, 1, 8, r)
+		older.run(1, 1)
+		newer.stop()
+		rowIs(t, older.bootID(), r)
+		time.Sleep(2 * r.cell.cfg.HeartbeatEvery)
+		r.must(newClaim("k1", 2, 1, 2))
+		calm()
+		r.cell.verify.mu.Lock()
+		defer r.cell.verify.mu.Unlock()
+		if h := r.cell.verify.hosts[hostUUID(1)]; h == nil || h.offers["k1"] == nil || h.offers["k1"].verdict.GetBootId() != older.bootID() {
+			t.Error("the claim was not offered to the agent that stayed")
+		}
+	})
+}
+
+// A state that waits for the shard while its stream ends is not written.
+func TestAStateWhoseStreamHasEndedIsNotWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		r := start(t, store)
+		r.register(plainState(2, 8))
+		calm()
+		hold := make(chan struct{})
+		var mu sync.Mutex
+		var wrote []string
+		store.hook(func(ops []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
+			mu.Lock()
+			for _, op := range ops {
+				if op.PutHost != nil {
+					wrote = append(wrote, op.PutHost.Host.UUID)
+				}
+			}
+			mu.Unlock()
+			<-hold
+			return commit()
+		})
+		other := plainState(2, 9)
+		other.Version = 2
+		held, late := r.agent(), r.agent()
+		for _, to := range []struct {
+			a *agent
+			s *agentv1.FullState
+		}{{held, other}, {late, plainState(1, 8)}} {
+			if err := to.a.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: to.s}}); err != nil {
+				t.Fatal(err)
+			}
+			calm()
+		}
+		late.cancel()
+		calm()
+		close(hold)
+		calm()
+		mu.Lock()
+		defer mu.Unlock()
+		if len(wrote) != 1 || wrote[0] != hostUUID(2) {
+			t.Errorf("hosts %v were written, want only the one whose agent waits", wrote)
+		}
+	})
+}
+
+// An agent that is asked again and again is asked ever more seldom, and at once again after
+// a long quiet, or when the clock was put back.
+func TestAsksForAHostAreEverFurtherApart(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	s := sessions{now: func() time.Time { return now }}
+	var at []time.Duration
+	begun := now
+	for ; now.Before(begun.Add(10 * time.Minute)); now = now.Add(time.Second) {
+		if s.mayAsk("h", 20*time.Second, 2*time.Minute) {
+			at = append(at, now.Sub(begun))
+		}
+	}
+	want := []time.Duration{0, 20 * time.Second, time.Minute, 140 * time.Second, 260 * time.Second, 380 * time.Second, 500 * time.Second}
+	if len(at) != len(want) {
+		t.Fatalf("asked at %v, want %v", at, want)
+	}
+	for i := range want {
+		if at[i] != want[i] {
+			t.Errorf("asked at %v, want %v", at, want)
+		}
+	}
+	for name, to := range map[string]time.Time{"quiet": now.Add(5 * time.Minute), "back": begun} {
+		if now = to; !s.mayAsk("h", 20*time.Second, 2*time.Minute) {
+			t.Errorf("%s: not asked", name)
+		}
+	}
+}
