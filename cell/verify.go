@@ -107,6 +107,8 @@ type offer struct {
 	counted bool
 	// again: the next verdict counts, whatever it is; the one before was doubted.
 	again bool
+	// despite is the rejection that it was sent in spite of, see insist; nil for none.
+	despite *agentv1.Verdict
 }
 
 func newVerifier(cfg Config, rows *rows, sessions *sessions, now func() time.Time, log *slog.Logger, tel *telemetry.Cell) *verifier {
@@ -182,6 +184,7 @@ func (v *verifier) learned(changes []shard.Change) {
 			continue
 		}
 		if _, ok := v.at[c.ClaimID]; ok || v.rows.claim(c.ClaimID) == nil {
+			v.followConfirm(c.ClaimID)
 			continue
 		}
 		v.at[c.ClaimID] = c.HostUUID

@@ -84,7 +84,8 @@ func (v *verifier) offerAgain(d doubted) {
 	}
 	v.tellEnds(host, h)
 	c := v.rows.claim(id)
-	if c == nil || c.HostUUID != host || h.offers[id] == nil {
+	before := h.offers[id]
+	if c == nil || c.HostUUID != host || before == nil {
 		return
 	}
 	delete(h.offers, id)
@@ -95,6 +96,6 @@ func (v *verifier) offerAgain(d doubted) {
 	m := offerOf(c)
 	m.GetClaimOffer().WantsVerdict = true // as before: it may be confirmed by now
 	if v.send(h, c, m); h.offers[id] != nil {
-		h.offers[id].again = true
+		h.offers[id].again, h.offers[id].despite = true, before.despite
 	}
 }

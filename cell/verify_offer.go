@@ -27,19 +27,34 @@ func (v *verifier) followEnds(changes []shard.Change) {
 	}
 }
 
-// followOffer offers a claim that is new on its host.
+// followOffer offers a claim that is new on its host, and again one that became confirmed
+// though the host rejected it.
 func (v *verifier) followOffer(id string) {
 	c := v.rows.claim(id)
-	if c == nil || c.State != shard.Pending {
+	if c == nil {
 		return
 	}
 	h := v.hosts[c.HostUUID]
 	switch {
-	case h == nil || h.offers[id] != nil:
+	case h == nil:
+	case h.offers[id] != nil:
+		v.insist(h, c)
+	case c.State != shard.Pending:
 	case !h.known:
 		v.look(c.HostUUID, v.now())
 	default:
 		v.offer(h, c)
+	}
+}
+
+// followConfirm offers a claim again that another replica confirmed.
+func (v *verifier) followConfirm(id string) {
+	c := v.rows.claim(id)
+	if c == nil {
+		return
+	}
+	if h := v.hosts[c.HostUUID]; h != nil {
+		v.insist(h, c)
 	}
 }
 
@@ -139,6 +154,8 @@ func (v *verifier) sweepLocked(host string) {
 		case o.verdict == nil && !o.counted && now.Sub(o.sent) > unansweredAfter:
 			o.counted = true
 			v.tel.OfferUnanswered()
+		default:
+			v.insist(h, c)
 		}
 	}
 	h.reported = nil

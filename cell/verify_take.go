@@ -31,6 +31,9 @@ func (v *verifier) take(a *agentSession, in *agentv1.Verdict) {
 	defer v.mu.Unlock()
 	if h := v.hosts[a.host]; h != nil && h.offers[c.ClaimID] != nil {
 		h.offers[c.ClaimID].verdict = in
+		if now := v.rows.claim(c.ClaimID); now != nil && now.HostUUID == a.host {
+			v.insist(h, now)
+		}
 	}
 	if v.mode == VerifyShadow {
 		return

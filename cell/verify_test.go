@@ -246,6 +246,68 @@ func TestSyncLeavesASwappedClaim(t *testing.T) {
 	})
 }
 
+// A claim that became confirmed before its host rejected it, or is rejected in shadow, is
+// told to the host again: it has to hold it, and is asked for no verdict. Once for a state.
+func TestWhatItsHostHasToHoldIsToldAgain(t *testing.T) {
+	for m, isConfirmed := range map[VerifyMode]bool{VerifyAsync: true, VerifyShadow: false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t, newStore(t), mode(m))
+			a, told := r.verifying(1)
+			r.must(newClaim("c1", 1, 1, 8))
+			offerIn(t, told)
+			if isConfirmed {
+				r.must(confirm("c1", 1))
+			}
+			a.says("c1", agentv1.Verdict_NO_ROOM)
+			if o := offerIn(t, told); o.GetClaimId() != "c1" || o.GetWantsVerdict() || o.GetConfirmed() != isConfirmed {
+				t.Errorf("%s: offered %v", m, o)
+			}
+			a.says("c1", agentv1.Verdict_NO_ROOM)
+			time.Sleep(2 * verifySweep)
+			if left := offersIn(rest(told)); len(left) != 0 {
+				t.Errorf("%s: and then %v", m, left)
+			}
+		})
+	}
+}
+
+// One that is rejected while it is pending is told again once it is confirmed: its host
+// reports the instance.
+func TestARejectedClaimThatIsConfirmedIsToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t), mode(VerifyAsync))
+		a, told := r.verifying(1)
+		r.must(newClaim("c1", 1, 1, 8))
+		offerIn(t, told)
+		a.says("c1", agentv1.Verdict_NO_ROOM)
+		synctest.Wait()
+		if left := offersIn(rest(told)); len(left) != 0 {
+			t.Errorf("while it is pending: %v", left)
+		}
+		there := proto.CloneOf(plainState(1, 8))
+		there.BootId = "bbbbbbbb-0000-4000-8000-000000000002"
+		there.Instances = []*agentv1.Instance{{
+			InstanceUuid: consumerUUID(1), Usages: []*agentv1.Usage{{ProviderUuid: hostUUID(1), ResourceClass: "VCPU", Amount: 8}},
+		}}
+		r.register(there)
+		if c := r.claimNow("c1"); c.GetState() != cellgatev1.ClaimState_CONFIRMED {
+			t.Fatalf("the claim is %v", c)
+		}
+		if left := offersIn(rest(told)); len(left) != 1 || !left[0].GetConfirmed() || left[0].GetWantsVerdict() {
+			t.Errorf("once it is confirmed: %v", left)
+		}
+	})
+}
+
+func offersIn(list []*agentv1.ReportResponse) (offers []*agentv1.ClaimOffer) {
+	for _, m := range list {
+		if o := m.GetClaimOffer(); o != nil {
+			offers = append(offers, o)
+		}
+	}
+	return offers
+}
+
 func TestShadowChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), mode(VerifyShadow))

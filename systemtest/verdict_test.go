@@ -155,6 +155,17 @@ func TestAHostThatDriftedIsLoggedInShadow(t *testing.T) {
 			t.Errorf("the decision has %v", decision)
 		}
 		d.confirms(uuidOf(0x1, 1), got)
+		// Its host has it in its book, and promises its room to nothing else.
+		d.giveBack()
+		if _, err := d.host.Claims().InstanceClaim(&agentv1.InstanceClaimRequest{ClaimId: got.GetClaimId(), InstanceUuid: uuidOf(0x1, 1)}); err != nil {
+			t.Errorf("the confirmed claim is not taken up: %v", err)
+		}
+		if _, err := d.host.Claims().InstanceClaim(&agentv1.InstanceClaimRequest{
+			ClaimId: "local-2", InstanceUuid: uuidOf(0x1, 901),
+			Usages: []*agentv1.Usage{{ProviderUuid: d.state.GetHostUuid(), ResourceClass: "VCPU", Amount: hostVCPUs}},
+		}); fault.KindOf(err) != fault.ClaimRejected {
+			t.Errorf("its room is promised again: %v", err)
+		}
 		if text := told.String(); !strings.Contains(text, "a host rejected a claim") || !strings.Contains(text, got.GetClaimId()) || !strings.Contains(text, "mode=shadow") {
 			t.Errorf("the log is %s", text)
 		}

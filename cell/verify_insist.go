@@ -1,0 +1,29 @@
+package cell
+
+import (
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	"cellgate/shard"
+)
+
+// insist offers a claim again that its host rejected and has to hold all the same: one that
+// is confirmed, and any in VerifyShadow. Else it would not be in the agent's book, and its
+// room would be promised again. The agent is not asked for a verdict; one that rejects it
+// all the same is heard, but not told again in spite of the same state.
+func (v *verifier) insist(h *verified, c *shard.Claim) {
+	o := h.offers[c.ClaimID]
+	if o == nil || o.verdict.GetOutcome() != agentv1.Verdict_REJECTED {
+		return
+	}
+	if c.State != shard.Confirmed && (v.mode != VerifyShadow || c.State != shard.Pending) {
+		return
+	}
+	if d := o.despite; d != nil && d.GetBootId() == o.verdict.GetBootId() && d.GetVersion() == o.verdict.GetVersion() {
+		return
+	}
+	m := offerOf(c)
+	m.GetClaimOffer().WantsVerdict = false
+	v.send(h, c, m)
+	if next := h.offers[c.ClaimID]; next != o {
+		next.counted, next.despite = true, o.verdict
+	}
+}
