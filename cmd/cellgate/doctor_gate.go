@@ -31,15 +31,15 @@ func (u *upgrade) gate(r *replicas) {
 	if waits := g.GetWaitsFor(); len(waits) > 0 {
 		what += "; it waits for " + strings.Join(waits, "; ")
 	}
-	differs := slices.ContainsFunc(g.GetWaitsFor(), func(w string) bool { return strings.Contains(w, "comparisons differed") })
+	u.differs = slices.ContainsFunc(g.GetWaitsFor(), func(w string) bool { return strings.Contains(w, "comparisons differed") })
 	if all := g.GetDifferences(); len(all) > 0 && g.GetState() == cellgatev1.Gate_SHADOW {
 		what += "; the newest difference: " + all[0].GetDetail()
 	}
 	switch {
 	case g.GetPin() != cellgatev1.Gate_STATE_UNSPECIFIED:
 		u.say("gate", noted, what+"; pinned: "+g.GetPinReason(), "cellgate cells unpin "+u.conf.Cell+", when it is to move by itself")
-	case differs:
-		u.say("gate", unhealthy, what, "correct what differs: totals, ratios and reserved amounts that the agent reports otherwise than nova-compute, or instances that it does not report; cellgate cells "+u.conf.Cell+" lists the newest")
+	case u.differs:
+		u.say("gate", unhealthy, what, "correct what differs: totals, ratios and reserved amounts that the agent reports otherwise than nova-compute, or instances that it does not report; confirm or revert resizes and migrations (the lines \"move of …\" name them); cellgate cells "+u.conf.Cell+" lists the newest")
 	default:
 		u.doctor.ok(u.conf.Cell+" gate", "%s", what)
 	}

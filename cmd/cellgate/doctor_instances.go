@@ -15,9 +15,10 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// instances names those that cannot be imported.
+// instances names those that cannot be imported, and those on a move.
 func (u *upgrade) instances(reader *legacy.Reader, x *legacy.Snapshot) error {
-	m, err := importer.New(importer.Config{Cell: u.conf.Cell, StepHosts: max(len(x.Hosts), 1), Pause: -1, MaxLeftOut: 100_000})
+	rows := &movingRows{Rows: reader, moving: map[string]legacy.Instance{}}
+	m, err := importer.New(importer.Config{Cell: u.conf.Cell, Rows: rows, StepHosts: max(len(x.Hosts), 1), Pause: -1, MaxLeftOut: 100_000})
 	if err != nil {
 		return err
 	}
@@ -25,6 +26,7 @@ func (u *upgrade) instances(reader *legacy.Reader, x *legacy.Snapshot) error {
 	if err != nil {
 		return err
 	}
+	u.moves(rows.moving, x.At)
 	do := map[importer.Reason]string{
 		importer.NoRow:      "see where it is: delete or evacuate the instance, or bring its host's row back",
 		importer.NullAmount: "its flavor's amounts are missing in its row: nova-manage db online_data_migrations; what it uses stays reserved until then",

@@ -84,8 +84,8 @@ type upgrade struct {
 	// agents are the cell's hosts by uuid; heard: the cell answered.
 	agents map[string]*cellgatev1.Host
 	heard  bool
-	// native: so its gate is.
-	native bool
+	// native: so its gate is. differs: it is SHADOW, and too many comparisons differ.
+	native, differs bool
 	// scheduler are the cell's replicas, nil when it has none.
 	scheduler *replicas
 	// told are the service hosts whose nova-compute is too old: what is said of them

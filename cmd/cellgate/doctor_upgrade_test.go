@@ -264,6 +264,37 @@ func TestDoctorUpgradeTellsOfBareMetal(t *testing.T) {
 	must(t, rows, "cell1 bare metal", unhealthy, "there is no other: it never opens")
 }
 
+// A resize that waits for its word holds SHADOW by the row of the host that it came from: it
+// is named, and what ends it.
+func TestDoctorUpgradeNamesMoves(t *testing.T) {
+	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+		cell := (&listingCell{gate: &cellgatev1.Gate{State: cellgatev1.Gate_SHADOW, WaitsFor: []string{"9 of the last 10 comparisons differed, at most 0 of them may"}}}).registered(1, 2)
+		c := newNovaCell(t, k, 2, cell.serve(t))
+		var all []legacytest.Row
+		for i, state := range [][2]any{{"active", nil}, {"resized", nil}, {"active", "resize_migrating"}, {"active", "rebooting"}, {"resized", "resize_reverting"}, {"resized", nil}} {
+			row := c.instance(i+1, "host2")
+			row["vm_state"], row["task_state"] = state[0], state[1]
+			all = append(all, row)
+		}
+		all[5]["deleted"] = 6
+		c.cell.Insert(t, "instances", all...)
+		of := func(i int) string { return fmt.Sprintf("cell1 move of %s on host2", all[i-1]["uuid"]) }
+		rows := diagnoses(t, exitRefused, "upgrade", "--config", c.config)
+		must(t, rows, "cell1 gate", unhealthy, "comparisons differed")
+		must(t, rows, of(2), unhealthy, "neither confirmed nor reverted, and was changed last 1h")
+		must(t, rows, of(3), warned, "its task is resize_migrating")
+		must(t, rows, of(5), warned, "its task is resize_reverting")
+		if do := rows[of(2)].Do; !strings.Contains(do, "openstack server resize confirm "+fmt.Sprint(all[1]["uuid"])) || !strings.Contains(rows["cell1 gate"].Do, "confirm or revert") {
+			t.Errorf("what to do is %q, of the gate %q", do, rows["cell1 gate"].Do)
+		}
+		for _, i := range []int{1, 4, 6} {
+			if d, is := rows[of(i)]; is {
+				t.Errorf("instance %d is on no move: %+v", i, d)
+			}
+		}
+	})
+}
+
 // Of hosts whose services are old, those that are still their agents' are told apart, and
 // those that were taken back, by the dry run too.
 func TestDoctorUpgradeSaysWhoSpeaksForAHost(t *testing.T) {
