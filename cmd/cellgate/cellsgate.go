@@ -130,7 +130,7 @@ func showGate(w io.Writer, g *cellgatev1.Gate) error {
 		return err
 	}
 	if lagging := g.GetLagging(); len(lagging) > 0 {
-		t := newTable(w, "\nNOT NEW", "NOVA-COMPUTE", "AGENT", "LAST SEEN", "WHY")
+		t := newTable(w, "\nNOT NEW", "NOVA-COMPUTE", "AGENT", "LAST SEEN (MAY BE A MINUTE BEHIND)", "WHY")
 		for _, h := range lagging {
 			seen, agent := "", ""
 			if h.GetLastSeen() != nil {
