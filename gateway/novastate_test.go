@@ -54,3 +54,15 @@ func TestACellIsToldOfNoServiceOfIronic(t *testing.T) {
 		t.Errorf("told are %v", r.services)
 	}
 }
+
+// A service without a host is told by its id, so that two of them are two.
+func TestACellIsToldWhichServiceHasNoHost(t *testing.T) {
+	x := legacy.Compose("cell1", "", time.Now(), time.Minute, nil, []legacy.Service{{ID: 7}, {ID: 8}, {ID: 9, Host: "h9"}})
+	r := gateReport{}
+	r.read(x, x.At, time.Minute)
+	for i, want := range []string{"(no host: row 7 of services)", "(no host: row 8 of services)", "h9"} {
+		if got := r.services[i].GetHost(); got != want {
+			t.Errorf("told is %q, want %q", got, want)
+		}
+	}
+}

@@ -29,9 +29,12 @@ func (u *upgrade) services(x *legacy.Snapshot) {
 		}
 		kept := u.keptByAgent(s.Host)
 		d := diagnosis{
-			Check: "host " + s.Host,
+			Check: "host " + s.Name(),
 			What:  fmt.Sprintf("nova-compute is of version %d, %d is required; agent %s; last seen %s", s.Version, required, u.agentOf(s.Host), age(x.At, s.LastSeenUp)),
 			Do:    "upgrade nova-compute there, and start an agent beside it",
+		}
+		if s.Host == "" {
+			d.Do = deleteService(s)
 		}
 		if kept != nil {
 			d.What += "; " + keptText(kept)
@@ -43,18 +46,22 @@ func (u *upgrade) services(x *legacy.Snapshot) {
 				silent = append(silent, d)
 				continue
 			}
-			d.Do = "openstack compute service delete " + cmp.Or(s.UUID, fmt.Sprint(s.ID)) + ", if it is gone for good; it holds the gate again once it is up"
+			d.Do = deleteService(s) + ", if it is gone for good; it holds the gate again once it is up"
 			silent = append(silent, d)
 			continue
 		}
 		old = append(old, d)
-		u.told[s.Host] = true
+		u.told[s.Name()] = true
 	}
 	u.each("services", unhealthy, old)
 	u.each("services", warned, silent)
 	if len(old) == 0 {
 		u.doctor.ok(u.conf.Cell+" services", "every one that counts is of version %d or above", required)
 	}
+}
+
+func deleteService(s *legacy.Service) string {
+	return "openstack compute service delete " + cmp.Or(s.UUID, fmt.Sprint(s.ID))
 }
 
 // silence says why an old service does not hold the gate; "" when it does.
@@ -217,14 +224,18 @@ func (u *upgrade) withoutRows(x *legacy.Snapshot) {
 	var all []diagnosis
 	for i := range x.Services {
 		s := &x.Services[i]
-		if has[s.ID] || s.Disabled || x.BareMetal(s.Host) || u.told[s.Host] || silence(s, x.At, down) != "" {
+		if has[s.ID] || s.Disabled || x.BareMetal(s.Host) || u.told[s.Name()] || silence(s, x.At, down) != "" {
 			continue
 		}
 		d := diagnosis{
-			Check: "host " + s.Host, What: "its nova-compute is enabled and up, and has no row in compute_nodes: no request finds it, and the gate waits for it",
+			Check: "host " + s.Name(), What: "its nova-compute is enabled and up, and has no row in compute_nodes: no request finds it, and the gate waits for it",
 			Do: "see its log for why its resource tracker writes none, and restart it; a nova-compute that is to have none (Ironic's, while other ones have its nodes) does not hold the gate once it is disabled: openstack compute service set --disable " + s.Host + " nova-compute",
 		}
-		if l := rows[strings.ToLower(s.Host)]; l != nil {
+		l := rows[strings.ToLower(s.Host)]
+		switch {
+		case s.Host == "":
+			d.Do = deleteService(s)
+		case l != nil:
 			if remedies[l.Reason].status == unhealthy {
 				continue
 			}

@@ -227,10 +227,24 @@ func TestDoctorUpgradeNamesServicesWithoutAComputeNode(t *testing.T) {
 		} {
 			c.cell.Exec(t, change)
 		}
+		nameless := func(id, version int, host any) legacytest.Row {
+			return legacytest.Row{
+				"id": id, "host": host, "binary": "nova-compute", "topic": "compute", "report_count": 1, "disabled": false, "forced_down": false, "deleted": 0,
+				"version": version, "created_at": c.now, "last_seen_up": c.now,
+			}
+		}
+		c.cell.Insert(t, "services", nameless(70, 61, nil), nameless(71, 55, ""))
 		rows := diagnoses(t, exitRefused, "upgrade", "--config", c.config)
 		must(t, rows, "cell1 host host2", unhealthy, "is enabled and up, and has no row in compute_nodes")
 		if do := rows["cell1 host host2"].Do; !strings.Contains(do, "--disable host2 nova-compute") {
 			t.Errorf("what to do is %q", do)
+		}
+		must(t, rows, "cell1 host (no host: row 70 of services)", unhealthy, "has no row in compute_nodes")
+		must(t, rows, "cell1 host (no host: row 71 of services)", unhealthy, "nova-compute is of version 55")
+		for _, id := range []string{"70", "71"} {
+			if do := rows["cell1 host (no host: row "+id+" of services)"].Do; do != "openstack compute service delete "+id {
+				t.Errorf("what to do of row %s is %q", id, do)
+			}
 		}
 		must(t, rows, "cell1 host host5", unhealthy, "none of its rows in compute_nodes is a host (row 5: not_reported)")
 		must(t, rows, "cell1 row 6 of compute_nodes", unhealthy, "bad_uuid")

@@ -3,6 +3,7 @@ package legacy
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"strings"
 	"time"
 
@@ -35,6 +36,14 @@ func (s *Service) Up(now time.Time, down time.Duration) bool {
 		n.CreatedAt = &s.CreatedAt
 	}
 	return n.Up(now, down)
+}
+
+// Name is the host, and of a row without one what the row is found by.
+func (s *Service) Name() string {
+	if s.Host != "" {
+		return s.Host
+	}
+	return fmt.Sprintf("(no host: row %d of services)", s.ID)
 }
 
 // readServices reads every live nova-compute row, by id.
