@@ -224,6 +224,7 @@ var summary = []struct {
 	{importer.InstanceAdopted, "instances: to adopt"},
 	{importer.InstanceConfirmed, "instances: to confirm"},
 	{importer.InstanceEqual, "instances: equal"},
+	{importer.InstanceDiffers, "instances: of other amounts than their claims"},
 	{importer.InstanceReleased, "instances: to release"},
 	{importer.InstanceConflict, "instances: claimed elsewhere"},
 	{importer.InstanceWithoutClaim, "instances: on agents' hosts, without a claim"},

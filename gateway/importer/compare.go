@@ -44,6 +44,9 @@ const (
 	InstanceConfirmed What = "instance_confirmed"
 	InstanceEqual     What = "instance_equal"
 	InstanceConflict  What = "instance_conflict"
+	// InstanceDiffers has a CONFIRMED claim on its host of other VCPU or MEMORY_MB than its
+	// row says.
+	InstanceDiffers What = "instance_differs"
 	// InstanceReleased is a claim whose instance is not on its host any more: an adopted one,
 	// or a request's that a report had the instance of.
 	InstanceReleased What = "instance_released"

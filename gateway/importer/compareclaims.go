@@ -58,8 +58,42 @@ func (c *comparing) instance(i *agentv1.Instance, host, name string, used map[st
 	case claims[at].GetState() == cellgatev1.ClaimState_PENDING:
 		c.say(InstanceConfirmed, i.GetInstanceUuid(), name, "claim %s", claims[at].GetClaimId())
 	default:
+		if diff := otherAmounts(claims[at], i); diff != "" {
+			c.say(InstanceDiffers, i.GetInstanceUuid(), name, "%s", diff)
+			return
+		}
 		c.say(InstanceEqual, i.GetInstanceUuid(), name, "")
 	}
+}
+
+// otherAmounts says what a claim holds otherwise than its instance's row says, and what
+// comes of it; "" for nothing. Disk is left out: a row has no swap, and no word of volumes. So are
+// classes that the claim does not have: its flavor may ask for others.
+func otherAmounts(k *cellgatev1.Claim, i *agentv1.Instance) string {
+	if k.GetTransferredFrom() != "" {
+		return ""
+	}
+	holds := map[string]int64{}
+	for _, a := range k.GetAllocations() {
+		if a.GetProviderUuid() == k.GetHostUuid() {
+			holds[a.GetResourceClass()] += int64(a.GetAmount())
+		}
+	}
+	var all []string
+	for _, u := range i.GetUsages() {
+		class := u.GetResourceClass()
+		if n, has := holds[class]; has && class != diskGB && n != int64(u.GetAmount()) {
+			all = append(all, fmt.Sprintf("%s %d, its row says %d", class, n, u.GetAmount()))
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	comes := "a request made it, and no import changes it"
+	if k.GetAdopted() {
+		comes = "it is adopted, and an import has it follow its row"
+	}
+	return fmt.Sprintf("claim %s holds %s; %s", k.GetClaimId(), strings.Join(all, "; "), comes)
 }
 
 // released tells of claims that end without an instance, as the shard decides it, and adds

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,6 +72,44 @@ func TestCompareWhereAgentsDoNotKnowTheirInstances(t *testing.T) {
 		}
 		if did.Adopted != 1 || did.Confirmed != 1 || did.Released != 2 || cell.claims[instanceID(3)] == nil {
 			t.Errorf("native %v: the import did %+v", native, did)
+		}
+	}
+}
+
+// A confirmed claim of other CPUs or memory than its instance's row says is named, whoever
+// made it; disk, and classes that it does not have, are not compared.
+func TestCompareTellsOfClaimsOfOtherAmounts(t *testing.T) {
+	n, cell := newNova(2), newCell()
+	cell.agents(2, 0)
+	cell.hosts[hostID(2)].state.InstancesUnknown = true
+	for i, c := range map[int64]*fakeClaim{
+		1: {host: hostID(1), used: map[string]int32{vcpu: 2, memoryMB: 2048, diskGB: 44}},
+		2: {host: hostID(1), used: map[string]int32{vcpu: 1, memoryMB: 2048, diskGB: 20}},
+		3: {host: hostID(1), used: map[string]int32{vcpu: 2, memoryMB: 4096}, adopted: true},
+		4: {host: hostID(2), used: map[string]int32{vcpu: 8, memoryMB: 512}},
+		5: {host: hostID(1), used: map[string]int32{"PCPU": 4, memoryMB: 2048}},
+		6: {host: hostID(1), used: map[string]int32{vcpu: 1}, pending: true},
+	} {
+		n.on(i, 1)
+		if c.host == hostID(2) {
+			n.on(i, 2)
+		}
+		cell.claims[instanceID(i)] = c
+	}
+	d, err := importerOf(t, n).Compare(t.Context(), n.snapshot(), cell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := comparedOf(d, InstanceDiffers), []string{instanceID(2), instanceID(3), instanceID(4)}; !slices.Equal(got, want) || d.Counts[InstanceEqual] != 2 {
+		t.Errorf("of other amounts are %v, want %v; %d are equal", got, want, d.Counts[InstanceEqual])
+	}
+	for _, l := range d.Lines {
+		want := map[string]string{
+			instanceID(2): "holds VCPU 1, its row says 2; a request made it", instanceID(3): "holds MEMORY_MB 4096, its row says 2048; it is adopted",
+			instanceID(4): "holds VCPU 8, its row says 2; MEMORY_MB 512, its row says 2048; a request",
+		}[l.UUID]
+		if l.What == InstanceDiffers && !strings.Contains(l.Detail, want) {
+			t.Errorf("of %s: %q, want %q", l.UUID, l.Detail, want)
 		}
 	}
 }
