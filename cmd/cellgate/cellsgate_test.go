@@ -45,7 +45,7 @@ func TestShowCellHasAllOfTheGate(t *testing.T) {
 	}
 	for _, want := range []string{
 		"\ngate SHADOW, epoch 5: all new\n", "\npinned at SHADOW: rack 7\n", "\nservices that count: 9, of version 61 or newer, 66 is required\n",
-		"\nhosts with an agent: 3 of 4\n", "\nwaits for: this\nwaits for: that\n", "\nhost7    61            -      2026-02-03T04:05:06Z  it is old\n",
+		"\nhosts with an agent: 3 of 4\n", "\nwaits for: this\nwaits for: that\n", "\nhost7    61            -      2026-02-03T04:05:06Z                it is old\n",
 		"req-1", "3, host1", "2, host2", "free RAM", "\nhost8                 row says 48 VCPU\n",
 	} {
 		if !strings.Contains(out.String(), want) {
