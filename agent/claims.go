@@ -35,12 +35,14 @@ type Claims struct {
 	mu     sync.Mutex
 	ledger *ledger
 	now    func() time.Time
+	// said is closed, and replaced, when there is a verdict to say that no offer waits for.
+	said chan struct{}
 	// news, when not nil, is told that confirmed claims came or went. It must not wait.
 	news func()
 }
 
 func newClaims(state *agentv1.FullState) *Claims {
-	return &Claims{ledger: newLedger(state), now: time.Now}
+	return &Claims{ledger: newLedger(state), now: time.Now, said: make(chan struct{})}
 }
 
 // SetClock replaces the clock that claims go by: how long those stay that were made on the
@@ -78,12 +80,13 @@ func (c *Claims) set(by any, s *agentv1.ClaimSet) {
 	c.ledger.set(c.now(), by, s)
 }
 
-// unsaid gives the rejections, by the host's newest state, of offers that it took before,
-// and that whoever offered them has not been told.
-func (c *Claims) unsaid(by any) []*agentv1.Verdict {
+// unsaid gives the rejections, by the host's newest state or by an operation on it, of
+// offers that it took before, and that whoever offered them has not been told, and a channel
+// that is closed when an operation on the host brings more.
+func (c *Claims) unsaid(by any) ([]*agentv1.Verdict, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ledger.say(by)
+	return c.ledger.say(by), c.said
 }
 
 // onNews has somebody told when confirmed claims of the cell came or went.
@@ -170,7 +173,8 @@ func (c *Claims) MoveClaim(in *agentv1.MoveClaimRequest) (*agentv1.HostClaim, er
 }
 
 // AbortClaim gives back what an operation took up: the claim takes nothing on the host
-// from then on. One of the cell's is listed until the cell ends it, one that was made on
+// from then on. Each replica that offered it is told, now or when the stream to it is back.
+// One of the cell's is listed until the cell ends it, one that was made on
 // the host until its time is over. Idempotent.
 func (c *Claims) AbortClaim(id string) (*agentv1.HostClaim, error) {
 	c.mu.Lock()
@@ -183,7 +187,11 @@ func (c *Claims) AbortClaim(id string) (*agentv1.HostClaim, error) {
 	case c.ledger.covered(h):
 		return nil, fault.New(fault.AlreadyExists, "instance %s of claim %s is on the host", h.instance, id)
 	}
-	h.aborted = true
+	if !h.aborted {
+		c.ledger.abort(h)
+		close(c.said)
+		c.said = make(chan struct{})
+	}
 	return c.ledger.show(h), nil
 }
 

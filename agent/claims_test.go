@@ -148,6 +148,63 @@ func TestAResizeOnTheHostStandsBesideTheInstance(t *testing.T) {
 	}
 }
 
+func TestAnAbortIsToldToWhoTakesIt(t *testing.T) {
+	c, _ := claimsOf(smallHost(4)) // 10 free
+	offer := func(takes, confirmed bool) *agentv1.ClaimOffer {
+		o := offerTo("a", 10, 5)
+		o.TakesAbort, o.Confirmed, o.WantsVerdict = takes, confirmed, !confirmed
+		return o
+	}
+	aborted := func(when string, got ...*agentv1.Verdict) {
+		t.Helper()
+		if len(got) != 1 || got[0].GetClaimId() != "a" || got[0].GetOutcome() != agentv1.Verdict_REJECTED || got[0].GetReason() != agentv1.Verdict_ABORTED {
+			t.Errorf("%s: %v", when, got)
+		}
+	}
+	nothing := func(by string) {
+		t.Helper()
+		if said, _ := c.unsaid(by); len(said) != 0 {
+			t.Errorf("%s is told %v", by, said)
+		}
+	}
+	c.offered("new", offer(true, false))
+	c.offered("old", offer(false, false))
+	_, woken := c.unsaid("new")
+	got, err := c.AbortClaim("a")
+	is(t, agentv1.HostClaim_ABORTED, got, err)
+	select {
+	case <-woken:
+	default:
+		t.Error("nobody is woken")
+	}
+	said, woken := c.unsaid("new")
+	aborted("after it", said...)
+	nothing("new")
+	nothing("old")
+	got, err = c.AbortClaim("a")
+	is(t, agentv1.HostClaim_ABORTED, got, err)
+	nothing("new")
+	select {
+	case <-woken:
+		t.Error("told twice")
+	default:
+	}
+	// A new stream offers it again, also when it was confirmed meanwhile or has other amounts.
+	aborted("offered again", c.offered("new", offer(true, false)))
+	aborted("offered by another", c.offered("third", offer(true, true)))
+	other := offer(true, false)
+	other.Usages = vcpus(11) // more than there is
+	aborted("offered with other amounts", c.offered("new", other))
+	if v := c.offered("old", offer(false, false)); v.GetOutcome() != agentv1.Verdict_OK {
+		t.Errorf("who does not take it is told %v", v)
+	}
+	// An instance that is there after all is no abort any more.
+	c.observe(smallHost(4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5))
+	if v := c.offered("new", offer(true, false)); v.GetOutcome() != agentv1.Verdict_OK {
+		t.Errorf("the instance is there: %v", v)
+	}
+}
+
 func TestAnAbortedClaimTakesNothing(t *testing.T) {
 	c, at := claimsOf(smallHost(4)) // 10 free
 	got, err := c.AbortClaim("a")

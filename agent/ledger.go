@@ -31,8 +31,8 @@ type ledger struct {
 	held     map[string]*heldClaim
 	// rejected are the offers that were rejected, until they end.
 	rejected map[string]rejectedOffer
-	// unsaid are claims whose offer was rejected after it had been taken, by who offered
-	// them and is not told yet.
+	// unsaid are claims whose offer was rejected, or that were aborted, after the offer had
+	// been taken, by who offered them and is not told yet.
 	unsaid map[any][]string
 	// over are claims that ended for good lately, and when: another replica's offer of one
 	// may still be on its way.
@@ -57,8 +57,9 @@ type heldClaim struct {
 	confirmed           bool
 	// since is when it was first known to be confirmed.
 	since time.Time
-	// offers are who offered it; none for a claim that was made on the host.
-	offers map[any]struct{}
+	// offers are who offered it, and whether those take it that it was aborted; none for a
+	// claim that was made on the host.
+	offers map[any]bool
 	// first is when it was offered first, at when last; until is the end of a claim made on the host.
 	first, at, until time.Time
 	// kind is the operation that took it up on the host; empty for none yet. An aborted
@@ -70,7 +71,7 @@ type heldClaim struct {
 type rejectedOffer struct {
 	instance string
 	verdict  *agentv1.Verdict
-	offers   map[any]struct{}
+	offers   map[any]bool
 	at       time.Time
 }
 
@@ -248,13 +249,16 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 	}
 	if c := l.held[id]; c != nil && c.instance == o.GetInstanceUuid() && sameUsages(c.usages, o.GetUsages()) {
 		if c.offers == nil {
-			c.offers = map[any]struct{}{}
+			c.offers = map[any]bool{}
 		}
 		if c.confirmed != o.GetConfirmed() {
 			c.since = now
 			l.confirmations++
 		}
-		c.offers[by], c.at, c.confirmed = struct{}{}, now, o.GetConfirmed()
+		c.offers[by], c.at, c.confirmed = o.GetTakesAbort(), now, o.GetConfirmed()
+		if v := l.abortOf(c, by); v != nil {
+			return v
+		}
 		if !o.GetWantsVerdict() {
 			return nil
 		}
@@ -262,7 +266,7 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 	}
 	c := &heldClaim{
 		id: id, instance: o.GetInstanceUuid(), moves: o.GetMovesClaimId(), usages: o.GetUsages(), confirmed: o.GetConfirmed(),
-		offers: map[any]struct{}{by: {}}, first: now, at: now, since: now,
+		offers: map[any]bool{by: o.GetTakesAbort()}, first: now, at: now, since: now,
 	}
 	if before := l.held[id]; before != nil && before.instance == c.instance {
 		c.kind, c.aborted, c.first = before.kind, before.aborted, before.first
@@ -275,14 +279,14 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 	var err error
 	if c.guest, err = guestOf(o.GetGuest()); err != nil {
 		reason, detail = agentv1.Verdict_NO_NUMA, "what the claim asks of NUMA cells and devices cannot be read: "+err.Error()
-	} else if o.GetWantsVerdict() {
+	} else if o.GetWantsVerdict() && !c.aborted {
 		reason, detail = l.judge(c)
 	}
 	if reason != ok {
 		v := l.verdict(id, reason, detail)
-		offers := map[any]struct{}{by: {}}
-		for who := range l.rejected[id].offers {
-			offers[who] = struct{}{}
+		offers := map[any]bool{by: o.GetTakesAbort()}
+		for who, takes := range l.rejected[id].offers {
+			offers[who] = takes
 		}
 		l.rejected[id] = rejectedOffer{c.instance, v, offers, now}
 		delete(l.held, id)
@@ -293,10 +297,43 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 		l.confirmations++
 	}
 	l.hold(c)
+	if v := l.abortOf(c, by); v != nil {
+		return v
+	}
 	if !o.GetWantsVerdict() {
 		return nil
 	}
 	return l.verdict(id, ok, "")
+}
+
+// abort notes that a claim was given back; who offered it and takes that is to be told.
+func (l *ledger) abort(c *heldClaim) {
+	if c.aborted {
+		return
+	}
+	c.aborted = true
+	for by, takes := range c.offers {
+		if takes {
+			l.toSay(by, c.id)
+		}
+	}
+}
+
+// toSay has who offered a claim told of it; see say.
+func (l *ledger) toSay(by any, id string) {
+	if l.unsaid == nil {
+		l.unsaid = map[any][]string{}
+	}
+	l.unsaid[by] = append(l.unsaid[by], id)
+}
+
+// abortOf is the verdict on a claim that was aborted; nil for any other, and for who does
+// not take it.
+func (l *ledger) abortOf(c *heldClaim, by any) *agentv1.Verdict {
+	if !c.aborted || !c.offers[by] || l.covered(c) {
+		return nil
+	}
+	return l.verdict(c.id, agentv1.Verdict_ABORTED, "an operation on the host gave it back")
 }
 
 // ended drops a claim that the cell ended, in a state, or put elsewhere.
@@ -327,7 +364,7 @@ func (l *ledger) set(now time.Time, by any, s *agentv1.ClaimSet) {
 	for _, id := range s.GetClaimIds() {
 		named[id] = struct{}{}
 	}
-	gone := func(id string, offers map[any]struct{}, at time.Time) bool {
+	gone := func(id string, offers map[any]bool, at time.Time) bool {
 		if _, is := named[id]; is || len(offers) == 0 {
 			return false
 		}

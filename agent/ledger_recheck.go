@@ -34,21 +34,22 @@ func (l *ledger) recheck() {
 		}
 		v := l.verdict(c.id, reason, detail)
 		l.rejected[c.id] = rejectedOffer{c.instance, v, c.offers, c.at}
-		if l.unsaid == nil {
-			l.unsaid = map[any][]string{}
-		}
 		for by := range c.offers {
-			l.unsaid[by] = append(l.unsaid[by], c.id)
+			l.toSay(by, c.id)
 		}
 	}
 }
 
-// say gives the rejections of offers that were taken before, those that whoever offered
-// has not been told, once.
+// say gives the rejections of offers that were taken before, and of claims that were
+// aborted, those that whoever offered has not been told, once.
 func (l *ledger) say(by any) (verdicts []*agentv1.Verdict) {
 	for _, id := range l.unsaid[by] {
 		if r, is := l.rejected[id]; is {
 			verdicts = append(verdicts, r.verdict)
+		} else if c := l.held[id]; c != nil {
+			if v := l.abortOf(c, by); v != nil {
+				verdicts = append(verdicts, v)
+			}
 		}
 	}
 	delete(l.unsaid, by)

@@ -41,6 +41,8 @@ type session struct {
 	sent    uint64
 	waiting bool
 	changed <-chan struct{}
+	// said is closed when an operation on the host has a verdict to tell.
+	said <-chan struct{}
 	// sending is the state of that version; base the newest that was accepted, which
 	// the replica takes Deltas to. nil: the whole state is to be sent.
 	sending, base *agentv1.FullState
@@ -98,6 +100,8 @@ func (s *session) run(ctx context.Context) (err error) {
 			err = s.hear(m)
 		case <-changed:
 			err = s.sendState()
+		case <-s.said:
+			err = s.sendVerdicts()
 		case <-s.retry.C:
 			err = s.sendState()
 		case <-s.beat.C:
@@ -153,7 +157,14 @@ func (s *session) sendWithVerdicts(state *agentv1.ReportRequest) error {
 	if err := s.stream.Send(state); err != nil {
 		return err
 	}
-	for _, v := range s.host.claims.unsaid(s.Reporter) {
+	return s.sendVerdicts()
+}
+
+// sendVerdicts sends those that no offer waits for.
+func (s *session) sendVerdicts() error {
+	verdicts, said := s.host.claims.unsaid(s.Reporter)
+	s.said = said
+	for _, v := range verdicts {
 		s.deps.Tel.Verdict(true)
 		if err := s.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_Verdict{Verdict: v}}); err != nil {
 			return err

@@ -56,9 +56,9 @@ func imageOf(g *shard.Guest) (*schedule.Image, error) {
 // needsHardware reports whether a claim takes of its host's NUMA cells or devices
 // what no report has yet: while it is PENDING, and from its caller's confirm until its
 // host reports the instance. One that is never reported keeps them as long as it keeps
-// its amounts: until it is released.
+// its amounts: until it is released. One that its host gave back takes nothing.
 func needsHardware(c *shard.Claim) bool {
-	return c != nil && c.State.Live() && hasHardware(c.Guest) && (c.State == shard.Pending || c.Guest.Awaited)
+	return c != nil && c.State.Live() && hasHardware(c.Guest) && (c.State == shard.Pending || c.Guest.Awaited) && !c.GaveBack()
 }
 
 func hasHardware(g *shard.Guest) bool { return g != nil && len(g.Hardware) > 0 }

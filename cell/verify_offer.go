@@ -147,6 +147,8 @@ func (v *verifier) sweepLocked(host string) {
 		switch {
 		case o == nil && c.Seen && h.knows(c):
 			// The host has its instance.
+		case o == nil && c.GaveBack():
+			// It takes nothing there.
 		case o == nil:
 			if v.offer(h, c); !h.known {
 				return // it reads too slowly: the rest at the next look

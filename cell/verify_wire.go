@@ -10,7 +10,7 @@ func offerOf(c *shard.Claim) *agentv1.ReportResponse {
 	o := &agentv1.ClaimOffer{
 		ClaimId: c.ClaimID, InstanceUuid: c.Instance(), ConsumerUuid: c.ConsumerUUID,
 		Confirmed: c.State == shard.Confirmed, ExpiresAt: timeOf(c.ExpiresAt),
-		MovesClaimId: c.Moves, WantsVerdict: c.State == shard.Pending,
+		MovesClaimId: c.Moves, WantsVerdict: c.State == shard.Pending, TakesAbort: true,
 		Usages: make([]*agentv1.Usage, len(c.Allocations)),
 	}
 	usages := make([]agentv1.Usage, len(c.Allocations))

@@ -43,7 +43,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 			v := Verdict{Outcome: VerdictOK, BootID: rapid.SampledFrom(small[:2]).Draw(t, "boot"), Version: rapid.Uint64Range(1, 9).Draw(t, "version")}
 			end := false
 			if rapid.SampledFrom(small).Draw(t, "rejects") > "1" {
-				v.Outcome, v.Reason = VerdictRejected, rapid.SampledFrom([]string{"NO_ROOM", "NO_ROOM", "NO_NUMA"}).Draw(t, "reason")
+				v.Outcome, v.Reason = VerdictRejected, rapid.SampledFrom([]string{"NO_ROOM", "NO_ROOM", "NO_NUMA", ReasonAborted, ReasonAborted}).Draw(t, "reason")
 				end = rapid.SampledFrom(small).Draw(t, "end") > "5"
 			}
 			return Op{Judge: &Judge{ClaimID: id, HostUUID: host.Draw(t, "host"), Verdict: v, End: end}}

@@ -16,6 +16,12 @@ import (
 // A REJECTED claim keeps its resources and its lease; it cannot be confirmed
 // (CLAIM_REJECTED), unless a report of its host has its instance. Swap puts it on another
 // host, which has said nothing yet, and keeps the word in its Rejections. With End it is REJECTED, which ends it.
+//
+// A rejection with ReasonAborted gives back what a PENDING claim takes: it is rejected as
+// any, holds nothing from then on, and no later word changes it. When a report of its host
+// has its instance all the same, it takes what that says. A CONFIRMED claim is REJECTED by
+// it, which ends it, where the life of the agent that says so is the host's, knows its
+// instances, and no report has had this one; not when it was transferred.
 type Judge struct {
 	ClaimID  string
 	HostUUID string
@@ -58,6 +64,10 @@ const (
 	VerdictRejected VerdictOutcome = "REJECTED"
 )
 
+// ReasonAborted is the reason of a rejection by which a host gives a claim back: the
+// operation on the host that was to use it was given up.
+const ReasonAborted = "ABORTED"
+
 // MaxVerdictDetail bounds the bytes of a verdict's Detail.
 const MaxVerdictDetail = 1024
 
@@ -73,6 +83,20 @@ func (c *Claim) rejections() []Rejection {
 	}
 	kept := c.Rejections[max(0, len(c.Rejections)+1-MaxRejections):]
 	return append(slices.Clone(kept), Rejection{c.HostUUID, c.ServiceHost, *c.Verdict})
+}
+
+// GaveBack reports whether a PENDING claim's host gave back what it takes.
+func (c *Claim) GaveBack() bool {
+	return c.State == Pending && c.Verdict != nil && c.Verdict.aborts()
+}
+
+func (v *Verdict) aborts() bool { return v.Outcome == VerdictRejected && v.Reason == ReasonAborted }
+
+// goesBack reports whether a CONFIRMED claim ends by its host's word.
+func (t *transaction) goesBack(c *Claim, v *Verdict) bool {
+	h := t.view.Hosts[c.HostUUID]
+	return c.State == Confirmed && v.aborts() && !c.Seen && c.TransferredFrom == "" &&
+		h != nil && !h.Imported && !h.InstancesUnknown && h.BootID == v.BootID
 }
 
 // rejection refuses because of the host's verdict.
@@ -100,11 +124,19 @@ func (t *transaction) judge(j *Judge) Outcome {
 	switch {
 	case c == nil:
 		return Outcome{}
-	case c.State != Pending, c.HostUUID != j.HostUUID:
+	case c.HostUUID != j.HostUUID:
 		return Outcome{Claim: c}
 	}
 	v := j.Verdict
 	v.At = t.now
+	switch {
+	case t.goesBack(c, &v):
+		n := *c
+		n.Verdict = &v
+		return Outcome{Claim: t.become(&n, Rejected)}
+	case c.State != Pending, c.GaveBack():
+		return Outcome{Claim: c}
+	}
 	if old := c.Verdict; old != nil && old.BootID == v.BootID {
 		same := old.Outcome == v.Outcome && old.Reason == v.Reason && old.Detail == v.Detail
 		switch {
@@ -120,6 +152,10 @@ func (t *transaction) judge(j *Judge) Outcome {
 		return Outcome{Claim: t.become(&n, Rejected)}
 	}
 	n.UpdatedAt = t.after(c)
+	if v.aborts() {
+		n.Allocations = nil
+		t.hold(c.HostUUID, c, &n)
+	}
 	t.putClaim(&n)
 	return Outcome{Claim: &n}
 }

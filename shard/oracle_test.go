@@ -199,10 +199,22 @@ func (o *oracle) judge(j *Judge) answer {
 	if c == nil {
 		return answer{}
 	}
+	aborts := j.Verdict.Reason == "ABORTED"
+	if h := o.hosts[c.HostUUID]; aborts && c.State == Confirmed && c.HostUUID == j.HostUUID && !c.Seen && c.TransferredFrom == "" && !h.Imported && !h.InstancesUnknown && h.BootID == j.Verdict.BootID {
+		word := j.Verdict
+		c.Verdict, c.State = &word, Rejected
+		return of(c)
+	}
+	if c.State == Pending && c.Verdict != nil && c.Verdict.Reason == "ABORTED" {
+		return of(c)
+	}
 	if c.State == Pending && c.HostUUID == j.HostUUID && (c.Verdict == nil || c.Verdict.BootID != j.Verdict.BootID || c.Verdict.Version <= j.Verdict.Version) {
 		if v := c.Verdict; v == nil || j.End || v.BootID != j.Verdict.BootID || v.Outcome != j.Verdict.Outcome || v.Reason != j.Verdict.Reason {
 			word := j.Verdict
 			c.Verdict = &word
+			if aborts && !j.End {
+				c.Allocations = nil
+			}
 		}
 		if j.End {
 			c.State = Rejected
@@ -645,6 +657,9 @@ func (o *oracle) instances(p *PutHost, a *answer) {
 				here[0].Allocations = i.Allocations
 			case here[0].State == Pending:
 				a.confirmed++
+				if v := here[0].Verdict; v != nil && v.Reason == "ABORTED" {
+					here[0].Allocations = i.Allocations
+				}
 				here[0].Verdict = nil
 				o.confirm(here[0])
 			}

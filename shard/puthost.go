@@ -160,6 +160,10 @@ func (t *transaction) instance(h *Host, i *Instance, o *Outcome) {
 	case c.State == Pending:
 		seen := *c
 		seen.Seen, seen.Verdict = true, nil
+		if c.GaveBack() {
+			seen.Allocations = i.Allocations
+			t.hold(h.UUID, c, &seen)
+		}
 		t.confirmed(&seen)
 		o.Confirmed++
 	case !c.Adopted && !c.Seen || c.Guest != nil && c.Guest.Awaited:

@@ -148,7 +148,8 @@ type Used struct {
 //
 // Confirm with Retake makes an EXPIRED claim PENDING first. Swap makes a PENDING or
 // EXPIRED claim PENDING on another host. Transfer changes the consumer of a live claim
-// and nothing else, Keep its attempt. Judge without End changes no state.
+// and nothing else, Keep its attempt. Judge without End changes no state, but a CONFIRMED
+// claim that its host gives back (ReasonAborted) is REJECTED.
 type ClaimState string
 
 // The states. EXPIRED, RELEASED and REJECTED rows are tombstones: they hold nothing and
@@ -216,7 +217,8 @@ type Claim struct {
 	// Rows from before it was kept are not Seen until the next report.
 	Seen bool
 	// Verdict is the last word of its host on it that was noted (Judge); nil for none.
-	// A claim that a report confirmed has none.
+	// A claim that a report confirmed has none. What its host gave back (GaveBack) has no
+	// Allocations.
 	Verdict *Verdict
 	// Rejections are of the hosts that rejected it before Swap put it on another one, the
 	// newest MaxRejections, oldest first. The rules do not read them.

@@ -210,7 +210,7 @@ var (
 	labelShadow     = Label{Name: "end", Values: []string{"same", "different"}}
 	labelOp         = Label{Name: "op", Values: texts(Ops())}
 	labelVerify     = Label{Name: "mode", Values: []string{"async", "sync", "shadow", other}}
-	labelVerdict    = Label{Name: "verdict", Values: []string{"ok", "NO_ROOM", "NO_NUMA", "NO_PCI", "DISABLED", "UNKNOWN_PROVIDER", "INSTANCE_EXISTS", "UNSPECIFIED", other}}
+	labelVerdict    = Label{Name: "verdict", Values: []string{"ok", "NO_ROOM", "NO_NUMA", "NO_PCI", "DISABLED", "UNKNOWN_PROVIDER", "INSTANCE_EXISTS", "ABORTED", "UNSPECIFIED", other}}
 	labelWord       = Label{Name: "verdict", Values: []string{"ok", "rejected"}}
 	labelHeard      = Label{Name: "end", Values: []string{"heard", "late"}}
 	labelQueue      = Label{Name: "queue", Values: []string{"urgent", "other"}}

@@ -15,6 +15,13 @@ func rejects(n, host int, version uint64) *shard.Judge {
 	}}
 }
 
+// aborts is the word of a host that the operation that was to use claim n was given up.
+func aborts(n, host int, version uint64) *shard.Judge {
+	j := rejects(n, host, version)
+	j.Verdict.Reason, j.Verdict.Detail = shard.ReasonAborted, "an operation on the host gave it back"
+	return j
+}
+
 // accepts is the word of a host that claim n is fine.
 func accepts(n, host int, version uint64) *shard.Judge {
 	return &shard.Judge{ClaimID: ClaimID(n), HostUUID: HostID(host), Verdict: shard.Verdict{Outcome: shard.VerdictOK, BootID: "boot-1", Version: version}}
@@ -60,6 +67,87 @@ func judgeClauses() []clause {
 				s.Errorf("claim is %+v, found %+v, want %+v", c, s.find(1), want)
 			}
 			s.used(1, 3)
+		}},
+		{name: "WhatItsHostAbortsHoldsNothing", test: func(s *suite) {
+			two(s)
+			s.do(rejects(1, 1, 7)) // any word before it counts less
+			c := s.do(aborts(1, 1, 8)).Claim
+			if c.State != shard.Pending || len(c.Allocations) != 0 || !c.GaveBack() || !equalRows(c, s.find(1)) {
+				s.Errorf("it is %+v, found %+v", c, s.find(1))
+			}
+			s.used(1, 0)
+			s.nothing(aborts(1, 1, 9))
+			s.nothing(accepts(1, 1, 10))
+			s.nothing(rejects(1, 1, 11))
+			s.nothing(ends(rejects(1, 1, 12)))
+			if o := s.refused(confirm(*Ref(1)), fault.ClaimRejected); o.Refusal.Detail != shard.ReasonAborted {
+				s.Errorf("a confirm is refused with %+v", o.Refusal)
+			}
+			s.do(NewClaim(2, 1, 8)) // all of the host
+			swapped := s.do(&shard.Swap{
+				ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(1), HostUUID: HostID(2), TTL: time.Minute,
+				Allocations: []shard.Used{{ProviderUUID: HostID(2), ResourceClass: Class, Amount: 3}},
+			}).Claim
+			if swapped.Verdict != nil || swapped.State != shard.Pending {
+				s.Errorf("on another host it is %+v", swapped)
+			}
+			s.used(1, 8)
+			s.used(2, 3)
+			s.do(confirm(*Ref(1)))
+		}},
+		{name: "AnAbortedClaimEndsAsAnyOther", needs: advance, test: func(s *suite) {
+			two(s)
+			s.do(NewClaim(2, 1, 3))
+			s.do(aborts(1, 1, 8))
+			s.do(aborts(2, 1, 8))
+			s.do(release(*Ref(1)))
+			s.state(1, shard.Released)
+			s.Advance(time.Hour)
+			s.do(expire(*Ref(2)))
+			s.used(1, 0)
+			s.refused(confirm(*Ref(2)), fault.ClaimRejected)
+			s.used(1, 0)
+		}},
+		{name: "AnAbortedClaimWhoseInstanceComesTakesWhatTheReportSays", test: func(s *suite) {
+			two(s)
+			s.do(aborts(1, 1, 8))
+			there := NewHost(1, 8)
+			there.Host.StateVersion = 2
+			there.Instances = []shard.Instance{{UUID: ConsumerID(1), Allocations: []shard.Used{{ProviderUUID: HostID(1), ResourceClass: Class, Amount: 2}}}}
+			if o := s.do(there); o.Confirmed != 1 {
+				s.Errorf("the report came to %+v", o)
+			}
+			s.state(1, shard.Confirmed)
+			s.used(1, 2)
+		}},
+		{name: "AConfirmedClaimGoesBackByTheWordOfWhoKnowsItsInstances", test: func(s *suite) {
+			for _, h := range []*shard.PutHost{NewHost(1, 8), NewHost(3, 8)} {
+				h.Host.BootID, h.Host.StateVersion = "boot-1", 1
+				h.Host.InstancesUnknown = h.Host.UUID == HostID(3)
+				s.do(h)
+			}
+			for n, host := range []int{1, 1, 1, 3} {
+				s.do(NewClaim(n+1, host, 1))
+				s.do(confirm(*Ref(n + 1)))
+			}
+			other := aborts(1, 1, 8)
+			other.Verdict.BootID = "boot-2"
+			s.nothing(other)
+			s.nothing(aborts(1, 2, 8)) // not there
+			s.nothing(aborts(4, 3, 8)) // its host does not know its instances
+			s.nothing(rejects(1, 1, 8))
+			s.do(aborts(1, 1, 8))
+			s.state(1, shard.Rejected)
+			s.used(1, 2)
+			s.refused(confirm(*Ref(1)), fault.ClaimRejected)
+			s.do(&shard.Transfer{ClaimID: ClaimID(2), ConsumerUUID: ConsumerID(2), ToConsumer: ConsumerID(9)})
+			s.nothing(aborts(2, 1, 8)) // its new consumer's
+			there := NewHost(1, 8)
+			there.Host.BootID, there.Host.StateVersion = "boot-1", 2
+			there.Instances = []shard.Instance{{UUID: ConsumerID(3), Allocations: []shard.Used{{ProviderUUID: HostID(1), ResourceClass: Class, Amount: 1}}}}
+			s.do(there)
+			s.nothing(aborts(3, 1, 8)) // a report had it
+			s.used(1, 2)
 		}},
 		{name: "TheSameWordAgainWritesNothing", test: func(s *suite) {
 			two(s)

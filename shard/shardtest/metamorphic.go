@@ -267,6 +267,9 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 		return []shard.Op{{PutHost: p}}
 	case 24, 25:
 		j := rejects(n, rng.IntN(hosts), uint64(step+1))
+		if rng.IntN(3) == 0 {
+			j = aborts(n, rng.IntN(hosts), uint64(step+1))
+		}
 		if held := s.last[ref.ClaimID]; held != "" && rng.IntN(4) > 0 {
 			j.HostUUID = held
 		}

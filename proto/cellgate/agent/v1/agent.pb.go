@@ -91,6 +91,9 @@ const (
 	Verdict_UNKNOWN_PROVIDER Verdict_Reason = 5
 	// The instance exists on the host already, with another claim.
 	Verdict_INSTANCE_EXISTS Verdict_Reason = 6
+	// The operation on the host that was to use the claim was given up: it takes nothing
+	// there any more. Said of a confirmed claim, too.
+	Verdict_ABORTED Verdict_Reason = 7
 )
 
 // Enum value maps for Verdict_Reason.
@@ -103,6 +106,7 @@ var (
 		4: "DISABLED",
 		5: "UNKNOWN_PROVIDER",
 		6: "INSTANCE_EXISTS",
+		7: "ABORTED",
 	}
 	Verdict_Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED": 0,
@@ -112,6 +116,7 @@ var (
 		"DISABLED":           4,
 		"UNKNOWN_PROVIDER":   5,
 		"INSTANCE_EXISTS":    6,
+		"ABORTED":            7,
 	}
 )
 
@@ -1215,7 +1220,9 @@ type ClaimOffer struct {
 	// The claim that it takes over from; empty for none.
 	MovesClaimId string `protobuf:"bytes,8,opt,name=moves_claim_id,json=movesClaimId,proto3" json:"moves_claim_id,omitempty"`
 	// The cell waits for a Verdict.
-	WantsVerdict  bool `protobuf:"varint,9,opt,name=wants_verdict,json=wantsVerdict,proto3" json:"wants_verdict,omitempty"`
+	WantsVerdict bool `protobuf:"varint,9,opt,name=wants_verdict,json=wantsVerdict,proto3" json:"wants_verdict,omitempty"`
+	// The cell takes a Verdict of the reason ABORTED, whether it waits for one or not.
+	TakesAbort    bool `protobuf:"varint,10,opt,name=takes_abort,json=takesAbort,proto3" json:"takes_abort,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1309,6 +1316,13 @@ func (x *ClaimOffer) GetMovesClaimId() string {
 func (x *ClaimOffer) GetWantsVerdict() bool {
 	if x != nil {
 		return x.WantsVerdict
+	}
+	return false
+}
+
+func (x *ClaimOffer) GetTakesAbort() bool {
+	if x != nil {
+		return x.TakesAbort
 	}
 	return false
 }
@@ -2074,7 +2088,7 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x121\n" +
 	"\x06within\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06within\x12\x14\n" +
-	"\x05renew\x18\x04 \x01(\bR\x05renew\"\xdd\x02\n" +
+	"\x05renew\x18\x04 \x01(\bR\x05renew\"\xfe\x02\n" +
 	"\n" +
 	"ClaimOffer\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +
@@ -2086,14 +2100,17 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x14\n" +
 	"\x05guest\x18\a \x01(\fR\x05guest\x12$\n" +
 	"\x0emoves_claim_id\x18\b \x01(\tR\fmovesClaimId\x12#\n" +
-	"\rwants_verdict\x18\t \x01(\bR\fwantsVerdict\"=\n" +
+	"\rwants_verdict\x18\t \x01(\bR\fwantsVerdict\x12\x1f\n" +
+	"\vtakes_abort\x18\n" +
+	" \x01(\bR\n" +
+	"takesAbort\"=\n" +
 	"\n" +
 	"ClaimEnded\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\"W\n" +
 	"\bClaimSet\x12\x1b\n" +
 	"\tclaim_ids\x18\x01 \x03(\tR\bclaimIds\x12.\n" +
-	"\x13confirmed_claim_ids\x18\x02 \x03(\tR\x11confirmedClaimIds\"\xd8\x03\n" +
+	"\x13confirmed_claim_ids\x18\x02 \x03(\tR\x11confirmedClaimIds\"\xe6\x03\n" +
 	"\aVerdict\x12$\n" +
 	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12H\n" +
 	"\aoutcome\x18\x02 \x01(\x0e2\".cellgate.agent.v1.Verdict.OutcomeB\n" +
@@ -2105,7 +2122,7 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x06\n" +
 	"\x02OK\x10\x01\x12\f\n" +
-	"\bREJECTED\x10\x02\"\x7f\n" +
+	"\bREJECTED\x10\x02\"\x8c\x01\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aNO_ROOM\x10\x01\x12\v\n" +
@@ -2114,7 +2131,8 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\x06NO_PCI\x10\x03\x12\f\n" +
 	"\bDISABLED\x10\x04\x12\x14\n" +
 	"\x10UNKNOWN_PROVIDER\x10\x05\x12\x13\n" +
-	"\x0fINSTANCE_EXISTS\x10\x06\"\x87\x02\n" +
+	"\x0fINSTANCE_EXISTS\x10\x06\x12\v\n" +
+	"\aABORTED\x10\a\"\x87\x02\n" +
 	"\x05Facts\x12$\n" +
 	"\bcpu_info\x18\x01 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\acpuInfo\x12:\n" +
 	"\x13supported_instances\x18\x02 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\x12supportedInstances\x12\x1f\n" +

@@ -45,8 +45,11 @@ type HostClaimsClient interface {
 	// MoveClaim takes up the claim of an instance that comes from another host: a
 	// migration, a rebuild, an evacuation.
 	MoveClaim(ctx context.Context, in *MoveClaimRequest, opts ...grpc.CallOption) (*MoveClaimResponse, error)
-	// AbortClaim gives back what an operation took up. A claim of the cell's takes
-	// nothing on the host from then on; to end it is its caller's (ReleaseClaim).
+	// AbortClaim gives back what an operation took up: it takes nothing on the host from
+	// then on. Of a claim of the cell's the cell is told, which has the room back: a pending
+	// one cannot be confirmed any more, and waits for an alternate or the end of its lease;
+	// a confirmed one ends, unless a report had its instance, or the host's agent does not
+	// know its instances.
 	AbortClaim(ctx context.Context, in *AbortClaimRequest, opts ...grpc.CallOption) (*AbortClaimResponse, error)
 	// ListHostClaims lists the claims on the host, as the host sees them.
 	ListHostClaims(ctx context.Context, in *ListHostClaimsRequest, opts ...grpc.CallOption) (*ListHostClaimsResponse, error)
@@ -129,8 +132,11 @@ type HostClaimsServer interface {
 	// MoveClaim takes up the claim of an instance that comes from another host: a
 	// migration, a rebuild, an evacuation.
 	MoveClaim(context.Context, *MoveClaimRequest) (*MoveClaimResponse, error)
-	// AbortClaim gives back what an operation took up. A claim of the cell's takes
-	// nothing on the host from then on; to end it is its caller's (ReleaseClaim).
+	// AbortClaim gives back what an operation took up: it takes nothing on the host from
+	// then on. Of a claim of the cell's the cell is told, which has the room back: a pending
+	// one cannot be confirmed any more, and waits for an alternate or the end of its lease;
+	// a confirmed one ends, unless a report had its instance, or the host's agent does not
+	// know its instances.
 	AbortClaim(context.Context, *AbortClaimRequest) (*AbortClaimResponse, error)
 	// ListHostClaims lists the claims on the host, as the host sees them.
 	ListHostClaims(context.Context, *ListHostClaimsRequest) (*ListHostClaimsResponse, error)

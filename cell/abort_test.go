@@ -1,0 +1,81 @@
+package cell
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cellgate/internal/fault"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// What a host gives back is free for the next request, its devices too, and stays so after
+// a restart; the claim is not offered to an agent that was started again.
+func TestWhatAHostGivesBackIsFreeAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		r := start(t, store)
+		state := plainState(1, 8)
+		state.Verifies, state.Facts = true, gpus(1)
+		a, told := r.telling(state)
+		wanted := oneGPU()
+		passed := func(r *replica) (room, device int32) {
+			t.Helper()
+			return r.propose(query(8)).GetPassed(), r.ask(schedule.PCIFilter, &cellv1.NovaRequest{PciRequests: wanted}).GetPassed()
+		}
+		r.must(guestClaim("c1", 1, 1, &cellv1.Guest{PciRequests: wanted}))
+		if o := offerIn(t, told); !o.GetTakesAbort() {
+			t.Errorf("offered is %v", o)
+		}
+		if room, device := passed(r); room != 0 || device != 0 {
+			t.Errorf("claimed, %d hosts have room and %d the device", room, device)
+		}
+		a.says("c1", agentv1.Verdict_ABORTED)
+		synctest.Wait()
+		check := func(r *replica) {
+			t.Helper()
+			if room, device := passed(r); room != 1 || device != 1 {
+				t.Errorf("given back, %d hosts have room and %d the device", room, device)
+			}
+			if f := r.do(confirm("c1", 1))[0].GetRefusal(); f.GetReason() != string(fault.ClaimRejected) || f.GetDetail() != "ABORTED" {
+				t.Errorf("confirmed: %v", f)
+			}
+			if c := r.claimNow("c1"); c.GetState() != cellgatev1.ClaimState_PENDING || len(c.GetAllocations()) != 0 {
+				t.Errorf("the claim is %v", c)
+			}
+		}
+		check(r)
+		a.says("c1", 0)
+		synctest.Wait()
+		check(r)
+		r.stop()
+		r = start(t, store)
+		check(r)
+		_, told = r.telling(state)
+		time.Sleep(2 * verifySweep)
+		for _, m := range rest(told) {
+			if m.GetClaimOffer() != nil {
+				t.Errorf("offered is %v", m)
+			}
+		}
+	})
+}
+
+// In shadow mode that a host gave a claim back changes nothing, as any verdict.
+func TestShadowKeepsWhatAHostGivesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t), mode(VerifyShadow))
+		a, told := r.verifying(1)
+		r.must(newClaim("c1", 1, 1, 8))
+		offerIn(t, told)
+		a.says("c1", agentv1.Verdict_ABORTED)
+		synctest.Wait()
+		if p := r.propose(query(1)); p.GetPassed() != 0 {
+			t.Errorf("%d hosts have room", p.GetPassed())
+		}
+		r.must(confirm("c1", 1))
+	})
+}
