@@ -35,6 +35,9 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 			out[i] = &cellv1.ImportOutcome{Failure: proposing.FailureOf(err)}
 			continue
 		}
+		if at := req.GetInstancesAt(); at != nil {
+			put.InstancesAt = at.AsTime()
+		}
 		if s.rows.instancesImported(put.Host.UUID) {
 			done, err := s.imports.take(put)
 			if err != nil {
@@ -96,6 +99,10 @@ func (c *Cell) importOutcome(put *shard.PutHost, a answer, wait time.Duration) *
 	if r := o.Refusal; r != nil {
 		return &cellv1.ImportOutcome{Failure: &cellv1.Failure{Reason: string(r.Kind), Message: r.Message}}
 	}
+	if o.Outdated {
+		return &cellv1.ImportOutcome{Failure: proposing.FailureOf(
+			fault.New(fault.StaleGeneration, "import %d of host %s comes after a newer one", put.Host.StateVersion, put.Host.ServiceHost))}
+	}
 	if o.Retaken {
 		c.log.Warn("audit: a host was taken back from its agent: its nova-compute is old, or has no row any more, and the agent is gone", "host", put.Host.ServiceHost, "host_uuid", put.Host.UUID,
 			"boot_id", put.Retake.BootID, "adopted", o.Adopted, "released", o.Released)
@@ -103,7 +110,7 @@ func (c *Cell) importOutcome(put *shard.PutHost, a answer, wait time.Duration) *
 	out := &cellv1.ImportOutcome{
 		Unchanged: o.Unchanged, LeftToAgent: o.LeftToAgent, Adopted: int32(o.Adopted), Confirmed: int32(o.Confirmed),
 		Released: int32(o.Released), Conflicts: int32(o.Conflicts), Overcommitted: int32(o.Overcommitted), Retaken: o.Retaken,
-		InstancesTaken: o.InstancesTaken,
+		InstancesTaken: o.InstancesTaken, Kept: int32(o.Kept),
 	}
 	if o.LeftToAgent && wait > 0 {
 		out.RetakeAfter = durationpb.New(wait)

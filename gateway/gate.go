@@ -291,7 +291,7 @@ func (w *gate) leave() { <-w.asking }
 
 // ask asks the cell for its gate, with a report unless it only looks. It needs asking.
 func (w *gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse, error) {
-	req := w.report.request(w.cfg.RequiredVersion, w.importer != nil, look)
+	req := w.report.request(w.cfg.RequiredVersion, w.importer != nil && w.staleBy() == 0, look)
 	if w.importer != nil && !req.GetLook() {
 		req.Unclaimed, req.ImportsInstances = w.importer.Unclaimed(), true
 	}

@@ -242,13 +242,40 @@ func (k *watching) took(ctx context.Context, got read) (tell bool) {
 	}
 	server := got.rows.At.Add(now.Sub(got.began))
 	k.parts.StandIn.Update(got.rows, server, got.awaited, got.asked)
+	k.heardBefore(ctx, got.rows)
 	k.rows.Store(&knownRows{Snapshot: got.rows, at: got.began})
 	k.unread.Store(nil)
 	tell = k.report.read(got.rows, server, k.cfg.ServiceDownTime)
-	if k.importer != nil && now.Before(k.importUntil) {
+	switch {
+	case k.importer == nil:
+	case k.staleBy() > 0:
+		k.importer.Offer(nil, false)
+	case now.Before(k.importUntil):
 		k.importer.Offer(got.rows, k.native())
 	}
 	return tell
+}
+
+// heardBefore tells when services fall silent in the rows, and when they are heard again.
+func (k *watching) heardBefore(ctx context.Context, x *legacy.Snapshot) {
+	before, now := k.staleBy() > 0, x.Silent(k.cfg.ServiceDownTime)
+	switch {
+	case now && !before:
+		k.g.log.WarnContext(ctx, "no service of a cell's legacy database has a new heartbeat: it is a copy that is behind, or nobody writes to it. This gateway imports nothing from it",
+			"cell", k.cell.cfg.Name, "newest_heartbeat", x.Heartbeat, "server_time", x.At)
+	case before && !now:
+		k.g.log.InfoContext(ctx, "services of a cell's legacy database have heartbeats again", "cell", k.cell.cfg.Name)
+	}
+}
+
+// staleBy is how old the newest heartbeat of the rows that were read last was, where that is
+// so long that nothing is imported from them; else 0.
+func (w *gate) staleBy() time.Duration {
+	rows := w.rows.Load()
+	if rows == nil || !rows.Silent(w.cfg.ServiceDownTime) {
+		return 0
+	}
+	return rows.At.Sub(rows.Heartbeat)
 }
 
 // native reports whether the gate was NATIVE when the cell was asked last.

@@ -57,13 +57,21 @@ type Op struct {
 // brought in line with the import's (Outcome.InstancesTaken). An agent's state replaces an imported one, of
 // whatever version. One that says what the row says does not write it, whatever its
 // version (Outcome.Unchanged), and brings the claims in line all the same; only one of
-// the same BootID and a lower version changes nothing at all.
+// the same BootID and a lower version changes nothing at all (Outcome.Outdated).
+//
+// With InstancesAt an import neither ends a claim that was written later nor takes from it:
+// its rows may be older than the instance, as those of a replica that is behind are. Such
+// claims are counted (Outcome.Kept).
 type PutHost struct {
 	Host      Host
 	Instances []Instance
 	// Retake, with an imported state: the host's Nova service is old, and the agent that
 	// made this registration is gone. Any other one stands. nil: every one does.
 	Retake *Registration
+	// InstancesAt, with an imported state, is a moment up to which its rows are whole: all
+	// that was written before is in them. Zero: not known, and they count as newer than
+	// every claim.
+	InstancesAt time.Time
 }
 
 // Registration says which state of which agent life a host's row is.
@@ -210,6 +218,10 @@ type Outcome struct {
 	InstancesTaken bool
 	Unchanged      bool
 	Retaken        bool
+	// Outdated, with Unchanged: the row is of a newer import, and nothing was done. Kept is
+	// how many claims were not brought in line, for they are newer than the import's rows.
+	Outdated bool
+	Kept     int
 	// Gate is the gate after MoveGate, refused or not; nil for none.
 	Gate *Gate
 	// Namespace is the one after PutFacts, refused or not; nil for none.

@@ -30,7 +30,7 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 		o.Overcommitted = overcommitted(old, t.view.Usages[id])
 		return o
 	case p.outdated(old):
-		return Outcome{Unchanged: p.Host.Imported, Overcommitted: overcommitted(old, t.view.Usages[id])}
+		return Outcome{Unchanged: p.Host.Imported, Outdated: p.Host.Imported, Overcommitted: overcommitted(old, t.view.Usages[id])}
 	}
 	var o Outcome
 	h := old
@@ -75,11 +75,15 @@ func (t *transaction) instances(h *Host, p *PutHost, o *Outcome) {
 	exist := make(map[string]struct{}, len(p.Instances))
 	for i := range p.Instances {
 		exist[p.Instances[i].UUID] = struct{}{}
-		t.instance(h, &p.Instances[i], o)
+		t.instance(h, p, &p.Instances[i], o)
 	}
 	for _, id := range t.liveOn(h.UUID) {
 		c := t.view.Claims[id]
 		if _, ok := exist[c.ConsumerUUID]; !ok && c.TransferredFrom == "" && c.goesWithout(p.Host.Imported) {
+			if p.olderThan(c) {
+				o.Kept++
+				continue
+			}
 			t.become(c, Released)
 			o.Released++
 		}
@@ -91,6 +95,11 @@ func (t *transaction) instances(h *Host, p *PutHost, o *Outcome) {
 // ends the claim of a request too.
 func (c *Claim) goesWithout(imported bool) bool {
 	return c.Adopted || imported && c.State == Confirmed && c.Seen
+}
+
+// olderThan reports whether an import's rows may be of a moment before a claim was written.
+func (p *PutHost) olderThan(c *Claim) bool {
+	return p.Host.Imported && !p.InstancesAt.IsZero() && c.UpdatedAt.After(p.InstancesAt)
 }
 
 // leftToAgent reports whether an imported state is of a host that an agent speaks for.
@@ -124,7 +133,7 @@ func sameHost(a, b *Host) bool {
 }
 
 // instance brings the claim of an instance that exists on the host in line.
-func (t *transaction) instance(h *Host, i *Instance, o *Outcome) {
+func (t *transaction) instance(h *Host, p *PutHost, i *Instance, o *Outcome) {
 	ids := t.claimsOfInstance(i.UUID)
 	if len(ids) == 0 && len(t.view.LiveByConsumer[i.UUID]) > 0 {
 		o.Conflicts++ // holds what was another's: nothing is adopted beside it (I2)
@@ -171,6 +180,10 @@ func (t *transaction) instance(h *Host, i *Instance, o *Outcome) {
 		n.Seen, n.UpdatedAt = true, t.after(c)
 		t.putClaim(&n)
 	case c.Adopted && c.TransferredFrom == "" && !sameAllocations(c.Allocations, i.Allocations):
+		if p.olderThan(c) && noMore(i.Allocations, c.Allocations) {
+			o.Kept++
+			return
+		}
 		n := *c
 		n.Allocations, n.UpdatedAt = i.Allocations, t.after(c)
 		t.hold(h.UUID, c, &n)
@@ -190,6 +203,22 @@ func sameAllocations(a, b []Used) bool {
 	slices.SortFunc(x, compareUsed)
 	slices.SortFunc(y, compareUsed)
 	return slices.Equal(x, y)
+}
+
+// noMore reports whether nothing of a is more than it is in b.
+func noMore(a, b []Used) bool {
+	for _, x := range a {
+		var had int64
+		for _, y := range b {
+			if x.ProviderUUID == y.ProviderUUID && x.ResourceClass == y.ResourceClass {
+				had += y.Amount
+			}
+		}
+		if x.Amount > had {
+			return false
+		}
+	}
+	return true
 }
 
 // problem says what is wrong with the operation; "" when nothing is.

@@ -71,10 +71,10 @@ func legacyPart(c config.LegacyCell, uuid string, log *slog.Logger) (gateway.Leg
 }
 
 // tellImports logs when imports begin to fail and when they go on, when hosts are left
-// to agents though their services are old, when instances have no claim, and what was
+// to agents though their services are old, when instances have no claim, when the data are behind, and what was
 // changed.
 func tellImports(log *slog.Logger) func(importer.Report, error) {
-	failing, left, unclaimed := false, false, false
+	failing, left, unclaimed, behind := false, false, false, false
 	return func(r importer.Report, err error) {
 		switch {
 		case err != nil && !failing:
@@ -97,6 +97,13 @@ func tellImports(log *slog.Logger) func(importer.Report, error) {
 			log.Info("every instance of Nova's tables has a claim in the shard")
 		}
 		unclaimed = r.Unclaimed > 0 || unclaimed && err != nil
+		switch is := r.Behind > 0 || r.Outdated > 0; {
+		case is && !behind:
+			log.Warn("legacy hosts are not imported from older data than there were: this gateway reads a copy of Nova's database that is behind", "by", r.Behind, "hosts_with_newer_imports", r.Outdated)
+		case !is && behind && err == nil:
+			log.Info("the legacy database is not behind any more", "claims_newer_than_rows", r.Kept)
+		}
+		behind = r.Behind > 0 || r.Outdated > 0 || behind && err != nil
 		log.Debug("imported legacy hosts", "report", r)
 	}
 }

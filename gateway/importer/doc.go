@@ -49,9 +49,19 @@
 //
 // A life sends a state again only when it differs from what the cell took, when the
 // cell said that an instance has a claim elsewhere, and after a full pass. Every life,
-// of any gateway, uses the same boot_id, and the time of the database's server as the
+// of any gateway, uses the same boot_id, and how new its data are as the
 // version: a state that is older than the shard's changes nothing. So a step may be
 // broken off anywhere, by a crash too, and the next one goes on.
+//
+// # Replicas that are behind
+//
+// A gateway may read a replica of Nova's database whose rows are behind, and the clock of
+// its server does not tell. How new data are is the newest time that somebody wrote: a
+// heartbeat, most often (legacy.Snapshot.Written). Data that are older than those of a step
+// before are not imported. A claim neither ends nor shrinks by rows of instances
+// that were not written since the claim was: its instance may be newer than they are. Whoever deletes or moves an
+// instance writes to its row. One whose row is purged before anybody read that has its claim until
+// another row of the table is written, or heartbeats are ten minutes newer.
 //
 // Tests that hold this: TestHeldIsWhatTheRowsSay (a property, against a naive oracle),
 // TestCrashes…, TestRoomIsNeverMoreThanTheRow.

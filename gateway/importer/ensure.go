@@ -36,11 +36,12 @@ func (m *Importer) Ensure(ctx context.Context, x *legacy.Snapshot, hostUUID stri
 	if err != nil {
 		return nil, fault.Wrap(fault.NotFound, err, "host %s cannot be imported", row.ServiceHost)
 	}
+	m.wrote(rows, x.At)
 	h := m.ensuring(row, on, shapeOf(state))
 	m.mu.Lock()
-	state.Version = m.nextVersion(x.At)
+	state.Version = m.nextVersion(x)
 	m.mu.Unlock()
-	out, err := c.ImportHosts(ctx, &cellv1.ImportHostsRequest{Hosts: []*cellv1.ImportedHost{{State: state}}})
+	out, err := c.ImportHosts(ctx, &cellv1.ImportHostsRequest{Hosts: []*cellv1.ImportedHost{{State: state}}, InstancesAt: m.instancesAt(x)})
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func (m *Importer) Ensure(ctx context.Context, x *legacy.Snapshot, hostUUID stri
 	var r Report
 	// Without inputs: the next step compares what it has with this.
 	m.answered(work{host: h, state: state, sum: sum}, o, &r)
-	if f := o.GetFailure(); f != nil {
+	if f := o.GetFailure(); f != nil && !newerThere(f) {
 		return o, fault.New(fault.Kind(f.GetReason()), "host %s: %s", row.ServiceHost, f.GetMessage())
 	}
 	return o, nil

@@ -48,7 +48,9 @@ type Importer struct {
 	instancesOnly bool
 	known         *known
 	hosts         map[schedule.ID]*host
-	version       uint64
+	// version is the last state's; see data.
+	version uint64
+	data    data
 }
 
 // host is what is known of one that the cell has, or is to have.
@@ -65,7 +67,9 @@ type host struct {
 	// taken: its agent does not know its instances, and the cell took those that were sent.
 	taken   bool
 	refused string
-	// conflicts: an instance has a claim elsewhere, or no agent had registered the host when
+	// outdated: the cell has an import of newer data.
+	outdated bool
+	// conflicts: an instance has a claim elsewhere, a claim or the cell's import is newer than the rows, or no agent had registered the host when
 	// instances alone were sent, so it is sent again at step again.
 	conflicts uint
 	again     uint64
@@ -130,17 +134,20 @@ func (m *Importer) StepInstances(ctx context.Context, x *legacy.Snapshot, c Call
 func (m *Importer) step(ctx context.Context, x *legacy.Snapshot, c Caller, instancesOnly bool) (Report, error) {
 	m.stepping.Lock()
 	defer m.stepping.Unlock()
+	r := Report{At: x.At}
+	if r.Behind = m.behind(x); r.Behind > 0 {
+		return r, nil
+	}
 	if m.turn(instancesOnly) {
 		m.Again()
 	}
-	r := Report{At: x.At}
 	full, err := m.pass(ctx, m.rows(x))
 	r.Full = full
 	if err != nil {
 		return r, err
 	}
 	asked := m.askForGone(ctx, c)
-	err = m.send(ctx, m.plan(x, &r), c, &r)
+	err = m.send(ctx, m.plan(x, &r), m.instancesAt(x), c, &r)
 	m.agentHosts(x, &r)
 	slices.SortFunc(r.LeftOut, func(a, b LeftOut) int {
 		return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Host, b.Host), cmp.Compare(a.UUID, b.UUID))
@@ -160,12 +167,15 @@ func (m *Importer) turn(instancesOnly bool) bool {
 // mostOldHosts bounds Report.OldHosts.
 const mostOldHosts = 3
 
-// agentHosts counts the hosts of x that agents speak for.
+// agentHosts counts the hosts of x that agents speak for, and those with newer imports.
 func (m *Importer) agentHosts(x *legacy.Snapshot, r *Report) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range x.Hosts {
 		h := m.hosts[x.Hosts[i].UUID]
+		if h != nil && h.outdated {
+			r.Outdated++
+		}
 		if h == nil || !h.agents {
 			continue
 		}
@@ -201,11 +211,4 @@ func (m *Importer) rowsOf(x *legacy.Snapshot) Rows {
 		return m.conf.Rows
 	}
 	return x.Reader()
-}
-
-// nextVersion orders the states of all imports: it is the time of the database's
-// server, and rises in a life.
-func (m *Importer) nextVersion(at time.Time) uint64 {
-	m.version = max(m.version+1, uint64(max(at.UnixMicro(), 1)))
-	return m.version
 }

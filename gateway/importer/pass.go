@@ -74,6 +74,7 @@ func (m *Importer) page(p *legacy.InstancePage, r *reading) error {
 		quiet = r.at.Add(-m.conf.Settle)
 	}
 	for i := range p.Instances {
+		m.data.wrote(&p.Instances[i], p.At)
 		if err := m.known.take(&p.Instances[i], m.passes+1, r.at, quiet); err != nil {
 			return err
 		}

@@ -32,7 +32,7 @@ func (m *Importer) plan(x *legacy.Snapshot, r *Report) []work {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.steps++
-	p := planning{Importer: m, x: x, r: r, version: m.nextVersion(x.At), services: servicesOf(x), nodes: map[string]int{}, used: map[place]bool{}}
+	p := planning{Importer: m, x: x, r: r, version: m.nextVersion(x), services: servicesOf(x), nodes: map[string]int{}, used: map[place]bool{}}
 	rows := make(map[schedule.ID]struct{}, len(x.Hosts))
 	for i := range x.Hosts {
 		p.nodes[x.Hosts[i].ServiceHost]++

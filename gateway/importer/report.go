@@ -19,6 +19,10 @@ type Report struct {
 	Unchanged    int `json:"unchanged"`
 	LeftToAgents int `json:"left_to_agents"`
 	Refused      int `json:"refused"`
+	// Outdated hosts of the snapshot are not taken: the cell has an import of newer data. Behind: the
+	// data are older by that than those of a step before, and nothing was done.
+	Outdated int           `json:"outdated"`
+	Behind   time.Duration `json:"behind"`
 	// Unregistered hosts have no agent, and the cell is NATIVE: none of them is imported.
 	Unregistered int `json:"unregistered"`
 	// AgentHosts are the hosts that were left to agents by now. OldWithAgent are those of
@@ -41,6 +45,8 @@ type Report struct {
 	Confirmed int `json:"confirmed"`
 	Released  int `json:"released"`
 	Conflicts int `json:"conflicts"`
+	// Kept claims are newer than the rows of instances that were read: newer rows decide.
+	Kept int `json:"kept"`
 	// Overcommitted are (host, class) used beyond capacity, of the hosts that were sent.
 	Overcommitted int `json:"overcommitted"`
 	// Unclaimed is how many instances two looks have found without a claim, FirstUnclaimed

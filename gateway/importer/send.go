@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -13,7 +14,7 @@ import (
 
 // send sends work in batches, with pauses between. It ends with the first call that
 // fails; what was not answered is sent by a later step.
-func (m *Importer) send(ctx context.Context, all []work, c Caller, r *Report) error {
+func (m *Importer) send(ctx context.Context, all []work, at *timestamppb.Timestamp, c Caller, r *Report) error {
 	for done := 0; done < len(all); {
 		if done > 0 {
 			if err := wait(ctx, m.pauseFor()); err != nil {
@@ -22,7 +23,7 @@ func (m *Importer) send(ctx context.Context, all []work, c Caller, r *Report) er
 			}
 		}
 		batch := m.batch(all[done:])
-		if err := m.call(ctx, batch, c, r); err != nil {
+		if err := m.call(ctx, batch, at, c, r); err != nil {
 			r.Waiting += len(all) - done
 			return err
 		}
@@ -46,8 +47,8 @@ func (m *Importer) batch(all []work) []work {
 
 // call sends a batch. One that is refused as a whole goes host by host, so that one
 // host does not keep the others out.
-func (m *Importer) call(ctx context.Context, batch []work, c Caller, r *Report) error {
-	in := &cellv1.ImportHostsRequest{InstancesOnly: batch[0].only}
+func (m *Importer) call(ctx context.Context, batch []work, at *timestamppb.Timestamp, c Caller, r *Report) error {
+	in := &cellv1.ImportHostsRequest{InstancesOnly: batch[0].only, InstancesAt: at}
 	for _, w := range batch {
 		in.Hosts = append(in.Hosts, &cellv1.ImportedHost{State: w.state, Retake: w.retake})
 	}
@@ -55,7 +56,7 @@ func (m *Importer) call(ctx context.Context, batch []work, c Caller, r *Report) 
 	switch {
 	case err != nil && fault.KindOf(err) == fault.InvalidRequest && len(batch) > 1:
 		for i := range batch {
-			if err := m.call(ctx, batch[i:i+1], c, r); err != nil {
+			if err := m.call(ctx, batch[i:i+1], at, c, r); err != nil {
 				return err
 			}
 		}
@@ -100,6 +101,12 @@ func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
 		return // Ensure sent a newer one meanwhile
 	}
 	h.version = w.state.GetVersion()
+	if f := o.GetFailure(); newerThere(f) {
+		h.settled, h.outdated, h.inputs, h.sum = true, true, w.inputs, w.sum
+		h.sendAgain(m.steps)
+		return
+	}
+	h.outdated = false
 	if f := o.GetFailure(); f != nil {
 		r.Refused++
 		why := fmt.Sprintf("%s: %s", f.GetReason(), f.GetMessage())
@@ -135,15 +142,25 @@ func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
 	r.Released += int(o.GetReleased())
 	r.Conflicts += int(o.GetConflicts())
 	r.Overcommitted += int(o.GetOvercommitted())
-	if o.GetConflicts() == 0 && !unregistered {
+	r.Kept += int(o.GetKept())
+	if o.GetConflicts() == 0 && o.GetKept() == 0 && !unregistered {
 		h.conflicts = 0
 		return
 	}
 	// The claim elsewhere may be gone soon: the other host's state goes its own way. So may
-	// an agent register the host.
-	h.conflicts++
-	h.again = m.steps + min(1<<min(h.conflicts-1, 8), uint64(mostConflictSteps))
+	// an agent register the host, or newer rows end a claim.
+	h.sendAgain(m.steps)
 }
+
+// sendAgain has the host sent again, each time after more steps.
+func (h *host) sendAgain(steps uint64) {
+	h.conflicts++
+	h.again = steps + min(1<<min(h.conflicts-1, 8), uint64(mostConflictSteps))
+}
+
+// newerThere reports whether a host was not taken because the cell has a newer import of it,
+// or takes one now: no failure, but told.
+func newerThere(f *cellv1.Failure) bool { return f.GetReason() == string(fault.StaleGeneration) }
 
 const (
 	// askLeast is when a cell is asked again that does not say when to.

@@ -94,7 +94,10 @@ func (r *Reader) read(ctx context.Context, since *Snapshot, full bool) (*Snapsho
 		} else if err := r.changedNodes(ctx, s, x, before); err != nil {
 			return err
 		}
-		return r.readServices(ctx, s, x)
+		if err := r.readServices(ctx, s, x); err != nil {
+			return err
+		}
+		return r.readAge(ctx, s, x)
 	})
 	if err != nil {
 		return nil, err

@@ -20,6 +20,11 @@ type Snapshot struct {
 	// At is the time of the cell's database server when it was read, in UTC. Age is
 	// counted from it with a clock of one's own.
 	At time.Time
+	// Heartbeat is the newest one of any live service, nova-compute's or not, and Written the
+	// newest time of those, of their rows and of compute_nodes: of two snapshots that with
+	// the later one has the newer data, wherever the database has a replica that is behind.
+	// Times that are later than At do not count; zero: there is none.
+	Heartbeat, Written time.Time
 	// Took is how long it took to read and to make, by the clock here.
 	Took time.Duration
 	// Full: every row was read. Else those that were not known.

@@ -1,6 +1,8 @@
 package shardtest
 
 import (
+	"time"
+
 	"cellgate/internal/fault"
 	"cellgate/shard"
 )
@@ -128,6 +130,47 @@ func importClauses() []clause {
 			s.do(state(2, 16, map[int]int64{2: 2}))
 			if o := s.nothing(imported(3, 8, map[int]int64{1: 1})); !o.LeftToAgent || o.InstancesTaken {
 				s.Errorf("the agent knows its instances, and the outcome is %+v", o)
+			}
+		}},
+		{name: "AnImportOfRowsThatAreOlderThanAClaimNeitherEndsNorShrinksIt", test: func(s *suite) {
+			s.do(imported(1, 8, nil))
+			for _, unknown := range []bool{false, true} {
+				if unknown {
+					agents := state(1, 16, nil)
+					agents.Host.InstancesUnknown = true
+					s.do(agents)
+				}
+				claimed := 5
+				if unknown {
+					claimed = 6
+				}
+				s.do(NewClaim(claimed, 1, 1))
+				s.do(imported(10, 8, map[int]int64{1: 2, 2: 2, claimed: 1}))
+				older := func(at time.Time, version uint64, instances map[int]int64) *shard.PutHost {
+					p := imported(version, 8, instances)
+					p.InstancesAt = at
+					return p
+				}
+				last := s.find(claimed).UpdatedAt
+				if o := s.nothing(older(last.Add(-time.Second), 11, map[int]int64{1: 1})); o.Kept != 3 || o.Released != 0 {
+					s.Errorf("an older import's outcome is %+v", o)
+				}
+				s.state(claimed, shard.Confirmed)
+				s.used(1, 5)
+				// More than a claim holds is in use, whoever is newer.
+				if o := s.do(older(last.Add(-time.Second), 11, map[int]int64{1: 3, 2: 2, claimed: 1})); o.Kept != 0 {
+					s.Errorf("an older import's outcome is %+v", o)
+				}
+				s.used(1, 6)
+				now := s.now().Add(time.Second)
+				if o := s.do(older(now, 12, map[int]int64{1: 1})); o.Kept != 0 || o.Released != 2 {
+					s.Errorf("a newer import's outcome is %+v", o)
+				}
+				s.state(claimed, shard.Released)
+				s.used(1, 1)
+			}
+			if o := s.nothing(state(1, 16, nil)); o.Kept+o.Released != 0 || o.Outdated {
+				s.Errorf("outcome of an agent's is %+v", o)
 			}
 		}},
 		{name: "AnAgentTakesItsHostFromTheImport", test: func(s *suite) {

@@ -1023,6 +1023,9 @@ type ImportHostsRequest struct {
 	// only where an agent that does not know its instances registered it. No host is
 	// written, and retake is nothing. For a cell whose gate is NATIVE.
 	InstancesOnly bool `protobuf:"varint,2,opt,name=instances_only,json=instancesOnly,proto3" json:"instances_only,omitempty"`
+	// What was written to instances before is in the states, by the clocks of whoever writes
+	// there: claims that are newer neither end nor shrink. Gateways of before do not say.
+	InstancesAt   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=instances_at,json=instancesAt,proto3" json:"instances_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1069,6 +1072,13 @@ func (x *ImportHostsRequest) GetInstancesOnly() bool {
 		return x.InstancesOnly
 	}
 	return false
+}
+
+func (x *ImportHostsRequest) GetInstancesAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.InstancesAt
+	}
+	return nil
 }
 
 type ImportedHost struct {
@@ -1195,8 +1205,11 @@ type ImportOutcome struct {
 	// With left_to_agent: the agent does not know its instances, and the claims on the host
 	// were brought in line with the state's.
 	InstancesTaken bool `protobuf:"varint,11,opt,name=instances_taken,json=instancesTaken,proto3" json:"instances_taken,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Claims that are newer than instances_at, and were not brought in line. Send the state
+	// again.
+	Kept          int32 `protobuf:"varint,12,opt,name=kept,proto3" json:"kept,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ImportOutcome) Reset() {
@@ -1304,6 +1317,13 @@ func (x *ImportOutcome) GetInstancesTaken() bool {
 		return x.InstancesTaken
 	}
 	return false
+}
+
+func (x *ImportOutcome) GetKept() int32 {
+	if x != nil {
+		return x.Kept
+	}
+	return 0
 }
 
 type PinGateRequest struct {
@@ -7874,15 +7894,16 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\rconsumer_uuid\x18\x02 \x01(\tR\fconsumerUuid\x12\x1b\n" +
 	"\thost_uuid\x18\x03 \x01(\tR\bhostUuid\x129\n" +
 	"\vallocations\x18\x04 \x03(\v2\x17.cellgate.v1.AllocationR\vallocations\x12$\n" +
-	"\x0emoves_claim_id\x18\x05 \x01(\tR\fmovesClaimId\"|\n" +
+	"\x0emoves_claim_id\x18\x05 \x01(\tR\fmovesClaimId\"\xbb\x01\n" +
 	"\x12ImportHostsRequest\x12?\n" +
 	"\x05hosts\x18\x01 \x03(\v2\x1e.cellgate.cell.v1.ImportedHostB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\x05hosts\x12%\n" +
-	"\x0einstances_only\x18\x02 \x01(\bR\rinstancesOnly\"b\n" +
+	"\x0einstances_only\x18\x02 \x01(\bR\rinstancesOnly\x12=\n" +
+	"\finstances_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vinstancesAt\"b\n" +
 	"\fImportedHost\x12:\n" +
 	"\x05state\x18\x01 \x01(\v2\x1c.cellgate.agent.v1.FullStateB\x06\xbaH\x03\xc8\x01\x01R\x05state\x12\x16\n" +
 	"\x06retake\x18\x02 \x01(\bR\x06retake\"R\n" +
 	"\x13ImportHostsResponse\x12;\n" +
-	"\boutcomes\x18\x01 \x03(\v2\x1f.cellgate.cell.v1.ImportOutcomeR\boutcomes\"\x9f\x03\n" +
+	"\boutcomes\x18\x01 \x03(\v2\x1f.cellgate.cell.v1.ImportOutcomeR\boutcomes\"\xb3\x03\n" +
 	"\rImportOutcome\x123\n" +
 	"\afailure\x18\x01 \x01(\v2\x19.cellgate.cell.v1.FailureR\afailure\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12\"\n" +
@@ -7895,7 +7916,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\aretaken\x18\t \x01(\bR\aretaken\x12<\n" +
 	"\fretake_after\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationR\vretakeAfter\x12'\n" +
-	"\x0finstances_taken\x18\v \x01(\bR\x0einstancesTaken\"\x83\x01\n" +
+	"\x0finstances_taken\x18\v \x01(\bR\x0einstancesTaken\x12\x12\n" +
+	"\x04kept\x18\f \x01(\x05R\x04kept\"\x83\x01\n" +
 	"\x0ePinGateRequest\x123\n" +
 	"\x03pin\x18\x01 \x01(\x0e2\x17.cellgate.v1.Gate.StateB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03pin\x12 \n" +
 	"\x06reason\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06reason\x12\x1a\n" +
@@ -8623,148 +8645,149 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	10,  // 16: cellgate.cell.v1.HostRoom.rooms:type_name -> cellgate.cell.v1.Room
 	104, // 17: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
 	13,  // 18: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
-	105, // 19: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
-	15,  // 20: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
-	68,  // 21: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	103, // 22: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
-	106, // 23: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	102, // 24: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	103, // 25: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
-	107, // 26: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	101, // 27: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
-	22,  // 28: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
-	101, // 29: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
-	41,  // 30: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
-	42,  // 31: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
-	42,  // 32: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
-	43,  // 33: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
-	44,  // 34: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
-	45,  // 35: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
-	28,  // 36: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
-	27,  // 37: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
-	26,  // 38: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
-	24,  // 39: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
-	25,  // 40: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
-	42,  // 41: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
-	41,  // 42: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
-	42,  // 43: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
-	41,  // 44: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
-	35,  // 45: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
-	37,  // 46: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
-	39,  // 47: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
-	40,  // 48: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
-	29,  // 49: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	31,  // 50: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	34,  // 51: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	30,  // 52: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
-	32,  // 53: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
-	33,  // 54: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
-	36,  // 55: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
-	38,  // 56: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
-	48,  // 57: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
-	46,  // 58: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
-	47,  // 59: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	47,  // 60: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	52,  // 61: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
-	51,  // 62: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
-	50,  // 63: cellgate.cell.v1.Query.passing:type_name -> cellgate.cell.v1.PassingQuery
-	53,  // 64: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
-	49,  // 65: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	56,  // 66: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	61,  // 67: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	53,  // 68: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
-	62,  // 69: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	63,  // 70: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	108, // 71: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	68,  // 72: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	60,  // 73: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	53,  // 74: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
-	58,  // 75: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	59,  // 76: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	64,  // 77: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
-	9,   // 78: cellgate.cell.v1.Proposal.rooms:type_name -> cellgate.cell.v1.HostRoom
-	109, // 79: cellgate.cell.v1.Proposal.room_aggregates:type_name -> cellgate.v1.HostAggregate
-	57,  // 80: cellgate.cell.v1.Proposal.passing:type_name -> cellgate.cell.v1.Passing
-	66,  // 81: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	65,  // 82: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
-	104, // 83: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	67,  // 84: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	70,  // 85: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	71,  // 86: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	76,  // 87: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	76,  // 88: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	77,  // 89: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	78,  // 90: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	73,  // 91: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	74,  // 92: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	76,  // 93: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
-	104, // 94: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	103, // 95: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	75,  // 96: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	72,  // 97: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	37,  // 98: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	29,  // 99: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	31,  // 100: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	34,  // 101: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	104, // 102: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	103, // 103: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	101, // 104: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
-	103, // 105: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	80,  // 106: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	108, // 107: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	81,  // 108: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	60,  // 109: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	108, // 110: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	60,  // 111: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	110, // 112: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	111, // 113: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	101, // 114: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	103, // 115: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	110, // 116: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	112, // 117: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	112, // 118: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	112, // 119: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	113, // 120: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	98,  // 121: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	101, // 122: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	101, // 123: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	54,  // 124: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	69,  // 125: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	82,  // 126: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	84,  // 127: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	86,  // 128: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	88,  // 129: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	90,  // 130: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	92,  // 131: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	94,  // 132: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	96,  // 133: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 134: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	12,  // 135: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	4,   // 136: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	16,  // 137: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	18,  // 138: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	20,  // 139: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	55,  // 140: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	79,  // 141: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	83,  // 142: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	85,  // 143: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	87,  // 144: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	89,  // 145: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	91,  // 146: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	93,  // 147: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	95,  // 148: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	97,  // 149: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	7,   // 150: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	14,  // 151: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	5,   // 152: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	17,  // 153: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	19,  // 154: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	21,  // 155: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	140, // [140:156] is the sub-list for method output_type
-	124, // [124:140] is the sub-list for method input_type
-	124, // [124:124] is the sub-list for extension type_name
-	124, // [124:124] is the sub-list for extension extendee
-	0,   // [0:124] is the sub-list for field type_name
+	101, // 19: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
+	105, // 20: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	15,  // 21: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
+	68,  // 22: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
+	103, // 23: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
+	106, // 24: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	102, // 25: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	103, // 26: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	107, // 27: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	101, // 28: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
+	22,  // 29: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
+	101, // 30: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
+	41,  // 31: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
+	42,  // 32: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
+	42,  // 33: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
+	43,  // 34: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
+	44,  // 35: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
+	45,  // 36: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
+	28,  // 37: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
+	27,  // 38: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
+	26,  // 39: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
+	24,  // 40: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
+	25,  // 41: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
+	42,  // 42: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
+	41,  // 43: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
+	42,  // 44: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
+	41,  // 45: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
+	35,  // 46: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
+	37,  // 47: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
+	39,  // 48: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
+	40,  // 49: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
+	29,  // 50: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	31,  // 51: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	34,  // 52: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	30,  // 53: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
+	32,  // 54: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
+	33,  // 55: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
+	36,  // 56: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
+	38,  // 57: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
+	48,  // 58: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
+	46,  // 59: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
+	47,  // 60: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	47,  // 61: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	52,  // 62: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
+	51,  // 63: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
+	50,  // 64: cellgate.cell.v1.Query.passing:type_name -> cellgate.cell.v1.PassingQuery
+	53,  // 65: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
+	49,  // 66: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
+	56,  // 67: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	61,  // 68: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	53,  // 69: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
+	62,  // 70: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	63,  // 71: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
+	108, // 72: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	68,  // 73: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	60,  // 74: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	53,  // 75: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
+	58,  // 76: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	59,  // 77: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	64,  // 78: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
+	9,   // 79: cellgate.cell.v1.Proposal.rooms:type_name -> cellgate.cell.v1.HostRoom
+	109, // 80: cellgate.cell.v1.Proposal.room_aggregates:type_name -> cellgate.v1.HostAggregate
+	57,  // 81: cellgate.cell.v1.Proposal.passing:type_name -> cellgate.cell.v1.Passing
+	66,  // 82: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	65,  // 83: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
+	104, // 84: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	67,  // 85: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	70,  // 86: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	71,  // 87: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	76,  // 88: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	76,  // 89: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	77,  // 90: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	78,  // 91: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	73,  // 92: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	74,  // 93: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	76,  // 94: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
+	104, // 95: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	103, // 96: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	75,  // 97: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	72,  // 98: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	37,  // 99: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	29,  // 100: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	31,  // 101: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	34,  // 102: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	104, // 103: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	103, // 104: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	101, // 105: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
+	103, // 106: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	80,  // 107: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	108, // 108: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	81,  // 109: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	60,  // 110: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	108, // 111: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	60,  // 112: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	110, // 113: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	111, // 114: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	101, // 115: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	103, // 116: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	110, // 117: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	112, // 118: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	112, // 119: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	112, // 120: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	113, // 121: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	98,  // 122: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	101, // 123: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	101, // 124: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	54,  // 125: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	69,  // 126: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	82,  // 127: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	84,  // 128: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	86,  // 129: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	88,  // 130: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	90,  // 131: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	92,  // 132: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	94,  // 133: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	96,  // 134: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 135: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	12,  // 136: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	4,   // 137: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	16,  // 138: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	18,  // 139: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	20,  // 140: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	55,  // 141: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	79,  // 142: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	83,  // 143: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	85,  // 144: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	87,  // 145: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	89,  // 146: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	91,  // 147: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	93,  // 148: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	95,  // 149: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	97,  // 150: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	7,   // 151: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	14,  // 152: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	5,   // 153: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	17,  // 154: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	19,  // 155: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	21,  // 156: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	141, // [141:157] is the sub-list for method output_type
+	125, // [125:141] is the sub-list for method input_type
+	125, // [125:125] is the sub-list for extension type_name
+	125, // [125:125] is the sub-list for extension extendee
+	0,   // [0:125] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
