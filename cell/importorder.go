@@ -10,7 +10,7 @@ import (
 
 // keepImports is how long, at least, the version of an import is remembered: longer than
 // any call that brings one is under way. After it an older one is taken, as it has to be
-// when the clock of the database that versions come from was set back.
+// when the clocks that versions come from were set back.
 const keepImports = time.Minute
 
 // importOrder keeps an import that was delayed from undoing a newer one, where an agent

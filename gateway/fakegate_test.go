@@ -285,13 +285,15 @@ type fakeReader struct {
 	reads    int
 	closed   bool
 	disabled bool // by cell_mappings
+	// beat, when set, is the newest heartbeat of any service.
+	beat time.Time
 }
 
 func (r *fakeReader) Load(ctx context.Context) (*legacy.Snapshot, error) {
 	r.mu.Lock()
 	read := r.read
 	r.reads++
-	x := &legacy.Snapshot{At: time.Now(), Full: true, HasAggregates: true, CellDisabled: r.disabled, Services: slices.Clone(r.services), Hosts: slices.Clone(r.hosts)}
+	x := &legacy.Snapshot{At: time.Now(), Full: true, HasAggregates: true, CellDisabled: r.disabled, Services: slices.Clone(r.services), Hosts: slices.Clone(r.hosts), Heartbeat: r.beat, Written: r.beat}
 	r.mu.Unlock()
 	if read != nil {
 		if err := read(ctx); err != nil {

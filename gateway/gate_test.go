@@ -493,6 +493,55 @@ func TestImporterRunsWhenTheCellSaysSo(t *testing.T) {
 	})
 }
 
+// Where no service at all has a new heartbeat the database is a copy that is behind, or
+// nobody writes to it: the gateway leaves the import to others, and says so.
+func TestNothingIsImportedFromADatabaseWithoutNewHeartbeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading(1, testHost(1, 4))
+		f.moveGate(cellgatev1.Gate_LEGACY)
+		f.gate.importFor = 5 * time.Second
+		u.reader.beat = time.Now()
+		w := startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+		asks := func() bool {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.gate.reports[len(f.gate.reports)-1].GetImporter()
+		}
+		reason := func() string {
+			out, err := w.cellsAPI.ListCells(t.Context(), &cellgatev1.ListCellsRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out.GetCells()[0].GetReason()
+		}
+		for _, silent := range []bool{false, true, false} {
+			u.imports.mu.Lock()
+			u.imports.offers = 0
+			u.imports.mu.Unlock()
+			if time.Sleep(55 * time.Second); silent {
+				time.Sleep(10 * time.Second)
+				u.imports.mu.Lock()
+				u.imports.offers = 0
+				u.imports.mu.Unlock()
+				time.Sleep(10 * time.Second)
+			}
+			u.imports.mu.Lock()
+			if offers := u.imports.offers; (offers == 0) != silent {
+				t.Errorf("silent %v: %d offers", silent, offers)
+			}
+			u.imports.mu.Unlock()
+			if asks() == silent || strings.Contains(reason(), "nothing is imported from it") != silent {
+				t.Errorf("silent %v: it asks to import: %v; %q", silent, asks(), reason())
+			}
+			if silent {
+				u.reader.mu.Lock()
+				u.reader.beat = time.Now()
+				u.reader.mu.Unlock()
+			}
+		}
+	})
+}
+
 func TestGateMovesAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading(1, testHost(1, 4))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,6 +139,9 @@ func (i *importing) run(ctx context.Context, dry, watch, asJSON bool) error {
 	}
 	said := imported{Cell: i.legacy.Cell, At: d.At, Counts: d.Counts, Lines: append([]importer.Line{}, d.Lines...)}
 	if !dry {
+		if down := cmp.Or(i.legacy.ServiceDownTime, time.Minute); i.x.Silent(down) {
+			return fmt.Errorf("the newest heartbeat of any service is %v old: the database is a copy that is behind, or nobody writes to it, and nothing is imported from it", i.x.At.Sub(i.x.Heartbeat).Round(time.Second))
+		}
 		total, err := i.fill(ctx, watch, asJSON)
 		if watch && ctx.Err() != nil {
 			err = nil // it was told to end
@@ -198,10 +202,10 @@ func (i *importing) fill(ctx context.Context, watch, asJSON bool) (total importe
 // add adds a step to the total, of which what is not of a step is the last one's.
 func add(t, r *importer.Report) {
 	sent, taken, same, agents, refused, retaken := t.Sent, t.Taken, t.Unchanged, t.LeftToAgents, t.Refused, t.Retaken
-	adopted, confirmed, released, conflicts, over := t.Adopted, t.Confirmed, t.Released, t.Conflicts, t.Overcommitted
+	adopted, confirmed, released, conflicts, over, kept := t.Adopted, t.Confirmed, t.Released, t.Conflicts, t.Overcommitted, t.Kept
 	*t = *r
 	t.Sent, t.Taken, t.Unchanged, t.LeftToAgents, t.Refused, t.Retaken = t.Sent+sent, t.Taken+taken, t.Unchanged+same, t.LeftToAgents+agents, t.Refused+refused, t.Retaken+retaken
-	t.Adopted, t.Confirmed, t.Released, t.Conflicts, t.Overcommitted = t.Adopted+adopted, t.Confirmed+confirmed, t.Released+released, t.Conflicts+conflicts, t.Overcommitted+over
+	t.Adopted, t.Confirmed, t.Released, t.Conflicts, t.Overcommitted, t.Kept = t.Adopted+adopted, t.Confirmed+confirmed, t.Released+released, t.Conflicts+conflicts, t.Overcommitted+over, t.Kept+kept
 }
 
 func written(r *importer.Report) string {

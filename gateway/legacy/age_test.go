@@ -1,0 +1,46 @@
+package legacy
+
+import (
+	"testing"
+	"time"
+
+	"cellgate/gateway/legacy/legacytest"
+)
+
+// How new the data are is what somebody wrote last, of any service or compute node, and not
+// the clock of the server; what is ahead of that does not count.
+func TestHowNewTheDataAre(t *testing.T) {
+	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+		w := newWorld(t, k, 3)
+		ago := func(d time.Duration) time.Time { return w.now.Add(-d) }
+		w.do("UPDATE services SET created_at = ?, updated_at = ?, last_seen_up = ?", ago(time.Hour), ago(3*time.Minute), ago(3*time.Minute))
+		w.do("UPDATE compute_nodes SET created_at = ?, updated_at = ?", ago(time.Hour), ago(time.Hour))
+		var x *Snapshot
+		check := func(what string, heartbeat, written time.Duration, silent bool) {
+			t.Helper()
+			var err error
+			if x, err = w.Refresh(t.Context(), x); err != nil {
+				t.Fatal(err)
+			}
+			if !x.Heartbeat.Equal(ago(heartbeat)) || !x.Written.Equal(ago(written)) || x.Silent(time.Minute) != silent {
+				t.Errorf("%s: heartbeat %v, written %v, silent %v; want %v, %v", what, x.Heartbeat, x.Written, x.Silent(time.Minute), ago(heartbeat), ago(written))
+			}
+		}
+		check("computes that are silent", 3*time.Minute, 3*time.Minute, true)
+		w.do("UPDATE compute_nodes SET updated_at = ? WHERE id = 2", ago(2*time.Minute))
+		check("a compute node", 3*time.Minute, 2*time.Minute, true)
+		w.cell.Insert(t, "services", with(w.service(9), legacytest.Row{"binary": "nova-conductor", "last_seen_up": ago(time.Second), "updated_at": ago(time.Second)}))
+		check("a conductor", time.Second, time.Second, false)
+		w.do("UPDATE services SET last_seen_up = ?, updated_at = ? WHERE id = 1", ago(-time.Hour), ago(-time.Hour))
+		w.do("UPDATE compute_nodes SET updated_at = ? WHERE id = 1", ago(-time.Hour))
+		check("a clock that is ahead", time.Second, time.Second, false)
+		w.do("UPDATE services SET deleted = id WHERE id = 9")
+		check("a service that is deleted", 3*time.Minute, 2*time.Minute, true)
+		w.do("UPDATE services SET last_seen_up = NULL, created_at = NULL, updated_at = NULL")
+		w.do("UPDATE compute_nodes SET created_at = NULL, updated_at = NULL")
+		var err error
+		if x, err = w.Load(t.Context()); err != nil || !x.Heartbeat.IsZero() || !x.Written.IsZero() || x.Silent(time.Minute) {
+			t.Errorf("without times: heartbeat %v, written %v, %v", x.Heartbeat, x.Written, err)
+		}
+	})
+}
