@@ -234,7 +234,11 @@ func (v *verifier) await(ctx context.Context, w *waiting, ops []shard.Op, answer
 			failed = done[n].err
 		}
 		if failed != nil {
-			// The caller's answer is the claim, and the verdict is noted as in VerifyAsync.
+			// The caller's answer is the claim, and the verdict is noted as in VerifyAsync;
+			// but not when the claim may have ended.
+			if judges[n].Judge.End && fault.KindOf(failed) == fault.OutcomeUnknown {
+				answers[i] = answer{err: failed}
+			}
 			v.log.Warn("a rejected claim could not be ended", "claim_id", judges[n].Judge.ClaimID, "err", failed)
 			v.mu.Lock()
 			judges[n].Judge.End = false

@@ -16,6 +16,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
+	"cellgate/shard/shardtest"
 )
 
 // verifying registers a host whose agent verifies; what it is told comes on a channel.
@@ -166,6 +167,27 @@ func TestSyncRefusesWhatItsHostRejects(t *testing.T) {
 			t.Errorf("a claim that its host takes waited %v", took)
 		}
 		r.must(confirm("c2", 1))
+	})
+}
+
+// A rejected claim whose end may have been done is not answered as one that is there.
+func TestSyncAnswersNoClaimThatMayHaveEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, &shardtest.Faulty{Store: newStore(t), After: func(_ context.Context, c shardtest.Call) error {
+			if slices.ContainsFunc(c.Ops, func(op shard.Op) bool { return op.Judge != nil && op.Judge.End }) {
+				return shardtest.Unknown()
+			}
+			return nil
+		}}, mode(VerifySync))
+		a, told := r.verifying(1)
+		go func() { a.says(offerIn(t, told).GetClaimId(), agentv1.Verdict_NO_ROOM) }()
+		out := r.do(newClaim("c1", 1, 1, 8))[0]
+		if f := out.GetRefusal(); f.GetReason() != string(fault.OutcomeUnknown) || out.GetClaim() != nil {
+			t.Errorf("the claim is answered with %v", out)
+		}
+		if c := r.claimNow("c1"); c.GetState() != cellgatev1.ClaimState_REJECTED {
+			t.Errorf("the claim is %v", c)
+		}
 	})
 }
 
