@@ -99,7 +99,7 @@ sim-store: needs ## Kill -9 the scheduler and PostgreSQL in 1,000,000 claim oper
 
 # The plan of a seed is always the same, what comes of it nearly so: see systemtest/simulation/doc.go.
 .PHONY: sim
-sim: ## Simulate the whole in virtual time, under 3,000 seeds' faults (8 minutes), and check every invariant on the way. SEED=n RUNS=20 repeats one, SIM_SEEDS=, SIM_LENGTH=2 has longer plans.
+sim: ## Simulate the whole in virtual time, under 3,000 seeds' faults (20 minutes; more than an hour on a busy machine), and check every invariant on the way. SEED=n RUNS=20 repeats one, SIM_SEEDS=, SIM_LENGTH=2 has longer plans.
 	@CELLGATE_SIM_SEEDS=$(or $(SIM_SEEDS),3000) CELLGATE_SIM_SEED=$(SEED) CELLGATE_SIM_RUNS=$(RUNS) CELLGATE_SIM_LENGTH=$(SIM_LENGTH) \
 	go test -count=1 -timeout 6h -v -run '_Simulation$$' ./systemtest/simulation | grep -v '^=== \|^ *--- PASS'
 

@@ -167,6 +167,8 @@ func (k *checks) take(c *checkedCell, e shard.Entry) {
 	k.withheld(c, e)
 	for _, ch := range e.Changes {
 		switch {
+		case ch.AdminState != nil:
+			k.world.trace("%s, lane %s/%d entry %d: an operator says %v of host %s", c.cell.name, e.Lane.Replica, e.Lane.Life, e.Seq, ch.AdminState.State, short8(ch.AdminState.HostUUID))
 		case ch.Host != nil:
 			k.tell(c, e, "host %s version %d of its life", ch.Host.ServiceHost, ch.Host.StateVersion)
 			c.hosts[ch.Host.UUID] = ch.Host

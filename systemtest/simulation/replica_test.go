@@ -144,7 +144,8 @@ func (r *replica) end(gently bool) {
 		run.cancel()
 		err := <-run.ended
 		run.ended <- err
-		if gently && err != nil {
+		// Another fault may have started the next life meanwhile.
+		if gently && err != nil && !errors.Is(err, shard.ErrFenced) {
 			r.world.wrong("%s was stopped and ended with %v", r.name, err)
 		}
 		run.stop()

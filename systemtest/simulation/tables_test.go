@@ -150,8 +150,8 @@ func (k *checks) overFor(consumer string) map[string]bool {
 	for _, c := range k.cells {
 		for id, p := range c.written {
 			claim := c.claims[id]
-			if claim.ConsumerUUID == consumer && (claim.State == shard.Released || claim.State == shard.Rejected) && c.cell.allRead(p) {
-				over[id] = true
+			if claim.ConsumerUUID == consumer && (claim.State == shard.Released || claim.State == shard.Rejected) && c.cell.allRead(p) && !k.claimOf(id).State.Live() {
+				over[id] = true // and in no other cell, which a release may not have reached
 			}
 		}
 	}
