@@ -74,6 +74,9 @@ func (t *stateTaking) takeState(ctx context.Context, in *agentv1.FullState) take
 	if err == nil && put.Host.AgentVersion < 1 {
 		err = fault.Invalid("agent_version", "must be at least 1: 0 is for hosts that are imported")
 	}
+	if err == nil {
+		err = plausible(in, t.held)
+	}
 	if err != nil {
 		return t.refuse(in, err)
 	}
