@@ -91,6 +91,9 @@ func reportOf(req *cellv1.ReportLegacyRequest) legacyReport {
 		if in.GetLastSeen() != nil {
 			one.lastSeen = in.GetLastSeen().AsTime()
 		}
+		if in.GetChangedAt() != nil {
+			one.changedAt = in.GetChangedAt().AsTime()
+		}
 		for _, uuid := range in.GetNodeUuids() {
 			one.nodes = append(one.nodes, strings.ToLower(uuid))
 		}

@@ -90,9 +90,10 @@ type legacyService struct {
 	disabled, forcedDown, up bool
 	// reason is that of disabled.
 	reason string
-	// lastSeen is zero for never.
-	lastSeen time.Time
-	nodes    []string
+	// lastSeen is zero for never, changedAt, when the row was written, where it is not known.
+	lastSeen  time.Time
+	changedAt time.Time
+	nodes     []string
 }
 
 // registration is what the shard knows of a compute node.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"cellgate/shard"
 )
@@ -15,8 +16,10 @@ const novaBatch = 256
 
 // novaWatch keeps what Nova's services say of hosts in the shard, as gateways report it:
 // beside the operator's word, so that every replica has it, and claims are checked by it.
-// It is written when it changes. Where several gateways report, the worst counts. It stays
-// while nobody reports, and of hosts that no report names.
+// It is written when it changes, unless the row in the shard is of a newer reading: gateways
+// may read replicas of Nova's database that are behind, and report to other replicas of the
+// cell. It stays while nobody reports, and of hosts that no report names; a gateway that
+// cannot read says nothing.
 type novaWatch struct {
 	gate *gatekeeper
 	rows *rows
@@ -33,18 +36,58 @@ type novaWord struct {
 	reason string
 }
 
-// word gives what the service says: as Nova's ComputeFilter, which takes no host that is
-// disabled or whose nova-compute is down.
-func (s *legacyService) word() novaWord {
+// novaReading is what a report says of a compute node.
+type novaReading struct {
+	// admin is what operators of Nova say.
+	admin novaWord
+	up    bool
+	// at is when Nova wrote that; zero: not known.
+	at time.Time
+}
+
+func (s *legacyService) reading() novaReading {
+	r := novaReading{up: s.up, at: s.changedAt}
 	switch {
 	case s.forcedDown:
-		return novaWord{shard.NovaForcedDown, s.reason}
+		r.admin = novaWord{shard.NovaForcedDown, s.reason}
 	case s.disabled:
-		return novaWord{shard.NovaDisabled, s.reason}
-	case !s.up:
+		r.admin = novaWord{shard.NovaDisabled, s.reason}
+	}
+	return r
+}
+
+// beside joins what two services of one report say of a node: the worst.
+func (r novaReading) beside(o novaReading) novaReading {
+	if o.admin.worse(r.admin) {
+		r.admin = o.admin
+	}
+	return novaReading{r.admin, r.up && o.up, later(r.at, o.at)}
+}
+
+// or joins what two reports say of a node. Of what operators said the newer reading counts, of
+// two that are as new the worse: reports have no order. A heartbeat that one of them has seen
+// was there: a database that is behind never shows a node alive for longer.
+func (r novaReading) or(o novaReading) novaReading {
+	if o.at.After(r.at) || o.at.Equal(r.at) && o.admin.worse(r.admin) {
+		r.admin = o.admin
+	}
+	return novaReading{r.admin, r.up || o.up, later(r.at, o.at)}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// word gives what keeps new claims away: as Nova's ComputeFilter, which takes no host that is
+// disabled or whose nova-compute is down.
+func (r novaReading) word() novaWord {
+	if r.admin.state == "" && !r.up {
 		return novaWord{state: shard.NovaSilent}
 	}
-	return novaWord{}
+	return r.admin
 }
 
 // novaOrder has the states from none to the worst.
@@ -108,66 +151,66 @@ func (n *novaWatch) write(ctx context.Context) error {
 	return nil
 }
 
-// changes gives the words that the rows do not have, by host.
+// changes gives the words that the rows do not have, by host, but for those of readings that
+// are older than the rows'.
 func (n *novaWatch) changes() []shard.SetNovaState {
-	reports := n.gate.services()
-	worst := wordsOf(reports)
+	reports, now := n.gate.services(), n.gate.now()
 	var list []shard.SetNovaState
 	n.rows.mu.RLock()
 	defer n.rows.mu.RUnlock()
-	for uuid, w := range worst {
-		if row := n.rows.hosts[uuid]; row != nil && row.host != nil && row.novaWord() != w {
-			list = append(list, shard.SetNovaState{HostUUID: uuid, State: w.state, Reason: w.reason})
-		}
-	}
-	ended := map[string]bool{}
-	for uuid := range n.rows.byNova {
-		if _, still := worst[uuid]; !still {
-			ended[uuid] = true
-		}
-	}
-	if len(ended) > 0 {
-		for uuid := range servedIn(reports, ended) {
-			list = append(list, shard.SetNovaState{HostUUID: uuid})
+	for uuid, r := range readingsOf(reports, n.rows.byNova) {
+		w := r.word()
+		p := shard.SetNovaState{HostUUID: uuid, State: w.state, Reason: w.reason, At: r.at}
+		if row := n.rows.hosts[uuid]; row != nil && row.host != nil && row.novaWord() != w && !p.Outdated(row.admin, now) {
+			list = append(list, p)
 		}
 	}
 	slices.SortFunc(list, func(a, b shard.SetNovaState) int { return cmp.Compare(a.HostUUID, b.HostUUID) })
 	return list
 }
 
-// wordsOf gives the worst word of each compute node that some service says something
-// against.
-func wordsOf(reports [][]legacyService) map[string]novaWord {
-	worst := map[string]novaWord{}
+// readingsOf gives what reports say of those compute nodes that one of them says something
+// against, and of those in known: of the others there is nothing to write.
+func readingsOf(reports [][]legacyService, known map[string]bool) map[string]novaReading {
+	of := map[string]bool{}
 	for _, services := range reports {
 		for i := range services {
-			w := services[i].word()
-			if w.state == "" {
-				continue
-			}
-			for _, uuid := range services[i].nodes {
-				if w.worse(worst[uuid]) {
-					worst[uuid] = w
+			s := &services[i]
+			against := s.disabled || s.forcedDown || !s.up
+			for _, uuid := range s.nodes {
+				if against || known[uuid] {
+					of[uuid] = true
 				}
 			}
 		}
 	}
-	return worst
-}
-
-// servedIn gives those of some compute nodes that a report has a service of.
-func servedIn(reports [][]legacyService, of map[string]bool) map[string]bool {
-	in := map[string]bool{}
+	all := map[string]novaReading{}
+	if len(of) == 0 {
+		return all
+	}
 	for _, services := range reports {
+		one := map[string]novaReading{}
 		for i := range services {
-			for _, uuid := range services[i].nodes {
-				if of[uuid] {
-					in[uuid] = true
+			s := &services[i]
+			for _, uuid := range s.nodes {
+				if !of[uuid] {
+					continue
 				}
+				r := s.reading()
+				if other, is := one[uuid]; is {
+					r = r.beside(other)
+				}
+				one[uuid] = r
 			}
 		}
+		for uuid, r := range one {
+			if other, is := all[uuid]; is {
+				r = r.or(other)
+			}
+			all[uuid] = r
+		}
 	}
-	return in
+	return all
 }
 
 func (row *hostRow) novaWord() novaWord {

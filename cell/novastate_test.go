@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -122,30 +124,174 @@ func TestWhatNovaSaysOfHostsOutlivesGatewaysAndReplicas(t *testing.T) {
 	})
 }
 
-func TestOfSeveralReportsTheWorstCounts(t *testing.T) {
+// changedAt has all services of a report be written at a moment.
+func changedAt(at time.Time, req *cellv1.ReportLegacyRequest) *cellv1.ReportLegacyRequest {
+	for _, s := range req.GetServices() {
+		s.ChangedAt = timestamppb.New(at)
+	}
+	return req
+}
+
+// serviceSays is a report of one host whose service was written at a moment.
+func serviceSays(gateway string, revision uint64, at time.Time, change func(*cellv1.LegacyService)) *cellv1.ReportLegacyRequest {
+	req := changedAt(at, legacyOf(gateway, 66, 1))
+	req.Revision = revision
+	if change != nil {
+		change(req.GetServices()[0])
+	}
+	return req
+}
+
+func disabled(s *cellv1.LegacyService)   { s.Disabled, s.DisabledReason = true, "HW failure" }
+func forcedDown(s *cellv1.LegacyService) { s.ForcedDown, s.Up = true, false }
+func silent(s *cellv1.LegacyService)     { s.Up = false }
+
+const (
+	isDisabled   = "ComputeFilter: disabled in Nova: HW failure"
+	isForcedDown = "ComputeFilter: forced down in Nova"
+	isSilent     = "ComputeFilter: its nova-compute is down"
+)
+
+// novaWords counts what of Nova's is written.
+func novaWords(store *testStore, written *int) {
+	store.hook(func(ops []shard.Op, apply func() (shard.Applied, error)) (shard.Applied, error) {
+		for _, op := range ops {
+			if op.SetNovaState != nil {
+				*written++
+			}
+		}
+		return apply()
+	})
+}
+
+// Gateways may read replicas of Nova's database that are behind: of what operators said the
+// newest reading counts, and a heartbeat that one of them has seen was there.
+func TestOfSeveralReportsTheNewestReadingCounts(t *testing.T) {
+	early, late := time.Unix(1_000, 0), time.Unix(1_030, 0)
+	for _, c := range []struct {
+		name   string
+		a, b   *cellv1.ReportLegacyRequest
+		reason string // of who rejects the host; empty: nobody
+	}{
+		{"disabled since", serviceSays("a", 1, early, nil), serviceSays("b", 1, late, disabled), isDisabled},
+		{"enabled since", serviceSays("a", 1, early, disabled), serviceSays("b", 1, late, nil), ""},
+		{"another word since", serviceSays("a", 1, early, disabled), serviceSays("b", 1, late, forcedDown), isForcedDown},
+		{"two words by turns", serviceSays("a", 1, early, forcedDown), serviceSays("b", 1, late, disabled), isDisabled},
+		{"two as new", serviceSays("a", 1, late, forcedDown), serviceSays("b", 1, late, disabled), isForcedDown},
+		{"one as new", serviceSays("a", 1, late, nil), serviceSays("b", 1, late, disabled), isDisabled},
+		{"a heartbeat since", serviceSays("a", 1, early, silent), serviceSays("b", 1, late, nil), ""},
+		{"a heartbeat that one saw", serviceSays("a", 1, late, silent), serviceSays("b", 1, early, nil), ""},
+		{"none has a heartbeat", serviceSays("a", 1, early, silent), serviceSays("b", 1, late, silent), isSilent},
+		{"up again, and disabled", serviceSays("a", 1, early, silent), serviceSays("b", 1, late, disabled), isDisabled},
+		{"gateways that do not say when", serviceSays("a", 1, time.Time{}, nil), serviceSays("b", 1, time.Time{}, disabled), isDisabled},
+	} {
+		for _, reports := range [][]*cellv1.ReportLegacyRequest{{c.a, c.b}, {c.b, c.a}} {
+			synctest.Test(t, func(t *testing.T) {
+				store, written := newStore(t), 0
+				r := start(t, store)
+				r.register(plainState(1, 8))
+				r.pin(nativeState)
+				for _, req := range reports {
+					for _, s := range req.GetServices() {
+						if s.GetChangedAt().AsTime().IsZero() {
+							s.ChangedAt = nil
+						}
+					}
+					r.told(req)
+				}
+				got := r.rejected(query(1))
+				if len(got) > 1 || c.reason == "" && len(got) > 0 || c.reason != "" && got[c.reason] != 1 {
+					t.Errorf("%s, first from %s: rejected are %v, want %q", c.name, reports[0].GetGateway(), got, c.reason)
+				}
+				novaWords(store, &written)
+				for range 5 {
+					for _, req := range reports {
+						r.told(req)
+					}
+				}
+				if written != 0 {
+					t.Errorf("%s: %d words were written by reports that say nothing new", c.name, written)
+				}
+			})
+		}
+	}
+}
+
+// Two replicas of a cell, each of which hears a gateway that reads a replica of Nova's
+// database of its own: the one that is behind takes nothing back, until it has caught up.
+func TestAReadingThatIsBehindChangesNothingThroughAnotherReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newStore(t))
-		for n := range 5 {
-			r.register(plainState(n, 8))
-		}
+		store, written := newStore(t), 0
+		r := start(t, store, named("r1"))
+		behind := start(t, store, named("r2"))
+		r.register(plainState(1, 8))
 		r.pin(nativeState)
-		r.told(legacyOf("g1", 66, 0, 1, 2, 3, 4))
-		r.told(outOfService("g2"))
-		r.told(legacyOf("g1", 66, 0, 1, 2, 3, 4))
-		if got := r.rejected(query(1)); !maps.Equal(got, outWhy) {
-			t.Errorf("rejected are %v", got)
-		}
-		// What a gateway that is gone saw counts for a while only, when another sees otherwise.
-		time.Sleep(keepReports + time.Second)
-		r.told(legacyOf("g1", 66, 0, 1, 2, 3, 4))
-		for n := range 5 {
-			r.cell.live.heard(hostUUID(n))
-		}
-		synctest.Wait()
-		if p := r.propose(query(1)); p.GetPassed() != 5 {
-			t.Errorf("then rejected are %v", p.GetRejects())
+		time.Sleep(time.Second) // the other one's reading of the journal
+		novaWords(store, &written)
+		at := func(s int64) time.Time { return time.Unix(1_000+s, 0) }
+		var fresh, stale *cellv1.ReportLegacyRequest
+		for _, c := range []struct {
+			now, was func() *cellv1.ReportLegacyRequest
+			want     string
+			words    int
+		}{
+			{func() *cellv1.ReportLegacyRequest { return serviceSays("a", 1, at(10), disabled) }, func() *cellv1.ReportLegacyRequest { return serviceSays("b", 1, at(0), nil) }, isDisabled, 1},
+			{func() *cellv1.ReportLegacyRequest { return serviceSays("a", 2, at(20), forcedDown) }, func() *cellv1.ReportLegacyRequest { return serviceSays("b", 2, at(10), disabled) }, isForcedDown, 1},
+			{func() *cellv1.ReportLegacyRequest { return serviceSays("a", 3, at(30), nil) }, func() *cellv1.ReportLegacyRequest { return serviceSays("b", 3, at(20), forcedDown) }, "", 1},
+			// It has caught up, and then is the first to see what comes next.
+			{func() *cellv1.ReportLegacyRequest { return serviceSays("a", 4, at(30), nil) }, func() *cellv1.ReportLegacyRequest { return serviceSays("b", 4, at(40), disabled) }, isDisabled, 1},
+		} {
+			fresh, stale = c.now(), c.was()
+			before := written
+			for range 4 {
+				r.told(fresh)
+				time.Sleep(time.Second)
+				behind.told(stale)
+				time.Sleep(time.Second)
+			}
+			r.cell.live.heard(hostUUID(1))
+			synctest.Wait()
+			if got := r.rejected(query(1)); c.want == "" && len(got) > 0 || c.want != "" && got[c.want] != 1 {
+				t.Errorf("rejected are %v, want %q", got, c.want)
+			}
+			if n := written - before; n != c.words {
+				t.Errorf("%q was written with %d words, want %d", c.want, n, c.words)
+			}
 		}
 	})
+}
+
+// A gateway that can read Nova's tables no more, or is gone, leaves its word: what is left is
+// of an older reading.
+func TestAGatewayThatCannotReadChangesNoWord(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t, newStore(t))
+			r.register(plainState(1, 8))
+			r.pin(nativeState)
+			old := serviceSays("b", 1, time.Unix(1_000, 0), nil)
+			r.told(old)
+			r.told(serviceSays("a", 1, time.Unix(1_030, 0), disabled))
+			check := func(when, want string) {
+				t.Helper()
+				r.cell.live.heard(hostUUID(1))
+				synctest.Wait()
+				if got := r.rejected(query(1)); want == "" && len(got) > 0 || want != "" && got[want] != 1 {
+					t.Errorf("%s rejected are %v, want %q", when, got, want)
+				}
+			}
+			check("at first", isDisabled)
+			if gone {
+				time.Sleep(keepReports + time.Second)
+			} else {
+				r.told(&cellv1.ReportLegacyRequest{Gateway: "a", Unreadable: "no route", RequiredVersion: 66})
+			}
+			r.told(old)
+			check("by what is left", isDisabled)
+			r.told(serviceSays("b", 2, time.Unix(1_060, 0), nil))
+			check("by a newer reading", "")
+		})
+	}
 }
 
 func TestTheOperatorsWordAndNovasStandBesideEachOther(t *testing.T) {

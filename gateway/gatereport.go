@@ -117,6 +117,9 @@ func servicesOf(x *legacy.Snapshot, now time.Time, down time.Duration) []*cellv1
 		if !s.LastSeenUp.IsZero() {
 			out[i].LastSeen = timestamppb.New(s.LastSeenUp)
 		}
+		if at := s.ChangedAt(); !at.IsZero() {
+			out[i].ChangedAt = timestamppb.New(at)
+		}
 	}
 	return slices.DeleteFunc(out, func(s *cellv1.LegacyService) bool { return x.BareMetal(s.GetHost()) })
 }

@@ -27,6 +27,22 @@ func TestAnOperatorsWordKeepsNovasWhereItIsRead(t *testing.T) {
 	}
 }
 
+// A cell is told when a service's row was written, by whichever of its times is the newest.
+func TestACellIsToldWhenAServiceWasChanged(t *testing.T) {
+	at := time.Unix(1_000, 0)
+	for i, s := range []legacy.Service{
+		{UpdatedAt: at}, {UpdatedAt: at, LastSeenUp: at.Add(-time.Minute), CreatedAt: at.Add(-time.Hour)},
+		{UpdatedAt: at.Add(-time.Minute), LastSeenUp: at}, {CreatedAt: at},
+	} {
+		if got := servicesOf(&legacy.Snapshot{Services: []legacy.Service{s}}, at, time.Minute)[0].GetChangedAt(); !got.AsTime().Equal(at) {
+			t.Errorf("of service %d it is told %v", i, got)
+		}
+	}
+	if got := servicesOf(&legacy.Snapshot{Services: []legacy.Service{{}}}, at, time.Minute)[0].GetChangedAt(); got != nil {
+		t.Errorf("of a service without times it is told %v", got)
+	}
+}
+
 func TestACellIsToldWhyAServiceIsDisabled(t *testing.T) {
 	x := &legacy.Snapshot{At: time.Now(), Services: []legacy.Service{{ID: 1, Host: "h1", Disabled: true, DisabledReason: "a bad\nfan \x00\xff"}}}
 	r := gateReport{}

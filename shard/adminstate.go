@@ -27,6 +27,8 @@ type AdminState struct {
 	// speaks against the host. NovaReason is that of NovaDisabled and NovaForcedDown.
 	Nova       NovaState
 	NovaReason string
+	// NovaAt is of the reading that said so: see SetNovaState. Zero: not known.
+	NovaAt time.Time
 	// Silent: a replica that counted the host as down, for its agent was silent, said so
 	// last, and none has heard the agent since. It is for replicas that start: who hears the
 	// host knows better, so the rules of claims do not read it.
@@ -85,12 +87,26 @@ type SetAdminState struct {
 }
 
 // SetNovaState replaces what Nova's service says of a host, and leaves the operator's word.
-// The host must be there: NOT_FOUND. What says the same is not written.
+// The host must be there: NOT_FOUND. What says the same is not written, nor what an older
+// reading says: two gateways may read two replicas of one database.
 type SetNovaState struct {
 	HostUUID string
 	// State is empty when nothing speaks against the host.
 	State  NovaState
 	Reason string
+	// At is when Nova wrote the service's row, as it was read. Zero: not known, and older
+	// than none.
+	At time.Time
+}
+
+// maxNovaAhead is how far AdminState.NovaAt may be ahead of the store's time: a later one is
+// of a clock that was wrong, and keeps no reading out.
+const maxNovaAhead = time.Minute
+
+// Outdated reports whether a word of Nova's is of an older reading than the one that a row
+// has, at a moment of store time.
+func (p *SetNovaState) Outdated(by *AdminState, now time.Time) bool {
+	return by != nil && !p.At.IsZero() && p.At.Before(by.NovaAt) && !by.NovaAt.After(now.Add(maxNovaAhead))
 }
 
 // SetSilent notes that a host's agent is silent, or that it was heard again (AdminState.Silent),
@@ -207,7 +223,7 @@ func (t *transaction) setAdminState(p *SetAdminState) Outcome {
 	if old == nil && p.State == AdminEnabled {
 		return Outcome{}
 	}
-	ends := p.EndsNova && old != nil && old.Nova != ""
+	ends := p.EndsNova && old != nil && (old.Nova != "" || !old.NovaAt.IsZero())
 	if old != nil && !ends && old.State == p.State && old.Reason == p.Reason && old.Until.Equal(until) && (old.By == p.By || p.State == AdminEnabled) {
 		return Outcome{AdminState: old}
 	}
@@ -221,7 +237,7 @@ func (t *transaction) setAdminState(p *SetAdminState) Outcome {
 		n.Silent = old.Silent
 	}
 	if old != nil && !p.EndsNova {
-		n.Nova, n.NovaReason = old.Nova, old.NovaReason
+		n.Nova, n.NovaReason, n.NovaAt = old.Nova, old.NovaReason, old.NovaAt
 	}
 	return Outcome{AdminState: t.putAdminState(n)}
 }
@@ -234,14 +250,14 @@ func (t *transaction) setNovaState(p *SetNovaState) Outcome {
 		return refused(fault.NotFound, "host %s is not in this cell", p.HostUUID)
 	}
 	old := t.view.AdminStates[p.HostUUID]
-	if old == nil && p.State == "" || old != nil && old.Nova == p.State && old.NovaReason == p.Reason {
+	if old == nil && p.State == "" || old != nil && old.Nova == p.State && old.NovaReason == p.Reason || p.Outdated(old, t.now) {
 		return Outcome{AdminState: old}
 	}
 	n := t.adminStateOf(p.HostUUID)
 	if n.Since.IsZero() {
 		n.Since = t.now
 	}
-	n.Nova, n.NovaReason = p.State, p.Reason
+	n.Nova, n.NovaReason, n.NovaAt = p.State, p.Reason, p.At
 	return Outcome{AdminState: t.putAdminState(n)}
 }
 
@@ -281,7 +297,7 @@ func (t *transaction) endMaintenance(p *EndMaintenance) Outcome {
 	}
 	return Outcome{AdminState: t.putAdminState(&AdminState{
 		HostUUID: p.HostUUID, State: AdminEnabled, Reason: old.Reason, By: old.By, Since: old.Until,
-		Nova: old.Nova, NovaReason: old.NovaReason, Silent: old.Silent,
+		Nova: old.Nova, NovaReason: old.NovaReason, NovaAt: old.NovaAt, Silent: old.Silent,
 	})}
 }
 

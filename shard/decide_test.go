@@ -22,7 +22,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 	seen := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
-		o := &oracle{hosts: map[string]Host{}, pins: map[string]*Pin{}, renewed: map[string]bool{}, words: map[string]Admin{}, nova: map[string]NovaState{}, silent: map[string]bool{}, ends: map[string]time.Time{}}
+		o := &oracle{hosts: map[string]Host{}, pins: map[string]*Pin{}, renewed: map[string]bool{}, words: map[string]Admin{}, nova: map[string]NovaState{}, novaAt: map[string]time.Time{}, silent: map[string]bool{}, ends: map[string]time.Time{}}
 		now := time.Unix(1000, 0).UTC()
 		ops := genOp(3, 5, 8)
 		for n := range rapid.IntRange(20, 60).Draw(t, "batches") {

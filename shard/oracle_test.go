@@ -20,8 +20,9 @@ type oracle struct {
 	renewed map[string]bool
 	// words of operators, and when those end that do.
 	words map[string]Admin
-	// nova is what services say.
-	nova map[string]NovaState
+	// nova is what services say, novaAt of which reading.
+	nova   map[string]NovaState
+	novaAt map[string]time.Time
 	// silent are the hosts whose agents are.
 	silent map[string]bool
 	ends   map[string]time.Time
@@ -242,20 +243,25 @@ func (o *oracle) operate(now time.Time, host string, word Admin, until time.Time
 	}
 	o.words[host], o.ends[host] = word, until
 	if ends {
-		o.nova[host] = ""
+		o.nova[host], o.novaAt[host] = "", time.Time{}
 	}
 	return o.wordsOf(host)
 }
 
-// serve takes the word of a host's service.
-func (o *oracle) serve(host string, word NovaState) answer {
+// serve takes the word of a host's service, unless it is of an older reading.
+func (o *oracle) serve(now time.Time, host string, word NovaState, at time.Time) answer {
 	if _, there := o.hosts[host]; !there {
 		return answer{kind: fault.NotFound}
 	}
 	if word == "" && o.words[host] == "" {
 		return answer{}
 	}
-	o.nova[host] = word
+	known := o.novaAt[host]
+	older := !at.IsZero() && at.Before(known) && known.Sub(now) <= time.Minute
+	if o.nova[host] == word || older {
+		return o.wordsOf(host)
+	}
+	o.nova[host], o.novaAt[host] = word, at
 	if o.words[host] == "" {
 		o.words[host] = AdminEnabled
 	}
@@ -320,7 +326,7 @@ func (o *oracle) step(now time.Time, op Op) answer {
 		}
 		return o.wordsOf(host)
 	case op.SetNovaState != nil:
-		return o.serve(op.SetNovaState.HostUUID, op.SetNovaState.State)
+		return o.serve(now, op.SetNovaState.HostUUID, op.SetNovaState.State, op.SetNovaState.At)
 	case op.SetSilent != nil:
 		return o.hush(op.SetSilent.HostUUID, op.SetSilent.Silent)
 	case op.Claim != nil:

@@ -23,6 +23,19 @@ type Service struct {
 	ForcedDown     bool
 	LastSeenUp     time.Time
 	CreatedAt      time.Time
+	UpdatedAt      time.Time
+}
+
+// ChangedAt is when the row was written last, by whoever wrote it: of two replicas of a
+// database the one with the later time has the newer row.
+func (s *Service) ChangedAt() time.Time {
+	at := s.UpdatedAt
+	for _, t := range []time.Time{s.LastSeenUp, s.CreatedAt} {
+		if t.After(at) {
+			at = t
+		}
+	}
+	return at
 }
 
 // Up reports whether the service counts as up at a time of the server, as in Nova:
@@ -54,19 +67,19 @@ func (r *Reader) readServices(ctx context.Context, s *session, x *Snapshot) erro
 	}
 	n, err := s.pages(ctx, list{
 		table: "services", page: stampPage, max: r.conf.MaxRows,
-		text: `SELECT id, ` + name + `, host, version, disabled, disabled_reason, forced_down, last_seen_up, created_at
+		text: `SELECT id, ` + name + `, host, version, disabled, disabled_reason, forced_down, last_seen_up, created_at, updated_at
 			FROM services WHERE deleted = 0 AND "binary" = 'nova-compute' AND id > ? ORDER BY id LIMIT ?`,
 	}, func(rows *sql.Rows) (int64, error) {
 		var v Service
 		var uuid, host, why sql.NullString
 		var version sql.NullInt64
 		var disabled, forced truth
-		var seen, created nullTime
-		if err := rows.Scan(&v.ID, &uuid, &host, &version, &disabled, &why, &forced, &seen, &created); err != nil {
+		var seen, created, updated nullTime
+		if err := rows.Scan(&v.ID, &uuid, &host, &version, &disabled, &why, &forced, &seen, &created, &updated); err != nil {
 			return 0, err
 		}
 		v.UUID, v.Host, v.Version, v.DisabledReason = uuid.String, host.String, version.Int64, why.String
-		v.Disabled, v.ForcedDown, v.LastSeenUp, v.CreatedAt = bool(disabled), bool(forced), utc(seen), utc(created)
+		v.Disabled, v.ForcedDown, v.LastSeenUp, v.CreatedAt, v.UpdatedAt = bool(disabled), bool(forced), utc(seen), utc(created), utc(updated)
 		x.Services = append(x.Services, v)
 		return v.ID, nil
 	})

@@ -191,7 +191,7 @@ func rowAdminState(m *storagev1.AdminState) *shard.AdminState {
 	return &shard.AdminState{
 		HostUUID: m.HostUuid, State: shard.Admin(m.State), Reason: m.Reason, By: m.By,
 		Since: Instant(m.Since), Until: Instant(m.Until), Generation: m.Generation,
-		Nova: shard.NovaState(m.Nova), NovaReason: m.NovaReason, Silent: m.Silent,
+		Nova: shard.NovaState(m.Nova), NovaReason: m.NovaReason, NovaAt: Instant(m.NovaAt), Silent: m.Silent,
 	}
 }
 

@@ -144,7 +144,7 @@ func adminRow(a *shard.AdminState) *storagev1.AdminState {
 	return &storagev1.AdminState{
 		HostUuid: a.HostUUID, State: string(a.State), Reason: a.Reason, By: a.By,
 		Since: Nanos(a.Since), Until: Nanos(a.Until), Generation: a.Generation,
-		Nova: string(a.Nova), NovaReason: a.NovaReason, Silent: a.Silent,
+		Nova: string(a.Nova), NovaReason: a.NovaReason, NovaAt: Nanos(a.NovaAt), Silent: a.Silent,
 	}
 }
 

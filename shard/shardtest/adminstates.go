@@ -186,6 +186,44 @@ func adminStateClauses() []clause {
 			}
 			s.do(NewClaim(1, 1, 1))
 		}},
+		{name: "AnOlderReadingOfNovasChangesNothing", needs: advance, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			began := s.now()
+			at := func(after time.Duration, to shard.NovaState) *shard.SetNovaState {
+				p := setNova(1, to)
+				p.At = began.Add(after)
+				return p
+			}
+			is := func(p *shard.SetNovaState) {
+				s.Helper()
+				if a := s.do(p).AdminState; a.Nova != p.State || !a.NovaAt.Equal(p.At) || !equalRows(a, s.admin(1)) {
+					s.Errorf("after %+v it is %+v, the row is %+v", p, a, s.admin(1))
+				}
+			}
+			is(at(2*time.Second, shard.NovaDisabled))
+			s.nothing(at(time.Second, shard.NovaForcedDown))
+			s.nothing(at(time.Second, ""))
+			is(at(2*time.Second, shard.NovaForcedDown)) // two in one second
+			is(at(3*time.Second, ""))
+			s.nothing(at(2*time.Second, shard.NovaDisabled))
+			s.do(NewClaim(1, 1, 1))
+			p := setAdmin(1, shard.AdminMaintenance)
+			p.For = time.Hour
+			s.do(p)
+			s.Advance(time.Hour + time.Second)
+			s.do(endMaintenance(1))
+			s.nothing(at(2*time.Second, shard.NovaDisabled)) // no operator's word forgets it
+			is(setNova(1, shard.NovaSilent))                 // who does not know when is believed
+			is(at(time.Second, shard.NovaDisabled))
+			is(at(48*time.Hour, shard.NovaForcedDown)) // of a wrong clock: it keeps nothing out
+			is(at(2*time.Hour, ""))
+			ends := setAdmin(1, shard.AdminEnabled)
+			ends.EndsNova = true
+			if a := s.do(ends).AdminState; !a.NovaAt.IsZero() {
+				s.Errorf("let go it is %+v", a)
+			}
+			is(at(time.Second, shard.NovaSilent))
+		}},
 		{name: "BadWordsOfNovasAreNamed", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.refused(setNova(2, shard.NovaDisabled), fault.NotFound)

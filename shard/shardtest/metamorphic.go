@@ -284,7 +284,11 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 		case 0:
 			return []shard.Op{{SetSilent: &shard.SetSilent{HostUUID: HostID(rng.IntN(hosts + 1)), Silent: rng.IntN(3) > 0}}}
 		case 1, 2:
-			return []shard.Op{{SetNovaState: setNova(rng.IntN(hosts+1), []shard.NovaState{"", shard.NovaDisabled, shard.NovaForcedDown, shard.NovaSilent}[rng.IntN(4)])}}
+			p := setNova(rng.IntN(hosts+1), []shard.NovaState{"", shard.NovaDisabled, shard.NovaForcedDown, shard.NovaSilent}[rng.IntN(4)])
+			if at := rng.IntN(4); at > 0 {
+				p.At = time.Unix(int64(at), 0).UTC()
+			}
+			return []shard.Op{{SetNovaState: p}}
 		}
 		p := setAdmin(rng.IntN(hosts+1), []shard.Admin{shard.AdminEnabled, shard.AdminDisabled, shard.AdminMaintenance, shard.AdminForcedDown}[rng.IntN(4)])
 		if p.State == shard.AdminMaintenance && rng.IntN(4) > 0 {

@@ -28,10 +28,11 @@ type adminRow struct {
 	Nova       string `json:"nova,omitempty"`
 	NovaReason string `json:"nova_reason,omitempty"`
 	Silent     bool   `json:"silent,omitempty"`
+	NovaAt     int64  `json:"nova_at,omitempty"`
 }
 
 func adminText(a *shard.AdminState) string {
-	b, _ := json.Marshal(adminRow{string(a.State), a.Reason, a.By, rowcodec.Nanos(a.Since), rowcodec.Nanos(a.Until), a.Generation, string(a.Nova), a.NovaReason, a.Silent}) // texts and numbers do not fail
+	b, _ := json.Marshal(adminRow{string(a.State), a.Reason, a.By, rowcodec.Nanos(a.Since), rowcodec.Nanos(a.Until), a.Generation, string(a.Nova), a.NovaReason, a.Silent, rowcodec.Nanos(a.NovaAt)}) // texts and numbers do not fail
 	return string(b)
 }
 
@@ -47,7 +48,7 @@ func textAdmin(host, text string) (*shard.AdminState, error) {
 	return &shard.AdminState{
 		HostUUID: host, State: shard.Admin(r.State), Reason: r.Reason, By: r.By,
 		Since: rowcodec.Instant(r.Since), Until: rowcodec.Instant(r.Until), Generation: r.Generation,
-		Nova: shard.NovaState(r.Nova), NovaReason: r.NovaReason, Silent: r.Silent,
+		Nova: shard.NovaState(r.Nova), NovaReason: r.NovaReason, Silent: r.Silent, NovaAt: rowcodec.Instant(r.NovaAt),
 	}, nil
 }
 

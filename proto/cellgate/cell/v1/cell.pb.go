@@ -528,8 +528,11 @@ type LegacyService struct {
 	// The compute nodes of the host, by uuid.
 	NodeUuids      []string `protobuf:"bytes,7,rep,name=node_uuids,json=nodeUuids,proto3" json:"node_uuids,omitempty"`
 	DisabledReason string   `protobuf:"bytes,8,opt,name=disabled_reason,json=disabledReason,proto3" json:"disabled_reason,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// When the row was written last, as the database that was read has it: replicas of it may
+	// be behind. Gateways of before do not say.
+	ChangedAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LegacyService) Reset() {
@@ -616,6 +619,13 @@ func (x *LegacyService) GetDisabledReason() string {
 		return x.DisabledReason
 	}
 	return ""
+}
+
+func (x *LegacyService) GetChangedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ChangedAt
+	}
+	return nil
 }
 
 type ReportLegacyResponse struct {
@@ -7849,7 +7859,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\tinstances\x18\x01 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x10R\tinstances\"a\n" +
 	"\x15FindUnclaimedResponse\x12\x1c\n" +
 	"\tunclaimed\x18\x01 \x01(\fR\tunclaimed\x12*\n" +
-	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xb0\x02\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xeb\x02\n" +
 	"\rLegacyService\x12\x1c\n" +
 	"\x04host\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04host\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x1a\n" +
@@ -7860,7 +7870,9 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\tlast_seen\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\x12.\n" +
 	"\n" +
 	"node_uuids\x18\a \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x80 \"\x04r\x02\x18$R\tnodeUuids\x121\n" +
-	"\x0fdisabled_reason\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x0edisabledReason\"\xb0\x03\n" +
+	"\x0fdisabled_reason\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x0edisabledReason\x129\n" +
+	"\n" +
+	"changed_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\"\xb0\x03\n" +
 	"\x14ReportLegacyResponse\x12%\n" +
 	"\x04gate\x18\x01 \x01(\v2\x11.cellgate.v1.GateR\x04gate\x12#\n" +
 	"\rsend_services\x18\x02 \x01(\bR\fsendServices\x128\n" +
@@ -8636,158 +8648,159 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	3,   // 7: cellgate.cell.v1.UnclaimedInstances.first:type_name -> cellgate.cell.v1.UnclaimedInstance
 	101, // 8: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
 	101, // 9: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
-	102, // 10: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
-	11,  // 11: cellgate.cell.v1.ReportLegacyResponse.awaited:type_name -> cellgate.cell.v1.AwaitedClaim
-	103, // 12: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
-	9,   // 13: cellgate.cell.v1.ReportLegacyResponse.short:type_name -> cellgate.cell.v1.HostRoom
-	8,   // 14: cellgate.cell.v1.ReportLegacyResponse.withheld:type_name -> cellgate.cell.v1.WithheldHost
-	11,  // 15: cellgate.cell.v1.ReportLegacyResponse.without_instance:type_name -> cellgate.cell.v1.AwaitedClaim
-	10,  // 16: cellgate.cell.v1.HostRoom.rooms:type_name -> cellgate.cell.v1.Room
-	104, // 17: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
-	13,  // 18: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
-	101, // 19: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
-	105, // 20: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
-	15,  // 21: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
-	68,  // 22: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	103, // 23: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
-	106, // 24: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	102, // 25: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	103, // 26: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
-	107, // 27: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	101, // 28: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
-	22,  // 29: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
-	101, // 30: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
-	41,  // 31: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
-	42,  // 32: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
-	42,  // 33: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
-	43,  // 34: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
-	44,  // 35: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
-	45,  // 36: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
-	28,  // 37: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
-	27,  // 38: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
-	26,  // 39: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
-	24,  // 40: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
-	25,  // 41: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
-	42,  // 42: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
-	41,  // 43: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
-	42,  // 44: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
-	41,  // 45: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
-	35,  // 46: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
-	37,  // 47: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
-	39,  // 48: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
-	40,  // 49: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
-	29,  // 50: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	31,  // 51: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	34,  // 52: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	30,  // 53: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
-	32,  // 54: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
-	33,  // 55: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
-	36,  // 56: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
-	38,  // 57: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
-	48,  // 58: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
-	46,  // 59: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
-	47,  // 60: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	47,  // 61: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	52,  // 62: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
-	51,  // 63: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
-	50,  // 64: cellgate.cell.v1.Query.passing:type_name -> cellgate.cell.v1.PassingQuery
-	53,  // 65: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
-	49,  // 66: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	56,  // 67: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	61,  // 68: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	53,  // 69: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
-	62,  // 70: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	63,  // 71: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	108, // 72: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	68,  // 73: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	60,  // 74: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	53,  // 75: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
-	58,  // 76: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	59,  // 77: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	64,  // 78: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
-	9,   // 79: cellgate.cell.v1.Proposal.rooms:type_name -> cellgate.cell.v1.HostRoom
-	109, // 80: cellgate.cell.v1.Proposal.room_aggregates:type_name -> cellgate.v1.HostAggregate
-	57,  // 81: cellgate.cell.v1.Proposal.passing:type_name -> cellgate.cell.v1.Passing
-	66,  // 82: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	65,  // 83: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
-	104, // 84: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	67,  // 85: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	70,  // 86: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	71,  // 87: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	76,  // 88: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	76,  // 89: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	77,  // 90: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	78,  // 91: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	73,  // 92: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	74,  // 93: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	76,  // 94: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
-	104, // 95: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	103, // 96: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	75,  // 97: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	72,  // 98: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	37,  // 99: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	29,  // 100: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	31,  // 101: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	34,  // 102: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	104, // 103: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	103, // 104: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	101, // 105: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
-	103, // 106: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	80,  // 107: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	108, // 108: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	81,  // 109: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	60,  // 110: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	108, // 111: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	60,  // 112: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	110, // 113: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	111, // 114: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	101, // 115: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	103, // 116: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	110, // 117: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	112, // 118: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	112, // 119: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	112, // 120: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	113, // 121: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	98,  // 122: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	101, // 123: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	101, // 124: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	54,  // 125: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	69,  // 126: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	82,  // 127: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	84,  // 128: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	86,  // 129: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	88,  // 130: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	90,  // 131: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	92,  // 132: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	94,  // 133: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	96,  // 134: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 135: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	12,  // 136: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	4,   // 137: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	16,  // 138: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	18,  // 139: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	20,  // 140: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	55,  // 141: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	79,  // 142: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	83,  // 143: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	85,  // 144: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	87,  // 145: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	89,  // 146: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	91,  // 147: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	93,  // 148: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	95,  // 149: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	97,  // 150: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	7,   // 151: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	14,  // 152: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	5,   // 153: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	17,  // 154: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	19,  // 155: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	21,  // 156: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	141, // [141:157] is the sub-list for method output_type
-	125, // [125:141] is the sub-list for method input_type
-	125, // [125:125] is the sub-list for extension type_name
-	125, // [125:125] is the sub-list for extension extendee
-	0,   // [0:125] is the sub-list for field type_name
+	101, // 10: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
+	102, // 11: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
+	11,  // 12: cellgate.cell.v1.ReportLegacyResponse.awaited:type_name -> cellgate.cell.v1.AwaitedClaim
+	103, // 13: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
+	9,   // 14: cellgate.cell.v1.ReportLegacyResponse.short:type_name -> cellgate.cell.v1.HostRoom
+	8,   // 15: cellgate.cell.v1.ReportLegacyResponse.withheld:type_name -> cellgate.cell.v1.WithheldHost
+	11,  // 16: cellgate.cell.v1.ReportLegacyResponse.without_instance:type_name -> cellgate.cell.v1.AwaitedClaim
+	10,  // 17: cellgate.cell.v1.HostRoom.rooms:type_name -> cellgate.cell.v1.Room
+	104, // 18: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
+	13,  // 19: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
+	101, // 20: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
+	105, // 21: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	15,  // 22: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
+	68,  // 23: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
+	103, // 24: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
+	106, // 25: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	102, // 26: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	103, // 27: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	107, // 28: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	101, // 29: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
+	22,  // 30: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
+	101, // 31: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
+	41,  // 32: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
+	42,  // 33: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
+	42,  // 34: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
+	43,  // 35: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
+	44,  // 36: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
+	45,  // 37: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
+	28,  // 38: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
+	27,  // 39: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
+	26,  // 40: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
+	24,  // 41: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
+	25,  // 42: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
+	42,  // 43: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
+	41,  // 44: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
+	42,  // 45: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
+	41,  // 46: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
+	35,  // 47: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
+	37,  // 48: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
+	39,  // 49: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
+	40,  // 50: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
+	29,  // 51: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	31,  // 52: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	34,  // 53: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	30,  // 54: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
+	32,  // 55: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
+	33,  // 56: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
+	36,  // 57: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
+	38,  // 58: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
+	48,  // 59: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
+	46,  // 60: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
+	47,  // 61: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	47,  // 62: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	52,  // 63: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
+	51,  // 64: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
+	50,  // 65: cellgate.cell.v1.Query.passing:type_name -> cellgate.cell.v1.PassingQuery
+	53,  // 66: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
+	49,  // 67: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
+	56,  // 68: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	61,  // 69: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	53,  // 70: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
+	62,  // 71: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	63,  // 72: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
+	108, // 73: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	68,  // 74: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	60,  // 75: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	53,  // 76: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
+	58,  // 77: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	59,  // 78: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	64,  // 79: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
+	9,   // 80: cellgate.cell.v1.Proposal.rooms:type_name -> cellgate.cell.v1.HostRoom
+	109, // 81: cellgate.cell.v1.Proposal.room_aggregates:type_name -> cellgate.v1.HostAggregate
+	57,  // 82: cellgate.cell.v1.Proposal.passing:type_name -> cellgate.cell.v1.Passing
+	66,  // 83: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	65,  // 84: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
+	104, // 85: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	67,  // 86: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	70,  // 87: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	71,  // 88: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	76,  // 89: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	76,  // 90: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	77,  // 91: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	78,  // 92: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	73,  // 93: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	74,  // 94: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	76,  // 95: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
+	104, // 96: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	103, // 97: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	75,  // 98: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	72,  // 99: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	37,  // 100: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	29,  // 101: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	31,  // 102: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	34,  // 103: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	104, // 104: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	103, // 105: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	101, // 106: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
+	103, // 107: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	80,  // 108: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	108, // 109: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	81,  // 110: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	60,  // 111: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	108, // 112: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	60,  // 113: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	110, // 114: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	111, // 115: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	101, // 116: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	103, // 117: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	110, // 118: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	112, // 119: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	112, // 120: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	112, // 121: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	113, // 122: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	98,  // 123: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	101, // 124: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	101, // 125: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	54,  // 126: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	69,  // 127: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	82,  // 128: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	84,  // 129: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	86,  // 130: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	88,  // 131: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	90,  // 132: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	92,  // 133: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	94,  // 134: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	96,  // 135: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 136: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	12,  // 137: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	4,   // 138: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	16,  // 139: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	18,  // 140: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	20,  // 141: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	55,  // 142: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	79,  // 143: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	83,  // 144: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	85,  // 145: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	87,  // 146: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	89,  // 147: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	91,  // 148: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	93,  // 149: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	95,  // 150: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	97,  // 151: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	7,   // 152: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	14,  // 153: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	5,   // 154: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	17,  // 155: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	19,  // 156: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	21,  // 157: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	142, // [142:158] is the sub-list for method output_type
+	126, // [126:142] is the sub-list for method input_type
+	126, // [126:126] is the sub-list for extension type_name
+	126, // [126:126] is the sub-list for extension extendee
+	0,   // [0:126] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }

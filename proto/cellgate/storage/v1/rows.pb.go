@@ -1570,7 +1570,8 @@ type AdminState struct {
 	Nova       string                 `protobuf:"bytes,8,opt,name=nova,proto3" json:"nova,omitempty"`
 	NovaReason string                 `protobuf:"bytes,9,opt,name=nova_reason,json=novaReason,proto3" json:"nova_reason,omitempty"`
 	// A replica of a program without it drops it when it writes one of the others.
-	Silent        bool `protobuf:"varint,10,opt,name=silent,proto3" json:"silent,omitempty"`
+	Silent        bool  `protobuf:"varint,10,opt,name=silent,proto3" json:"silent,omitempty"`
+	NovaAt        int64 `protobuf:"varint,11,opt,name=nova_at,json=novaAt,proto3" json:"nova_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1673,6 +1674,13 @@ func (x *AdminState) GetSilent() bool {
 		return x.Silent
 	}
 	return false
+}
+
+func (x *AdminState) GetNovaAt() int64 {
+	if x != nil {
+		return x.NovaAt
+	}
+	return 0
 }
 
 // Decision is a decision's row without its body, which has its own.
@@ -2211,7 +2219,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x05facts\x18\x03 \x01(\tR\x05facts\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x04 \x01(\x03R\n" +
-	"generation\"\x80\x02\n" +
+	"generation\"\x99\x02\n" +
 	"\n" +
 	"AdminState\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12\x14\n" +
@@ -2227,7 +2235,8 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\vnova_reason\x18\t \x01(\tR\n" +
 	"novaReason\x12\x16\n" +
 	"\x06silent\x18\n" +
-	" \x01(\bR\x06silent\"\xb8\x01\n" +
+	" \x01(\bR\x06silent\x12\x17\n" +
+	"\anova_at\x18\v \x01(\x03R\x06novaAt\"\xb8\x01\n" +
 	"\bDecision\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x03R\x02at\x12%\n" +
 	"\x0einstance_uuids\x18\x02 \x03(\tR\rinstanceUuids\x12\x1d\n" +
