@@ -31,8 +31,10 @@ func TestAnOperatorsWordKeepsNovasWhereItIsRead(t *testing.T) {
 func TestACellIsToldWhenAServiceWasChanged(t *testing.T) {
 	at := time.Unix(1_000, 0)
 	for i, s := range []legacy.Service{
-		{UpdatedAt: at}, {UpdatedAt: at, LastSeenUp: at.Add(-time.Minute), CreatedAt: at.Add(-time.Hour)},
-		{UpdatedAt: at.Add(-time.Minute), LastSeenUp: at}, {CreatedAt: at},
+		{UpdatedAt: at},
+		{UpdatedAt: at, LastSeenUp: at.Add(-time.Minute), CreatedAt: at.Add(-time.Hour)},
+		{UpdatedAt: at.Add(-time.Minute), LastSeenUp: at},
+		{CreatedAt: at},
 	} {
 		if got := servicesOf(&legacy.Snapshot{Services: []legacy.Service{s}}, at, time.Minute)[0].GetChangedAt(); !got.AsTime().Equal(at) {
 			t.Errorf("of service %d it is told %v", i, got)
