@@ -10,9 +10,9 @@ import (
 )
 
 // hostComparison is what a gateway found in one epoch of the gate: of so many hosts whose
-// services count, how many were looked at, and how many of those report another capacity
-// or other aggregates than their rows say, by the newest look at each. A gate that opened
-// would place instances where Nova does not, or find no room where Nova has some.
+// services count, how many were looked at, and how many of those report other names, another
+// capacity, other aggregates or another hypervisor than their rows say, by the newest look
+// at each. A gate that opened would place instances where Nova does not, or find no room where Nova has some.
 type hostComparison struct {
 	epoch                 int64
 	hosts, looked, differ int
@@ -82,7 +82,7 @@ func (e *evidence) notEqual(g *shard.Gate) string {
 		}
 	}
 	if most == nil {
-		return "no gateway has compared the capacity and the aggregates of agents' hosts with their rows"
+		return "no gateway has compared what agents report of their hosts with the rows"
 	}
-	return fmt.Sprintf("the capacity and the aggregates of %d of %d hosts were compared with their rows", most.looked, most.hosts)
+	return fmt.Sprintf("what agents report of %d of %d hosts was compared with the rows", most.looked, most.hosts)
 }

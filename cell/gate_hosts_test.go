@@ -20,10 +20,10 @@ func TestShadowWaitsForHostsThatDifferFromTheirRows(t *testing.T) {
 		told []*hostComparison
 		want string // what it waits for; "" when it moves
 	}{
-		{"a gateway of before", []*hostComparison{nil}, "no gateway has compared the capacity and the aggregates"},
-		{"those of another SHADOW", []*hostComparison{{epoch: now - 2, hosts: 2, looked: 2}}, "no gateway has compared the capacity and the aggregates"},
-		{"half a turn", []*hostComparison{{epoch: now, hosts: 600, looked: 256}}, "the capacity and the aggregates of 256 of 600 hosts were compared with their rows"},
-		{"two gateways under way", []*hostComparison{{epoch: now, hosts: 600, looked: 256}, {epoch: now, hosts: 600, looked: 512}}, "the capacity and the aggregates of 512 of 600 hosts"},
+		{"a gateway of before", []*hostComparison{nil}, "no gateway has compared what agents report"},
+		{"those of another SHADOW", []*hostComparison{{epoch: now - 2, hosts: 2, looked: 2}}, "no gateway has compared what agents report"},
+		{"half a turn", []*hostComparison{{epoch: now, hosts: 600, looked: 256}}, "what agents report of 256 of 600 hosts was compared with the rows"},
+		{"two gateways under way", []*hostComparison{{epoch: now, hosts: 600, looked: 256}, {epoch: now, hosts: 600, looked: 512}}, "what agents report of 512 of 600 hosts"},
 		{"a whole turn", []*hostComparison{{epoch: now, hosts: 600, looked: 600}}, ""},
 		{"a whole turn of one of two", []*hostComparison{{epoch: now, hosts: 600, looked: 256}, {epoch: now, hosts: 600, looked: 600}, nil}, ""},
 		{"one differs", []*hostComparison{{epoch: now, hosts: 2, looked: 2, differ: 1, first: []*cellgatev1.HostDifference{one("h1", "row says 48")}}}, "1 host that differs from its row: h1: row says 48"},

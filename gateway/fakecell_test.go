@@ -233,7 +233,7 @@ func (f *fakeCell) propose(q *cellv1.Query) *cellv1.Proposal {
 			return &cellv1.Proposal{Failure: proposing.FailureOf(err)}
 		}
 	}
-	out.Rooms, out.RoomAggregates = roomsOf(t, q.GetRoomOf(), !f.older)
+	out.Rooms, out.RoomAggregates, out.RoomHypervisors = roomsOf(t, q.GetRoomOf(), !f.older)
 	out.TableVersion, out.Cut, out.Lags = strconv.FormatUint(t.Version(), 10), f.cut, f.late != nil
 	for _, c := range f.liveOf(func(c *cellgatev1.Claim) bool { return slices.Contains(q.GetConsumerUuids(), c.GetConsumerUuid()) }) {
 		out.Claims = append(out.Claims, c)
@@ -243,7 +243,7 @@ func (f *fakeCell) propose(q *cellv1.Query) *cellv1.Proposal {
 }
 
 // roomsOf gives what hosts, by uuids of 16 bytes each, have left, and what they report.
-func roomsOf(t *schedule.Table, uuids []byte, whole bool) (out []*cellv1.HostRoom, in []*cellgatev1.HostAggregate) {
+func roomsOf(t *schedule.Table, uuids []byte, whole bool) (out []*cellv1.HostRoom, in []*cellgatev1.HostAggregate, runs []*cellv1.Hypervisor) {
 	for id := range slices.Chunk(uuids, 16) {
 		h, ok := t.Host(schedule.ID(id))
 		if !ok {
@@ -261,6 +261,12 @@ func roomsOf(t *schedule.Table, uuids []byte, whole bool) (out []*cellv1.HostRoo
 			to.Rooms = append(to.Rooms, room)
 		}
 		if to.Whole = whole; whole {
+			to.ServiceHost, to.Nodename, to.Hypervisor = h.ServiceHost, h.NodeName, int32(len(runs))
+			hypervisor := &cellv1.Hypervisor{Version: h.View.HypervisorVersion}
+			if h.Facts != nil {
+				hypervisor.Type, hypervisor.SupportedInstances = h.Facts.HypervisorType, h.Facts.SupportedInstances
+			}
+			runs = append(runs, hypervisor)
 			for _, a := range h.Aggregates {
 				to.Aggregates = append(to.Aggregates, int32(len(in)))
 				in = append(in, &cellgatev1.HostAggregate{Uuid: a.UUID, Name: a.Name, Metadata: a.Metadata})
@@ -268,7 +274,7 @@ func roomsOf(t *schedule.Table, uuids []byte, whole bool) (out []*cellv1.HostRoo
 		}
 		out = append(out, to)
 	}
-	return out, in
+	return out, in, runs
 }
 
 func (f *fakeCell) ClaimBatch(ctx context.Context, req *cellv1.ClaimBatchRequest) (*cellv1.ClaimBatchResponse, error) {

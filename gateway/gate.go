@@ -105,7 +105,7 @@ type gateView struct {
 
 func newGate(c *cell, cfg LegacyConfig, parts Legacy, g *Gateway) *gate {
 	out := &gate{
-		shadow: newComparer(),
+		shadow: newComparer(ReadOfHypervisors(g.cfg.Filters, g.cfg.FilterExpression)),
 		cell:   c, cfg: cfg.withDefaults(), parts: parts, g: g, tel: c.tel.Gate(),
 		asking: make(chan struct{}, 1), hurry: make(chan struct{}, 1), failing: make(chan struct{}, 1), listing: make(chan struct{}, 1), first: make(chan struct{}),
 	}

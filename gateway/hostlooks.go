@@ -16,15 +16,17 @@ const mostHostsTold, maxDetail = 16, 1000
 
 // hostLooks keeps what the newest look at each host found, in the epoch of a gate. The
 // hosts are looked at in turn with what they have free, busy or not: no claim changes
-// their capacity and their aggregates. Safe for concurrent use.
+// what is compared of them. Safe for concurrent use.
 type hostLooks struct {
+	read HypervisorRead
+
 	mu    sync.Mutex
 	epoch int64
 	of    map[schedule.ID]hostLook
 }
 
 // hostLook is how an agent's host differs from its row; empty for not at all.
-type hostLook struct{ capacity, aggregates string }
+type hostLook struct{ names, capacity, aggregates, hypervisor string }
 
 // took takes the cell's answer, under an epoch of its gate, of the hosts asked for, 16
 // bytes each. A host that the cell does not have is none of an agent's: whether it has to
@@ -42,14 +44,22 @@ func (l *hostLooks) took(rows *knownRows, epoch int64, asked []byte, p *cellv1.P
 	for id := range slices.Chunk(asked, 16) {
 		absent[schedule.ID(id)] = true
 	}
+	supported := make([][][3]string, len(p.GetRoomHypervisors()))
+	for i, h := range p.GetRoomHypervisors() {
+		supported[i] = Supported(h.GetSupportedInstances())
+	}
 	for _, h := range p.GetRooms() {
 		id, err := schedule.ParseID(h.GetHostUuid())
 		if err != nil {
 			continue
 		}
 		delete(absent, id)
-		if row := rows.host(id); row != nil && h.GetWhole() {
-			l.of[id] = lookAt(row, h, p.GetRoomAggregates(), rows.HasAggregates)
+		at := int(h.GetHypervisor())
+		if row := rows.host(id); row != nil && h.GetWhole() && h.GetServiceHost() != "" && at >= 0 && at < len(supported) {
+			look := lookAt(row, h, p.GetRoomAggregates(), rows.HasAggregates)
+			look.names = NamesDifference(&row.Host, h.GetServiceHost(), h.GetNodename())
+			look.hypervisor, _ = HypervisorDifference(&row.Host, p.GetRoomHypervisors()[at], supported[at], l.read)
+			l.of[id] = look
 		}
 	}
 	for id := range absent {
@@ -57,6 +67,7 @@ func (l *hostLooks) took(rows *knownRows, epoch int64, asked []byte, p *cellv1.P
 	}
 }
 
+// lookAt compares the capacity, and the aggregates when those of the rows are known.
 func lookAt(row *legacy.Host, h *cellv1.HostRoom, aggregates []*cellgatev1.HostAggregate, known bool) hostLook {
 	var classes []ReportedClass
 	for _, r := range h.GetRooms() {
@@ -104,7 +115,10 @@ func (l *hostLooks) comparison(rows *knownRows, now time.Time, down time.Duratio
 		}
 		out.Differ++
 		for _, d := range []*cellgatev1.HostDifference{
-			{Kind: cellgatev1.HostDifference_CAPACITY, Detail: look.capacity}, {Kind: cellgatev1.HostDifference_AGGREGATES, Detail: look.aggregates},
+			{Kind: cellgatev1.HostDifference_NAMES, Detail: look.names},
+			{Kind: cellgatev1.HostDifference_CAPACITY, Detail: look.capacity},
+			{Kind: cellgatev1.HostDifference_AGGREGATES, Detail: look.aggregates},
+			{Kind: cellgatev1.HostDifference_HYPERVISOR, Detail: look.hypervisor},
 		} {
 			if d.Detail != "" && len(out.First) < mostHostsTold {
 				d.Host, d.Detail = row.ServiceHost, cutText(d.Detail, maxDetail)

@@ -39,13 +39,24 @@ func inAggregate(h schedule.Host, uuid, name string, metadata map[string]string)
 	return h
 }
 
+func renamed(h schedule.Host, host, node string) schedule.Host {
+	h.ServiceHost, h.NodeName = host, node
+	return h
+}
+
+func running(h schedule.Host, kind string, version int64, supported string) schedule.Host {
+	h.View.HypervisorVersion = version
+	h.Facts = schedule.ParseFacts(schedule.FactTexts{HypervisorType: kind, SupportedInstances: supported, Stats: "{}"})
+	return h
+}
+
 func ratioOf(h schedule.Host, total int64, ratio float64) schedule.Host {
 	h.View.VCPUsTotal, h.View.CPURatio = total, ratio
 	return h
 }
 
-// A host whose agent reports other ratios, totals or aggregates than its row has is told
-// of with both, in either direction, though no request shows it and claims are on it; it
+// A host whose agent reports other ratios, totals, aggregates, names or another hypervisor
+// than its row has is told of with both, in either direction, though no request shows it and claims are on it; it
 // is not any more once the agent reports the same.
 func TestShadowTellsOfHostsThatDifferFromTheirRows(t *testing.T) {
 	const rack = "e0000000-0000-4000-8000-000000000001"
@@ -58,6 +69,12 @@ func TestShadowTellsOfHostsThatDifferFromTheirRows(t *testing.T) {
 	}{
 		{"a lesser ratio", ratioOf(testHost(2, 1), 3, 4), ratioOf(testHost(2, 1), 3, 16), cellgatev1.HostDifference_CAPACITY, "row says 48 VCPU (3, ratio 16), its agent reports 12 (3, ratio 4)"},
 		{"a greater ratio", ratioOf(testHost(2, 1), 3, 16), ratioOf(testHost(2, 1), 3, 4), cellgatev1.HostDifference_CAPACITY, "row says 12 VCPU (3, ratio 4), its agent reports 48 (3, ratio 16)"},
+		{"another service host", renamed(testHost(2, 1), "host002.example.org", "node002"), testHost(2, 1), cellgatev1.HostDifference_NAMES, `row is of service host "host002", its agent reports "host002.example.org"`},
+		{"another node", renamed(testHost(2, 1), "host002", "NODE002"), testHost(2, 1), cellgatev1.HostDifference_NAMES, `row is of node "node002", its agent reports "NODE002"`},
+		{
+			"a hypervisor of which the agent says nothing", testHost(2, 1), running(testHost(2, 1), "QEMU", 8002002, `[["x86_64", "kvm", "hvm"]]`), cellgatev1.HostDifference_HYPERVISOR,
+			"row says hypervisor QEMU, its agent none; row says hypervisor version 8.2.2, its agent none; row supports x86_64/kvm/hvm, its agent reports none such",
+		},
 		{
 			"an aggregate that the agent lacks", testHost(2, 1), inAggregate(testHost(2, 1), rack, "rack1", tenant), cellgatev1.HostDifference_AGGREGATES,
 			"row says zone az1, its agent no zone; row is in aggregate rack1 (" + rack + ") with availability_zone=az1, filter_tenant_id=tenantA, its agent reports none of that uuid",
@@ -183,6 +200,68 @@ func TestCapacityDifference(t *testing.T) {
 	row.CPURatio = 0.5
 	if got := CapacityDifference(&row, like(func(v, _, _ *ReportedClass) { v.Ratio, v.Reserved = 0.5, 4 })); got != "" {
 		t.Errorf("imported: %q", got)
+	}
+}
+
+func TestNamesDifference(t *testing.T) {
+	row := testHost(1, 1)
+	for _, c := range []struct{ host, node, want string }{
+		{"host001", "node001", ""},
+		{"Host001", "node001", `row is of service host "host001", its agent reports "Host001"`},
+		{"host001", "", `row is of node "node001", its agent reports ""`},
+		{"a", "b", `row is of service host "host001", its agent reports "a"; row is of node "node001", its agent reports "b"`},
+	} {
+		if got := NamesDifference(&row, c.host, c.node); got != c.want {
+			t.Errorf("%s, %s: %q, want %q", c.host, c.node, got, c.want)
+		}
+	}
+}
+
+// What runs is compared as sets of triples in Nova's words, the version as a number; and
+// only what some filter in force reads holds a gate.
+func TestHypervisorDifference(t *testing.T) {
+	row := running(testHost(1, 1), "QEMU", 8002002, `[["x86_64", "kvm", "hvm"], ["AMD64", "qemu", "hvm"], ["i686", "kvm", "hvm"]]`)
+	const same = `[["i686","kvm","hvm"],["x86_64","qemu","hvm"],["x86_64","kvm","hvm"],["x86_64","kvm","hvm"]]`
+	all := HypervisorRead{true, true, true}
+	for _, c := range []struct {
+		name, kind    string
+		version       int64
+		supported     string
+		read          HypervisorRead
+		holds, unread string
+	}{
+		{"another order, and words of one meaning", "QEMU", 8002002, same, all, "", ""},
+		{"another type", "qemu", 8002002, same, all, "row says hypervisor QEMU, its agent qemu", ""},
+		{"no version", "QEMU", 0, same, all, "row says hypervisor version 8.2.2, its agent none", ""},
+		{"no version, which no filter reads", "QEMU", 0, same, HypervisorRead{}, "", "row says hypervisor version 8.2.2, its agent none"},
+		{"nothing supported", "QEMU", 8002002, "", all, "row supports x86_64/kvm/hvm, x86_64/qemu/hvm, i686/kvm/hvm, its agent reports none such", ""},
+		{"others", "QEMU", 8002002, `[["x86_64","kvm","hvm"],["aarch64","kvm","hvm"],["x86_64","kvm","xen"]]`, all, "row supports x86_64/qemu/hvm, i686/kvm/hvm, its agent reports none such; its agent reports that it supports aarch64/kvm/hvm, x86_64/kvm/xen, row has none such", ""},
+		{"some of it", "XEN", 1, same, HypervisorRead{version: true}, "row says hypervisor version 8.2.2, its agent 0.0.1", "row says hypervisor QEMU, its agent XEN"},
+	} {
+		holds, unread := HypervisorDifference(&row, &cellv1.Hypervisor{Type: c.kind, Version: c.version}, Supported(c.supported), c.read)
+		if holds != c.holds || unread != c.unread {
+			t.Errorf("%s: %q and %q, want %q and %q", c.name, holds, unread, c.holds, c.unread)
+		}
+	}
+	row.View.HypervisorVersion = 1 << 40 // an importer cuts it
+	if holds, _ := HypervisorDifference(&row, &cellv1.Hypervisor{Type: "QEMU", Version: 1<<31 - 1}, Supported(same), all); holds != "" {
+		t.Errorf("imported: %q", holds)
+	}
+	for _, c := range []struct {
+		filters    []string
+		expression string
+		want       HypervisorRead
+	}{
+		{nil, "", all}, // ComputeCapabilitiesFilter is one of the default ones
+		{[]string{"ComputeFilter"}, "", HypervisorRead{}},
+		{[]string{"ComputeFilter", "ImagePropertiesFilter"}, "", HypervisorRead{version: true, supported: true}},
+		{[]string{"JsonFilter"}, "", all},
+		{[]string{"ComputeFilter"}, `host.hypervisor_type == "QEMU"`, HypervisorRead{kind: true}},
+		{[]string{"ComputeFilter"}, "host.hypervisor_version > 8002000.0", HypervisorRead{version: true}},
+	} {
+		if got := ReadOfHypervisors(c.filters, c.expression); got != c.want {
+			t.Errorf("%v %s: %v, want %v", c.filters, c.expression, got, c.want)
+		}
 	}
 }
 

@@ -102,12 +102,12 @@ type comparer struct {
 	touched      map[string]time.Time
 	awaited      map[string]bool
 	instanceless map[string]bool
-	// looks are at hosts' capacity and aggregates.
+	// looks are at what hosts report beside claims.
 	looks hostLooks
 }
 
-func newComparer() *comparer {
-	return &comparer{jobs: make(chan comparison, mostCompared), touched: map[string]time.Time{}}
+func newComparer(read HypervisorRead) *comparer {
+	return &comparer{jobs: make(chan comparison, mostCompared), touched: map[string]time.Time{}, looks: hostLooks{read: read}}
 }
 
 // take gives what was compared since, and put gives it back.

@@ -182,7 +182,7 @@ func TestShadowOfFreeAmountsOfAllHosts(t *testing.T) {
 
 // While one comparison is in doubt none that was begun after it is told.
 func TestShadowTellsInOrder(t *testing.T) {
-	c := newComparer()
+	c := newComparer(HypervisorRead{})
 	first, second, third := c.begin(), c.begin(), c.begin()
 	c.decide(second, comparisons{compared: 1})
 	if got := c.take(); got.compared != 0 {

@@ -82,6 +82,10 @@ func ParseFacts(t FactTexts) *Facts {
 	return f
 }
 
+// Supported are the architecture, hypervisor and mode of each kind of instance that the
+// host runs, by Nova's words.
+func (f *Facts) Supported() [][3]string { return f.supported }
+
 // HasAddress reports whether HostIP is an address.
 func (f *Facts) HasAddress() bool { return f.ip.IsValid() }
 

@@ -25,19 +25,26 @@ func (m *Machine) cpuInfoText() string {
 	return jsonText(info)
 }
 
-// supportedText is the column supported_instances: what the machine's own architecture
-// runs, and the 32-bit one that it has in it.
+// supportedText is the column supported_instances as libvirt gives it on most machines: what
+// the machine's own architecture runs, and the 32-bit one that it has in it, with KVM and
+// emulated, so that images that ask for hypervisor_type=qemu are placed on KVM, too.
 func (s *Settings) supportedText(m *Machine) string {
-	kind := s.VirtType
-	switch {
-	case kind == "" && m.kvm:
-		kind = "kvm"
-	case kind == "":
-		kind = "qemu"
+	if s.SupportedInstances != "" {
+		return s.SupportedInstances
 	}
-	all := [][3]string{{m.arch, kind, "hvm"}}
+	kinds := []string{"qemu"}
+	if s.VirtType == "kvm" || s.VirtType == "" && m.kvm {
+		kinds = []string{"kvm", "qemu"}
+	}
+	archs := []string{m.arch}
 	if m.arch == "x86_64" {
-		all = append(all, [3]string{"i686", kind, "hvm"})
+		archs = append(archs, "i686")
+	}
+	var all [][3]string
+	for _, arch := range archs {
+		for _, kind := range kinds {
+			all = append(all, [3]string{arch, kind, "hvm"})
+		}
 	}
 	return jsonText(all)
 }

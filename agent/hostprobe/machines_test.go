@@ -252,7 +252,7 @@ func TestReservedAndRatios(t *testing.T) {
 }
 
 func TestVirtualization(t *testing.T) {
-	for machine, want := range map[string]string{"one-node": `[["x86_64","kvm","hvm"],["i686","kvm","hvm"]]`, "no-numa": `[["x86_64","qemu","hvm"],["i686","qemu","hvm"]]`} {
+	for machine, want := range map[string]string{"one-node": `[["x86_64","kvm","hvm"],["x86_64","qemu","hvm"],["i686","kvm","hvm"],["i686","qemu","hvm"]]`, "no-numa": `[["x86_64","qemu","hvm"],["i686","qemu","hvm"]]`} {
 		r, err := report(t, tree(t, machine), plain())
 		if err != nil || r.State.GetFacts().GetSupportedInstances() != want {
 			t.Errorf("%s: %v %v, want %s", machine, r, err, want)
@@ -263,6 +263,16 @@ func TestVirtualization(t *testing.T) {
 	r, err := report(t, tree(t, "no-numa"), s)
 	if err != nil || !strings.Contains(r.State.GetFacts().GetSupportedInstances(), "kvm") || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "does not have") {
 		t.Errorf("kvm where there is none: %v %v", r, err)
+	}
+	s.SupportedInstances = `[["aarch64", "kvm", "hvm"]]`
+	if r, err = report(t, tree(t, "no-numa"), s); err != nil || r.State.GetFacts().GetSupportedInstances() != s.SupportedInstances {
+		t.Errorf("what is set: %v %v", r, err)
+	}
+	for _, bad := range []string{`[["x86_64", "kvm"]]`, `[["x86_64", "none", "hvm"]]`, `kvm`, `[]`} {
+		s.SupportedInstances = bad
+		if problems := s.Problems(); len(problems) != 1 || problems[0].Path != "supported_instances" {
+			t.Errorf("%s: %v", bad, problems)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package hostprobe
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"cellgate/internal/fault"
+	"cellgate/schedule"
 )
 
 // Settings is what the operator says of the host. Names and meanings are Nova's
@@ -37,6 +39,9 @@ type Settings struct {
 	VirtType          string
 	HypervisorType    string
 	HypervisorVersion string
+	// SupportedInstances, when not empty, is told instead of what VirtType gives: JSON as in
+	// the column.
+	SupportedInstances string
 }
 
 // ReservedPages keeps memory pages of a NUMA node from instances.
@@ -123,6 +128,12 @@ func (s *Settings) settle() (out settled, problems []fault.Field) {
 	}
 	if out.version, err = parseVersion(s.HypervisorVersion); err != nil {
 		bad("hypervisor_version", "%v", err)
+	}
+	if s.SupportedInstances != "" {
+		f := schedule.ParseFacts(schedule.FactTexts{SupportedInstances: s.SupportedInstances})
+		if why := f.Failed["supported_instances"]; why != "" || len(f.Supported()) == 0 {
+			bad("supported_instances", "%q is no list as [[\"x86_64\", \"kvm\", \"hvm\"], …]: architecture, hypervisor, mode: %s", s.SupportedInstances, cmp.Or(why, "it is empty"))
+		}
 	}
 	return out, problems
 }

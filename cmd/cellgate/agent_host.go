@@ -139,7 +139,7 @@ func settingsOf(c config.Agent) hostprobe.Settings {
 		ReservedCPUs: h.ReservedCPUs, ReservedMemoryMB: h.ReservedMemoryMB, ReservedDiskMB: h.ReservedDiskMB,
 		CPURatio: h.CPURatio, MemoryRatio: h.MemoryRatio, DiskRatio: h.DiskRatio,
 		SharedCPUs: h.SharedCPUs, DedicatedCPUs: h.DedicatedCPUs, Traits: h.Traits,
-		VirtType: h.VirtType, HypervisorType: h.HypervisorType, HypervisorVersion: h.HypervisorVersion,
+		VirtType: h.VirtType, HypervisorType: h.HypervisorType, HypervisorVersion: h.HypervisorVersion, SupportedInstances: h.SupportedInstances,
 	}
 	for _, p := range h.ReservedHugePages {
 		s.ReservedPages = append(s.ReservedPages, hostprobe.ReservedPages(p))

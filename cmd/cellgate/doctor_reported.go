@@ -28,8 +28,8 @@ func (u *upgrade) reported(x *legacy.Snapshot) {
 	for i := range x.Services {
 		quiet[x.Services[i].ID] = silence(&x.Services[i], x.At, down) != ""
 	}
-	var capacity, aggregates []diagnosis
-	agents := 0
+	var names, capacity, aggregates, hypervisors, unread []diagnosis
+	agents, known := 0, 0
 	for i := range x.Hosts {
 		row := &x.Hosts[i]
 		h := u.agents[row.UUID.String()]
@@ -37,12 +37,36 @@ func (u *upgrade) reported(x *legacy.Snapshot) {
 			continue
 		}
 		agents++
+		check := "host " + row.ServiceHost
+		if d := gateway.NamesDifference(&row.Host, h.GetServiceHost(), h.GetNodename()); d != "" {
+			names = append(names, diagnosis{Check: check, What: d})
+		}
+		if of := u.hypervisors[h.GetHostUuid()]; of != nil {
+			known++
+			holds, other := gateway.HypervisorDifference(&row.Host, of, gateway.Supported(of.GetSupportedInstances()), u.read)
+			if holds != "" {
+				hypervisors = append(hypervisors, diagnosis{Check: check, What: holds})
+			}
+			if other != "" {
+				unread = append(unread, diagnosis{Check: check, What: other})
+			}
+		}
 		if d := gateway.CapacityDifference(&row.View, classesOf(h)); d != "" {
-			capacity = append(capacity, diagnosis{Check: "host " + row.ServiceHost, What: d})
+			capacity = append(capacity, diagnosis{Check: check, What: d})
 		}
 		if d := gateway.AggregatesDifference(row.Aggregates, h.GetAggregates()); x.HasAggregates && d != "" {
-			aggregates = append(aggregates, diagnosis{Check: "host " + row.ServiceHost, What: d})
+			aggregates = append(aggregates, diagnosis{Check: check, What: d})
 		}
+	}
+	u.differ("names", status, agents, names, waits+
+		"give the agents' files (agent.host) service_host and nodename as the rows have them (openstack compute service list, openstack hypervisor list), remove host.json of their state_dir where service_host changes, and restart the agents")
+	const say = "give the agents' files (agent.host) the row's hypervisor_type, hypervisor_version and supported_instances, and SIGHUP the agents"
+	u.differ("hypervisors", status, known, hypervisors, waits+say)
+	if len(unread) > 0 {
+		u.differ("hypervisors, unread", warned, known, unread, "no filter in force reads it, and it holds nothing. To have it the same, "+say)
+	}
+	if known < agents {
+		u.say("hypervisors", warned, fmt.Sprintf("of %s are not compared: the cell does not say what their agents report", counted(agents-known, "host")), "upgrade the cell's scheduler")
 	}
 	u.differ("capacity", status, agents, capacity, waits+
 		"give the agents' files (agent.host) the cpu_, ram_ and disk_allocation_ratio, cpu_shared_set and reserved_host_* of the computes' nova.conf, and SIGHUP the agents")

@@ -5,14 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"cellgate/gateway"
 	"cellgate/gateway/legacy"
 	"cellgate/internal/config"
+	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -22,8 +25,8 @@ func newDoctorUpgrade(t terminal) *cobra.Command {
 		Use:   "upgrade",
 		Short: "Say what stands in the way of a cell's upgrade from Nova's own tables",
 		Long: `Say, for each cell of gateway.legacy, what stands between it and NATIVE: hosts whose
-nova-compute or agent is old, or whose agent reports another capacity or other aggregates
-than Nova has of it, rows that are no hosts, instances without a host's row or
+nova-compute or agent is old, or whose agent reports other names, another capacity, other
+aggregates or another hypervisor than Nova has of it, rows that are no hosts, instances without a host's row or
 without a claim, allocation ratios that change their meaning, and filters of nova.conf to delete.
 
 It reads the legacy databases and the cells, and changes nothing.
@@ -46,7 +49,7 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
 		d := &doctor{ctx: ctx, now: time.Now}
-		c, err := config.Load("gateway", config.Source{File: *file, Env: t.env})
+		c, err := config.Load("gateway", config.Source{File: *file, Env: t.env, Fill: filtersFromNova})
 		if err != nil {
 			return err
 		}
@@ -63,14 +66,26 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 		if len(*confs) == 0 {
 			*confs = c.Gateway.NovaConf
 		}
+		read := gateway.ReadOfHypervisors(c.Gateway.Filters, c.Gateway.FilterExpression)
 		using := d.limits(*confs, c.Gateway.Nova)
 		for _, l := range cells {
-			u := &upgrade{doctor: d, conf: l, cell: cellOf(c.Gateway, l.Cell), using: using, agents: map[string]*cellgatev1.Host{}, told: map[string]bool{}}
+			u := &upgrade{doctor: d, conf: l, cell: cellOf(c.Gateway, l.Cell), using: using, agents: map[string]*cellgatev1.Host{}, hypervisors: map[string]*cellv1.Hypervisor{}, read: read, told: map[string]bool{}}
 			u.examine(c.Gateway.CellTLS)
 		}
 		return d.tell(cmd.OutOrStdout(), asJSON)
 	}
 	return cmd
+}
+
+// filtersFromNova gives the filters that a gateway takes from nova.conf. A file that cannot
+// be read is told of by itself.
+func filtersFromNova(c *config.Config, from config.Origins) []fault.Field {
+	only, origins := *c, config.Origins{}
+	maps.Copy(origins, from)
+	if (&told{}).fillFromNova(&only, "gateway", origins) == nil {
+		c.Gateway.Filters = only.Gateway.Filters
+	}
+	return nil
 }
 
 // mostNamed is how many hosts of a kind are named; the others are counted.
@@ -85,6 +100,10 @@ type upgrade struct {
 	// agents are the cell's hosts by uuid; heard: the cell answered.
 	agents map[string]*cellgatev1.Host
 	heard  bool
+	// hypervisors are those of agents; a cell of before says none. read is what the gateway's
+	// filters read of them.
+	hypervisors map[string]*cellv1.Hypervisor
+	read        gateway.HypervisorRead
 	// native: so its gate is. differs: it is SHADOW, and too many comparisons differ.
 	native, differs bool
 	// scheduler are the cell's replicas, nil when it has none.
@@ -155,7 +174,7 @@ func (u *upgrade) ask() {
 	if u.scheduler == nil {
 		return
 	}
-	for in, more := (&cellv1.ListHostsRequest{PageSize: maxPage}), true; more; {
+	for in, more := (&cellv1.ListHostsRequest{PageSize: maxPage, WantHypervisors: true}), true; more; {
 		ctx, cancel := context.WithTimeout(u.ctx, 10*time.Second)
 		page, err := u.scheduler.ListHosts(ctx, in)
 		cancel()
@@ -163,8 +182,11 @@ func (u *upgrade) ask() {
 			u.unheard(err)
 			return
 		}
-		for _, h := range page.GetHosts() {
+		for i, h := range page.GetHosts() {
 			u.agents[h.GetHostUuid()] = h
+			if of := page.GetHypervisorOf(); len(of) == len(page.GetHosts()) && of[i] >= 0 && int(of[i]) < len(page.GetHypervisors()) {
+				u.hypervisors[h.GetHostUuid()] = page.GetHypervisors()[of[i]]
+			}
 			in.AfterServiceHost, in.AfterHostUuid = h.GetServiceHost(), h.GetHostUuid()
 		}
 		more = page.GetMore() && len(page.GetHosts()) > 0

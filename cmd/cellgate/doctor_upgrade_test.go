@@ -86,6 +86,10 @@ type listingCell struct {
 	gate   *cellgatev1.Gate
 	hosts  []*cellgatev1.Host
 	claims []*cellgatev1.Claim
+	// hypervisors are those of hosts whose agents do not report what their rows have, by
+	// uuid. before: it does not say any.
+	hypervisors map[string]*cellv1.Hypervisor
+	before      bool
 }
 
 func (l *listingCell) ReportLegacy(_ context.Context, in *cellv1.ReportLegacyRequest) (*cellv1.ReportLegacyResponse, error) {
@@ -95,8 +99,18 @@ func (l *listingCell) ReportLegacy(_ context.Context, in *cellv1.ReportLegacyReq
 	return &cellv1.ReportLegacyResponse{Gate: l.gate, WithoutInstance: l.unseen}, nil
 }
 
-func (l *listingCell) ListHosts(context.Context, *cellv1.ListHostsRequest) (*cellv1.ListHostsResponse, error) {
-	return &cellv1.ListHostsResponse{Hosts: l.hosts}, nil
+func (l *listingCell) ListHosts(_ context.Context, in *cellv1.ListHostsRequest) (*cellv1.ListHostsResponse, error) {
+	out := &cellv1.ListHostsResponse{Hosts: l.hosts}
+	if in.GetWantHypervisors() && !l.before {
+		for i, h := range l.hosts {
+			of := l.hypervisors[h.GetHostUuid()]
+			if of == nil {
+				of = &cellv1.Hypervisor{Type: "QEMU", Version: 6002000, SupportedInstances: `[["x86_64", "kvm", "hvm"]]`}
+			}
+			out.Hypervisors, out.HypervisorOf = append(out.Hypervisors, of), append(out.HypervisorOf, int32(i))
+		}
+	}
+	return out, nil
 }
 
 func (l *listingCell) ListClaims(context.Context, *cellv1.ListClaimsRequest) (*cellv1.ListClaimsResponse, error) {
@@ -142,7 +156,7 @@ func (l *listingCell) registered(hosts ...int) *listingCell {
 	for _, i := range hosts {
 		id := novaHostID(i)
 		l.hosts = append(l.hosts, &cellgatev1.Host{
-			HostUuid: id, ServiceHost: fmt.Sprintf("host%d", i), AgentVersion: 1, Enabled: true,
+			HostUuid: id, ServiceHost: fmt.Sprintf("host%d", i), Nodename: fmt.Sprintf("host%d.example", i), AgentVersion: 1, Enabled: true,
 			Inventories: []*cellgatev1.HostInventory{
 				{ProviderUuid: id, ResourceClass: "VCPU", Total: 32, AllocationRatio: 8},
 				{ProviderUuid: id, ResourceClass: "MEMORY_MB", Total: 65536, AllocationRatio: 1.2},
@@ -537,4 +551,45 @@ func TestDoctorUpgradeComparesAgentsWithTheirRows(t *testing.T) {
 	rows = diagnoses(t, exitDone, "upgrade", "--config", c.config)
 	must(t, rows, "cell1 capacity", warned, "2 of 3 hosts")
 	must(t, rows, "cell1 aggregates of agents", warned, "1 of 3 hosts")
+}
+
+// Agents that report other names or another hypervisor than their rows have are a failure
+// each, with both values. What no filter in force reads is a warning, and so is a cell that
+// does not say what its agents report.
+func TestDoctorUpgradeComparesNamesAndHypervisors(t *testing.T) {
+	for _, k := range []legacytest.Kind{legacytest.MariaDB, legacytest.PostgreSQL} {
+		t.Run(fmt.Sprint(k), func(t *testing.T) {
+			l := (&listingCell{gate: &cellgatev1.Gate{State: cellgatev1.Gate_LEGACY}}).registered(1, 2, 3)
+			c := newNovaCell(t, k, 3, l.serve(t))
+			rows := diagnoses(t, exitDone, "upgrade", "--config", c.config)
+			must(t, rows, "cell1 names", found, "on 3 hosts")
+			must(t, rows, "cell1 hypervisors", found, "on 3 hosts")
+			l.hosts[1].ServiceHost = "host2.example.org"
+			l.hypervisors = map[string]*cellv1.Hypervisor{novaHostID(1): {Type: "QEMU", SupportedInstances: `[["x86_64", "qemu", "hvm"]]`}}
+			rows = diagnoses(t, exitRefused, "upgrade", "--config", c.config)
+			must(t, rows, "cell1 names", unhealthy, `1 of 3 hosts with an agent differ from their rows; host host2: row is of service host "host2", its agent reports "host2.example.org"`)
+			must(t, rows, "cell1 hypervisors", unhealthy, "1 of 3 hosts with an agent differ from their rows; host host1: row says hypervisor version 6.2.0, its agent none; row supports x86_64/kvm/hvm, its agent reports none such; its agent reports that it supports x86_64/qemu/hvm")
+			if do := rows["cell1 names"].Do; !strings.Contains(do, "service_host and nodename") || !strings.Contains(do, "host.json") {
+				t.Errorf("it says to do %q", do)
+			}
+			l.hosts[1].ServiceHost = "host2"
+			conf := filepath.Join(t.TempDir(), "nova.conf")
+			if err := os.WriteFile(conf, []byte("[filter_scheduler]\nenabled_filters = ComputeFilter\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(c.config)
+			if err == nil {
+				err = os.WriteFile(c.config, append(text, "  nova_conf: ["+conf+"]\n"...), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows = diagnoses(t, exitDone, "upgrade", "--config", c.config)
+			must(t, rows, "cell1 hypervisors", found, "on 3 hosts")
+			must(t, rows, "cell1 hypervisors, unread", warned, "1 of 3 hosts with an agent differ from their rows; host host1: row says hypervisor version 6.2.0")
+			l.before = true
+			rows = diagnoses(t, exitDone, "upgrade", "--config", c.config)
+			must(t, rows, "cell1 hypervisors", warned, "of 3 hosts are not compared")
+		})
+	}
 }

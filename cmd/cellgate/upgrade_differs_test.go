@@ -66,3 +66,49 @@ func TestAgentsThatDifferFromTheirRowsHoldTheGate(t *testing.T) {
 	})
 	must(t, diagnoses(t, exitDone, "upgrade", "--config", u.configs[0], "--cell", "cell1"), "cell1 capacity", found, "on 2 hosts")
 }
+
+// Agents that report other names than their rows have, or nothing of what they run, hold the
+// gate of their cell: Nova would be answered with names that it does not have, and images
+// that name an architecture would find no host. No request shows it before.
+func TestAgentsOfOtherNamesOrHypervisorsHoldTheGate(t *testing.T) {
+	plan := upgradePlan{kind: legacytest.MariaDB, hosts: 2, settle: time.Second, compared: 3, refresh: 300 * time.Millisecond}
+	u := startUpgrade(t, plan)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	all.Go(func() { u.beat(ctx) })
+	defer func() { cancel(); all.Wait() }()
+	first, second := u.cells[0].order()[0], u.cells[0].order()[1]
+	first.reports(func(s *agentv1.FullState) {
+		s.ServiceHost, s.Nodename = first.host+".example.org", first.host+".example.org"
+	})
+	second.reports(func(s *agentv1.FullState) { s.Facts.SupportedInstances = "" })
+	for i, c := range u.cells {
+		for _, k := range c.order() {
+			k.upgrade(u.agents[i])
+		}
+	}
+	wantFirst := `row is of service host "` + first.host + `", its agent reports "` + first.host + `.example.org"; row is of node "` + first.host + `", its agent reports "` + first.host + `.example.org"`
+	const wantSecond = "row supports x86_64/kvm/hvm, its agent reports none such"
+	u.await("the gate waits for both hosts", func(states map[string]*cellgatev1.Gate) bool {
+		g := states["cell1"]
+		if g.GetState() == cellgatev1.Gate_NATIVE {
+			t.Fatalf("the gate is %v", g)
+		}
+		told := map[string]string{}
+		for _, d := range g.GetHostDifferences() {
+			told[d.GetHost()] = d.GetKind().String() + " " + d.GetDetail()
+		}
+		return g.GetDifferingHosts() == 2 && told[first.host] == "NAMES "+wantFirst && told[second.host] == "HYPERVISOR "+wantSecond
+	})
+	rows := diagnoses(t, exitRefused, "upgrade", "--config", u.configs[0], "--cell", "cell1")
+	must(t, rows, "cell1 names", unhealthy, "1 of 2 hosts with an agent differ from their rows; host "+first.host+": "+wantFirst)
+	must(t, rows, "cell1 hypervisors", unhealthy, "1 of 2 hosts with an agent differ from their rows; host "+second.host+": "+wantSecond)
+	first.reports(nil)
+	second.reports(nil)
+	u.await("the gate opens", func(states map[string]*cellgatev1.Gate) bool {
+		return states["cell1"].GetState() == cellgatev1.Gate_NATIVE
+	})
+	rows = diagnoses(t, exitDone, "upgrade", "--config", u.configs[0], "--cell", "cell1")
+	must(t, rows, "cell1 names", found, "on 2 hosts")
+	must(t, rows, "cell1 hypervisors", found, "on 2 hosts")
+}

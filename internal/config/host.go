@@ -37,6 +37,8 @@ type Host struct {
 	VirtType          string          `yaml:"virt_type" flag:"virt-type" help:"kvm or qemu; empty means kvm where the kernel has it"`
 	HypervisorType    string          `yaml:"hypervisor_type" flag:"hypervisor-type" help:"name of the hypervisor"`
 	HypervisorVersion string          `yaml:"hypervisor_version" flag:"hypervisor-version" help:"its version, as 8.2.2; empty when it is not known"`
+	// SupportedInstances is JSON as in the column of compute_nodes.
+	SupportedInstances string `yaml:"supported_instances" flag:"supported-instances" help:"what runs on the host as compute_nodes has it, [[\"x86_64\",\"kvm\",\"hvm\"]]; empty means by virt_type"`
 }
 
 // ReservedPages are memory pages of a NUMA node that instances do not get.

@@ -41,7 +41,8 @@ func (s *Shapes) Propose(ctx context.Context, v *Versions, at Version, name stri
 			return nil, nil, err
 		}
 	}
-	out.Rooms, out.RoomAggregates = roomsOf(at.Table, in.GetRoomOf())
+	of := roomsOf(at.Table, in.GetRoomOf())
+	out.Rooms, out.RoomAggregates, out.RoomHypervisors = of.hosts, of.aggregates, of.hypervisors
 	out.TableVersion, out.Cut = name, at.Part != nil && at.Part.More
 	return out, consumers, nil
 }

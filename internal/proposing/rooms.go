@@ -10,20 +10,39 @@ import (
 	"cellgate/schedule"
 )
 
+// rooms are what hosts of a table have, with the aggregates and the hypervisors that they
+// name by their places.
+type rooms struct {
+	hosts       []*cellv1.HostRoom
+	aggregates  []*cellgatev1.HostAggregate
+	hypervisors []*cellv1.Hypervisor
+}
+
 // roomsOf gives what hosts of a table have free, by their uuids of 16 bytes each, with
-// their inventories, and the aggregates that they are in; those that it does not have are
-// left out. Free is the lesser of what the inventory can give and what FreeOf says: they
-// differ by the ratio of what is reserved.
-func roomsOf(t *schedule.Table, uuids []byte) (out []*cellv1.HostRoom, all []*cellgatev1.HostAggregate) {
+// their inventories, their names, the aggregates that they are in, and their hypervisors;
+// those that it does not have are left out. Free is the lesser of what the inventory can
+// give and what FreeOf says: they differ by the ratio of what is reserved.
+func roomsOf(t *schedule.Table, uuids []byte) (out rooms) {
 	const n = len(schedule.ID{})
 	known := map[string][]int32{} // by uuid: hosts may say otherwise of one aggregate
+	hypervisors := map[hypervisor]int32{}
 	for ; len(uuids) >= n; uuids = uuids[n:] {
 		id := schedule.ID(uuids[:n])
 		h, ok := t.Host(id)
 		if !ok {
 			continue
 		}
-		to := &cellv1.HostRoom{HostUuid: id.String(), Rooms: FreeOf(&h.View), Whole: true}
+		to := &cellv1.HostRoom{
+			HostUuid: id.String(), Rooms: FreeOf(&h.View), Whole: true, ServiceHost: h.ServiceHost, Nodename: h.NodeName,
+		}
+		runs := hypervisorOf(&h)
+		place, is := hypervisors[runs]
+		if !is {
+			place = int32(len(out.hypervisors))
+			hypervisors[runs] = place
+			out.hypervisors = append(out.hypervisors, &cellv1.Hypervisor{Type: runs.kind, Version: runs.version, SupportedInstances: runs.supported})
+		}
+		to.Hypervisor = place
 		whole(&h.View, to.GetRooms())
 		for _, r := range h.Resources {
 			if i := slices.IndexFunc(to.GetRooms(), func(of *cellv1.Room) bool { return of.GetResourceClass() == r.Class }); i >= 0 {
@@ -34,17 +53,31 @@ func roomsOf(t *schedule.Table, uuids []byte) (out []*cellv1.HostRoom, all []*ce
 		}
 		for k := range h.Aggregates {
 			a := &h.Aggregates[k]
-			at := slices.IndexFunc(known[a.UUID], func(i int32) bool { return maps.Equal(all[i].GetMetadata(), a.Metadata) })
+			at := slices.IndexFunc(known[a.UUID], func(i int32) bool { return maps.Equal(out.aggregates[i].GetMetadata(), a.Metadata) })
 			if at < 0 {
 				at = len(known[a.UUID])
-				known[a.UUID] = append(known[a.UUID], int32(len(all)))
-				all = append(all, &cellgatev1.HostAggregate{Uuid: a.UUID, Name: a.Name, Metadata: a.Metadata})
+				known[a.UUID] = append(known[a.UUID], int32(len(out.aggregates)))
+				out.aggregates = append(out.aggregates, &cellgatev1.HostAggregate{Uuid: a.UUID, Name: a.Name, Metadata: a.Metadata})
 			}
 			to.Aggregates = append(to.Aggregates, known[a.UUID][at])
 		}
-		out = append(out, to)
+		out.hosts = append(out.hosts, to)
 	}
-	return out, all
+	return out
+}
+
+type hypervisor struct {
+	kind      string
+	version   int64
+	supported string
+}
+
+func hypervisorOf(h *schedule.Host) hypervisor {
+	out := hypervisor{version: h.View.HypervisorVersion}
+	if h.Facts != nil {
+		out.kind, out.supported = h.Facts.HypervisorType, h.Facts.SupportedInstances
+	}
+	return out
 }
 
 // whole adds the inventories to the rooms that FreeOf gave. Reserved has what is in use,

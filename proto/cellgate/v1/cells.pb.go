@@ -143,6 +143,10 @@ const (
 	HostDifference_CAPACITY HostDifference_Kind = 1
 	// Aggregates, their metadata, or the zone that follows.
 	HostDifference_AGGREGATES HostDifference_Kind = 2
+	// The service host or the node.
+	HostDifference_NAMES HostDifference_Kind = 3
+	// Its type, its version, or the instances that it supports, where a filter reads it.
+	HostDifference_HYPERVISOR HostDifference_Kind = 4
 )
 
 // Enum value maps for HostDifference_Kind.
@@ -151,11 +155,15 @@ var (
 		0: "KIND_UNSPECIFIED",
 		1: "CAPACITY",
 		2: "AGGREGATES",
+		3: "NAMES",
+		4: "HYPERVISOR",
 	}
 	HostDifference_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
 		"CAPACITY":         1,
 		"AGGREGATES":       2,
+		"NAMES":            3,
+		"HYPERVISOR":       4,
 	}
 )
 
@@ -489,8 +497,8 @@ type Gate struct {
 	Differed int64 `protobuf:"varint,16,opt,name=differed,proto3" json:"differed,omitempty"`
 	// The newest differences.
 	Differences []*ShadowDifference `protobuf:"bytes,17,rep,name=differences,proto3" json:"differences,omitempty"`
-	// SHADOW: hosts whose agents report another capacity, or other aggregates, than Nova
-	// has of them, and the first of them. The gate waits for all.
+	// SHADOW: hosts whose agents report other names, another capacity, other aggregates or
+	// another hypervisor than Nova has of them, and the first of them. The gate waits for all.
 	DifferingHosts  int32             `protobuf:"varint,18,opt,name=differing_hosts,json=differingHosts,proto3" json:"differing_hosts,omitempty"`
 	HostDifferences []*HostDifference `protobuf:"bytes,19,rep,name=host_differences,json=hostDifferences,proto3" json:"host_differences,omitempty"`
 	unknownFields   protoimpl.UnknownFields
@@ -1762,16 +1770,19 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\n" +
 	"\x06SHADOW\x10\x02\x12\n" +
 	"\n" +
-	"\x06NATIVE\x10\x03\"\xc2\x01\n" +
+	"\x06NATIVE\x10\x03\"\xdd\x01\n" +
 	"\x0eHostDifference\x124\n" +
 	"\x04kind\x18\x01 \x01(\x0e2 .cellgate.v1.HostDifference.KindR\x04kind\x12\x1c\n" +
 	"\x04host\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04host\x12 \n" +
-	"\x06detail\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x06detail\":\n" +
+	"\x06detail\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x06detail\"U\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bCAPACITY\x10\x01\x12\x0e\n" +
 	"\n" +
-	"AGGREGATES\x10\x02\"\xc0\x01\n" +
+	"AGGREGATES\x10\x02\x12\t\n" +
+	"\x05NAMES\x10\x03\x12\x0e\n" +
+	"\n" +
+	"HYPERVISOR\x10\x04\"\xc0\x01\n" +
 	"\vLaggingHost\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12'\n" +
 	"\x0fservice_version\x18\x02 \x01(\x05R\x0eserviceVersion\x12#\n" +

@@ -220,7 +220,8 @@ func (x *ReportLegacyRequest) GetImportsInstances() bool {
 }
 
 // HostComparison says of the hosts of the legacy database whose services count, whether
-// their agents report the capacity and the aggregates that Nova has of them.
+// their agents report the names, the capacity, the aggregates and the hypervisor that Nova
+// has of them.
 type HostComparison struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Looked at since the gate has this epoch.
@@ -806,8 +807,13 @@ type HostRoom struct {
 	Rooms    []*Room                `protobuf:"bytes,2,rep,name=rooms,proto3" json:"rooms,omitempty"`
 	// For Query.room_of: the rooms have their inventories, and aggregates are all that the
 	// host is in, by their places in Proposal.room_aggregates. Cells of before do not say.
-	Whole         bool    `protobuf:"varint,3,opt,name=whole,proto3" json:"whole,omitempty"`
-	Aggregates    []int32 `protobuf:"varint,4,rep,packed,name=aggregates,proto3" json:"aggregates,omitempty"`
+	Whole      bool    `protobuf:"varint,3,opt,name=whole,proto3" json:"whole,omitempty"`
+	Aggregates []int32 `protobuf:"varint,4,rep,packed,name=aggregates,proto3" json:"aggregates,omitempty"`
+	// With whole: the host's names, and its place in Proposal.room_hypervisors. Cells of
+	// before say no names.
+	ServiceHost   string `protobuf:"bytes,5,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
+	Nodename      string `protobuf:"bytes,6,opt,name=nodename,proto3" json:"nodename,omitempty"`
+	Hypervisor    int32  `protobuf:"varint,7,opt,name=hypervisor,proto3" json:"hypervisor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -870,6 +876,90 @@ func (x *HostRoom) GetAggregates() []int32 {
 	return nil
 }
 
+func (x *HostRoom) GetServiceHost() string {
+	if x != nil {
+		return x.ServiceHost
+	}
+	return ""
+}
+
+func (x *HostRoom) GetNodename() string {
+	if x != nil {
+		return x.Nodename
+	}
+	return ""
+}
+
+func (x *HostRoom) GetHypervisor() int32 {
+	if x != nil {
+		return x.Hypervisor
+	}
+	return 0
+}
+
+// Hypervisor is what a host says of what runs its instances: as compute_nodes has it.
+type Hypervisor struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Type  string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	// As in 8002002; 0 for not known.
+	Version int64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// [["x86_64", "kvm", "hvm"], …]
+	SupportedInstances string `protobuf:"bytes,3,opt,name=supported_instances,json=supportedInstances,proto3" json:"supported_instances,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *Hypervisor) Reset() {
+	*x = Hypervisor{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hypervisor) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hypervisor) ProtoMessage() {}
+
+func (x *Hypervisor) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hypervisor.ProtoReflect.Descriptor instead.
+func (*Hypervisor) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Hypervisor) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Hypervisor) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Hypervisor) GetSupportedInstances() string {
+	if x != nil {
+		return x.SupportedInstances
+	}
+	return ""
+}
+
 // Room is the greatest amount of a class that a claim could have; below 0 where more
 // is in use than there is.
 type Room struct {
@@ -886,7 +976,7 @@ type Room struct {
 
 func (x *Room) Reset() {
 	*x = Room{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -898,7 +988,7 @@ func (x *Room) String() string {
 func (*Room) ProtoMessage() {}
 
 func (x *Room) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -911,7 +1001,7 @@ func (x *Room) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Room.ProtoReflect.Descriptor instead.
 func (*Room) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Room) GetResourceClass() string {
@@ -963,7 +1053,7 @@ type AwaitedClaim struct {
 
 func (x *AwaitedClaim) Reset() {
 	*x = AwaitedClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1065,7 @@ func (x *AwaitedClaim) String() string {
 func (*AwaitedClaim) ProtoMessage() {}
 
 func (x *AwaitedClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,7 +1078,7 @@ func (x *AwaitedClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitedClaim.ProtoReflect.Descriptor instead.
 func (*AwaitedClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AwaitedClaim) GetClaimId() string {
@@ -1042,7 +1132,7 @@ type ImportHostsRequest struct {
 
 func (x *ImportHostsRequest) Reset() {
 	*x = ImportHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1054,7 +1144,7 @@ func (x *ImportHostsRequest) String() string {
 func (*ImportHostsRequest) ProtoMessage() {}
 
 func (x *ImportHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1067,7 +1157,7 @@ func (x *ImportHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportHostsRequest.ProtoReflect.Descriptor instead.
 func (*ImportHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ImportHostsRequest) GetHosts() []*ImportedHost {
@@ -1105,7 +1195,7 @@ type ImportedHost struct {
 
 func (x *ImportedHost) Reset() {
 	*x = ImportedHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1117,7 +1207,7 @@ func (x *ImportedHost) String() string {
 func (*ImportedHost) ProtoMessage() {}
 
 func (x *ImportedHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1130,7 +1220,7 @@ func (x *ImportedHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportedHost.ProtoReflect.Descriptor instead.
 func (*ImportedHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ImportedHost) GetState() *v11.FullState {
@@ -1157,7 +1247,7 @@ type ImportHostsResponse struct {
 
 func (x *ImportHostsResponse) Reset() {
 	*x = ImportHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1169,7 +1259,7 @@ func (x *ImportHostsResponse) String() string {
 func (*ImportHostsResponse) ProtoMessage() {}
 
 func (x *ImportHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1182,7 +1272,7 @@ func (x *ImportHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportHostsResponse.ProtoReflect.Descriptor instead.
 func (*ImportHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ImportHostsResponse) GetOutcomes() []*ImportOutcome {
@@ -1224,7 +1314,7 @@ type ImportOutcome struct {
 
 func (x *ImportOutcome) Reset() {
 	*x = ImportOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1236,7 +1326,7 @@ func (x *ImportOutcome) String() string {
 func (*ImportOutcome) ProtoMessage() {}
 
 func (x *ImportOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1249,7 +1339,7 @@ func (x *ImportOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportOutcome.ProtoReflect.Descriptor instead.
 func (*ImportOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ImportOutcome) GetFailure() *Failure {
@@ -1348,7 +1438,7 @@ type PinGateRequest struct {
 
 func (x *PinGateRequest) Reset() {
 	*x = PinGateRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1360,7 +1450,7 @@ func (x *PinGateRequest) String() string {
 func (*PinGateRequest) ProtoMessage() {}
 
 func (x *PinGateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1373,7 +1463,7 @@ func (x *PinGateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinGateRequest.ProtoReflect.Descriptor instead.
 func (*PinGateRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PinGateRequest) GetPin() v1.Gate_State {
@@ -1406,7 +1496,7 @@ type PinGateResponse struct {
 
 func (x *PinGateResponse) Reset() {
 	*x = PinGateResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1418,7 +1508,7 @@ func (x *PinGateResponse) String() string {
 func (*PinGateResponse) ProtoMessage() {}
 
 func (x *PinGateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1431,7 +1521,7 @@ func (x *PinGateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinGateResponse.ProtoReflect.Descriptor instead.
 func (*PinGateResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{17}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PinGateResponse) GetGate() *v1.Gate {
@@ -1454,7 +1544,7 @@ type ResyncHostsRequest struct {
 
 func (x *ResyncHostsRequest) Reset() {
 	*x = ResyncHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1466,7 +1556,7 @@ func (x *ResyncHostsRequest) String() string {
 func (*ResyncHostsRequest) ProtoMessage() {}
 
 func (x *ResyncHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1479,7 +1569,7 @@ func (x *ResyncHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncHostsRequest.ProtoReflect.Descriptor instead.
 func (*ResyncHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{18}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ResyncHostsRequest) GetHostUuid() string {
@@ -1513,7 +1603,7 @@ type ResyncHostsResponse struct {
 
 func (x *ResyncHostsResponse) Reset() {
 	*x = ResyncHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1615,7 @@ func (x *ResyncHostsResponse) String() string {
 func (*ResyncHostsResponse) ProtoMessage() {}
 
 func (x *ResyncHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1628,7 @@ func (x *ResyncHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncHostsResponse.ProtoReflect.Descriptor instead.
 func (*ResyncHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{19}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ResyncHostsResponse) GetHosts() int32 {
@@ -1563,7 +1653,7 @@ type ListFindingsRequest struct {
 
 func (x *ListFindingsRequest) Reset() {
 	*x = ListFindingsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1575,7 +1665,7 @@ func (x *ListFindingsRequest) String() string {
 func (*ListFindingsRequest) ProtoMessage() {}
 
 func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1588,7 +1678,7 @@ func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsRequest.ProtoReflect.Descriptor instead.
 func (*ListFindingsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{20}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{21}
 }
 
 type ListFindingsResponse struct {
@@ -1611,7 +1701,7 @@ type ListFindingsResponse struct {
 
 func (x *ListFindingsResponse) Reset() {
 	*x = ListFindingsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1623,7 +1713,7 @@ func (x *ListFindingsResponse) String() string {
 func (*ListFindingsResponse) ProtoMessage() {}
 
 func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1636,7 +1726,7 @@ func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsResponse.ProtoReflect.Descriptor instead.
 func (*ListFindingsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{21}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListFindingsResponse) GetFindings() []*v1.Finding {
@@ -1705,7 +1795,7 @@ type MovedIn struct {
 
 func (x *MovedIn) Reset() {
 	*x = MovedIn{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1717,7 +1807,7 @@ func (x *MovedIn) String() string {
 func (*MovedIn) ProtoMessage() {}
 
 func (x *MovedIn) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1730,7 +1820,7 @@ func (x *MovedIn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovedIn.ProtoReflect.Descriptor instead.
 func (*MovedIn) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{22}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MovedIn) GetClaimId() string {
@@ -1836,7 +1926,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +1938,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +1951,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{23}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Placement) GetResources() []*Amount {
@@ -2063,7 +2153,7 @@ type Tree struct {
 
 func (x *Tree) Reset() {
 	*x = Tree{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2075,7 +2165,7 @@ func (x *Tree) String() string {
 func (*Tree) ProtoMessage() {}
 
 func (x *Tree) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2088,7 +2178,7 @@ func (x *Tree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tree.ProtoReflect.Descriptor instead.
 func (*Tree) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{24}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Tree) GetRequiredTraits() []string {
@@ -2152,7 +2242,7 @@ type ResourceGroup struct {
 
 func (x *ResourceGroup) Reset() {
 	*x = ResourceGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2164,7 +2254,7 @@ func (x *ResourceGroup) String() string {
 func (*ResourceGroup) ProtoMessage() {}
 
 func (x *ResourceGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2177,7 +2267,7 @@ func (x *ResourceGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceGroup.ProtoReflect.Descriptor instead.
 func (*ResourceGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{25}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ResourceGroup) GetSuffix() string {
@@ -2242,7 +2332,7 @@ type Fallback struct {
 
 func (x *Fallback) Reset() {
 	*x = Fallback{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2344,7 @@ func (x *Fallback) String() string {
 func (*Fallback) ProtoMessage() {}
 
 func (x *Fallback) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2357,7 @@ func (x *Fallback) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fallback.ProtoReflect.Descriptor instead.
 func (*Fallback) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{26}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Fallback) GetResources() []*Amount {
@@ -2301,7 +2391,7 @@ type Isolation struct {
 
 func (x *Isolation) Reset() {
 	*x = Isolation{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2313,7 +2403,7 @@ func (x *Isolation) String() string {
 func (*Isolation) ProtoMessage() {}
 
 func (x *Isolation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2326,7 +2416,7 @@ func (x *Isolation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Isolation.ProtoReflect.Descriptor instead.
 func (*Isolation) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{27}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Isolation) GetTraits() []string {
@@ -2362,7 +2452,7 @@ type NovaRequest struct {
 
 func (x *NovaRequest) Reset() {
 	*x = NovaRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2374,7 +2464,7 @@ func (x *NovaRequest) String() string {
 func (*NovaRequest) ProtoMessage() {}
 
 func (x *NovaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2387,7 +2477,7 @@ func (x *NovaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaRequest.ProtoReflect.Descriptor instead.
 func (*NovaRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{28}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *NovaRequest) GetFlavor() *NovaFlavor {
@@ -2474,7 +2564,7 @@ type GuestNuma struct {
 
 func (x *GuestNuma) Reset() {
 	*x = GuestNuma{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +2576,7 @@ func (x *GuestNuma) String() string {
 func (*GuestNuma) ProtoMessage() {}
 
 func (x *GuestNuma) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +2589,7 @@ func (x *GuestNuma) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestNuma.ProtoReflect.Descriptor instead.
 func (*GuestNuma) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{29}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GuestNuma) GetCells() []*GuestCell {
@@ -2541,7 +2631,7 @@ type GuestCell struct {
 
 func (x *GuestCell) Reset() {
 	*x = GuestCell{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2553,7 +2643,7 @@ func (x *GuestCell) String() string {
 func (*GuestCell) ProtoMessage() {}
 
 func (x *GuestCell) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2566,7 +2656,7 @@ func (x *GuestCell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestCell.ProtoReflect.Descriptor instead.
 func (*GuestCell) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{30}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GuestCell) GetId() int64 {
@@ -2631,7 +2721,7 @@ type PciRequest struct {
 
 func (x *PciRequest) Reset() {
 	*x = PciRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2643,7 +2733,7 @@ func (x *PciRequest) String() string {
 func (*PciRequest) ProtoMessage() {}
 
 func (x *PciRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2656,7 +2746,7 @@ func (x *PciRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PciRequest.ProtoReflect.Descriptor instead.
 func (*PciRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{31}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PciRequest) GetCount() int64 {
@@ -2689,7 +2779,7 @@ type PciSpec struct {
 
 func (x *PciSpec) Reset() {
 	*x = PciSpec{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2701,7 +2791,7 @@ func (x *PciSpec) String() string {
 func (*PciSpec) ProtoMessage() {}
 
 func (x *PciSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2714,7 +2804,7 @@ func (x *PciSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PciSpec.ProtoReflect.Descriptor instead.
 func (*PciSpec) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{32}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PciSpec) GetProperties() []*PciProperty {
@@ -2736,7 +2826,7 @@ type PciProperty struct {
 
 func (x *PciProperty) Reset() {
 	*x = PciProperty{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2748,7 +2838,7 @@ func (x *PciProperty) String() string {
 func (*PciProperty) ProtoMessage() {}
 
 func (x *PciProperty) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2761,7 +2851,7 @@ func (x *PciProperty) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PciProperty.ProtoReflect.Descriptor instead.
 func (*PciProperty) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{33}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PciProperty) GetKey() string {
@@ -2795,7 +2885,7 @@ type GuestNetworks struct {
 
 func (x *GuestNetworks) Reset() {
 	*x = GuestNetworks{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2807,7 +2897,7 @@ func (x *GuestNetworks) String() string {
 func (*GuestNetworks) ProtoMessage() {}
 
 func (x *GuestNetworks) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2820,7 +2910,7 @@ func (x *GuestNetworks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestNetworks.ProtoReflect.Descriptor instead.
 func (*GuestNetworks) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{34}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GuestNetworks) GetPhysnets() []string {
@@ -2854,7 +2944,7 @@ type NovaFlavor struct {
 
 func (x *NovaFlavor) Reset() {
 	*x = NovaFlavor{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2866,7 +2956,7 @@ func (x *NovaFlavor) String() string {
 func (*NovaFlavor) ProtoMessage() {}
 
 func (x *NovaFlavor) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2879,7 +2969,7 @@ func (x *NovaFlavor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaFlavor.ProtoReflect.Descriptor instead.
 func (*NovaFlavor) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{35}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *NovaFlavor) GetId() string {
@@ -2948,7 +3038,7 @@ type Pair struct {
 
 func (x *Pair) Reset() {
 	*x = Pair{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2960,7 +3050,7 @@ func (x *Pair) String() string {
 func (*Pair) ProtoMessage() {}
 
 func (x *Pair) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2973,7 +3063,7 @@ func (x *Pair) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pair.ProtoReflect.Descriptor instead.
 func (*Pair) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Pair) GetKey() string {
@@ -3000,7 +3090,7 @@ type NovaImage struct {
 
 func (x *NovaImage) Reset() {
 	*x = NovaImage{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3012,7 +3102,7 @@ func (x *NovaImage) String() string {
 func (*NovaImage) ProtoMessage() {}
 
 func (x *NovaImage) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3025,7 +3115,7 @@ func (x *NovaImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaImage.ProtoReflect.Descriptor instead.
 func (*NovaImage) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *NovaImage) GetId() string {
@@ -3055,7 +3145,7 @@ type ImageProperty struct {
 
 func (x *ImageProperty) Reset() {
 	*x = ImageProperty{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3067,7 +3157,7 @@ func (x *ImageProperty) String() string {
 func (*ImageProperty) ProtoMessage() {}
 
 func (x *ImageProperty) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3080,7 +3170,7 @@ func (x *ImageProperty) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImageProperty.ProtoReflect.Descriptor instead.
 func (*ImageProperty) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ImageProperty) GetName() string {
@@ -3116,7 +3206,7 @@ type NovaHint struct {
 
 func (x *NovaHint) Reset() {
 	*x = NovaHint{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3128,7 +3218,7 @@ func (x *NovaHint) String() string {
 func (*NovaHint) ProtoMessage() {}
 
 func (x *NovaHint) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3141,7 +3231,7 @@ func (x *NovaHint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaHint.ProtoReflect.Descriptor instead.
 func (*NovaHint) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *NovaHint) GetName() string {
@@ -3168,7 +3258,7 @@ type RetryHost struct {
 
 func (x *RetryHost) Reset() {
 	*x = RetryHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3180,7 +3270,7 @@ func (x *RetryHost) String() string {
 func (*RetryHost) ProtoMessage() {}
 
 func (x *RetryHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3193,7 +3283,7 @@ func (x *RetryHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryHost.ProtoReflect.Descriptor instead.
 func (*RetryHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RetryHost) GetHost() string {
@@ -3220,7 +3310,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3232,7 +3322,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3245,7 +3335,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Amount) GetResourceClass() string {
@@ -3271,7 +3361,7 @@ type NameSet struct {
 
 func (x *NameSet) Reset() {
 	*x = NameSet{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3283,7 +3373,7 @@ func (x *NameSet) String() string {
 func (*NameSet) ProtoMessage() {}
 
 func (x *NameSet) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3296,7 +3386,7 @@ func (x *NameSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameSet.ProtoReflect.Descriptor instead.
 func (*NameSet) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *NameSet) GetNames() []string {
@@ -3322,7 +3412,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3334,7 +3424,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3347,7 +3437,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Group) GetUuid() string {
@@ -3403,7 +3493,7 @@ type Consumption struct {
 
 func (x *Consumption) Reset() {
 	*x = Consumption{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3415,7 +3505,7 @@ func (x *Consumption) String() string {
 func (*Consumption) ProtoMessage() {}
 
 func (x *Consumption) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3428,7 +3518,7 @@ func (x *Consumption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consumption.ProtoReflect.Descriptor instead.
 func (*Consumption) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{44}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Consumption) GetVcpus() int32 {
@@ -3471,7 +3561,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3483,7 +3573,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3496,7 +3586,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{45}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Rules) GetFilters() []string {
@@ -3567,7 +3657,7 @@ type Options struct {
 
 func (x *Options) Reset() {
 	*x = Options{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3579,7 +3669,7 @@ func (x *Options) String() string {
 func (*Options) ProtoMessage() {}
 
 func (x *Options) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3592,7 +3682,7 @@ func (x *Options) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Options.ProtoReflect.Descriptor instead.
 func (*Options) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{46}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Options) GetMaxIoOpsPerHost() int64 {
@@ -3710,7 +3800,7 @@ type Ratio struct {
 
 func (x *Ratio) Reset() {
 	*x = Ratio{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3722,7 +3812,7 @@ func (x *Ratio) String() string {
 func (*Ratio) ProtoMessage() {}
 
 func (x *Ratio) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3735,7 +3825,7 @@ func (x *Ratio) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ratio.ProtoReflect.Descriptor instead.
 func (*Ratio) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{47}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Ratio) GetName() string {
@@ -3762,7 +3852,7 @@ type Weigher struct {
 
 func (x *Weigher) Reset() {
 	*x = Weigher{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3774,7 +3864,7 @@ func (x *Weigher) String() string {
 func (*Weigher) ProtoMessage() {}
 
 func (x *Weigher) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3787,7 +3877,7 @@ func (x *Weigher) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Weigher.ProtoReflect.Descriptor instead.
 func (*Weigher) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{48}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Weigher) GetName() string {
@@ -3843,7 +3933,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3855,7 +3945,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3868,7 +3958,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Query) GetPlacement() []byte {
@@ -3974,7 +4064,7 @@ type PassingQuery struct {
 
 func (x *PassingQuery) Reset() {
 	*x = PassingQuery{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3986,7 +4076,7 @@ func (x *PassingQuery) String() string {
 func (*PassingQuery) ProtoMessage() {}
 
 func (x *PassingQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3999,7 +4089,7 @@ func (x *PassingQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassingQuery.ProtoReflect.Descriptor instead.
 func (*PassingQuery) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PassingQuery) GetBut() []byte {
@@ -4026,7 +4116,7 @@ type Take struct {
 
 func (x *Take) Reset() {
 	*x = Take{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4038,7 +4128,7 @@ func (x *Take) String() string {
 func (*Take) ProtoMessage() {}
 
 func (x *Take) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4051,7 +4141,7 @@ func (x *Take) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Take.ProtoReflect.Descriptor instead.
 func (*Take) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Take) GetHostUuid() string {
@@ -4089,7 +4179,7 @@ type Knowledge struct {
 
 func (x *Knowledge) Reset() {
 	*x = Knowledge{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4101,7 +4191,7 @@ func (x *Knowledge) String() string {
 func (*Knowledge) ProtoMessage() {}
 
 func (x *Knowledge) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4114,7 +4204,7 @@ func (x *Knowledge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Knowledge.ProtoReflect.Descriptor instead.
 func (*Knowledge) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Knowledge) GetBounds() []*Bounds {
@@ -4164,7 +4254,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4176,7 +4266,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4189,7 +4279,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Bounds) GetMin() float64 {
@@ -4215,7 +4305,7 @@ type ProposeBatchRequest struct {
 
 func (x *ProposeBatchRequest) Reset() {
 	*x = ProposeBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4227,7 +4317,7 @@ func (x *ProposeBatchRequest) String() string {
 func (*ProposeBatchRequest) ProtoMessage() {}
 
 func (x *ProposeBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4240,7 +4330,7 @@ func (x *ProposeBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeBatchRequest.ProtoReflect.Descriptor instead.
 func (*ProposeBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ProposeBatchRequest) GetQueries() []*Query {
@@ -4260,7 +4350,7 @@ type ProposeBatchResponse struct {
 
 func (x *ProposeBatchResponse) Reset() {
 	*x = ProposeBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4272,7 +4362,7 @@ func (x *ProposeBatchResponse) String() string {
 func (*ProposeBatchResponse) ProtoMessage() {}
 
 func (x *ProposeBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4285,7 +4375,7 @@ func (x *ProposeBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeBatchResponse.ProtoReflect.Descriptor instead.
 func (*ProposeBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ProposeBatchResponse) GetProposals() []*Proposal {
@@ -4333,7 +4423,8 @@ type Proposal struct {
 	// MEMORY_MB and DISK_GB, with the ratio.
 	Rooms []*HostRoom `protobuf:"bytes,19,rep,name=rooms,proto3" json:"rooms,omitempty"`
 	// Those that rooms name, each once.
-	RoomAggregates []*v1.HostAggregate `protobuf:"bytes,21,rep,name=room_aggregates,json=roomAggregates,proto3" json:"room_aggregates,omitempty"`
+	RoomAggregates  []*v1.HostAggregate `protobuf:"bytes,21,rep,name=room_aggregates,json=roomAggregates,proto3" json:"room_aggregates,omitempty"`
+	RoomHypervisors []*Hypervisor       `protobuf:"bytes,23,rep,name=room_hypervisors,json=roomHypervisors,proto3" json:"room_hypervisors,omitempty"`
 	// The cell has other replicas, and what those did last may not be in the answer: a
 	// query that is up_to_date has it.
 	Lags bool `protobuf:"varint,20,opt,name=lags,proto3" json:"lags,omitempty"`
@@ -4345,7 +4436,7 @@ type Proposal struct {
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4357,7 +4448,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4370,7 +4461,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Proposal) GetTableVersion() string {
@@ -4513,6 +4604,13 @@ func (x *Proposal) GetRoomAggregates() []*v1.HostAggregate {
 	return nil
 }
 
+func (x *Proposal) GetRoomHypervisors() []*Hypervisor {
+	if x != nil {
+		return x.RoomHypervisors
+	}
+	return nil
+}
+
 func (x *Proposal) GetLags() bool {
 	if x != nil {
 		return x.Lags
@@ -4542,7 +4640,7 @@ type Passing struct {
 
 func (x *Passing) Reset() {
 	*x = Passing{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4554,7 +4652,7 @@ func (x *Passing) String() string {
 func (*Passing) ProtoMessage() {}
 
 func (x *Passing) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4567,7 +4665,7 @@ func (x *Passing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Passing.ProtoReflect.Descriptor instead.
 func (*Passing) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Passing) GetHosts() int32 {
@@ -4607,7 +4705,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4619,7 +4717,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4632,7 +4730,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Warning) GetKey() string {
@@ -4684,7 +4782,7 @@ type Raised struct {
 
 func (x *Raised) Reset() {
 	*x = Raised{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4696,7 +4794,7 @@ func (x *Raised) String() string {
 func (*Raised) ProtoMessage() {}
 
 func (x *Raised) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4709,7 +4807,7 @@ func (x *Raised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Raised.ProtoReflect.Descriptor instead.
 func (*Raised) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Raised) GetStage() string {
@@ -4767,7 +4865,7 @@ type ClaimOrigin struct {
 
 func (x *ClaimOrigin) Reset() {
 	*x = ClaimOrigin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4779,7 +4877,7 @@ func (x *ClaimOrigin) String() string {
 func (*ClaimOrigin) ProtoMessage() {}
 
 func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4792,7 +4890,7 @@ func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOrigin.ProtoReflect.Descriptor instead.
 func (*ClaimOrigin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ClaimOrigin) GetFingerprint() []byte {
@@ -4853,7 +4951,7 @@ type Reject struct {
 
 func (x *Reject) Reset() {
 	*x = Reject{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4865,7 +4963,7 @@ func (x *Reject) String() string {
 func (*Reject) ProtoMessage() {}
 
 func (x *Reject) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4878,7 +4976,7 @@ func (x *Reject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reject.ProtoReflect.Descriptor instead.
 func (*Reject) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Reject) GetFilter() string {
@@ -4934,7 +5032,7 @@ type GroupHost struct {
 
 func (x *GroupHost) Reset() {
 	*x = GroupHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4946,7 +5044,7 @@ func (x *GroupHost) String() string {
 func (*GroupHost) ProtoMessage() {}
 
 func (x *GroupHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4959,7 +5057,7 @@ func (x *GroupHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupHost.ProtoReflect.Descriptor instead.
 func (*GroupHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *GroupHost) GetHostUuid() string {
@@ -5001,7 +5099,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5013,7 +5111,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5026,7 +5124,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Candidate) GetHostUuid() string {
@@ -5118,7 +5216,7 @@ type Candidates struct {
 
 func (x *Candidates) Reset() {
 	*x = Candidates{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5130,7 +5228,7 @@ func (x *Candidates) String() string {
 func (*Candidates) ProtoMessage() {}
 
 func (x *Candidates) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5143,7 +5241,7 @@ func (x *Candidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidates.ProtoReflect.Descriptor instead.
 func (*Candidates) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Candidates) GetHostUuids() []byte {
@@ -5259,7 +5357,7 @@ type HostLimits struct {
 
 func (x *HostLimits) Reset() {
 	*x = HostLimits{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5271,7 +5369,7 @@ func (x *HostLimits) String() string {
 func (*HostLimits) ProtoMessage() {}
 
 func (x *HostLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5284,7 +5382,7 @@ func (x *HostLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLimits.ProtoReflect.Descriptor instead.
 func (*HostLimits) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *HostLimits) GetNumaCpuAllocationRatio() float64 {
@@ -5333,7 +5431,7 @@ type HostAllocation struct {
 
 func (x *HostAllocation) Reset() {
 	*x = HostAllocation{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5345,7 +5443,7 @@ func (x *HostAllocation) String() string {
 func (*HostAllocation) ProtoMessage() {}
 
 func (x *HostAllocation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5358,7 +5456,7 @@ func (x *HostAllocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAllocation.ProtoReflect.Descriptor instead.
 func (*HostAllocation) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *HostAllocation) GetAllocations() []*v1.Allocation {
@@ -5387,7 +5485,7 @@ type GroupProviders struct {
 
 func (x *GroupProviders) Reset() {
 	*x = GroupProviders{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5399,7 +5497,7 @@ func (x *GroupProviders) String() string {
 func (*GroupProviders) ProtoMessage() {}
 
 func (x *GroupProviders) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5412,7 +5510,7 @@ func (x *GroupProviders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupProviders.ProtoReflect.Descriptor instead.
 func (*GroupProviders) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *GroupProviders) GetSuffix() string {
@@ -5440,7 +5538,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5452,7 +5550,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5465,7 +5563,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Failure) GetReason() string {
@@ -5491,7 +5589,7 @@ type ClaimBatchRequest struct {
 
 func (x *ClaimBatchRequest) Reset() {
 	*x = ClaimBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5503,7 +5601,7 @@ func (x *ClaimBatchRequest) String() string {
 func (*ClaimBatchRequest) ProtoMessage() {}
 
 func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5516,7 +5614,7 @@ func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchRequest.ProtoReflect.Descriptor instead.
 func (*ClaimBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ClaimBatchRequest) GetOps() []*ClaimOp {
@@ -5545,7 +5643,7 @@ type ClaimOp struct {
 
 func (x *ClaimOp) Reset() {
 	*x = ClaimOp{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5557,7 +5655,7 @@ func (x *ClaimOp) String() string {
 func (*ClaimOp) ProtoMessage() {}
 
 func (x *ClaimOp) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5570,7 +5668,7 @@ func (x *ClaimOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOp.ProtoReflect.Descriptor instead.
 func (*ClaimOp) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ClaimOp) GetOp() isClaimOp_Op {
@@ -5744,7 +5842,7 @@ type NewClaim struct {
 
 func (x *NewClaim) Reset() {
 	*x = NewClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5756,7 +5854,7 @@ func (x *NewClaim) String() string {
 func (*NewClaim) ProtoMessage() {}
 
 func (x *NewClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5769,7 +5867,7 @@ func (x *NewClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewClaim.ProtoReflect.Descriptor instead.
 func (*NewClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *NewClaim) GetClaimId() string {
@@ -5920,7 +6018,7 @@ type Guest struct {
 
 func (x *Guest) Reset() {
 	*x = Guest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5932,7 +6030,7 @@ func (x *Guest) String() string {
 func (*Guest) ProtoMessage() {}
 
 func (x *Guest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5945,7 +6043,7 @@ func (x *Guest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guest.ProtoReflect.Descriptor instead.
 func (*Guest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Guest) GetFlavorId() string {
@@ -6015,7 +6113,7 @@ type SwapClaim struct {
 
 func (x *SwapClaim) Reset() {
 	*x = SwapClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6027,7 +6125,7 @@ func (x *SwapClaim) String() string {
 func (*SwapClaim) ProtoMessage() {}
 
 func (x *SwapClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6040,7 +6138,7 @@ func (x *SwapClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwapClaim.ProtoReflect.Descriptor instead.
 func (*SwapClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *SwapClaim) GetClaimId() string {
@@ -6098,7 +6196,7 @@ type TransferClaim struct {
 
 func (x *TransferClaim) Reset() {
 	*x = TransferClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6110,7 +6208,7 @@ func (x *TransferClaim) String() string {
 func (*TransferClaim) ProtoMessage() {}
 
 func (x *TransferClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6123,7 +6221,7 @@ func (x *TransferClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaim.ProtoReflect.Descriptor instead.
 func (*TransferClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *TransferClaim) GetClaimId() string {
@@ -6159,7 +6257,7 @@ type ClaimGroup struct {
 
 func (x *ClaimGroup) Reset() {
 	*x = ClaimGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6171,7 +6269,7 @@ func (x *ClaimGroup) String() string {
 func (*ClaimGroup) ProtoMessage() {}
 
 func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6184,7 +6282,7 @@ func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimGroup.ProtoReflect.Descriptor instead.
 func (*ClaimGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ClaimGroup) GetUuid() string {
@@ -6241,7 +6339,7 @@ type ClaimRef struct {
 
 func (x *ClaimRef) Reset() {
 	*x = ClaimRef{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6253,7 +6351,7 @@ func (x *ClaimRef) String() string {
 func (*ClaimRef) ProtoMessage() {}
 
 func (x *ClaimRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6266,7 +6364,7 @@ func (x *ClaimRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRef.ProtoReflect.Descriptor instead.
 func (*ClaimRef) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ClaimRef) GetClaimId() string {
@@ -6325,7 +6423,7 @@ type GroupPin struct {
 
 func (x *GroupPin) Reset() {
 	*x = GroupPin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6337,7 +6435,7 @@ func (x *GroupPin) String() string {
 func (*GroupPin) ProtoMessage() {}
 
 func (x *GroupPin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6350,7 +6448,7 @@ func (x *GroupPin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPin.ProtoReflect.Descriptor instead.
 func (*GroupPin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *GroupPin) GetGroupUuid() string {
@@ -6391,7 +6489,7 @@ type GroupUnpin struct {
 
 func (x *GroupUnpin) Reset() {
 	*x = GroupUnpin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6403,7 +6501,7 @@ func (x *GroupUnpin) String() string {
 func (*GroupUnpin) ProtoMessage() {}
 
 func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6416,7 +6514,7 @@ func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupUnpin.ProtoReflect.Descriptor instead.
 func (*GroupUnpin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *GroupUnpin) GetGroupUuid() string {
@@ -6443,7 +6541,7 @@ type ClaimBatchResponse struct {
 
 func (x *ClaimBatchResponse) Reset() {
 	*x = ClaimBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6455,7 +6553,7 @@ func (x *ClaimBatchResponse) String() string {
 func (*ClaimBatchResponse) ProtoMessage() {}
 
 func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6468,7 +6566,7 @@ func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchResponse.ProtoReflect.Descriptor instead.
 func (*ClaimBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ClaimBatchResponse) GetOutcomes() []*ClaimOutcome {
@@ -6495,7 +6593,7 @@ type ClaimOutcome struct {
 
 func (x *ClaimOutcome) Reset() {
 	*x = ClaimOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6507,7 +6605,7 @@ func (x *ClaimOutcome) String() string {
 func (*ClaimOutcome) ProtoMessage() {}
 
 func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6520,7 +6618,7 @@ func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOutcome.ProtoReflect.Descriptor instead.
 func (*ClaimOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ClaimOutcome) GetClaim() *v1.Claim {
@@ -6568,7 +6666,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6580,7 +6678,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6593,7 +6691,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Refusal) GetReason() string {
@@ -6651,7 +6749,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6663,7 +6761,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6676,7 +6774,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ListClaimsRequest) GetConsumerUuids() []string {
@@ -6744,7 +6842,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6756,7 +6854,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6769,7 +6867,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*v1.Claim {
@@ -6815,14 +6913,15 @@ type ListHostsRequest struct {
 	// gateway's configuration, as in Rules.
 	DefaultAvailabilityZone string `protobuf:"bytes,8,opt,name=default_availability_zone,json=defaultAvailabilityZone,proto3" json:"default_availability_zone,omitempty"`
 	// Hosts come with their namespaces. Only with host_uuid.
-	WantNamespaces bool `protobuf:"varint,9,opt,name=want_namespaces,json=wantNamespaces,proto3" json:"want_namespaces,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	WantNamespaces  bool `protobuf:"varint,9,opt,name=want_namespaces,json=wantNamespaces,proto3" json:"want_namespaces,omitempty"`
+	WantHypervisors bool `protobuf:"varint,10,opt,name=want_hypervisors,json=wantHypervisors,proto3" json:"want_hypervisors,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6834,7 +6933,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6847,7 +6946,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ListHostsRequest) GetHostUuid() string {
@@ -6913,18 +7012,29 @@ func (x *ListHostsRequest) GetWantNamespaces() bool {
 	return false
 }
 
+func (x *ListHostsRequest) GetWantHypervisors() bool {
+	if x != nil {
+		return x.WantHypervisors
+	}
+	return false
+}
+
 type ListHostsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By service host, then uuid.
-	Hosts         []*v1.Host `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
-	More          bool       `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	Hosts []*v1.Host `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	More  bool       `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	// With want_hypervisors: those of the hosts, each once, and the place in it of each of
+	// hosts. Cells of before say neither.
+	Hypervisors   []*Hypervisor `protobuf:"bytes,3,rep,name=hypervisors,proto3" json:"hypervisors,omitempty"`
+	HypervisorOf  []int32       `protobuf:"varint,4,rep,packed,name=hypervisor_of,json=hypervisorOf,proto3" json:"hypervisor_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6936,7 +7046,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6949,7 +7059,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ListHostsResponse) GetHosts() []*v1.Host {
@@ -6966,6 +7076,20 @@ func (x *ListHostsResponse) GetMore() bool {
 	return false
 }
 
+func (x *ListHostsResponse) GetHypervisors() []*Hypervisor {
+	if x != nil {
+		return x.Hypervisors
+	}
+	return nil
+}
+
+func (x *ListHostsResponse) GetHypervisorOf() []int32 {
+	if x != nil {
+		return x.HypervisorOf
+	}
+	return nil
+}
+
 type PutFactsRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	HostUuid  string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
@@ -6980,7 +7104,7 @@ type PutFactsRequest struct {
 
 func (x *PutFactsRequest) Reset() {
 	*x = PutFactsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6992,7 +7116,7 @@ func (x *PutFactsRequest) String() string {
 func (*PutFactsRequest) ProtoMessage() {}
 
 func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7005,7 +7129,7 @@ func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsRequest.ProtoReflect.Descriptor instead.
 func (*PutFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *PutFactsRequest) GetHostUuid() string {
@@ -7046,7 +7170,7 @@ type PutFactsResponse struct {
 
 func (x *PutFactsResponse) Reset() {
 	*x = PutFactsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7058,7 +7182,7 @@ func (x *PutFactsResponse) String() string {
 func (*PutFactsResponse) ProtoMessage() {}
 
 func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7071,7 +7195,7 @@ func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsResponse.ProtoReflect.Descriptor instead.
 func (*PutFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *PutFactsResponse) GetGeneration() int64 {
@@ -7101,7 +7225,7 @@ type SetAdminStateRequest struct {
 
 func (x *SetAdminStateRequest) Reset() {
 	*x = SetAdminStateRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7113,7 +7237,7 @@ func (x *SetAdminStateRequest) String() string {
 func (*SetAdminStateRequest) ProtoMessage() {}
 
 func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7126,7 +7250,7 @@ func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateRequest.ProtoReflect.Descriptor instead.
 func (*SetAdminStateRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *SetAdminStateRequest) GetHostUuid() string {
@@ -7194,7 +7318,7 @@ type SetAdminStateResponse struct {
 
 func (x *SetAdminStateResponse) Reset() {
 	*x = SetAdminStateResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7206,7 +7330,7 @@ func (x *SetAdminStateResponse) String() string {
 func (*SetAdminStateResponse) ProtoMessage() {}
 
 func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7219,7 +7343,7 @@ func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateResponse.ProtoReflect.Descriptor instead.
 func (*SetAdminStateResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *SetAdminStateResponse) GetHost() *v1.Host {
@@ -7238,7 +7362,7 @@ type PutDecisionsRequest struct {
 
 func (x *PutDecisionsRequest) Reset() {
 	*x = PutDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7250,7 +7374,7 @@ func (x *PutDecisionsRequest) String() string {
 func (*PutDecisionsRequest) ProtoMessage() {}
 
 func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7263,7 +7387,7 @@ func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *PutDecisionsRequest) GetDecisions() []*v1.Decision {
@@ -7281,7 +7405,7 @@ type PutDecisionsResponse struct {
 
 func (x *PutDecisionsResponse) Reset() {
 	*x = PutDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7293,7 +7417,7 @@ func (x *PutDecisionsResponse) String() string {
 func (*PutDecisionsResponse) ProtoMessage() {}
 
 func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7306,7 +7430,7 @@ func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{91}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{92}
 }
 
 type GetDecisionRequest struct {
@@ -7318,7 +7442,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7330,7 +7454,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7343,7 +7467,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{92}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -7362,7 +7486,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7374,7 +7498,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7387,7 +7511,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{93}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *GetDecisionResponse) GetDecision() *v1.Decision {
@@ -7413,7 +7537,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7425,7 +7549,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7438,7 +7562,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{94}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ListDecisionsRequest) GetInstanceUuid() string {
@@ -7494,7 +7618,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7506,7 +7630,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7519,7 +7643,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{95}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
@@ -7544,7 +7668,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7556,7 +7680,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7569,7 +7693,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{96}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{97}
 }
 
 type GetSummaryResponse struct {
@@ -7611,7 +7735,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7623,7 +7747,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7636,7 +7760,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{97}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -7770,7 +7894,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7782,7 +7906,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7795,7 +7919,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{98}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -7887,14 +8011,24 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\fWithheldHost\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12\x10\n" +
 	"\x03why\x18\x02 \x01(\tR\x03why\x12\x12\n" +
-	"\x04down\x18\x03 \x01(\bR\x04down\"\x8b\x01\n" +
+	"\x04down\x18\x03 \x01(\bR\x04down\"\xea\x01\n" +
 	"\bHostRoom\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12,\n" +
 	"\x05rooms\x18\x02 \x03(\v2\x16.cellgate.cell.v1.RoomR\x05rooms\x12\x14\n" +
 	"\x05whole\x18\x03 \x01(\bR\x05whole\x12\x1e\n" +
 	"\n" +
 	"aggregates\x18\x04 \x03(\x05R\n" +
-	"aggregates\"\xa2\x01\n" +
+	"aggregates\x12!\n" +
+	"\fservice_host\x18\x05 \x01(\tR\vserviceHost\x12\x1a\n" +
+	"\bnodename\x18\x06 \x01(\tR\bnodename\x12\x1e\n" +
+	"\n" +
+	"hypervisor\x18\a \x01(\x05R\n" +
+	"hypervisor\"k\n" +
+	"\n" +
+	"Hypervisor\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x03R\aversion\x12/\n" +
+	"\x13supported_instances\x18\x03 \x01(\tR\x12supportedInstances\"\xa2\x01\n" +
 	"\x04Room\x12%\n" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x16\n" +
 	"\x06amount\x18\x02 \x01(\x12R\x06amount\x12\x14\n" +
@@ -8174,7 +8308,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x13ProposeBatchRequest\x12>\n" +
 	"\aqueries\x18\x01 \x03(\v2\x17.cellgate.cell.v1.QueryB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80 R\aqueries\"P\n" +
 	"\x14ProposeBatchResponse\x128\n" +
-	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\xfd\a\n" +
+	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\xc6\b\n" +
 	"\bProposal\x12#\n" +
 	"\rtable_version\x18\x01 \x01(\tR\ftableVersion\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x16\n" +
@@ -8201,7 +8335,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
 	"gate_epoch\x18\x12 \x01(\x03R\tgateEpoch\x120\n" +
 	"\x05rooms\x18\x13 \x03(\v2\x1a.cellgate.cell.v1.HostRoomR\x05rooms\x12C\n" +
-	"\x0froom_aggregates\x18\x15 \x03(\v2\x1a.cellgate.v1.HostAggregateR\x0eroomAggregates\x12\x12\n" +
+	"\x0froom_aggregates\x18\x15 \x03(\v2\x1a.cellgate.v1.HostAggregateR\x0eroomAggregates\x12G\n" +
+	"\x10room_hypervisors\x18\x17 \x03(\v2\x1c.cellgate.cell.v1.HypervisorR\x0froomHypervisors\x12\x12\n" +
 	"\x04lags\x18\x14 \x01(\bR\x04lags\x123\n" +
 	"\apassing\x18\x16 \x01(\v2\x19.cellgate.cell.v1.PassingR\apassing\"G\n" +
 	"\aPassing\x12\x14\n" +
@@ -8404,7 +8539,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06claims\x18\x01 \x03(\v2\x12.cellgate.v1.ClaimR\x06claims\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\x12B\n" +
 	"\rclaim_origins\x18\x03 \x03(\v2\x1d.cellgate.cell.v1.ClaimOriginR\fclaimOrigins\x12#\n" +
-	"\rinstance_seen\x18\x04 \x03(\bR\finstanceSeen\"\xbf\x03\n" +
+	"\rinstance_seen\x18\x04 \x03(\bR\finstanceSeen\"\xea\x03\n" +
 	"\x10ListHostsRequest\x12$\n" +
 	"\thost_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\bhostUuid\x125\n" +
 	"\x11availability_zone\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x10availabilityZone\x12-\n" +
@@ -8415,10 +8550,14 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x12after_service_host\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x10afterServiceHost\x12/\n" +
 	"\x0fafter_host_uuid\x18\a \x01(\tB\a\xbaH\x04r\x02\x18$R\rafterHostUuid\x12D\n" +
 	"\x19default_availability_zone\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x17defaultAvailabilityZone\x12'\n" +
-	"\x0fwant_namespaces\x18\t \x01(\bR\x0ewantNamespaces\"P\n" +
+	"\x0fwant_namespaces\x18\t \x01(\bR\x0ewantNamespaces\x12)\n" +
+	"\x10want_hypervisors\x18\n" +
+	" \x01(\bR\x0fwantHypervisors\"\xb5\x01\n" +
 	"\x11ListHostsResponse\x12'\n" +
 	"\x05hosts\x18\x01 \x03(\v2\x11.cellgate.v1.HostR\x05hosts\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"\xb6\x01\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\x12>\n" +
+	"\vhypervisors\x18\x03 \x03(\v2\x1c.cellgate.cell.v1.HypervisorR\vhypervisors\x12#\n" +
+	"\rhypervisor_of\x18\x04 \x03(\x05R\fhypervisorOf\"\xb6\x01\n" +
 	"\x0fPutFactsRequest\x12$\n" +
 	"\thost_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\bhostUuid\x12%\n" +
 	"\tnamespace\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18?R\tnamespace\x12\x1f\n" +
@@ -8520,7 +8659,7 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 99)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 100)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*ReportLegacyRequest)(nil),   // 0: cellgate.cell.v1.ReportLegacyRequest
 	(*HostComparison)(nil),        // 1: cellgate.cell.v1.HostComparison
@@ -8532,275 +8671,278 @@ var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*ReportLegacyResponse)(nil),  // 7: cellgate.cell.v1.ReportLegacyResponse
 	(*WithheldHost)(nil),          // 8: cellgate.cell.v1.WithheldHost
 	(*HostRoom)(nil),              // 9: cellgate.cell.v1.HostRoom
-	(*Room)(nil),                  // 10: cellgate.cell.v1.Room
-	(*AwaitedClaim)(nil),          // 11: cellgate.cell.v1.AwaitedClaim
-	(*ImportHostsRequest)(nil),    // 12: cellgate.cell.v1.ImportHostsRequest
-	(*ImportedHost)(nil),          // 13: cellgate.cell.v1.ImportedHost
-	(*ImportHostsResponse)(nil),   // 14: cellgate.cell.v1.ImportHostsResponse
-	(*ImportOutcome)(nil),         // 15: cellgate.cell.v1.ImportOutcome
-	(*PinGateRequest)(nil),        // 16: cellgate.cell.v1.PinGateRequest
-	(*PinGateResponse)(nil),       // 17: cellgate.cell.v1.PinGateResponse
-	(*ResyncHostsRequest)(nil),    // 18: cellgate.cell.v1.ResyncHostsRequest
-	(*ResyncHostsResponse)(nil),   // 19: cellgate.cell.v1.ResyncHostsResponse
-	(*ListFindingsRequest)(nil),   // 20: cellgate.cell.v1.ListFindingsRequest
-	(*ListFindingsResponse)(nil),  // 21: cellgate.cell.v1.ListFindingsResponse
-	(*MovedIn)(nil),               // 22: cellgate.cell.v1.MovedIn
-	(*Placement)(nil),             // 23: cellgate.cell.v1.Placement
-	(*Tree)(nil),                  // 24: cellgate.cell.v1.Tree
-	(*ResourceGroup)(nil),         // 25: cellgate.cell.v1.ResourceGroup
-	(*Fallback)(nil),              // 26: cellgate.cell.v1.Fallback
-	(*Isolation)(nil),             // 27: cellgate.cell.v1.Isolation
-	(*NovaRequest)(nil),           // 28: cellgate.cell.v1.NovaRequest
-	(*GuestNuma)(nil),             // 29: cellgate.cell.v1.GuestNuma
-	(*GuestCell)(nil),             // 30: cellgate.cell.v1.GuestCell
-	(*PciRequest)(nil),            // 31: cellgate.cell.v1.PciRequest
-	(*PciSpec)(nil),               // 32: cellgate.cell.v1.PciSpec
-	(*PciProperty)(nil),           // 33: cellgate.cell.v1.PciProperty
-	(*GuestNetworks)(nil),         // 34: cellgate.cell.v1.GuestNetworks
-	(*NovaFlavor)(nil),            // 35: cellgate.cell.v1.NovaFlavor
-	(*Pair)(nil),                  // 36: cellgate.cell.v1.Pair
-	(*NovaImage)(nil),             // 37: cellgate.cell.v1.NovaImage
-	(*ImageProperty)(nil),         // 38: cellgate.cell.v1.ImageProperty
-	(*NovaHint)(nil),              // 39: cellgate.cell.v1.NovaHint
-	(*RetryHost)(nil),             // 40: cellgate.cell.v1.RetryHost
-	(*Amount)(nil),                // 41: cellgate.cell.v1.Amount
-	(*NameSet)(nil),               // 42: cellgate.cell.v1.NameSet
-	(*Group)(nil),                 // 43: cellgate.cell.v1.Group
-	(*Consumption)(nil),           // 44: cellgate.cell.v1.Consumption
-	(*Rules)(nil),                 // 45: cellgate.cell.v1.Rules
-	(*Options)(nil),               // 46: cellgate.cell.v1.Options
-	(*Ratio)(nil),                 // 47: cellgate.cell.v1.Ratio
-	(*Weigher)(nil),               // 48: cellgate.cell.v1.Weigher
-	(*Query)(nil),                 // 49: cellgate.cell.v1.Query
-	(*PassingQuery)(nil),          // 50: cellgate.cell.v1.PassingQuery
-	(*Take)(nil),                  // 51: cellgate.cell.v1.Take
-	(*Knowledge)(nil),             // 52: cellgate.cell.v1.Knowledge
-	(*Bounds)(nil),                // 53: cellgate.cell.v1.Bounds
-	(*ProposeBatchRequest)(nil),   // 54: cellgate.cell.v1.ProposeBatchRequest
-	(*ProposeBatchResponse)(nil),  // 55: cellgate.cell.v1.ProposeBatchResponse
-	(*Proposal)(nil),              // 56: cellgate.cell.v1.Proposal
-	(*Passing)(nil),               // 57: cellgate.cell.v1.Passing
-	(*Warning)(nil),               // 58: cellgate.cell.v1.Warning
-	(*Raised)(nil),                // 59: cellgate.cell.v1.Raised
-	(*ClaimOrigin)(nil),           // 60: cellgate.cell.v1.ClaimOrigin
-	(*Reject)(nil),                // 61: cellgate.cell.v1.Reject
-	(*GroupHost)(nil),             // 62: cellgate.cell.v1.GroupHost
-	(*Candidate)(nil),             // 63: cellgate.cell.v1.Candidate
-	(*Candidates)(nil),            // 64: cellgate.cell.v1.Candidates
-	(*HostLimits)(nil),            // 65: cellgate.cell.v1.HostLimits
-	(*HostAllocation)(nil),        // 66: cellgate.cell.v1.HostAllocation
-	(*GroupProviders)(nil),        // 67: cellgate.cell.v1.GroupProviders
-	(*Failure)(nil),               // 68: cellgate.cell.v1.Failure
-	(*ClaimBatchRequest)(nil),     // 69: cellgate.cell.v1.ClaimBatchRequest
-	(*ClaimOp)(nil),               // 70: cellgate.cell.v1.ClaimOp
-	(*NewClaim)(nil),              // 71: cellgate.cell.v1.NewClaim
-	(*Guest)(nil),                 // 72: cellgate.cell.v1.Guest
-	(*SwapClaim)(nil),             // 73: cellgate.cell.v1.SwapClaim
-	(*TransferClaim)(nil),         // 74: cellgate.cell.v1.TransferClaim
-	(*ClaimGroup)(nil),            // 75: cellgate.cell.v1.ClaimGroup
-	(*ClaimRef)(nil),              // 76: cellgate.cell.v1.ClaimRef
-	(*GroupPin)(nil),              // 77: cellgate.cell.v1.GroupPin
-	(*GroupUnpin)(nil),            // 78: cellgate.cell.v1.GroupUnpin
-	(*ClaimBatchResponse)(nil),    // 79: cellgate.cell.v1.ClaimBatchResponse
-	(*ClaimOutcome)(nil),          // 80: cellgate.cell.v1.ClaimOutcome
-	(*Refusal)(nil),               // 81: cellgate.cell.v1.Refusal
-	(*ListClaimsRequest)(nil),     // 82: cellgate.cell.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),    // 83: cellgate.cell.v1.ListClaimsResponse
-	(*ListHostsRequest)(nil),      // 84: cellgate.cell.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),     // 85: cellgate.cell.v1.ListHostsResponse
-	(*PutFactsRequest)(nil),       // 86: cellgate.cell.v1.PutFactsRequest
-	(*PutFactsResponse)(nil),      // 87: cellgate.cell.v1.PutFactsResponse
-	(*SetAdminStateRequest)(nil),  // 88: cellgate.cell.v1.SetAdminStateRequest
-	(*SetAdminStateResponse)(nil), // 89: cellgate.cell.v1.SetAdminStateResponse
-	(*PutDecisionsRequest)(nil),   // 90: cellgate.cell.v1.PutDecisionsRequest
-	(*PutDecisionsResponse)(nil),  // 91: cellgate.cell.v1.PutDecisionsResponse
-	(*GetDecisionRequest)(nil),    // 92: cellgate.cell.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),   // 93: cellgate.cell.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),  // 94: cellgate.cell.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil), // 95: cellgate.cell.v1.ListDecisionsResponse
-	(*GetSummaryRequest)(nil),     // 96: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 97: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),               // 98: cellgate.cell.v1.MaxUnit
-	(*v1.ShadowDifference)(nil),   // 99: cellgate.v1.ShadowDifference
-	(*v1.HostDifference)(nil),     // 100: cellgate.v1.HostDifference
-	(*timestamppb.Timestamp)(nil), // 101: google.protobuf.Timestamp
-	(*v1.Gate)(nil),               // 102: cellgate.v1.Gate
-	(*durationpb.Duration)(nil),   // 103: google.protobuf.Duration
-	(*v1.Allocation)(nil),         // 104: cellgate.v1.Allocation
-	(*v11.FullState)(nil),         // 105: cellgate.agent.v1.FullState
-	(v1.Gate_State)(0),            // 106: cellgate.v1.Gate.State
-	(*v1.Finding)(nil),            // 107: cellgate.v1.Finding
-	(*v1.Claim)(nil),              // 108: cellgate.v1.Claim
-	(*v1.HostAggregate)(nil),      // 109: cellgate.v1.HostAggregate
-	(*v1.Host)(nil),               // 110: cellgate.v1.Host
-	(v1.HostAdmin_State)(0),       // 111: cellgate.v1.HostAdmin.State
-	(*v1.Decision)(nil),           // 112: cellgate.v1.Decision
-	(*v1.Cell)(nil),               // 113: cellgate.v1.Cell
+	(*Hypervisor)(nil),            // 10: cellgate.cell.v1.Hypervisor
+	(*Room)(nil),                  // 11: cellgate.cell.v1.Room
+	(*AwaitedClaim)(nil),          // 12: cellgate.cell.v1.AwaitedClaim
+	(*ImportHostsRequest)(nil),    // 13: cellgate.cell.v1.ImportHostsRequest
+	(*ImportedHost)(nil),          // 14: cellgate.cell.v1.ImportedHost
+	(*ImportHostsResponse)(nil),   // 15: cellgate.cell.v1.ImportHostsResponse
+	(*ImportOutcome)(nil),         // 16: cellgate.cell.v1.ImportOutcome
+	(*PinGateRequest)(nil),        // 17: cellgate.cell.v1.PinGateRequest
+	(*PinGateResponse)(nil),       // 18: cellgate.cell.v1.PinGateResponse
+	(*ResyncHostsRequest)(nil),    // 19: cellgate.cell.v1.ResyncHostsRequest
+	(*ResyncHostsResponse)(nil),   // 20: cellgate.cell.v1.ResyncHostsResponse
+	(*ListFindingsRequest)(nil),   // 21: cellgate.cell.v1.ListFindingsRequest
+	(*ListFindingsResponse)(nil),  // 22: cellgate.cell.v1.ListFindingsResponse
+	(*MovedIn)(nil),               // 23: cellgate.cell.v1.MovedIn
+	(*Placement)(nil),             // 24: cellgate.cell.v1.Placement
+	(*Tree)(nil),                  // 25: cellgate.cell.v1.Tree
+	(*ResourceGroup)(nil),         // 26: cellgate.cell.v1.ResourceGroup
+	(*Fallback)(nil),              // 27: cellgate.cell.v1.Fallback
+	(*Isolation)(nil),             // 28: cellgate.cell.v1.Isolation
+	(*NovaRequest)(nil),           // 29: cellgate.cell.v1.NovaRequest
+	(*GuestNuma)(nil),             // 30: cellgate.cell.v1.GuestNuma
+	(*GuestCell)(nil),             // 31: cellgate.cell.v1.GuestCell
+	(*PciRequest)(nil),            // 32: cellgate.cell.v1.PciRequest
+	(*PciSpec)(nil),               // 33: cellgate.cell.v1.PciSpec
+	(*PciProperty)(nil),           // 34: cellgate.cell.v1.PciProperty
+	(*GuestNetworks)(nil),         // 35: cellgate.cell.v1.GuestNetworks
+	(*NovaFlavor)(nil),            // 36: cellgate.cell.v1.NovaFlavor
+	(*Pair)(nil),                  // 37: cellgate.cell.v1.Pair
+	(*NovaImage)(nil),             // 38: cellgate.cell.v1.NovaImage
+	(*ImageProperty)(nil),         // 39: cellgate.cell.v1.ImageProperty
+	(*NovaHint)(nil),              // 40: cellgate.cell.v1.NovaHint
+	(*RetryHost)(nil),             // 41: cellgate.cell.v1.RetryHost
+	(*Amount)(nil),                // 42: cellgate.cell.v1.Amount
+	(*NameSet)(nil),               // 43: cellgate.cell.v1.NameSet
+	(*Group)(nil),                 // 44: cellgate.cell.v1.Group
+	(*Consumption)(nil),           // 45: cellgate.cell.v1.Consumption
+	(*Rules)(nil),                 // 46: cellgate.cell.v1.Rules
+	(*Options)(nil),               // 47: cellgate.cell.v1.Options
+	(*Ratio)(nil),                 // 48: cellgate.cell.v1.Ratio
+	(*Weigher)(nil),               // 49: cellgate.cell.v1.Weigher
+	(*Query)(nil),                 // 50: cellgate.cell.v1.Query
+	(*PassingQuery)(nil),          // 51: cellgate.cell.v1.PassingQuery
+	(*Take)(nil),                  // 52: cellgate.cell.v1.Take
+	(*Knowledge)(nil),             // 53: cellgate.cell.v1.Knowledge
+	(*Bounds)(nil),                // 54: cellgate.cell.v1.Bounds
+	(*ProposeBatchRequest)(nil),   // 55: cellgate.cell.v1.ProposeBatchRequest
+	(*ProposeBatchResponse)(nil),  // 56: cellgate.cell.v1.ProposeBatchResponse
+	(*Proposal)(nil),              // 57: cellgate.cell.v1.Proposal
+	(*Passing)(nil),               // 58: cellgate.cell.v1.Passing
+	(*Warning)(nil),               // 59: cellgate.cell.v1.Warning
+	(*Raised)(nil),                // 60: cellgate.cell.v1.Raised
+	(*ClaimOrigin)(nil),           // 61: cellgate.cell.v1.ClaimOrigin
+	(*Reject)(nil),                // 62: cellgate.cell.v1.Reject
+	(*GroupHost)(nil),             // 63: cellgate.cell.v1.GroupHost
+	(*Candidate)(nil),             // 64: cellgate.cell.v1.Candidate
+	(*Candidates)(nil),            // 65: cellgate.cell.v1.Candidates
+	(*HostLimits)(nil),            // 66: cellgate.cell.v1.HostLimits
+	(*HostAllocation)(nil),        // 67: cellgate.cell.v1.HostAllocation
+	(*GroupProviders)(nil),        // 68: cellgate.cell.v1.GroupProviders
+	(*Failure)(nil),               // 69: cellgate.cell.v1.Failure
+	(*ClaimBatchRequest)(nil),     // 70: cellgate.cell.v1.ClaimBatchRequest
+	(*ClaimOp)(nil),               // 71: cellgate.cell.v1.ClaimOp
+	(*NewClaim)(nil),              // 72: cellgate.cell.v1.NewClaim
+	(*Guest)(nil),                 // 73: cellgate.cell.v1.Guest
+	(*SwapClaim)(nil),             // 74: cellgate.cell.v1.SwapClaim
+	(*TransferClaim)(nil),         // 75: cellgate.cell.v1.TransferClaim
+	(*ClaimGroup)(nil),            // 76: cellgate.cell.v1.ClaimGroup
+	(*ClaimRef)(nil),              // 77: cellgate.cell.v1.ClaimRef
+	(*GroupPin)(nil),              // 78: cellgate.cell.v1.GroupPin
+	(*GroupUnpin)(nil),            // 79: cellgate.cell.v1.GroupUnpin
+	(*ClaimBatchResponse)(nil),    // 80: cellgate.cell.v1.ClaimBatchResponse
+	(*ClaimOutcome)(nil),          // 81: cellgate.cell.v1.ClaimOutcome
+	(*Refusal)(nil),               // 82: cellgate.cell.v1.Refusal
+	(*ListClaimsRequest)(nil),     // 83: cellgate.cell.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),    // 84: cellgate.cell.v1.ListClaimsResponse
+	(*ListHostsRequest)(nil),      // 85: cellgate.cell.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),     // 86: cellgate.cell.v1.ListHostsResponse
+	(*PutFactsRequest)(nil),       // 87: cellgate.cell.v1.PutFactsRequest
+	(*PutFactsResponse)(nil),      // 88: cellgate.cell.v1.PutFactsResponse
+	(*SetAdminStateRequest)(nil),  // 89: cellgate.cell.v1.SetAdminStateRequest
+	(*SetAdminStateResponse)(nil), // 90: cellgate.cell.v1.SetAdminStateResponse
+	(*PutDecisionsRequest)(nil),   // 91: cellgate.cell.v1.PutDecisionsRequest
+	(*PutDecisionsResponse)(nil),  // 92: cellgate.cell.v1.PutDecisionsResponse
+	(*GetDecisionRequest)(nil),    // 93: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),   // 94: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),  // 95: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil), // 96: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),     // 97: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 98: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),               // 99: cellgate.cell.v1.MaxUnit
+	(*v1.ShadowDifference)(nil),   // 100: cellgate.v1.ShadowDifference
+	(*v1.HostDifference)(nil),     // 101: cellgate.v1.HostDifference
+	(*timestamppb.Timestamp)(nil), // 102: google.protobuf.Timestamp
+	(*v1.Gate)(nil),               // 103: cellgate.v1.Gate
+	(*durationpb.Duration)(nil),   // 104: google.protobuf.Duration
+	(*v1.Allocation)(nil),         // 105: cellgate.v1.Allocation
+	(*v11.FullState)(nil),         // 106: cellgate.agent.v1.FullState
+	(v1.Gate_State)(0),            // 107: cellgate.v1.Gate.State
+	(*v1.Finding)(nil),            // 108: cellgate.v1.Finding
+	(*v1.Claim)(nil),              // 109: cellgate.v1.Claim
+	(*v1.HostAggregate)(nil),      // 110: cellgate.v1.HostAggregate
+	(*v1.Host)(nil),               // 111: cellgate.v1.Host
+	(v1.HostAdmin_State)(0),       // 112: cellgate.v1.HostAdmin.State
+	(*v1.Decision)(nil),           // 113: cellgate.v1.Decision
+	(*v1.Cell)(nil),               // 114: cellgate.v1.Cell
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	6,   // 0: cellgate.cell.v1.ReportLegacyRequest.services:type_name -> cellgate.cell.v1.LegacyService
-	99,  // 1: cellgate.cell.v1.ReportLegacyRequest.differences:type_name -> cellgate.v1.ShadowDifference
-	41,  // 2: cellgate.cell.v1.ReportLegacyRequest.short_of:type_name -> cellgate.cell.v1.Amount
+	100, // 1: cellgate.cell.v1.ReportLegacyRequest.differences:type_name -> cellgate.v1.ShadowDifference
+	42,  // 2: cellgate.cell.v1.ReportLegacyRequest.short_of:type_name -> cellgate.cell.v1.Amount
 	2,   // 3: cellgate.cell.v1.ReportLegacyRequest.unclaimed:type_name -> cellgate.cell.v1.UnclaimedInstances
 	1,   // 4: cellgate.cell.v1.ReportLegacyRequest.hosts_compared:type_name -> cellgate.cell.v1.HostComparison
-	100, // 5: cellgate.cell.v1.HostComparison.first:type_name -> cellgate.v1.HostDifference
-	101, // 6: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
+	101, // 5: cellgate.cell.v1.HostComparison.first:type_name -> cellgate.v1.HostDifference
+	102, // 6: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
 	3,   // 7: cellgate.cell.v1.UnclaimedInstances.first:type_name -> cellgate.cell.v1.UnclaimedInstance
-	101, // 8: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
-	101, // 9: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
-	101, // 10: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
-	102, // 11: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
-	11,  // 12: cellgate.cell.v1.ReportLegacyResponse.awaited:type_name -> cellgate.cell.v1.AwaitedClaim
-	103, // 13: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
+	102, // 8: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
+	102, // 9: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
+	102, // 10: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
+	103, // 11: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
+	12,  // 12: cellgate.cell.v1.ReportLegacyResponse.awaited:type_name -> cellgate.cell.v1.AwaitedClaim
+	104, // 13: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
 	9,   // 14: cellgate.cell.v1.ReportLegacyResponse.short:type_name -> cellgate.cell.v1.HostRoom
 	8,   // 15: cellgate.cell.v1.ReportLegacyResponse.withheld:type_name -> cellgate.cell.v1.WithheldHost
-	11,  // 16: cellgate.cell.v1.ReportLegacyResponse.without_instance:type_name -> cellgate.cell.v1.AwaitedClaim
-	10,  // 17: cellgate.cell.v1.HostRoom.rooms:type_name -> cellgate.cell.v1.Room
-	104, // 18: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
-	13,  // 19: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
-	101, // 20: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
-	105, // 21: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
-	15,  // 22: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
-	68,  // 23: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	103, // 24: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
-	106, // 25: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	102, // 26: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	103, // 27: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
-	107, // 28: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	101, // 29: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
-	22,  // 30: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
-	101, // 31: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
-	41,  // 32: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
-	42,  // 33: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
-	42,  // 34: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
-	43,  // 35: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
-	44,  // 36: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
-	45,  // 37: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
-	28,  // 38: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
-	27,  // 39: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
-	26,  // 40: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
-	24,  // 41: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
-	25,  // 42: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
-	42,  // 43: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
-	41,  // 44: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
-	42,  // 45: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
-	41,  // 46: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
-	35,  // 47: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
-	37,  // 48: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
-	39,  // 49: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
-	40,  // 50: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
-	29,  // 51: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	31,  // 52: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	34,  // 53: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	30,  // 54: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
-	32,  // 55: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
-	33,  // 56: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
-	36,  // 57: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
-	38,  // 58: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
-	48,  // 59: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
-	46,  // 60: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
-	47,  // 61: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	47,  // 62: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	52,  // 63: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
-	51,  // 64: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
-	50,  // 65: cellgate.cell.v1.Query.passing:type_name -> cellgate.cell.v1.PassingQuery
-	53,  // 66: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
-	49,  // 67: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	56,  // 68: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	61,  // 69: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	53,  // 70: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
-	62,  // 71: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	63,  // 72: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	108, // 73: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	68,  // 74: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	60,  // 75: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	53,  // 76: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
-	58,  // 77: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	59,  // 78: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	64,  // 79: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
+	12,  // 16: cellgate.cell.v1.ReportLegacyResponse.without_instance:type_name -> cellgate.cell.v1.AwaitedClaim
+	11,  // 17: cellgate.cell.v1.HostRoom.rooms:type_name -> cellgate.cell.v1.Room
+	105, // 18: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
+	14,  // 19: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
+	102, // 20: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
+	106, // 21: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	16,  // 22: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
+	69,  // 23: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
+	104, // 24: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
+	107, // 25: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	103, // 26: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	104, // 27: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	108, // 28: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	102, // 29: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
+	23,  // 30: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
+	102, // 31: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
+	42,  // 32: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
+	43,  // 33: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
+	43,  // 34: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
+	44,  // 35: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
+	45,  // 36: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
+	46,  // 37: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
+	29,  // 38: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
+	28,  // 39: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
+	27,  // 40: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
+	25,  // 41: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
+	26,  // 42: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
+	43,  // 43: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
+	42,  // 44: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
+	43,  // 45: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
+	42,  // 46: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
+	36,  // 47: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
+	38,  // 48: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
+	40,  // 49: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
+	41,  // 50: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
+	30,  // 51: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	32,  // 52: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	35,  // 53: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	31,  // 54: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
+	33,  // 55: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
+	34,  // 56: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
+	37,  // 57: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
+	39,  // 58: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
+	49,  // 59: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
+	47,  // 60: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
+	48,  // 61: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	48,  // 62: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	53,  // 63: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
+	52,  // 64: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
+	51,  // 65: cellgate.cell.v1.Query.passing:type_name -> cellgate.cell.v1.PassingQuery
+	54,  // 66: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
+	50,  // 67: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
+	57,  // 68: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	62,  // 69: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	54,  // 70: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
+	63,  // 71: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	64,  // 72: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
+	109, // 73: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	69,  // 74: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	61,  // 75: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	54,  // 76: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
+	59,  // 77: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	60,  // 78: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	65,  // 79: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
 	9,   // 80: cellgate.cell.v1.Proposal.rooms:type_name -> cellgate.cell.v1.HostRoom
-	109, // 81: cellgate.cell.v1.Proposal.room_aggregates:type_name -> cellgate.v1.HostAggregate
-	57,  // 82: cellgate.cell.v1.Proposal.passing:type_name -> cellgate.cell.v1.Passing
-	66,  // 83: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	65,  // 84: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
-	104, // 85: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	67,  // 86: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	70,  // 87: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	71,  // 88: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	76,  // 89: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	76,  // 90: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	77,  // 91: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	78,  // 92: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	73,  // 93: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	74,  // 94: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	76,  // 95: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
-	104, // 96: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	103, // 97: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	75,  // 98: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	72,  // 99: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	37,  // 100: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	29,  // 101: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	31,  // 102: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	34,  // 103: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	104, // 104: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	103, // 105: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	101, // 106: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
-	103, // 107: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	80,  // 108: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	108, // 109: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	81,  // 110: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	60,  // 111: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	108, // 112: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	60,  // 113: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	110, // 114: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	111, // 115: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	101, // 116: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	103, // 117: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	110, // 118: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	112, // 119: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	112, // 120: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	112, // 121: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	113, // 122: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	98,  // 123: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	101, // 124: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	101, // 125: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	54,  // 126: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	69,  // 127: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	82,  // 128: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	84,  // 129: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	86,  // 130: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	88,  // 131: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	90,  // 132: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	92,  // 133: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	94,  // 134: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	96,  // 135: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 136: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	12,  // 137: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	4,   // 138: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	16,  // 139: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	18,  // 140: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	20,  // 141: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	55,  // 142: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	79,  // 143: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	83,  // 144: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	85,  // 145: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	87,  // 146: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	89,  // 147: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	91,  // 148: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	93,  // 149: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	95,  // 150: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	97,  // 151: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	7,   // 152: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	14,  // 153: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	5,   // 154: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	17,  // 155: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	19,  // 156: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	21,  // 157: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	142, // [142:158] is the sub-list for method output_type
-	126, // [126:142] is the sub-list for method input_type
-	126, // [126:126] is the sub-list for extension type_name
-	126, // [126:126] is the sub-list for extension extendee
-	0,   // [0:126] is the sub-list for field type_name
+	110, // 81: cellgate.cell.v1.Proposal.room_aggregates:type_name -> cellgate.v1.HostAggregate
+	10,  // 82: cellgate.cell.v1.Proposal.room_hypervisors:type_name -> cellgate.cell.v1.Hypervisor
+	58,  // 83: cellgate.cell.v1.Proposal.passing:type_name -> cellgate.cell.v1.Passing
+	67,  // 84: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	66,  // 85: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
+	105, // 86: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	68,  // 87: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	71,  // 88: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	72,  // 89: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	77,  // 90: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	77,  // 91: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	78,  // 92: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	79,  // 93: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	74,  // 94: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	75,  // 95: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	77,  // 96: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
+	105, // 97: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	104, // 98: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	76,  // 99: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	73,  // 100: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	38,  // 101: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	30,  // 102: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	32,  // 103: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	35,  // 104: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	105, // 105: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	104, // 106: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	102, // 107: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
+	104, // 108: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	81,  // 109: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	109, // 110: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	82,  // 111: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	61,  // 112: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	109, // 113: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	61,  // 114: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	111, // 115: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	10,  // 116: cellgate.cell.v1.ListHostsResponse.hypervisors:type_name -> cellgate.cell.v1.Hypervisor
+	112, // 117: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	102, // 118: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	104, // 119: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	111, // 120: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	113, // 121: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	113, // 122: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	113, // 123: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	114, // 124: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	99,  // 125: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	102, // 126: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	102, // 127: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	55,  // 128: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	70,  // 129: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	83,  // 130: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	85,  // 131: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	87,  // 132: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	89,  // 133: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	91,  // 134: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	93,  // 135: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	95,  // 136: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	97,  // 137: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 138: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	13,  // 139: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	4,   // 140: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	17,  // 141: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	19,  // 142: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	21,  // 143: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	56,  // 144: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	80,  // 145: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	84,  // 146: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	86,  // 147: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	88,  // 148: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	90,  // 149: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	92,  // 150: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	94,  // 151: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	96,  // 152: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	98,  // 153: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	7,   // 154: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	15,  // 155: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	5,   // 156: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	18,  // 157: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	20,  // 158: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	22,  // 159: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	144, // [144:160] is the sub-list for method output_type
+	128, // [128:144] is the sub-list for method input_type
+	128, // [128:128] is the sub-list for extension type_name
+	128, // [128:128] is the sub-list for extension extendee
+	0,   // [0:128] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -8808,8 +8950,8 @@ func file_cellgate_cell_v1_cell_proto_init() {
 	if File_cellgate_cell_v1_cell_proto != nil {
 		return
 	}
-	file_cellgate_cell_v1_cell_proto_msgTypes[65].OneofWrappers = []any{}
-	file_cellgate_cell_v1_cell_proto_msgTypes[70].OneofWrappers = []any{
+	file_cellgate_cell_v1_cell_proto_msgTypes[66].OneofWrappers = []any{}
+	file_cellgate_cell_v1_cell_proto_msgTypes[71].OneofWrappers = []any{
 		(*ClaimOp_Claim)(nil),
 		(*ClaimOp_Confirm)(nil),
 		(*ClaimOp_Release)(nil),
@@ -8825,7 +8967,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   99,
+			NumMessages:   100,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
