@@ -56,17 +56,20 @@ func (u *upgrade) rowless(x *legacy.Snapshot) {
 	for i := range x.LeftOut {
 		known[x.LeftOut[i].UUID] = true
 	}
-	var gone, strange []diagnosis
+	var gone, strange, harmless []diagnosis
 	for _, id := range slices.Sorted(maps.Keys(u.agents)) {
 		h := u.agents[id]
 		now := rows[[2]string{h.GetServiceHost(), h.GetNodename()}]
 		switch {
 		case known[id]:
 		case h.GetAgentVersion() > 0 && !h.GetImported():
-			strange = append(strange, diagnosis{
-				Check: "agent of " + h.GetServiceHost(), What: "has registered compute node " + id + ", of which there is no row in compute_nodes: no request finds it while the rows answer",
-				Do: "give the agent the uuid that its nova-compute has (agent.host.uuid_file: Nova's compute_id), or start that nova-compute; stop the agent of a host that is gone",
-			})
+			d := u.stranger(h, now)
+			if h.GetUp() && h.GetEnabled() && !withheld(h.GetAdmin()) {
+				strange = append(strange, d)
+			} else {
+				d.What += "; it is not up, or out of service, and takes no new instance as long as that stays so"
+				harmless = append(harmless, d)
+			}
 		case h.GetInstances() > 0 && now != "":
 			gone = append(gone, diagnosis{
 				Check: "gone " + h.GetServiceHost(), What: fmt.Sprintf("compute node %s was registered again as %s, and has %s still", id, now, counted(int(h.GetInstances()), "claim")),
@@ -79,6 +82,30 @@ func (u *upgrade) rowless(x *legacy.Snapshot) {
 			})
 		}
 	}
-	u.each("agents without a row", warned, strange)
+	u.each("agents without a row", unhealthy, strange)
+	u.each("agents without a row", warned, harmless)
 	u.each("gone hosts", warned, gone)
+}
+
+// stranger says of a host that an agent registered what it does without a row: nothing but
+// its agent knows of it. now is the compute node whose row has its names, empty for none.
+func (u *upgrade) stranger(h *cellgatev1.Host, now string) diagnosis {
+	id := h.GetHostUuid()
+	what := "has registered compute node " + id + ", of which there is no row in compute_nodes: "
+	if !u.native {
+		what += "no request finds it while the rows answer, and once the cell is NATIVE "
+	}
+	what += "it is a host of its own, with all that its machine has, and gets instances under a uuid that Nova does not know"
+	if now != "" {
+		what += "; the row of that machine is compute node " + now + ": what is in use there does not count here"
+	}
+	return diagnosis{
+		Check: "agent of " + h.GetServiceHost(), What: what,
+		Do: "take it out of service at once (cellgate hosts disable " + id + " --reason 'no row'), and stop the agent; give it the uuid that its nova-compute has (agent.host.uuid_file: Nova's compute_id) before it starts again. Where it is a new compute, start nova-compute, which makes the row, and then cellgate hosts enable " + id,
+	}
+}
+
+// withheld reports whether somebody keeps new instances from a host.
+func withheld(a *cellgatev1.HostAdmin) bool {
+	return a.GetNova() != "" || a.GetState() != cellgatev1.HostAdmin_STATE_UNSPECIFIED && a.GetState() != cellgatev1.HostAdmin_ENABLED
 }

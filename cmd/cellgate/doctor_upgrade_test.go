@@ -346,7 +346,7 @@ func TestDoctorUpgradeSaysWhoSpeaksForAHost(t *testing.T) {
 		t.Errorf("what to do of another uuid is %q", r.Do)
 	}
 	must(t, rows, "cell1 instances of agents", warned, "2 hosts have agents that do not know their instances")
-	must(t, rows, "cell1 agent of host8", warned, "of which there is no row in compute_nodes")
+	must(t, rows, "cell1 agent of host8", warned, "it is not up, or out of service")
 	for name := range rows {
 		if strings.Contains(name, "host6") {
 			t.Errorf("a host that is gone, and holds nothing, is told of: %s", name)
@@ -591,5 +591,38 @@ func TestDoctorUpgradeComparesNamesAndHypervisors(t *testing.T) {
 			rows = diagnoses(t, exitDone, "upgrade", "--config", c.config)
 			must(t, rows, "cell1 hypervisors", warned, "of 3 hosts are not compared")
 		})
+	}
+}
+
+// An agent with a uuid that no row has is a failure, in every state of the gate: once the
+// cell is NATIVE its host gets instances, beside the one that the row is of. One that is
+// down, or that somebody took out of service, is a warning.
+func TestDoctorUpgradeFailsForAgentsWithoutARow(t *testing.T) {
+	l := (&listingCell{gate: &cellgatev1.Gate{State: cellgatev1.Gate_NATIVE}}).registered(1, 2, 9)
+	c := newNovaCell(t, legacytest.MariaDB, 2, l.serve(t))
+	const check = "cell1 agent of host2"
+	stranger := l.hosts[2]
+	stranger.ServiceHost, stranger.Nodename, stranger.Up = "host2", "host2.example", true
+	rows := diagnoses(t, exitRefused, "upgrade", "--config", c.config)
+	must(t, rows, check, unhealthy, "has registered compute node "+novaHostID(9)+", of which there is no row in compute_nodes: it is a host of its own, with all that its machine has, and gets instances")
+	must(t, rows, check, unhealthy, "the row of that machine is compute node "+novaHostID(2))
+	if do := rows[check].Do; !strings.Contains(do, "cellgate hosts disable "+novaHostID(9)+" --reason") {
+		t.Errorf("it says to do %q", do)
+	}
+	l.gate.State = cellgatev1.Gate_LEGACY
+	must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), check, unhealthy, "no request finds it while the rows answer, and once the cell is NATIVE it is a host of its own")
+	for name, harmless := range map[string]func(){
+		"down":           func() { stranger.Up = false },
+		"disabled":       func() { stranger.Enabled = false },
+		"by an operator": func() { stranger.Admin = &cellgatev1.HostAdmin{State: cellgatev1.HostAdmin_DISABLED} },
+		"by Nova's word": func() {
+			stranger.Admin = &cellgatev1.HostAdmin{State: cellgatev1.HostAdmin_ENABLED, Nova: "forced down in Nova"}
+		},
+	} {
+		stranger.Up, stranger.Enabled, stranger.Admin = true, true, &cellgatev1.HostAdmin{State: cellgatev1.HostAdmin_ENABLED}
+		must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), check, unhealthy, "of which there is no row")
+		harmless()
+		t.Log(name)
+		must(t, diagnoses(t, exitDone, "upgrade", "--config", c.config), check, warned, "it is not up, or out of service")
 	}
 }
