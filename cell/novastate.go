@@ -18,8 +18,10 @@ const novaBatch = 256
 // beside the operator's word, so that every replica has it, and claims are checked by it.
 // It is written when it changes, unless the row in the shard is of a newer reading: gateways
 // may read replicas of Nova's database that are behind, and report to other replicas of the
-// cell. It stays while nobody reports, and of hosts that no report names; a gateway that
-// cannot read says nothing.
+// cell. It stays while nobody reports; a gateway that cannot read says nothing.
+//
+// A host of an agent that no report names counts as disabled: Nova has no such host, or has
+// that machine under another uuid (an agent that lost its state_dir), with what runs there.
 type novaWatch struct {
 	gate *gatekeeper
 	rows *rows
@@ -151,6 +153,9 @@ func (n *novaWatch) write(ctx context.Context) error {
 	return nil
 }
 
+// unknownToNova is the reason of a host that no report names.
+const unknownToNova = "Nova's tables have no host of this uuid"
+
 // changes gives the words that the rows do not have, by host, but for those of readings that
 // are older than the rows'.
 func (n *novaWatch) changes() []shard.SetNovaState {
@@ -165,8 +170,29 @@ func (n *novaWatch) changes() []shard.SetNovaState {
 			list = append(list, p)
 		}
 	}
+	if named := nodesOf(reports); len(named) > 0 {
+		w := novaWord{shard.NovaDisabled, unknownToNova}
+		for uuid, row := range n.rows.hosts {
+			if row.host != nil && !row.host.Imported && !named[uuid] && row.novaWord() != w {
+				list = append(list, shard.SetNovaState{HostUUID: uuid, State: w.state, Reason: w.reason})
+			}
+		}
+	}
 	slices.SortFunc(list, func(a, b shard.SetNovaState) int { return cmp.Compare(a.HostUUID, b.HostUUID) })
 	return list
+}
+
+// nodesOf gives the compute nodes that reports name.
+func nodesOf(reports [][]legacyService) map[string]bool {
+	named := map[string]bool{}
+	for _, services := range reports {
+		for i := range services {
+			for _, uuid := range services[i].nodes {
+				named[uuid] = true
+			}
+		}
+	}
+	return named
 }
 
 // readingsOf gives what reports say of those compute nodes that one of them says something

@@ -84,8 +84,8 @@ func TestHostsThatNovaHasOutOfServiceAreProposedToNobody(t *testing.T) {
 				back := legacyOf("g1", 66, 0, 1, 2, 3)
 				back.Revision = 2
 				r.told(back)
-				if p := r.propose(q); p.GetPassed() != 4 || r.rejected(q)["ComputeFilter: disabled in Nova"] != 1 {
-					t.Errorf("then %d hosts passed, rejected are %v: the one without a service has its last word", p.GetPassed(), r.rejected(q))
+				if p := r.propose(q); p.GetPassed() != 4 || r.rejected(q)[isUnknown] != 1 {
+					t.Errorf("then %d hosts passed, rejected are %v: the one without a service is unknown", p.GetPassed(), r.rejected(q))
 				}
 			})
 		})
@@ -292,6 +292,48 @@ func TestAGatewayThatCannotReadChangesNoWord(t *testing.T) {
 			check("by a newer reading", "")
 		})
 	}
+}
+
+const isUnknown = "ComputeFilter: disabled in Nova: " + unknownToNova
+
+// An agent that lost its uuid registers its machine as a new host, with all of its room.
+func TestAHostThatNovaHasNotIsLeftOutUntilARowHasIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		r.pin(nativeState)
+		r.told(legacyOf("g1", 66, 0, 1))
+		for n := range 3 {
+			r.register(plainState(n, 8))
+		}
+		check := func(when string, passed int32, want int32) {
+			t.Helper()
+			for n := range 3 {
+				r.cell.live.heard(hostUUID(n))
+			}
+			synctest.Wait()
+			if p, got := r.propose(query(1)), r.rejected(query(1))[isUnknown]; p.GetPassed() != passed || got != want {
+				t.Errorf("%s %d hosts pass, %d are unknown to Nova; want %d and %d", when, p.GetPassed(), got, passed, want)
+			}
+		}
+		r.told(legacyOf("g1", 66, 0, 1))
+		check("at first", 2, 1)
+		if o := r.do(claimAt(2))[0].GetRefusal(); o.GetReason() != string(fault.NoValidHost) || o.GetDetail() != "disabled in Nova: "+unknownToNova {
+			t.Errorf("a claim is refused with %v", o)
+		}
+		r.told(&cellv1.ReportLegacyRequest{Gateway: "g1", Unreadable: "no route", RequiredVersion: 66})
+		check("when nobody can read", 2, 1)
+		none := legacyOf("g1", 66)
+		none.Revision = 2
+		r.told(none)
+		check("when the tables are empty", 2, 1)
+		other := legacyOf("g2", 66, 2)
+		r.told(other)
+		check("when one gateway of two has it", 1, 2)
+		back := legacyOf("g1", 66, 0, 1, 2)
+		back.Revision = 3
+		r.told(back)
+		check("with its row", 3, 0)
+	})
 }
 
 func TestTheOperatorsWordAndNovasStandBesideEachOther(t *testing.T) {

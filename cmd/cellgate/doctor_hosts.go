@@ -64,7 +64,7 @@ func (u *upgrade) rowless(x *legacy.Snapshot) {
 		case known[id]:
 		case h.GetAgentVersion() > 0 && !h.GetImported():
 			d := u.stranger(h, now)
-			if h.GetUp() && h.GetEnabled() && !withheld(h.GetAdmin()) {
+			if h.GetUp() && h.GetEnabled() && !withheldByOperator(h.GetAdmin()) {
 				strange = append(strange, d)
 			} else {
 				d.What += "; it is not up, or out of service, and takes no new instance as long as that stays so"
@@ -92,20 +92,24 @@ func (u *upgrade) rowless(x *legacy.Snapshot) {
 func (u *upgrade) stranger(h *cellgatev1.Host, now string) diagnosis {
 	id := h.GetHostUuid()
 	what := "has registered compute node " + id + ", of which there is no row in compute_nodes: "
-	if !u.native {
-		what += "no request finds it while the rows answer, and once the cell is NATIVE "
+	switch {
+	case h.GetAdmin().GetNova() != "":
+		what += "it counts as disabled in Nova, and gets no new instance, as long as the cell is in gateway.legacy"
+	case u.native:
+		what += "it is a host of its own, with all that its machine has, and gets instances under a uuid that Nova does not know, until a gateway that reads the rows says so"
+	default:
+		what += "no request finds it while the rows answer; a gateway that reads them makes it count as disabled"
 	}
-	what += "it is a host of its own, with all that its machine has, and gets instances under a uuid that Nova does not know"
 	if now != "" {
 		what += "; the row of that machine is compute node " + now + ": what is in use there does not count here"
 	}
 	return diagnosis{
 		Check: "agent of " + h.GetServiceHost(), What: what,
-		Do: "take it out of service at once (cellgate hosts disable " + id + " --reason 'no row'), and stop the agent; give it the uuid that its nova-compute has (agent.host.uuid_file: Nova's compute_id) before it starts again. Where it is a new compute, start nova-compute, which makes the row, and then cellgate hosts enable " + id,
+		Do: "stop the agent, and give it the uuid that its nova-compute has (agent.host.uuid_file: Nova's compute_id) before it starts again. Where it is a new compute, start nova-compute, which makes the row. What stays of a host with the wrong uuid keep out of service for good (cellgate hosts disable " + id + " --reason 'no row')",
 	}
 }
 
-// withheld reports whether somebody keeps new instances from a host.
-func withheld(a *cellgatev1.HostAdmin) bool {
-	return a.GetNova() != "" || a.GetState() != cellgatev1.HostAdmin_STATE_UNSPECIFIED && a.GetState() != cellgatev1.HostAdmin_ENABLED
+// withheldByOperator reports whether an operator of cellgate keeps new instances from a host.
+func withheldByOperator(a *cellgatev1.HostAdmin) bool {
+	return a.GetState() != cellgatev1.HostAdmin_STATE_UNSPECIFIED && a.GetState() != cellgatev1.HostAdmin_ENABLED
 }

@@ -594,9 +594,9 @@ func TestDoctorUpgradeComparesNamesAndHypervisors(t *testing.T) {
 	}
 }
 
-// An agent with a uuid that no row has is a failure, in every state of the gate: once the
-// cell is NATIVE its host gets instances, beside the one that the row is of. One that is
-// down, or that somebody took out of service, is a warning.
+// An agent with a uuid that no row has is a failure, in every state of the gate: its host
+// stands beside the one that the row is of. One that is down, or that an operator took out
+// of service, is a warning.
 func TestDoctorUpgradeFailsForAgentsWithoutARow(t *testing.T) {
 	l := (&listingCell{gate: &cellgatev1.Gate{State: cellgatev1.Gate_NATIVE}}).registered(1, 2, 9)
 	c := newNovaCell(t, legacytest.MariaDB, 2, l.serve(t))
@@ -610,14 +610,13 @@ func TestDoctorUpgradeFailsForAgentsWithoutARow(t *testing.T) {
 		t.Errorf("it says to do %q", do)
 	}
 	l.gate.State = cellgatev1.Gate_LEGACY
-	must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), check, unhealthy, "no request finds it while the rows answer, and once the cell is NATIVE it is a host of its own")
+	must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), check, unhealthy, "no request finds it while the rows answer; a gateway that reads them makes it count as disabled")
+	stranger.Admin = &cellgatev1.HostAdmin{State: cellgatev1.HostAdmin_ENABLED, Nova: "disabled in Nova"}
+	must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), check, unhealthy, "it counts as disabled in Nova, and gets no new instance")
 	for name, harmless := range map[string]func(){
 		"down":           func() { stranger.Up = false },
 		"disabled":       func() { stranger.Enabled = false },
 		"by an operator": func() { stranger.Admin = &cellgatev1.HostAdmin{State: cellgatev1.HostAdmin_DISABLED} },
-		"by Nova's word": func() {
-			stranger.Admin = &cellgatev1.HostAdmin{State: cellgatev1.HostAdmin_ENABLED, Nova: "forced down in Nova"}
-		},
 	} {
 		stranger.Up, stranger.Enabled, stranger.Admin = true, true, &cellgatev1.HostAdmin{State: cellgatev1.HostAdmin_ENABLED}
 		must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), check, unhealthy, "of which there is no row")
