@@ -100,8 +100,7 @@ func sameService(a, b *cellv1.LegacyService) bool {
 		a.GetForcedDown() == b.GetForcedDown() && a.GetUp() == b.GetUp() && a.GetDisabledReason() == b.GetDisabledReason() && slices.Equal(a.GetNodeUuids(), b.GetNodeUuids())
 }
 
-// servicesOf gives the live services of rows, with the compute nodes of each. Those of
-// Ironic are none of the gate's: they have no host that anybody answers for.
+// servicesOf gives the live services of rows, with the compute nodes of each.
 func servicesOf(x *legacy.Snapshot, now time.Time, down time.Duration) []*cellv1.LegacyService {
 	nodes := map[int64][]string{}
 	for i := range x.Hosts {
@@ -121,7 +120,7 @@ func servicesOf(x *legacy.Snapshot, now time.Time, down time.Duration) []*cellv1
 			out[i].ChangedAt = timestamppb.New(at)
 		}
 	}
-	return slices.DeleteFunc(out, func(s *cellv1.LegacyService) bool { return x.BareMetal(s.GetHost()) })
+	return out
 }
 
 // maxReason is how many characters of a service's reason a cell is told.

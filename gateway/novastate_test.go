@@ -63,16 +63,6 @@ func TestACellIsToldWhyAServiceIsDisabled(t *testing.T) {
 	}
 }
 
-// Services of which all compute nodes are Ironic's are none that a gate waits for.
-func TestACellIsToldOfNoServiceOfIronic(t *testing.T) {
-	services := []legacy.Service{{ID: 1, Host: "ironic1"}, {ID: 2, Host: "h2"}, {ID: 3, Host: "ironic3"}}
-	x := legacy.Compose("cell1", "", time.Now(), time.Minute, nil, services, "ironic1", "ironic3")
-	r := gateReport{}
-	if r.read(x, x.At, time.Minute); len(r.services) != 1 || r.services[0].GetHost() != "h2" {
-		t.Errorf("told are %v", r.services)
-	}
-}
-
 // A service without a host is told by its id, so that two of them are two.
 func TestACellIsToldWhichServiceHasNoHost(t *testing.T) {
 	x := legacy.Compose("cell1", "", time.Now(), time.Minute, nil, []legacy.Service{{ID: 7}, {ID: 8}, {ID: 9, Host: "h9"}})

@@ -50,9 +50,6 @@ func remedyOf(l *legacy.LeftOut) string {
 func (u *upgrade) leftOut(x *legacy.Snapshot) {
 	by := map[legacy.Reason][]diagnosis{}
 	for _, l := range x.LeftOut {
-		if l.Reason == legacy.BareMetal {
-			continue
-		}
 		by[l.Reason] = append(by[l.Reason], diagnosis{
 			Check: fmt.Sprintf("row %d of compute_nodes", l.NodeID), What: strings.Join(strings.Fields(fmt.Sprintf("is no host (%s): %s %s %s", l.Reason, l.Host, l.Column, l.Detail)), " "), Do: remedyOf(&l),
 		})
@@ -60,34 +57,4 @@ func (u *upgrade) leftOut(x *legacy.Snapshot) {
 	for _, why := range slices.Sorted(maps.Keys(by)) {
 		u.each("compute_nodes: "+string(why), remedies[why].status, by[why])
 	}
-}
-
-// bareMetal tells of the nodes of Ironic, for which nobody answers. They hold no gate, but
-// where there is nothing else the gate never opens.
-func (u *upgrade) bareMetal(x *legacy.Snapshot) {
-	n := x.LeftOutBy[legacy.BareMetal]
-	if n == 0 {
-		return
-	}
-	var of []string
-	for i := range x.Services {
-		if s := &x.Services[i]; x.BareMetal(s.Host) {
-			of = append(of, s.Host)
-		}
-	}
-	slices.Sort(of)
-	const most = 3
-	first := slices.Clone(of[:min(len(of), most)])
-	if len(of) > most {
-		first = append(first, "…")
-	}
-	what := counted(n, "row") + " of compute_nodes " + map[bool]string{true: "is a node", false: "are nodes"}[n == 1] + " of Ironic: no request finds one, by the rows or in NATIVE, so that requests for bare metal get NO_VALID_HOST"
-	if len(of) > 0 {
-		what += fmt.Sprintf("; %s with nothing else (%s) does not hold the gate", counted(len(of), "nova-compute"), strings.Join(first, ", "))
-	}
-	if len(of) == len(x.Services) {
-		u.say("bare metal", unhealthy, what+", and there is no other: it never opens", "take the cell out of gateway.cells and gateway.legacy")
-		return
-	}
-	u.say("bare metal", warned, what, "before the conductors ask cellgate, have bare metal in a Nova of its own, or none: nothing passes such requests on to Nova's scheduler (docs/limits.md)")
 }

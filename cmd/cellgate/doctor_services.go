@@ -24,7 +24,7 @@ func (u *upgrade) services(x *legacy.Snapshot) {
 	var old, silent []diagnosis
 	for i := range x.Services {
 		s := &x.Services[i]
-		if s.Version >= required || x.BareMetal(s.Host) {
+		if s.Version >= required {
 			continue
 		}
 		kept := u.keptByAgent(s.Host)
@@ -216,20 +216,19 @@ func (u *upgrade) withoutRows(x *legacy.Snapshot) {
 		has[x.Hosts[i].ServiceID] = true
 	}
 	for i := range x.LeftOut {
-		l, host := &x.LeftOut[i], strings.ToLower(x.LeftOut[i].Host)
-		if l.Reason != legacy.BareMetal && (rows[host] == nil || remedies[l.Reason].status == unhealthy) {
+		if l, host := &x.LeftOut[i], strings.ToLower(x.LeftOut[i].Host); rows[host] == nil || remedies[l.Reason].status == unhealthy {
 			rows[host] = l
 		}
 	}
 	var all []diagnosis
 	for i := range x.Services {
 		s := &x.Services[i]
-		if has[s.ID] || s.Disabled || x.BareMetal(s.Host) || u.told[s.Name()] || silence(s, x.At, down) != "" {
+		if has[s.ID] || s.Disabled || u.told[s.Name()] || silence(s, x.At, down) != "" {
 			continue
 		}
 		d := diagnosis{
 			Check: "host " + s.Name(), What: "its nova-compute is enabled and up, and has no row in compute_nodes: no request finds it, and the gate waits for it",
-			Do: "see its log for why its resource tracker writes none, and restart it; a nova-compute that is to have none (Ironic's, while other ones have its nodes) does not hold the gate once it is disabled: openstack compute service set --disable " + s.Host + " nova-compute",
+			Do: "see its log for why its resource tracker writes none, and restart it; a nova-compute that is to have none (Ironic's, without a node of its own) does not hold the gate once it is disabled: openstack compute service set --disable " + s.Host + " nova-compute",
 		}
 		l := rows[strings.ToLower(s.Host)]
 		switch {

@@ -216,7 +216,6 @@ func (u *upgrade) tables(conf legacy.Config) error {
 	u.rowless(x)
 	u.unknownInstances()
 	u.leftOut(x)
-	u.bareMetal(x)
 	u.aggregates(x)
 	u.ratios(x)
 	return errors.Join(u.deleted(reader), u.instances(reader, x))

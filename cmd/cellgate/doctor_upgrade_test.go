@@ -270,28 +270,6 @@ func TestDoctorUpgradeNamesServicesWithoutAComputeNode(t *testing.T) {
 	})
 }
 
-// Ironic's nodes, and the instances on them, stand in nobody's way, whatever version their
-// nova-compute is of; a cell that has nothing else never opens its gate.
-func TestDoctorUpgradeTellsOfBareMetal(t *testing.T) {
-	c := newNovaCell(t, legacytest.MariaDB, 3, (&listingCell{}).registered(1, 2).serve(t))
-	c.cell.Exec(t, "UPDATE compute_nodes SET hypervisor_type = 'ironic', vcpus = 0, vcpus_used = 0, memory_mb = 0, free_ram_mb = 0 WHERE id = 3")
-	c.cell.Exec(t, "UPDATE services SET version = 55 WHERE id = 3")
-	c.cell.Insert(t, "instances", c.instance(1, "host1"), c.instance(2, "host3"))
-	rows := diagnoses(t, 0, "upgrade", "--config", c.config)
-	must(t, rows, "cell1 bare metal", warned, "1 row of compute_nodes is a node of Ironic: no request finds one")
-	must(t, rows, "cell1 bare metal", warned, "1 nova-compute with nothing else (host3) does not hold the gate")
-	must(t, rows, "cell1 agents", found, "have registered all of 2 enabled hosts")
-	for name, r := range rows {
-		if r.Status == warned && name != "cell1 bare metal" || r.Status == unhealthy {
-			t.Errorf("%s: %+v", name, r)
-		}
-	}
-	c.cell.Exec(t, "UPDATE compute_nodes SET deleted = id WHERE id < 3")
-	c.cell.Exec(t, "UPDATE services SET deleted = id WHERE id < 3")
-	rows = diagnoses(t, exitRefused, "upgrade", "--config", c.config)
-	must(t, rows, "cell1 bare metal", unhealthy, "there is no other: it never opens")
-}
-
 // A resize that waits for its word holds SHADOW by the row of the host that it came from: it
 // is named, and what ends it.
 func TestDoctorUpgradeNamesMoves(t *testing.T) {

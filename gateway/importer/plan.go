@@ -266,7 +266,7 @@ func (p *planning) leftOut() {
 		p.r.leave(p.conf.MaxLeftOut, b.LeftOut)
 	}
 	for at, o := range p.known.on {
-		if p.used[at] || p.x.BareMetal(at.host) {
+		if p.used[at] {
 			continue
 		}
 		for id := range o.all {

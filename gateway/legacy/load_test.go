@@ -244,37 +244,6 @@ func TestLeftOutIsBoundedAndCounted(t *testing.T) {
 	})
 }
 
-// Nodes of Ironic are no hosts, whatever room their rows show; a service that has others too
-// is none of bare metal alone.
-func TestNodesOfIronicAreNoHosts(t *testing.T) {
-	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
-		w := newWorld(t, k, 5)
-		w.do("UPDATE compute_nodes SET hypervisor_type = 'ironic', host = 'host1' WHERE id IN (1, 2)")
-		w.do("UPDATE compute_nodes SET hypervisor_type = 'ironic', host = 'host3' WHERE id = 4")
-		x := w.load()
-		if got := x.hostNames(); !slices.Equal(got, []string{"host3", "host5"}) || x.LeftOutBy[BareMetal] != 3 {
-			t.Errorf("hosts %v, left out %v", got, x.LeftOut)
-		}
-		bare := func(x *Snapshot) (of []bool) {
-			for i := range 5 {
-				of = append(of, x.BareMetal(name(i+1)))
-			}
-			return of
-		}
-		if got := bare(x); !slices.Equal(got, []bool{true, false, false, false, false}) {
-			t.Errorf("bare metal alone are %v", got)
-		}
-		w.do("UPDATE compute_nodes SET deleted = id WHERE id = 3")
-		if x = w.refresh(x); !x.BareMetal("host3") || !x.BareMetal("host1") {
-			t.Errorf("without the other row of host3 bare metal alone are %v", bare(x))
-		}
-		w.do("UPDATE compute_nodes SET hypervisor_type = 'QEMU', updated_at = ? WHERE id = 1", w.now)
-		if x = w.refresh(x); x.BareMetal("host1") || x.host("host1") == nil {
-			t.Errorf("with a row of QEMU bare metal alone are %v, hosts %v", bare(x), x.hostNames())
-		}
-	})
-}
-
 // With KeepUnreadable rows are what Nova makes of them.
 func TestKeepUnreadable(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {

@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"cellgate/schedule"
@@ -136,8 +135,6 @@ func (r *Reader) convert(row nodeRow, revision uint64) *node {
 func (r *Reader) unusable(n *nodeRow) *LeftOut {
 	_, err := schedule.ParseID(n.uuid.String)
 	switch {
-	case !r.conf.KeepUnreadable && strings.EqualFold(n.hypervisorType, "ironic"):
-		return n.leave(BareMetal, "hypervisor_type", "is %s", n.hypervisorType)
 	case err != nil:
 		return n.leave(BadUUID, "uuid", "%q is no uuid", n.uuid.String)
 	case n.texts() > maxText:

@@ -44,9 +44,7 @@ type Snapshot struct {
 	nodes    []tracked
 	api      *apiData
 	down     time.Duration
-	// bareMetal are the hosts whose rows are all nodes of Ironic; nil for none.
-	bareMetal map[string]bool
-	lower     map[string]string // of caseless, while join runs
+	lower    map[string]string // of caseless, while join runs
 }
 
 // RowsRead are how many rows the servers sent.
@@ -93,8 +91,6 @@ const (
 	MappedElsewhere Reason = "mapped_elsewhere"
 	// Unmapped: the host is mapped to no cell (nova-manage cell_v2 discover_hosts).
 	Unmapped Reason = "unmapped"
-	// BareMetal: a node of Ironic, see Snapshot.BareMetal.
-	BareMetal Reason = "bare_metal"
 	// BadUUID: no uuid, or one that another row has.
 	BadUUID Reason = "bad_uuid"
 	// TooLarge: the row has more text than is read.
@@ -123,28 +119,6 @@ func (x *Snapshot) NamelessAggregates() []NamelessAggregate {
 
 // Reader is the one that made the snapshot.
 func (x *Snapshot) Reader() *Reader { return x.of }
-
-// BareMetal reports whether a service's host has rows in compute_nodes, and all of them
-// are nodes of Ironic. Such a row has its machine's CPUs, memory and disk, or none while it is in
-// use; what a request may have of it is in Placement alone, most often one of a custom resource
-// class. So no row of them is a host: one that shows room would take instances of KVM.
-func (x *Snapshot) BareMetal(host string) bool { return x.bareMetal[host] }
-
-// onlyBareMetal leaves of the hosts with so many nodes of Ironic those without other rows.
-func (x *Snapshot) onlyBareMetal(nodes map[string]int, services map[int64]*Service) {
-	if len(nodes) == 0 {
-		return
-	}
-	for i := range x.nodes {
-		nodes[x.nodes[i].hostName(services)]--
-	}
-	x.bareMetal = map[string]bool{}
-	for host, others := range nodes {
-		if others == 0 {
-			x.bareMetal[host] = true
-		}
-	}
-}
 
 // HostsAt gives the hosts as they are at a later time of the server, by At and a
 // clock of one's own: a service that is silent goes down without any row changing.
@@ -207,7 +181,6 @@ func (x *Snapshot) join(most int) {
 	}
 	x.Hosts = make([]Host, 0, len(x.nodes))
 	x.LeftOutBy = map[Reason]int{}
-	bare := map[string]int{}
 	rows := make(map[schedule.ID]int64, len(x.nodes))
 	for i := range x.nodes {
 		n := x.nodes[i].node
@@ -226,9 +199,6 @@ func (x *Snapshot) join(most int) {
 			}
 		}
 		if why != nil {
-			if why.Reason == BareMetal {
-				bare[name]++
-			}
 			x.leave(why, most)
 			continue
 		}
@@ -244,7 +214,6 @@ func (x *Snapshot) join(most int) {
 		}
 		x.Hosts = append(x.Hosts, h)
 	}
-	x.onlyBareMetal(bare, byID)
 }
 
 // A cell takes a host in so many aggregates at most, of so many pairs of metadata each.

@@ -334,6 +334,9 @@ func (s *storyteller) say(what string, v any, err error) {
 		if err != nil || at.IsZero() {
 			return "never"
 		}
+		if at.Before(s.start.Add(-time.Hour)) {
+			return at.UTC().Format(time.RFC3339) // given as such, not of the story
+		}
 		return fmt.Sprintf("T%d", at.Sub(s.start).Round(grain)/grain)
 	})
 	// What is empty is what is not there.
