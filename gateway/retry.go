@@ -44,16 +44,12 @@ func (b *retryBudget) take() bool {
 
 // repeatable reports whether a call may be sent to another replica when its
 // outcome is unknown. A claim may not: it is released and planned again, under
-// another id. What is not known here may not either.
+// another id. Nor may an operator's word and facts: a replica that stood still would do its
+// copy after the caller, who was answered by the other one, said something else. What is not
+// known here may not either.
 func repeatable(req any) bool {
 	if _, ok := req.(*cellv1.ImportHostsRequest); ok {
 		return true // a state is known by its version
-	}
-	if put, ok := req.(*cellv1.PutFactsRequest); ok {
-		return put.GetIfGeneration() == 0 // the same again is the same
-	}
-	if set, ok := req.(*cellv1.SetAdminStateRequest); ok {
-		return set.GetLasts() == nil // as above; how long it lasts counts from each anew
 	}
 	b, ok := req.(*cellv1.ClaimBatchRequest)
 	if !ok {
