@@ -114,7 +114,8 @@ func TestContendedAtAShortDeadlineBlamesNoCell(t *testing.T) {
 				}
 				return nil
 			}, nil)
-			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(200+n)*time.Millisecond)
+			// Not at the very instant at which a cell answers.
+			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(200+n)*time.Millisecond+137*time.Microsecond)
 			defer cancel()
 			_, err := w.g.selectDestinations(ctx, ask(1, 1))
 			kinds[fault.KindOf(err)]++
