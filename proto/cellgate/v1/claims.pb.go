@@ -1200,10 +1200,10 @@ const file_cellgate_v1_claims_proto_rawDesc = "" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\x12*\n" +
-	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x98\x01\n" +
-	"\x0eClaimRejection\x12$\n" +
-	"\thost_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\bhostUuid\x12+\n" +
-	"\fservice_host\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\vserviceHost\x123\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x85\x01\n" +
+	"\x0eClaimRejection\x12\x1b\n" +
+	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12!\n" +
+	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x123\n" +
 	"\averdict\x18\x03 \x01(\v2\x19.cellgate.v1.ClaimVerdictR\averdict\"\x83\x01\n" +
 	"\n" +
 	"Allocation\x12,\n" +
