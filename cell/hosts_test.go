@@ -94,7 +94,8 @@ func TestAHostIsShownWhole(t *testing.T) {
 		r.register(plainState(2, 8))
 		heard := time.Now()
 		r.register(s)
-		time.Sleep(time.Minute)
+		// Down, and that it is silent is in its row.
+		time.Sleep(time.Minute + 2*time.Second)
 		synctest.Wait()
 		_, out := r.listHosts(&cellv1.ListHostsRequest{HostUuid: hostUUID(1)})
 		h := out.GetHosts()[0]
@@ -104,7 +105,7 @@ func TestAHostIsShownWhole(t *testing.T) {
 		h.LastSeenAt = nil
 		want := &cellgatev1.Host{
 			HostUuid: hostUUID(1), ServiceHost: "host-00001", Nodename: "host-00001", Cell: "cell1",
-			DisabledReason: "maintenance", AvailabilityZone: "west", Traits: []string{"CUSTOM_FAST"}, AgentVersion: 1, Generation: 1,
+			DisabledReason: "maintenance", AvailabilityZone: "west", Traits: []string{"CUSTOM_FAST"}, AgentVersion: 1, Generation: 2,
 			Aggregates: []*cellgatev1.HostAggregate{{Uuid: aggA, Name: "rack", Metadata: map[string]string{"availability_zone": "west"}}},
 			Inventories: []*cellgatev1.HostInventory{
 				{ProviderUuid: hostUUID(1), ResourceClass: "VCPU", Total: 8, MinUnit: 1, MaxUnit: 8, StepSize: 1, AllocationRatio: 1},
@@ -117,7 +118,7 @@ func TestAHostIsShownWhole(t *testing.T) {
 		}
 		r.must(newClaim("k", 1, 2, 3))
 		_, out = r.listHosts(&cellv1.ListHostsRequest{HostUuid: hostUUID(2)})
-		if h := out.GetHosts()[0]; h.GetInstances() != 1 || h.GetInventories()[0].GetUsed() != 3 || h.GetGeneration() != 2 || !h.GetEnabled() {
+		if h := out.GetHosts()[0]; h.GetInstances() != 1 || h.GetInventories()[0].GetUsed() != 3 || h.GetGeneration() != 3 || !h.GetEnabled() {
 			t.Errorf("with a claim: %v", h)
 		}
 	})
