@@ -378,7 +378,7 @@ func (u *upgradeSystem) watch(ctx context.Context, l *upgradeLoad) {
 		var reasons []string
 		for _, c := range u.cells {
 			g := gates[c.name]
-			if g == nil {
+			if g.GetState() == cellgatev1.Gate_STATE_UNSPECIFIED {
 				line.gates = append(line.gates, "?")
 				continue
 			}
