@@ -22,7 +22,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 	seen := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
-		o := &oracle{hosts: map[string]Host{}, pins: map[string]*Pin{}, renewed: map[string]bool{}, words: map[string]Admin{}, nova: map[string]NovaState{}, novaAt: map[string]time.Time{}, silent: map[string]bool{}, ends: map[string]time.Time{}}
+		o := newOracle()
 		now := time.Unix(1000, 0).UTC()
 		ops := genOp(3, 5, 8)
 		for n := range rapid.IntRange(20, 60).Draw(t, "batches") {
@@ -33,6 +33,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 			}
 			asItIs(t, w.gate, w.hosts, batch)
 			nameLeases(t, w.claims, batch)
+			dateStates(t, now, w.claims, batch)
 			full := map[string]map[Used]bool{}
 			for id := range o.hosts {
 				full[id] = o.over(id)
@@ -74,6 +75,15 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 				if got.same {
 					seen["imported already"]++
 				}
+				if got.outdated {
+					seen["an import of an older version"]++
+				}
+				if got.kept > 0 {
+					seen["an import that is older than a claim"]++
+					if got.released > 0 {
+						seen["an import that is older than one claim and ends another"]++
+					}
+				}
 				if op.PutHost != nil && op.PutHost.Host.Imported && got.adopted+got.confirmed+got.released > 0 {
 					seen["an import that moves claims"]++
 				}
@@ -106,6 +116,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 		"admin  ", "admin INVALID_REQUEST ", "end  ", "a maintenance that ended",
 		"judge  ", "confirm CLAIM_REJECTED HostVerdict", "claim CLAIM_REJECTED HostVerdict",
 		"left to the agent", "taken back", "imported already", "an import that moves claims",
+		"an import of an older version", "an import that is older than a claim", "an import that is older than one claim and ends another",
 	} {
 		if seen[must] == 0 {
 			t.Errorf("no operation ended as %q: the generator does not reach it; it reached %v", must, seen)
@@ -129,6 +140,7 @@ func TestDecideABatchIsItsOperationsOneByOne(t *testing.T) {
 
 		batch := rapid.SliceOfN(ops, 1, 8).Draw(t, "batch")
 		asItIs(t, w.gate, w.hosts, batch)
+		dateStates(t, now, w.claims, batch)
 		now = now.Add(10 * time.Second)
 		d := Decide(now, w.read(FootprintOf(batch)), batch)
 		if after := dump(w); after != before {

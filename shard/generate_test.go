@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"pgregory.net/rapid"
@@ -204,6 +206,23 @@ func nameLeases(t *rapid.T, claims map[string]*Claim, ops []Op) {
 		if c := claims[op.Confirm.ClaimID]; c != nil && rapid.Bool().Draw(t, "own lease") {
 			*op.Confirm.Lease = c.ExpiresAt
 		}
+	}
+}
+
+// dateStates has some of the hosts' states name a moment: of a claim's last write, or just
+// before or after it, or of a time ago. With an agent's it says nothing.
+func dateStates(t *rapid.T, now time.Time, claims map[string]*Claim, ops []Op) {
+	ids := slices.Sorted(maps.Keys(claims))
+	for _, op := range ops {
+		if op.PutHost == nil || rapid.Bool().Draw(t, "undated") {
+			continue
+		}
+		if len(ids) > 0 && rapid.Bool().Draw(t, "of a claim") {
+			at := claims[rapid.SampledFrom(ids).Draw(t, "whose")].UpdatedAt
+			op.PutHost.InstancesAt = at.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "about")) * time.Microsecond)
+			continue
+		}
+		op.PutHost.InstancesAt = now.Add(-time.Duration(rapid.IntRange(0, 30_000).Draw(t, "ms ago")) * time.Millisecond)
 	}
 }
 

@@ -180,12 +180,17 @@ func (t *transaction) instance(h *Host, p *PutHost, i *Instance, o *Outcome) {
 		n.Seen, n.UpdatedAt = true, t.after(c)
 		t.putClaim(&n)
 	case c.Adopted && c.TransferredFrom == "" && !sameAllocations(c.Allocations, i.Allocations):
-		if p.olderThan(c) && noMore(i.Allocations, c.Allocations) {
-			o.Kept++
-			return
+		takes := i.Allocations
+		if p.olderThan(c) {
+			if takes = most(c.Allocations, i.Allocations); !sameAllocations(takes, i.Allocations) {
+				o.Kept++
+			}
+			if sameAllocations(takes, c.Allocations) {
+				return
+			}
 		}
 		n := *c
-		n.Allocations, n.UpdatedAt = i.Allocations, t.after(c)
+		n.Allocations, n.UpdatedAt = takes, t.after(c)
 		t.hold(h.UUID, c, &n)
 		t.putClaim(&n)
 	}
@@ -205,20 +210,18 @@ func sameAllocations(a, b []Used) bool {
 	return slices.Equal(x, y)
 }
 
-// noMore reports whether nothing of a is more than it is in b.
-func noMore(a, b []Used) bool {
-	for _, x := range a {
-		var had int64
-		for _, y := range b {
-			if x.ProviderUUID == y.ProviderUUID && x.ResourceClass == y.ResourceClass {
-				had += y.Amount
-			}
+// most gives of each (provider, class) the more of the two.
+func most(a, b []Used) []Used {
+	a = slices.Clone(a)
+	for _, x := range b {
+		i := slices.IndexFunc(a, func(y Used) bool { return compareUsed(x, y) == 0 })
+		if i < 0 {
+			a = append(a, x)
+			continue
 		}
-		if x.Amount > had {
-			return false
-		}
+		a[i].Amount = max(a[i].Amount, x.Amount)
 	}
-	return true
+	return a
 }
 
 // problem says what is wrong with the operation; "" when nothing is.

@@ -1,0 +1,143 @@
+package shard
+
+import (
+	"slices"
+	"strings"
+
+	"cellgate/internal/fault"
+)
+
+func (o *oracle) find(id string) *Claim {
+	for _, c := range o.claims {
+		if c.ClaimID == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// live lists a consumer's live claims, the one that another moves first, else by
+// id.
+func (o *oracle) live(consumer string) []*Claim {
+	var cs []*Claim
+	for _, c := range o.claims {
+		if c.ConsumerUUID == consumer && c.State.Live() {
+			cs = append(cs, c)
+		}
+	}
+	slices.SortFunc(cs, func(a, b *Claim) int { return strings.Compare(a.ClaimID, b.ClaimID) })
+	if len(cs) == 2 && cs[0].Moves == cs[1].ClaimID && cs[1].Moves != cs[0].ClaimID {
+		slices.Reverse(cs)
+	}
+	return cs
+}
+
+// forInstance lists the live claims whose resources are an instance's.
+func (o *oracle) forInstance(instance string) []*Claim {
+	var cs []*Claim
+	for _, c := range o.claims {
+		if c.State.Live() && instanceOf(c) == instance {
+			cs = append(cs, c)
+		}
+	}
+	return cs
+}
+
+func instanceOf(c *Claim) string {
+	if c.TransferredFrom == "" {
+		return c.ConsumerUUID
+	}
+	return c.TransferredFrom
+}
+
+// unlike gives the first claim with another id than this.
+func unlike(cs []*Claim, id string) *Claim {
+	for _, c := range cs {
+		if c.ClaimID != id {
+			return c
+		}
+	}
+	return nil
+}
+
+func has(cs []*Claim, id string) bool {
+	return slices.ContainsFunc(cs, func(c *Claim) bool { return c.ClaimID == id })
+}
+
+// beside gives the claim that keeps a consumer from having one more, that moves
+// another.
+func (o *oracle) beside(consumer, moves string) *Claim {
+	cs := o.live(consumer)
+	if has(cs, moves) {
+		return unlike(cs, moves)
+	}
+	return unlike(cs, "")
+}
+
+// confirm makes a claim CONFIRMED and ends the one it moves, once.
+func (o *oracle) confirm(c *Claim) {
+	if c.State == Confirmed {
+		return
+	}
+	c.State = Confirmed
+	if m := o.find(c.Moves); m != nil && m.State.Live() && m.ConsumerUUID == c.ConsumerUUID && c.TransferredFrom == "" {
+		m.State = Released
+	}
+}
+
+func (o *oracle) inUse(host, provider, class string) int64 {
+	var n int64
+	for _, c := range o.claims {
+		for _, a := range c.Allocations {
+			if c.State.Live() && c.HostUUID == host && a.ProviderUUID == provider && a.ResourceClass == class {
+				n += a.Amount
+			}
+		}
+	}
+	return n
+}
+
+// refuses says why a host does not take a claim.
+func (o *oracle) refuses(c *Claim) *answer {
+	h := o.hosts[c.HostUUID]
+	for _, a := range c.Allocations {
+		fits := false
+		for _, p := range h.Providers {
+			for _, i := range p.Inventories {
+				fits = fits || p.UUID == a.ProviderUUID && i.ResourceClass == a.ResourceClass &&
+					a.Amount >= i.MinUnit && a.Amount <= i.MaxUnit && a.Amount%i.StepSize == 0 &&
+					float64(o.inUse(h.UUID, p.UUID, i.ResourceClass)+a.Amount) <= float64(i.Total-i.Reserved)*i.AllocationRatio
+			}
+		}
+		if !fits {
+			return &answer{kind: fault.NoValidHost, filter: "ResourceFilter", detail: a.ResourceClass}
+		}
+	}
+	if c.Group == nil {
+		return nil
+	}
+	here := map[string]bool{}
+	for _, m := range o.claims {
+		if !m.State.Live() || instanceOf(m) == instanceOf(c) {
+			continue
+		}
+		if (m.Group == nil || m.Group.UUID != c.Group.UUID) && !slices.Contains(c.Group.Members, instanceOf(m)) {
+			continue
+		}
+		if c.Group.Policy == "affinity" && o.hosts[m.HostUUID].ServiceHost != h.ServiceHost {
+			return &answer{kind: fault.NoValidHost, filter: "ServerGroupAffinityFilter"}
+		}
+		if m.HostUUID == c.HostUUID {
+			here[instanceOf(m)] = true
+		}
+	}
+	for _, own := range o.forInstance(instanceOf(c)) {
+		if c.Group.Policy == "anti-affinity" && own.HostUUID == c.HostUUID {
+			return nil
+		}
+	}
+	if c.Group.Policy == "anti-affinity" && len(here) >= max(1, int(c.Group.MaxPerHost)) {
+		return &answer{kind: fault.NoValidHost, filter: "ServerGroupAntiAffinityFilter"}
+	}
+	return nil
+}

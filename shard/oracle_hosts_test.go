@@ -1,0 +1,220 @@
+package shard
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"cellgate/internal/fault"
+)
+
+// operate takes an operator's word, and forgets those that are over.
+func (o *oracle) operate(now time.Time, host string, word Admin, until time.Time, ends bool) answer {
+	if !until.IsZero() && !until.After(now) {
+		return answer{kind: fault.InvalidRequest}
+	}
+	if _, there := o.hosts[host]; !there {
+		return answer{kind: fault.NotFound}
+	}
+	if word == AdminEnabled && o.words[host] == "" {
+		return answer{}
+	}
+	o.words[host], o.ends[host] = word, until
+	if ends {
+		o.nova[host], o.novaAt[host] = "", time.Time{}
+	}
+	return o.wordsOf(host)
+}
+
+// serve takes the word of a host's service, unless it is of an older reading.
+func (o *oracle) serve(now time.Time, host string, word NovaState, at time.Time) answer {
+	if _, there := o.hosts[host]; !there {
+		return answer{kind: fault.NotFound}
+	}
+	if word == "" && o.words[host] == "" {
+		return answer{}
+	}
+	known := o.novaAt[host]
+	older := !at.IsZero() && at.Before(known) && known.Sub(now) <= time.Minute
+	if o.nova[host] == word || older {
+		return o.wordsOf(host)
+	}
+	o.nova[host], o.novaAt[host] = word, at
+	if o.words[host] == "" {
+		o.words[host] = AdminEnabled
+	}
+	return o.wordsOf(host)
+}
+
+// hush takes whether a host's agent is silent.
+func (o *oracle) hush(host string, silent bool) answer {
+	h, there := o.hosts[host]
+	switch {
+	case !there:
+		return answer{kind: fault.NotFound}
+	case silent && !h.Imported:
+		o.silent[host] = true
+	case !silent:
+		delete(o.silent, host)
+	}
+	if o.silent[host] && o.words[host] == "" {
+		o.words[host] = AdminEnabled
+	}
+	return o.wordsOf(host)
+}
+
+// wordsOf is what is said of a host.
+func (o *oracle) wordsOf(host string) answer {
+	return answer{admin: o.words[host], until: o.ends[host], nova: o.nova[host], silent: o.silent[host]}
+}
+
+// keepsAway says by what word an operator, or Nova, keeps new claims from a host; nil for none.
+func (o *oracle) keepsAway(now time.Time, host string) *answer {
+	how := map[Admin]string{
+		AdminDisabled: "disabled by operator: why", AdminMaintenance: "in maintenance: why", AdminForcedDown: "forced down by operator: why",
+	}[o.words[host]]
+	byNova := map[NovaState]string{NovaDisabled: "disabled in Nova: why", NovaForcedDown: "forced down in Nova: why", NovaSilent: "its nova-compute is down"}[o.nova[host]]
+	end := o.ends[host]
+	over := how == "" || !end.IsZero() && !now.Before(end)
+	switch {
+	case byNova == "" && over:
+		return nil
+	case byNova != "" && how != "":
+		how += "; " + byNova
+	case byNova != "":
+		how = byNova
+	}
+	return &answer{kind: fault.NoValidHost, filter: "ComputeFilter", detail: how}
+}
+
+func (o *oracle) putHost(p *PutHost) answer {
+	var a answer
+	old, known := o.hosts[p.Host.UUID]
+	next := p.Host
+	if next.Imported {
+		next.AgentVersion = old.AgentVersion
+	}
+	sameLife := known && old.Imported == next.Imported && old.BootID == next.BootID
+	content := func(h Host) Host {
+		h.BootID, h.StateVersion = "", 0
+		return h
+	}
+	switch {
+	case known && next.Imported && !old.Imported && (p.Retake == nil || p.Retake.BootID != old.BootID || p.Retake.StateVersion != old.StateVersion):
+		a.left, a.taken = true, old.InstancesUnknown
+		if a.taken {
+			o.instances(p, &a)
+		}
+	case sameLife && next.Imported && next.StateVersion < old.StateVersion:
+		a.same, a.outdated = true, true
+	case sameLife && !next.Imported && next.StateVersion <= old.StateVersion:
+	case known && next.Imported && reflect.DeepEqual(content(next), content(old)):
+		a.same = true
+		o.instances(p, &a)
+	default:
+		a.retaken = known && next.Imported && !old.Imported
+		o.hosts[p.Host.UUID] = next
+		if !next.InstancesUnknown {
+			o.instances(p, &a)
+		}
+	}
+	a.over = len(o.over(p.Host.UUID))
+	return a
+}
+
+// instances brings the claims on a host in line with a report.
+func (o *oracle) instances(p *PutHost, a *answer) {
+	for _, c := range o.claims {
+		if (c.Adopted || p.Host.Imported && c.State == Confirmed && c.Seen) && c.State.Live() && c.HostUUID == p.Host.UUID && c.TransferredFrom == "" &&
+			!slices.ContainsFunc(p.Instances, func(i Instance) bool { return i.UUID == c.ConsumerUUID }) {
+			if older(p, c) {
+				a.kept++
+				continue
+			}
+			c.State = Released
+			a.released++
+		}
+	}
+	for _, i := range p.Instances {
+		all := o.forInstance(i.UUID)
+		here := slices.DeleteFunc(slices.Clone(all), func(c *Claim) bool { return c.HostUUID != p.Host.UUID })
+		switch {
+		case len(all) == 0 && len(o.live(i.UUID)) > 0:
+			a.conflicts++
+		case len(all) == 0:
+			a.adopted++
+			o.claims = append(o.claims, &Claim{
+				ClaimID: fmt.Sprintf("adopted %d", len(o.claims)), ConsumerUUID: i.UUID, State: Confirmed,
+				HostUUID: p.Host.UUID, Allocations: i.Allocations, Adopted: true, Seen: true,
+			})
+		case len(here) == 0:
+			a.conflicts++
+		case len(here) > 1:
+		default:
+			here[0].Seen = true
+			switch {
+			case here[0].Adopted && here[0].TransferredFrom == "":
+				takes := i.Allocations
+				if older(p, here[0]) {
+					takes = larger(here[0].Allocations, i.Allocations)
+				}
+				if !reflect.DeepEqual(takes, i.Allocations) {
+					a.kept++
+				}
+				here[0].Allocations = takes
+			case here[0].State == Pending:
+				a.confirmed++
+				if v := here[0].Verdict; v != nil && v.Reason == "ABORTED" {
+					here[0].Allocations = i.Allocations
+				}
+				here[0].Verdict = nil
+				o.confirm(here[0])
+			}
+		}
+	}
+}
+
+// older reports whether an import's rows may be from before a claim was written.
+func older(p *PutHost, c *Claim) bool {
+	return p.Host.Imported && !p.InstancesAt.IsZero() && p.InstancesAt.Before(c.UpdatedAt)
+}
+
+// larger is the more of each class.
+func larger(a, b []Used) []Used {
+	a = slices.Clone(a)
+	for _, x := range b {
+		at := slices.IndexFunc(a, func(y Used) bool { return y.ProviderUUID == x.ProviderUUID && y.ResourceClass == x.ResourceClass })
+		if at < 0 {
+			a = append(a, x)
+			continue
+		}
+		a[at].Amount = max(a[at].Amount, x.Amount)
+	}
+	return a
+}
+
+// over lists what of a host is used beyond capacity.
+func (o *oracle) over(host string) map[Used]bool {
+	h := o.hosts[host]
+	over := map[Used]bool{}
+	for _, c := range o.claims {
+		for _, a := range c.Allocations {
+			if !c.State.Live() || c.HostUUID != host {
+				continue
+			}
+			capacity := 0.0
+			for _, p := range h.Providers {
+				for _, i := range p.Inventories {
+					if p.UUID == a.ProviderUUID && i.ResourceClass == a.ResourceClass {
+						capacity = float64(i.Total-i.Reserved) * i.AllocationRatio
+					}
+				}
+			}
+			if float64(o.inUse(host, a.ProviderUUID, a.ResourceClass)) > capacity {
+				over[Used{ProviderUUID: a.ProviderUUID, ResourceClass: a.ResourceClass}] = true
+			}
+		}
+	}
+	return over
+}
