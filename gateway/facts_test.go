@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,13 +64,24 @@ func TestBadFactsAreNamed(t *testing.T) {
 		{"/v1/hosts/" + host + "/facts/cinder?cell=nowhere", `{}`, "INVALID_REQUEST", "cell"},
 		{"/v1/hosts/" + host + "/facts/cinder", `{"a":"` + strings.Repeat("x", maxFacts) + `"}`, "INVALID_REQUEST", "facts"},
 		{"/v1/hosts/" + host + "/facts/cinder", ``, "INVALID_REQUEST", "facts"},
-		{"/v1/hosts/" + host + "/facts/cinder", `[1]`, "INVALID_REQUEST", ""},
+		{"/v1/hosts/" + host + "/facts/cinder", `[1]`, "INVALID_REQUEST", "facts"},
+		{"/v1/hosts/" + host + "/facts/cinder", `7`, "INVALID_REQUEST", "facts"},
+		{"/v1/hosts/" + host + "/facts/cinder", `null`, "INVALID_REQUEST", "facts"},
+		{"/v1/hosts/" + host + "/facts/cinder", `{"a": 1`, "INVALID_REQUEST", "facts"},
+		{"/v1/hosts/" + host + "/facts/cinder", `{"a": 1} {"b": 2}`, "INVALID_REQUEST", "facts"},
+		{"/v1/hosts/" + host + "/facts/cinder", `{"a": {"b": 1, "b": 2}}`, "INVALID_REQUEST", "facts.a.b"},
+		{"/v1/hosts/" + host + "/facts/cinder", `{"a": [1, 1e999]}`, "INVALID_REQUEST", "facts.a[1]"},
+		{"/v1/hosts/" + host + "/facts/cinder", `{"a": "` + strings.Repeat("x", maxBody) + `"}`, "INVALID_REQUEST", "body"},
 		{"/v1/hosts/" + testUUID(0xa, 999) + "/facts/cinder", `{}`, "NOT_FOUND", ""},
 		{"/v1/hosts/" + host + "/facts/cinder?cell=cell2", `{}`, "NOT_FOUND", ""},
 	} {
 		rec := w.send("PUT", tt.path, tt.body)
-		if rec.Code == 200 || !strings.Contains(rec.Body.String(), tt.reason) || !strings.Contains(rec.Body.String(), tt.field) {
+		p := problemOf(t, rec)
+		if rec.Code == 200 || string(p.Reason) != tt.reason || tt.field != "" && !slices.Contains(p.fields(), tt.field) {
 			t.Errorf("%s: %d %s", tt.path, rec.Code, rec.Body)
+		}
+		if strings.Contains(rec.Body.String(), "header") || strings.Contains(rec.Body.String(), "proto:") {
+			t.Errorf("%s: it says %s", tt.path, rec.Body)
 		}
 	}
 }

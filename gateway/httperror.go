@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -103,10 +104,20 @@ func unreadable(r *http.Request, err error) error {
 		return bad
 	case ok && s.Code() == codes.InvalidArgument:
 		// Parameters and bodies were read by then.
-		return fault.Wrap(fault.InvalidRequest, err, "a header of the request cannot be read")
+		name := "Content-Type"
+		if m := binaryHeader.FindStringSubmatch(s.Message()); m != nil {
+			name = m[1]
+		}
+		bad := fault.Invalid(name, "this header cannot be read")
+		bad.Cause = err
+		return bad
 	}
 	return err
 }
+
+// binaryHeader is how grpc-gateway says which header is not base64; the other header that
+// it reads is that of a form.
+var binaryHeader = regexp.MustCompile(`invalid binary header (\S+): `)
 
 // timeoutHeader bounds a call, as grpc-timeout does.
 const timeoutHeader = "Grpc-Timeout"

@@ -2,11 +2,13 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -24,8 +26,13 @@ import (
 // handlers pass on only a text.
 type body struct {
 	from io.ReadCloser
-	bad  *fault.Error
+	// field is the request's field that the body is; empty when it is the whole request.
+	field string
+	bad   *fault.Error
 }
+
+// wholeBody names a body that is the whole request, where no field of it is what is bad.
+const wholeBody = "body"
 
 func (b *body) Read(p []byte) (int, error) { return b.from.Read(p) }
 func (b *body) Close() error               { return b.from.Close() }
@@ -37,31 +44,51 @@ type jsonForm struct{ runtime.JSONPb }
 func (f *jsonForm) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
 		text, err := io.ReadAll(r)
-		var bad *fault.Error
+		b, ok := r.(*body)
+		if !ok {
+			b = &body{}
+		}
 		var large *http.MaxBytesError
-		switch m, ok := v.(proto.Message); {
+		switch {
 		case errors.As(err, &large):
-			bad = fault.Invalid("body", "is larger than %d bytes", large.Limit)
-			bad.Cause = err
+			b.bad = fault.Invalid(wholeBody, "is larger than %d bytes", large.Limit)
+			b.bad.Cause = err
 		case err != nil:
-			bad = fault.Wrap(fault.InvalidRequest, err, "the body could not be read")
+			b.bad = fault.Invalid(wholeBody, "could not be read")
+			b.bad.Cause = err
 		case len(bytes.TrimSpace(text)) == 0:
 			return io.EOF
-		case !ok:
-			return f.Unmarshal(text, v)
 		default:
+			m, ok := messageIn(v)
+			if !ok {
+				return f.Unmarshal(text, v)
+			}
 			if err := f.UnmarshalOptions.Unmarshal(text, m); err != nil {
-				bad = jsonFault(text, err)
+				b.bad = jsonFault(b.field, text, err)
 			}
 		}
-		if bad == nil {
+		if b.bad == nil {
 			return nil
 		}
-		if b, ok := r.(*body); ok {
-			b.bad = bad
-		}
-		return bad
+		return b.bad
 	})
+}
+
+// messageIn gives the message that a body is read into: v, or the field of a request that
+// v points to, which is made when it is nil.
+func messageIn(v any) (proto.Message, bool) {
+	if m, ok := v.(proto.Message); ok {
+		return m, true
+	}
+	field := reflect.ValueOf(v)
+	if field.Kind() != reflect.Pointer || field.Elem().Kind() != reflect.Pointer {
+		return nil, false
+	}
+	if field = field.Elem(); field.IsNil() {
+		field.Set(reflect.New(field.Type().Elem()))
+	}
+	m, ok := field.Interface().(proto.Message)
+	return m, ok
 }
 
 // Marshal gives compact JSON: protojson varies its blanks from build to build, on
@@ -84,40 +111,57 @@ var position = regexp.MustCompile(`\(line (\d+):(\d+)\): `)
 // oneofSet is how protojson says that a oneof has a value already.
 var oneofSet = regexp.MustCompile(`oneof (\S+) is already set`)
 
-// jsonFault says what is wrong with a body, and in which field.
-func jsonFault(text []byte, err error) *fault.Error {
-	_, problem, _ := strings.Cut(err.Error(), "proto:")
+// jsonFault says what is wrong with a body, and in which field; the body is of the request's
+// field, or, when that is empty, the whole request.
+func jsonFault(field string, text []byte, err error) *fault.Error {
+	path, problem, where := jsonProblem(text, err)
+	if m := oneofSet.FindStringSubmatch(problem); m != nil && field == "" && path != "" {
+		return oneofFault(path, m[1], where)
+	}
+	switch {
+	case path == "":
+		path = cmp.Or(field, wholeBody)
+	case field != "":
+		path = field + "." + path
+	}
+	if where != "" {
+		problem += " (" + where + ")"
+	}
+	bad := fault.Invalid(path, "%s", problem)
+	bad.Cause = err
+	return bad
+}
+
+// jsonProblem says what is wrong with a JSON text, at which path of it, which is empty for
+// the whole, and at which line and column, when that is known.
+func jsonProblem(text []byte, err error) (path, problem, where string) {
+	_, problem, _ = strings.Cut(err.Error(), "proto:")
 	problem = strings.TrimSpace(strings.ReplaceAll(problem, "\u00a0", " "))
 	at := position.FindStringSubmatch(problem)
 	if at == nil && strings.Contains(problem, "unexpected EOF") {
 		last := text[bytes.LastIndexByte(text, '\n')+1:]
-		return fault.Wrap(fault.InvalidRequest, err, "the body is not JSON: it ends too early (line %d, column %d)",
-			bytes.Count(text, []byte("\n"))+1, utf8.RuneCount(last)+1)
+		return "", "is not JSON: it ends too early", fmt.Sprintf("line %d, column %d", bytes.Count(text, []byte("\n"))+1, utf8.RuneCount(last)+1)
 	}
 	if at == nil {
-		return fault.Wrap(fault.InvalidRequest, err, "the body is not the request's JSON: %s", problem)
+		return "", "is not the JSON that is asked for: " + problem, ""
 	}
 	line, _ := strconv.Atoi(at[1])
 	column, _ := strconv.Atoi(at[2])
+	where = fmt.Sprintf("line %d, column %d", line, column)
 	problem = strings.Replace(problem, at[0], "", 1)
 	problem = strings.TrimPrefix(problem, "syntax error ")
-	problem = fmt.Sprintf("%s (line %d, column %d)", problem, line, column)
 	if !json.Valid(text) {
-		return fault.Wrap(fault.InvalidRequest, err, "the body is not JSON: %s", problem)
+		return "", "is not JSON: " + problem, where
 	}
-	path := fieldAt(text, offsetOf(text, line, column))
-	if path == "" {
-		return fault.Wrap(fault.InvalidRequest, err, "the body is not the request's JSON: %s", problem)
+	if path = fieldAt(text, offsetOf(text, line, column)); path == "" {
+		return "", "is not the JSON that is asked for: " + problem, where
 	}
-	if m := oneofSet.FindStringSubmatch(problem); m != nil {
-		return oneofFault(path, m[1], line, column)
-	}
-	return fault.Invalid(path, "%s", problem)
+	return path, problem, where
 }
 
 // oneofFault is that of a body with two fields of which there may be one, the
-// second at path. It names them all.
-func oneofFault(path, oneof string, line, column int) *fault.Error {
+// second at path and where. It names them all.
+func oneofFault(path, oneof, where string) *fault.Error {
 	names := []string{path}
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(oneof))
 	if o, ok := d.(protoreflect.OneofDescriptor); ok && err == nil {
@@ -127,7 +171,7 @@ func oneofFault(path, oneof string, line, column int) *fault.Error {
 			names = append(names, above+string(o.Fields().Get(i).Name()))
 		}
 	}
-	e := fault.New(fault.InvalidRequest, "only one of %s may be set; the second is at line %d, column %d", strings.Join(names, ", "), line, column)
+	e := fault.New(fault.InvalidRequest, "only one of %s may be set; the second is at %s", strings.Join(names, ", "), where)
 	for _, name := range names {
 		e.Fields = append(e.Fields, fault.Field{Path: name, Problem: "only one of " + strings.Join(names, ", ") + " may be set"})
 	}
@@ -173,6 +217,7 @@ func fieldAt(text []byte, offset int64) string {
 		return s.String()
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber() // one that is too large is one all the same
 	for {
 		t, err := d.Token()
 		if err != nil {

@@ -31,6 +31,9 @@ type restCall struct {
 	rpc string
 	// paths matches the paths of the call.
 	paths *regexp.Regexp
+	// body is the field that the body is; empty when that is the whole request, or there
+	// is none.
+	body string
 	// query are the parameters it takes, by name: the fields of its request that
 	// are not in the path and not the body.
 	query map[string]protoreflect.FieldDescriptor
@@ -52,6 +55,9 @@ func restCallsOf(files ...protoreflect.FileDescriptor) restCalls {
 				}
 				c := restCall{rpc: string(methods.Get(k).FullName()), query: map[string]protoreflect.FieldDescriptor{}}
 				c.method, c.path = verbOf(rule)
+				if rule.GetBody() != "*" {
+					c.body = rule.GetBody()
+				}
 				c.paths = regexp.MustCompile("^" + pathParameter.ReplaceAllLiteralString(regexp.QuoteMeta(c.path), "[^/]+") + "$")
 				fields := methods.Get(k).Input().Fields()
 				for f := range fields.Len() {
@@ -99,6 +105,9 @@ func (calls restCalls) check(next runtime.HandlerFunc, unread func(method, outco
 			unread(calls[i].rpc, string(fault.InvalidRequest))
 			writeFault(w, rpc.HTTPStatus(fault.InvalidRequest), err)
 			return
+		}
+		if b, ok := r.Body.(*body); ok {
+			b.field = calls[i].body
 		}
 		if noTime.MatchString(r.Header.Get(timeoutHeader)) {
 			ctx, cancel := context.WithDeadline(r.Context(), time.Now())

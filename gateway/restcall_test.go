@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net/http/httptest"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
 // Bad parameters are named, in words of ours.
@@ -44,12 +46,45 @@ func TestBadParameters(t *testing.T) {
 			}
 		}
 	}
-	r := httptest.NewRequest("GET", "/v1/cells", nil)
-	r.Header.Set("Grpc-Timeout", "soon")
-	rec := httptest.NewRecorder()
-	w.rest.ServeHTTP(rec, r)
-	if p := problemOf(t, rec); rec.Code != 400 || !slices.Contains(p.fields(), "Grpc-Timeout") {
-		t.Errorf("timeout: %d %s", rec.Code, rec.Body)
+	for _, tt := range []struct{ method, path, header, value string }{
+		{"GET", "/v1/cells", "Grpc-Timeout", "soon"},
+		{"GET", "/v1/cells", "Grpc-Metadata-X-Bin", "%"},
+		{"PUT", "/v1/hosts/" + testUUID(0xa, 0) + "/facts/cinder", "Content-Type", ";"},
+	} {
+		r := httptest.NewRequest(tt.method, tt.path, strings.NewReader("{}"))
+		r.Header.Set(tt.header, tt.value)
+		rec := httptest.NewRecorder()
+		w.rest.ServeHTTP(rec, r)
+		if p := problemOf(t, rec); rec.Code != 400 || !slices.Equal(p.fields(), []string{tt.header}) {
+			t.Errorf("%s: %d %s", tt.header, rec.Code, rec.Body)
+		}
+	}
+}
+
+// Every call that has a body says of one that is no JSON, or no object, which field that is.
+func TestBodiesThatAreNoObjectsAreNamed(t *testing.T) {
+	w := start(t, fleet(1, 1), nil)
+	calls := restCallsOf(
+		cellgatev1.File_cellgate_v1_scheduler_proto, cellgatev1.File_cellgate_v1_claims_proto,
+		cellgatev1.File_cellgate_v1_cells_proto, cellgatev1.File_cellgate_v1_hosts_proto,
+	)
+	n := 0
+	for _, c := range calls {
+		if c.method == "GET" || c.method == "DELETE" {
+			continue
+		}
+		n++
+		field := cmp.Or(c.body, "body")
+		path := strings.NewReplacer("{host_uuid}", testUUID(0xa, 0), "{consumer_uuid}", testUUID(0x1, 1), "{cell}", "cell1", "{namespace}", "cinder").Replace(c.path)
+		for _, text := range []string{"[1]", "null", "true", `"x"`, "{", "x", "{}x", `{"a`} {
+			rec := w.send(c.method, path, text)
+			if p := problemOf(t, rec); rec.Code != 400 || p.Reason != fault.InvalidRequest || !slices.Equal(p.fields(), []string{field}) {
+				t.Errorf("%s %s with %s: %d %s", c.method, path, text, rec.Code, rec.Body)
+			}
+		}
+	}
+	if n != 8 {
+		t.Errorf("%d calls have a body", n)
 	}
 }
 
