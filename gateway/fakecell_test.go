@@ -51,6 +51,8 @@ type fakeCell struct {
 	// findings are what it answers of its reconciler, besides claims that moved in and are confirmed.
 	findings []*cellgatev1.Finding
 	noRepair bool
+	// stillThere are the instances that its hosts report still.
+	stillThere map[string]bool
 	// members are service hosts of members that no table knows, by group.
 	members map[string][]string
 
@@ -457,6 +459,9 @@ func (f *fakeCell) release(ref *cellv1.ClaimRef) *cellv1.ClaimOutcome {
 	}
 	if !isLive(c.claim) {
 		return &cellv1.ClaimOutcome{}
+	}
+	if ref.GetUnlessReported() && f.stillThere[ref.GetConsumerUuid()] {
+		return refuse(fault.AlreadyExists, "the host reports the instance")
 	}
 	if (ref.GetPendingOnly() || ref.GetAttempt() != "") && c.claim.GetState() == cellgatev1.ClaimState_CONFIRMED {
 		return refuse(fault.AlreadyExists, "the claim is confirmed")

@@ -99,6 +99,39 @@ func TestAMoveThatNobodyFinishedIsFinished(t *testing.T) {
 	})
 }
 
+// It is not finished while the host that the instance left reports it: the finding stands,
+// and says so, until the instance is gone.
+func TestAMoveIsNotFinishedWhileItsSourceReportsTheInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, twoCells(), nil)
+		old, _ := movedByReport(w)
+		there := func(is bool) {
+			w.cells[0].mu.Lock()
+			defer w.cells[0].mu.Unlock()
+			w.cells[0].stillThere = map[string]bool{testUUID(0x1, 1): is}
+		}
+		there(true)
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if s := w.cells[0].stateOf(old.GetClaimId()); s != cellgatev1.ClaimState_CONFIRMED {
+			t.Errorf("the source is %s", s)
+		}
+		f := w.findings(&cellgatev1.ListFindingsRequest{}).GetFindings()
+		if len(f) != 1 || f[0].GetKind() != cellgatev1.Finding_UNFINISHED_MOVE || !strings.Contains(f[0].GetRepair(), "the host reports the instance") {
+			t.Errorf("found %v", f)
+		}
+		there(false)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if s := w.cells[0].stateOf(old.GetClaimId()); s != cellgatev1.ClaimState_RELEASED {
+			t.Errorf("then the source is %s", s)
+		}
+		if f := w.findings(&cellgatev1.ListFindingsRequest{}).GetFindings(); len(f) != 0 {
+			t.Errorf("then found %v", f)
+		}
+	})
+}
+
 // It stays where a cell does not want repairs, does not answer, or the source has become
 // somebody else's.
 func TestAMoveThatIsNotFinished(t *testing.T) {

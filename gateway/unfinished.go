@@ -23,13 +23,16 @@ const (
 // unfinishedMoves are instances that arrived in another cell, by its host's reports,
 // while the claim that they left is confirmed still: no shard sees both. The zero value
 // is ready. See docs/adr/0005 and 0006: confirming the new claim again ends the old one,
-// and that is what the gateway does in its caller's place.
+// and that is what the gateway does in its caller's place; but not while the host that the
+// instance left reports it.
 type unfinishedMoves struct {
 	mu sync.Mutex
 	// settled are claims whose source is not live any more.
 	settled map[string]struct{}
 	// finished are those ended here, the oldest first.
 	finished []*cellgatev1.Finding
+	// kept is why a source was not ended, by its claim.
+	kept map[string]string
 }
 
 // watchMoves finishes moves until ctx ends.
@@ -95,6 +98,13 @@ func (m *unfinishedMoves) look(ctx context.Context, g *Gateway, seen []*cellFind
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	kept := map[string]string{}
+	for _, f := range found {
+		if why := m.kept[f.GetClaimId()]; why != "" {
+			f.Repair, kept[f.GetClaimId()] = why, why
+		}
+	}
+	m.kept = kept
 	for _, f := range m.finished {
 		finished = append(finished, proto.CloneOf(f))
 	}
@@ -114,7 +124,8 @@ func (g *Gateway) claimIn(ctx context.Context, c *cell, id string) (*cellgatev1.
 	return resp.GetClaims()[0], nil
 }
 
-// finishMove releases what a move left behind, while the new claim stands.
+// finishMove releases what a move left behind, while the new claim stands and the host that
+// it left does not report the instance.
 func (g *Gateway) finishMove(ctx context.Context, f *cellgatev1.Finding) {
 	told := []any{"instance", f.GetConsumerUuid(), "claim", f.GetClaimId(), "cell", f.GetCell(), "new_claim", f.GetOtherClaimId(), "new_cell", f.GetOtherCell()}
 	from, to := g.cellNamed(f.GetCell()), g.cellNamed(f.GetOtherCell())
@@ -124,12 +135,14 @@ func (g *Gateway) finishMove(ctx context.Context, f *cellgatev1.Finding) {
 	}
 	var released *cellv1.ClaimOutcome
 	if err == nil {
-		ref := &cellv1.ClaimRef{ClaimId: f.GetClaimId(), ConsumerUuid: f.GetConsumerUuid()}
+		ref := &cellv1.ClaimRef{ClaimId: f.GetClaimId(), ConsumerUuid: f.GetConsumerUuid(), UnlessReported: true}
 		released, err = from.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
 	}
 	g.tel.MoveFinished(err)
 	if err != nil {
-		g.log.WarnContext(ctx, "a move between cells could not be finished", append(told, "error", err)...)
+		if g.moves.keep(f.GetClaimId(), "not released: "+reasonOf(err)) {
+			g.log.WarnContext(ctx, "a move between cells could not be finished", append(told, "error", err)...)
+		}
 		return
 	}
 	g.unpinReleased(ctx, released.GetClaim())
@@ -140,6 +153,17 @@ func (g *Gateway) finishMove(ctx context.Context, f *cellgatev1.Finding) {
 	if g.moves.finished = append(g.moves.finished, f); len(g.moves.finished) > maxFinished {
 		g.moves.finished = g.moves.finished[1:]
 	}
+}
+
+// keep notes why a source was not ended, and says whether that is new.
+func (m *unfinishedMoves) keep(claim, why string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.kept[claim] == why {
+		return false
+	}
+	m.kept[claim] = why
+	return true
 }
 
 func (m *unfinishedMoves) isSettled(claim string) bool {

@@ -6332,9 +6332,14 @@ type ClaimRef struct {
 	// retaken, or swapped, is confirmed under that lease alone, and else answered as it
 	// is, PENDING. So of several copies of a confirm none confirms what another one
 	// retook. Unset: it is confirmed under any lease.
-	Lease         *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Lease *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
+	// With release: while the claim's host is up, and its agent knows which instances it
+	// has, the claim is released only when the agent's newest report, heard by this
+	// replica, does not have the claim's instance. Else it is refused: ALREADY_EXISTS when
+	// the report has it, CELL_UNAVAILABLE when this replica does not hear the agent.
+	UnlessReported bool `protobuf:"varint,7,opt,name=unless_reported,json=unlessReported,proto3" json:"unless_reported,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ClaimRef) Reset() {
@@ -6407,6 +6412,13 @@ func (x *ClaimRef) GetLease() *timestamppb.Timestamp {
 		return x.Lease
 	}
 	return nil
+}
+
+func (x *ClaimRef) GetUnlessReported() bool {
+	if x != nil {
+		return x.UnlessReported
+	}
+	return false
 }
 
 // GroupPin binds a hard-affinity group to a service host while nobody else's
@@ -8491,14 +8503,15 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06policy\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06policy\x12-\n" +
 	"\x13max_server_per_host\x18\x03 \x01(\x05R\x10maxServerPerHost\x12*\n" +
 	"\amembers\x18\x04 \x03(\tB\x10\xbaH\r\x92\x01\n" +
-	"\x10\x80\x80\x04\"\x04r\x02\x18$R\amembers\"\xef\x01\n" +
+	"\x10\x80\x80\x04\"\x04r\x02\x18$R\amembers\"\x98\x02\n" +
 	"\bClaimRef\x12$\n" +
 	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12-\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12!\n" +
 	"\fpending_only\x18\x03 \x01(\bR\vpendingOnly\x12\x16\n" +
 	"\x06retake\x18\x04 \x01(\bR\x06retake\x12!\n" +
 	"\aattempt\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18@R\aattempt\x120\n" +
-	"\x05lease\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05lease\"\xbd\x01\n" +
+	"\x05lease\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05lease\x12'\n" +
+	"\x0funless_reported\x18\a \x01(\bR\x0eunlessReported\"\xbd\x01\n" +
 	"\bGroupPin\x12'\n" +
 	"\n" +
 	"group_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tgroupUuid\x12-\n" +
