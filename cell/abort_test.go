@@ -64,6 +64,33 @@ func TestWhatAHostGivesBackIsFreeAtOnce(t *testing.T) {
 	})
 }
 
+// A claim that its host gave back is not offered to it again: it would say the same.
+func TestWhatAHostGaveBackIsNotOfferedAgain(t *testing.T) {
+	for m, ends := range map[VerifyMode]bool{VerifyAsync: true, VerifySync: true, VerifyShadow: false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t, newStore(t), mode(m))
+			a, told := r.verifying(1)
+			r.must(newClaim("c1", 1, 1, 8))
+			offerIn(t, told)
+			a.says("c1", 0)
+			r.must(confirm("c1", 1))
+			rest(told)
+			a.says("c1", agentv1.Verdict_ABORTED)
+			time.Sleep(2 * verifySweep)
+			ended := false
+			for _, got := range rest(told) {
+				ended = ended || got.GetClaimEnded().GetClaimId() == "c1"
+				if got.GetClaimOffer() != nil {
+					t.Errorf("%s: offered is %v", m, got)
+				}
+			}
+			if ended != ends {
+				t.Errorf("%s: its end was told: %v", m, ended)
+			}
+		})
+	}
+}
+
 // In shadow mode that a host gave a claim back changes nothing, as any verdict.
 func TestShadowKeepsWhatAHostGivesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

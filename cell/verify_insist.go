@@ -8,10 +8,12 @@ import (
 // insist offers a claim again that its host rejected and has to hold all the same: one that
 // is confirmed, and any in VerifyShadow. Else it would not be in the agent's book, and its
 // room would be promised again. The agent is not asked for a verdict; one that rejects it
-// all the same is heard, but not told again in spite of the same state.
+// all the same is heard, but not told again in spite of the same state. Nor is one that was
+// given back (ABORTED): the agent would say the same, and what comes of it is the shard's to
+// say.
 func (v *verifier) insist(h *verified, c *shard.Claim) {
 	o := h.offers[c.ClaimID]
-	if o == nil || o.verdict.GetOutcome() != agentv1.Verdict_REJECTED {
+	if o == nil || o.verdict.GetOutcome() != agentv1.Verdict_REJECTED || o.verdict.GetReason() == agentv1.Verdict_ABORTED {
 		return
 	}
 	if c.State != shard.Confirmed && (v.mode != VerifyShadow || c.State != shard.Pending) {
