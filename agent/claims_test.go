@@ -195,13 +195,21 @@ func TestAnAbortIsToldToWhoTakesIt(t *testing.T) {
 	other := offer(true, false)
 	other.Usages = vcpus(11) // more than there is
 	aborted("offered with other amounts", c.offered("new", other))
-	if v := c.offered("old", offer(false, false)); v.GetOutcome() != agentv1.Verdict_OK {
-		t.Errorf("who does not take it is told %v", v)
+	// Who does not take it would write an OK over what another replica was told.
+	for _, usages := range [][]*agentv1.Usage{vcpus(5), vcpus(11)} {
+		again := offer(false, false)
+		again.Usages = usages
+		if v := c.offered("old", again); v != nil {
+			t.Errorf("who does not take it is told %v", v)
+		}
 	}
 	// An instance that is there after all is no abort any more.
 	c.observe(smallHost(4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5))
 	if v := c.offered("new", offer(true, false)); v.GetOutcome() != agentv1.Verdict_OK {
 		t.Errorf("the instance is there: %v", v)
+	}
+	if v := c.offered("old", offer(false, false)); v.GetOutcome() != agentv1.Verdict_OK {
+		t.Errorf("the instance is there, who does not take aborts is told %v", v)
 	}
 }
 

@@ -240,7 +240,8 @@ func (l *ledger) verdict(id string, reason agentv1.Verdict_Reason, detail string
 
 // offered takes a claim of the cell's and gives the verdict, nil when none is asked
 // for, or the claim ended. A claim that is held already is fine again; one that was
-// rejected is judged anew.
+// rejected is judged anew. Of one that was aborted who does not take that is told nothing:
+// an OK would take the place of what was told to who does.
 func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.Verdict {
 	l.expire(now)
 	id := o.GetClaimId()
@@ -259,7 +260,7 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 		if v := l.abortOf(c, by); v != nil {
 			return v
 		}
-		if !o.GetWantsVerdict() {
+		if !o.GetWantsVerdict() || l.gaveBack(c) {
 			return nil
 		}
 		return l.verdict(id, ok, "")
@@ -300,7 +301,7 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 	if v := l.abortOf(c, by); v != nil {
 		return v
 	}
-	if !o.GetWantsVerdict() {
+	if !o.GetWantsVerdict() || l.gaveBack(c) {
 		return nil
 	}
 	return l.verdict(id, ok, "")
@@ -330,11 +331,14 @@ func (l *ledger) toSay(by any, id string) {
 // abortOf is the verdict on a claim that was aborted; nil for any other, and for who does
 // not take it.
 func (l *ledger) abortOf(c *heldClaim, by any) *agentv1.Verdict {
-	if !c.aborted || !c.offers[by] || l.covered(c) {
+	if !l.gaveBack(c) || !c.offers[by] {
 		return nil
 	}
 	return l.verdict(c.id, agentv1.Verdict_ABORTED, "an operation on the host gave it back")
 }
+
+// gaveBack reports whether a claim was aborted, and its instance is not there all the same.
+func (l *ledger) gaveBack(c *heldClaim) bool { return c.aborted && !l.covered(c) }
 
 // ended drops a claim that the cell ended, in a state, or put elsewhere.
 func (l *ledger) ended(now time.Time, id, state string) {
