@@ -26,7 +26,7 @@ func (s *scheduler) SetAdminState(ctx context.Context, req *cellv1.SetAdminState
 	var r reader
 	set := &shard.SetAdminState{
 		HostUUID: r.UUID("host_uuid", req.GetHostUuid()), State: adminStates[req.GetState()], Reason: req.GetReason(), By: req.GetBy(),
-		EndsNova: req.GetState() == cellgatev1.HostAdmin_ENABLED && !req.GetKeepNova(),
+		EndsNova: req.GetState() == cellgatev1.HostAdmin_ENABLED && !req.GetKeepNova(), AsOf: req.GetAsOfGeneration(),
 	}
 	if u := req.GetUntil(); u != nil {
 		if u.CheckValid() != nil || u.AsTime().IsZero() {
@@ -47,7 +47,7 @@ func (s *scheduler) SetAdminState(ctx context.Context, req *cellv1.SetAdminState
 		err = answers[0].err
 	}
 	if err == nil && answers[0].outcome.Refusal != nil {
-		err = refusedByField(answers[0].outcome.Refusal)
+		err = refusedByField(&answers[0].outcome)
 	}
 	if err != nil {
 		return nil, err

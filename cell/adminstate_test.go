@@ -2,6 +2,8 @@ package cell
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -99,6 +101,28 @@ func TestAnOperatorsWordKeepsNewInstancesFromAHost(t *testing.T) {
 		t.Errorf("after it went back into service %d hosts passed", p.GetPassed())
 	}
 	r.must(newClaim("new", 3, 0, 1))
+}
+
+// A word names the generation of the host that it is said over, and is refused where a newer
+// one was said: what is so already counts as said.
+func TestAWordThatComesLateIsRefused(t *testing.T) {
+	r := start(t, newStore(t))
+	r.register(plainState(0, 8))
+	over := func(generation int64) func(*cellv1.SetAdminStateRequest) {
+		return func(req *cellv1.SetAdminStateRequest) { req.AsOfGeneration = generation }
+	}
+	seen := r.host(0).GetGeneration()
+	enabled := r.operate(0, adminEnabled, over(seen))
+	if g := enabled.GetGeneration(); g <= seen || g != r.host(0).GetGeneration() {
+		t.Errorf("after a word over generation %d the host is of %d", seen, g)
+	}
+	_, err := r.cells.SetAdminState(t.Context(), &cellv1.SetAdminStateRequest{HostUuid: hostUUID(0), State: adminDisabled, Reason: "late", AsOfGeneration: seen})
+	var e *fault.Error
+	if !errors.As(err, &e) || e.Kind != fault.StaleGeneration || e.Metadata["generation"] != fmt.Sprint(enabled.GetGeneration()) {
+		t.Errorf("a word over generation %d is answered with %v", seen, err)
+	}
+	r.must(newClaim("one", 1, 0, 1))
+	r.operate(0, adminDisabled, over(enabled.GetGeneration())) // the claim is no word
 }
 
 func TestAHostThatIsForcedDownIsDownThoughItIsHeard(t *testing.T) {

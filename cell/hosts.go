@@ -64,12 +64,18 @@ func (s *scheduler) ListHosts(_ context.Context, req *cellv1.ListHostsRequest) (
 	out := &cellv1.ListHostsResponse{}
 	hypervisors := map[hypervisorKey]int32{}
 	size := pageSize(req.GetPageSize())
-	for _, row := range s.order.sorted(s.rows) {
+	var rows []*hostRow
+	if only == "" {
+		rows = s.order.sorted(s.rows)
+	} else if row := s.rows.host(only); row != nil && row.host != nil {
+		rows = []*hostRow{row}
+	}
+	for _, row := range rows {
 		h := row.host
 		if after := cmp.Or(cmp.Compare(h.ServiceHost, req.GetAfterServiceHost()), cmp.Compare(h.UUID, req.GetAfterHostUuid())); after <= 0 {
 			continue
 		}
-		if only != "" && h.UUID != only || !matches(row, req) {
+		if !matches(row, req) {
 			continue
 		}
 		if len(out.Hosts) == size {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -28,6 +29,7 @@ func (s *scheduler) PutFacts(ctx context.Context, req *cellv1.PutFactsRequest) (
 	var r reader
 	put := &shard.PutFacts{
 		HostUUID: r.UUID("host_uuid", req.GetHostUuid()), Namespace: req.GetNamespace(), Facts: req.GetFacts(), IfGeneration: req.GetIfGeneration(),
+		AsOf: req.GetAsOfGeneration(),
 	}
 	if err := r.Err(); err != nil {
 		return nil, err
@@ -41,7 +43,7 @@ func (s *scheduler) PutFacts(ctx context.Context, req *cellv1.PutFactsRequest) (
 	case a.err != nil:
 		return nil, a.err
 	case a.outcome.Refusal != nil:
-		return nil, refusedByField(a.outcome.Refusal)
+		return nil, refusedByField(&a.outcome)
 	}
 	out := &cellv1.PutFactsResponse{}
 	if n := a.outcome.Namespace; n != nil {
@@ -50,21 +52,28 @@ func (s *scheduler) PutFacts(ctx context.Context, req *cellv1.PutFactsRequest) (
 	return out, nil
 }
 
-// refusedByField is the error of a refusal; what is invalid begins with its field.
-func refusedByField(r *shard.Refusal) error {
+// refusedByField is the error of an outcome that is a refusal; what is invalid begins with
+// its field.
+func refusedByField(o *shard.Outcome) error {
+	r := o.Refusal
 	if field, problem, ok := strings.Cut(r.Message, ": "); ok && r.Kind == fault.InvalidRequest {
 		return fault.Invalid(field, "%s", problem)
 	}
-	return fault.New(r.Kind, "%s", r.Message)
+	err := fault.New(r.Kind, "%s", r.Message)
+	if o.Newest > 0 {
+		err = err.With("generation", strconv.FormatInt(o.Newest, 10))
+	}
+	return err
 }
 
 func (r *rows) applyNamespace(n *shard.Namespace, d *dirty) error {
-	next := hostRow{}
+	next, same := hostRow{}, false
 	if old := r.hosts[n.HostUUID]; old != nil {
-		if was := old.namespaces[n.Name]; was != nil && n.Generation <= was.Generation {
+		was := old.namespaces[n.Name]
+		if was != nil && n.Generation <= was.Generation {
 			return nil
 		}
-		next = *old
+		next, same = *old, was != nil && n.Facts != "" && was.Facts == n.Facts
 	} else {
 		id, err := schedule.ParseID(n.HostUUID)
 		if err != nil {
@@ -77,6 +86,10 @@ func (r *rows) applyNamespace(n *shard.Namespace, d *dirty) error {
 		next.namespaces = map[string]*shard.Namespace{}
 	}
 	next.namespaces[n.Name] = n
+	if same { // the table shows no generation
+		r.hosts[n.HostUUID] = &next
+		return nil
+	}
 	if next.row() != nil {
 		next.said = schedule.NewNamespaces(next.factTexts())
 	}

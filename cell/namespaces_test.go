@@ -3,6 +3,7 @@ package cell
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -59,6 +60,43 @@ func TestFactsThatServicesPutStayWhateverTheAgentReports(t *testing.T) {
 	}
 	if got := r.namespaces(host); len(got) != 0 {
 		t.Errorf("after it was taken away %v is shown", got)
+	}
+}
+
+// Facts name the generation of the host that they are put over; those that are the same again
+// take one, and the table stays as it is.
+func TestFactsThatComeLateAreRefused(t *testing.T) {
+	r := start(t, newStore(t))
+	state := plainState(1, 8)
+	r.register(state)
+	put := func(facts string, asOf int64) error {
+		_, err := r.cells.PutFacts(t.Context(), &cellv1.PutFactsRequest{HostUuid: state.GetHostUuid(), Namespace: "cinder", Facts: facts, AsOfGeneration: asOf})
+		return err
+	}
+	known := func() int64 { return r.host(1).GetGeneration() }
+	first := known()
+	if err := put(`{"a":1}`, first); err != nil {
+		t.Fatal(err)
+	}
+	table, second := r.cell.versions.Current(), known()
+	if err := put(`{"a":1}`, second); err != nil {
+		t.Fatal(err)
+	}
+	if r.cell.versions.Current() != table {
+		t.Error("the same facts made another table")
+	}
+	if got := r.namespaces(state.GetHostUuid())["cinder"]; got.GetGeneration() != second+1 || known() != second+1 {
+		t.Errorf("the same facts over generation %d are shown as %v", second, got)
+	}
+	var e *fault.Error
+	if err := put(`{"a":2}`, second); !errors.As(err, &e) || e.Kind != fault.StaleGeneration || e.Metadata["generation"] != fmt.Sprint(second+1) {
+		t.Errorf("facts over generation %d are answered with %v", second, err)
+	}
+	if err := put("", second+1); err != nil {
+		t.Fatal(err)
+	}
+	if err := put(`{"a":2}`, second+1); fault.KindOf(err) != fault.StaleGeneration {
+		t.Errorf("facts that were put before they were taken away: %v", err)
 	}
 }
 

@@ -205,11 +205,12 @@ func (r *rows) awaitHost(uuid string) <-chan struct{} {
 }
 
 func (r *rows) applyUsage(u *shard.Usage, d *dirty) error {
-	next := hostRow{usage: u}
+	next, same := hostRow{usage: u}, false
 	if old := r.hosts[u.HostUUID]; old != nil {
 		if old.usage != nil && u.Generation <= old.usage.Generation {
 			return nil
 		}
+		same = shard.SameUse(old.usage, u)
 		next = *old
 		next.usage = u
 	} else {
@@ -223,6 +224,9 @@ func (r *rows) applyUsage(u *shard.Usage, d *dirty) error {
 	r.put(u.HostUUID, &next)
 	// One that comes back, or goes, with what it holds is another as a whole.
 	turned := was != nil && (was.host == nil) != (next.host == nil)
+	if same && !turned { // the table shows no generation
+		return nil
+	}
 	d.hosts[u.HostUUID] = d.hosts[u.HostUUID] || turned
 	return nil
 }

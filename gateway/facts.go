@@ -50,34 +50,15 @@ func (g *Gateway) deleteFacts(ctx context.Context, req *cellgatev1.DeleteFactsRe
 
 // sendFacts asks the cell that has the host, which is looked for when none is named.
 func (g *Gateway) sendFacts(ctx context.Context, name string, req *cellv1.PutFactsRequest) (*cell, *cellv1.PutFactsResponse, error) {
-	c, err := g.cellOfHost(ctx, name, req.GetHostUuid())
+	c, known, err := g.cellOfHost(ctx, name, req.GetHostUuid())
 	if err != nil {
 		return nil, nil, err
 	}
-	got, err := callFor(ctx, c, req.GetHostUuid(), g.cfg.ClaimBudget, req, cellv1.CellSchedulerClient.PutFacts)
-	return c, got, changed(ctx, c, err)
-}
-
-// cellOfHost gives the cell of that name; without one it looks for the host in all.
-func (g *Gateway) cellOfHost(ctx context.Context, name, host string) (*cell, error) {
-	cells, err := g.cellsFor(name)
-	if err != nil {
-		return nil, err
-	}
-	if name != "" {
-		return cells[0], nil
-	}
-	has := func(n int) bool { return n > 0 }
-	replies := search(ctx, g, cells, 0, has, func(ctx context.Context, c *cell) (int, error) {
-		got, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListHostsRequest{HostUuid: host, PageSize: 1}, cellv1.CellSchedulerClient.ListHosts)
-		return len(got.GetHosts()), err
+	got, err := sayOver(ctx, g, c, req.GetHostUuid(), known, func(generation int64) (*cellv1.PutFactsResponse, error) {
+		req.AsOfGeneration = generation
+		return callFor(ctx, c, req.GetHostUuid(), g.cfg.ClaimBudget, req, cellv1.CellSchedulerClient.PutFacts)
 	})
-	for _, r := range replies {
-		if r.got > 0 {
-			return r.cell, nil
-		}
-	}
-	return nil, notFound(replies, "host "+host)
+	return c, got, err
 }
 
 // changed is the error of a call that changes a row of a cell: OUTCOME_UNKNOWN when that

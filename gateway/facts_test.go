@@ -17,6 +17,9 @@ func (f *fakeCell) PutFacts(ctx context.Context, req *cellv1.PutFactsRequest) (*
 	if err := f.enter(ctx, "PutFacts", req); err != nil {
 		return nil, err
 	}
+	if err := f.overtaken(req.GetAsOfGeneration()); err != nil {
+		return nil, err
+	}
 	f.mu.Lock()
 	_, ok := f.table.Host(mustID(req.GetHostUuid()))
 	if ok {

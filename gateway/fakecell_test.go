@@ -70,8 +70,11 @@ type fakeCell struct {
 
 	vague fault.Kind // when set, claims are made and answered with it
 	// facts are what it was told of hosts.
-	facts  []*cellv1.PutFactsRequest
-	words  []*cellv1.SetAdminStateRequest
+	facts []*cellv1.PutFactsRequest
+	words []*cellv1.SetAdminStateRequest
+	// generation is that of every host of it; what is said over an older one is refused.
+	generation int64
+
 	before func(ctx context.Context, method string, req any) error
 	after  func(method string, req any) error
 }
@@ -524,7 +527,7 @@ func (f *fakeCell) ListHosts(ctx context.Context, req *cellv1.ListHostsRequest) 
 			continue
 		}
 		if after && strings.Contains(h.ServiceHost, req.GetNameContains()) && (req.GetHostUuid() == "" || req.GetHostUuid() == h.UUID.String()) {
-			rows = append(rows, &cellgatev1.Host{HostUuid: h.UUID.String(), ServiceHost: h.ServiceHost, Nodename: h.NodeName, Cell: f.name, AvailabilityZone: zone})
+			rows = append(rows, &cellgatev1.Host{HostUuid: h.UUID.String(), ServiceHost: h.ServiceHost, Nodename: h.NodeName, Cell: f.name, AvailabilityZone: zone, Generation: f.generation})
 		}
 	}
 	slices.SortFunc(rows, func(a, b *cellgatev1.Host) int { return cmp.Compare(a.GetServiceHost(), b.GetServiceHost()) })

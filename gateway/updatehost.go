@@ -20,18 +20,29 @@ func (g *Gateway) updateHost(ctx context.Context, req *cellgatev1.UpdateHostRequ
 
 func (g *Gateway) setAdminState(ctx context.Context, req *cellgatev1.UpdateHostRequest) (*cell, *cellgatev1.Host, error) {
 	uuid := canonical(req.GetHostUuid())
-	c, err := g.cellOfHost(ctx, req.GetCell(), uuid)
+	c, known, err := g.cellOfHost(ctx, req.GetCell(), uuid)
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case c.gate != nil && c.gate.cfg.Only:
 		return c, nil, fault.Invalid("host_uuid", "cell %s has no scheduler but one in each gateway (legacy_only), which forgets such words: disable the host's service in Nova", c.cfg.Name)
 	}
-	resp, err := callFor(ctx, c, uuid, g.cfg.ClaimBudget, &cellv1.SetAdminStateRequest{
+	set := &cellv1.SetAdminStateRequest{
 		HostUuid: uuid, State: req.GetAdminState(), Reason: req.GetReason(), By: whoAsks(ctx), Until: req.GetUntil(), Lasts: req.GetLasts(),
 		KeepNova: c.gate.knowsService(uuid), DefaultAvailabilityZone: g.cfg.DefaultAvailabilityZone,
-	}, cellv1.CellSchedulerClient.SetAdminState)
-	return c, resp.GetHost(), changed(ctx, c, err)
+	}
+	say := func(generation int64) (*cellv1.SetAdminStateResponse, error) {
+		set.AsOfGeneration = generation
+		return callFor(ctx, c, uuid, g.cfg.ClaimBudget, set, cellv1.CellSchedulerClient.SetAdminState)
+	}
+	var resp *cellv1.SetAdminStateResponse
+	if own := req.GetIfGeneration(); own > 0 {
+		resp, err = say(own)
+		err = changed(ctx, c, err)
+	} else {
+		resp, err = sayOver(ctx, g, c, uuid, known, say)
+	}
+	return c, resp.GetHost(), err
 }
 
 // knowsService reports whether Nova's rows may have a service of a host, so that what it says

@@ -21,10 +21,14 @@ func (f *fakeCell) SetAdminState(ctx context.Context, req *cellv1.SetAdminStateR
 	if err := f.enter(ctx, "SetAdminState", req); err != nil {
 		return nil, err
 	}
+	if err := f.overtaken(req.GetAsOfGeneration()); err != nil {
+		return nil, err
+	}
 	f.mu.Lock()
 	h, ok := f.table.Host(mustID(req.GetHostUuid()))
 	if ok {
 		f.words = append(f.words, req)
+		f.generation++
 	}
 	f.mu.Unlock()
 	switch {

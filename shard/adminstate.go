@@ -71,7 +71,7 @@ const (
 )
 
 // SetAdminState replaces a host's AdminState. The host must be there: NOT_FOUND. What
-// says the same is not written.
+// says the same is not written, unless AsOf is set.
 type SetAdminState struct {
 	HostUUID string
 	State    Admin
@@ -84,6 +84,10 @@ type SetAdminState struct {
 	For   time.Duration
 	// EndsNova: what Nova's service said ends, too. Else it stays.
 	EndsNova bool
+	// AsOf, unless 0, is the generation of the host that the word is said over: where the row
+	// is newer, it is refused, STALE_GENERATION. What says the same is then written with a
+	// generation of its own, so that an older word that comes after it is refused.
+	AsOf int64
 }
 
 // SetNovaState replaces what Nova's service says of a host, and leaves the operator's word.
@@ -220,12 +224,19 @@ func (t *transaction) setAdminState(p *SetAdminState) Outcome {
 		return refused(fault.NotFound, "host %s is not in this cell", p.HostUUID)
 	}
 	old := t.view.AdminStates[p.HostUUID]
-	if old == nil && p.State == AdminEnabled {
+	if p.AsOf != 0 && old != nil && old.Generation > p.AsOf {
+		return t.overtaken(p.HostUUID, "what operators want of host "+p.HostUUID, old.Generation, p.AsOf)
+	}
+	if old == nil && p.State == AdminEnabled && p.AsOf == 0 {
 		return Outcome{}
 	}
 	ends := p.EndsNova && old != nil && (old.Nova != "" || !old.NovaAt.IsZero())
 	if old != nil && !ends && old.State == p.State && old.Reason == p.Reason && old.Until.Equal(until) && (old.By == p.By || p.State == AdminEnabled) {
-		return Outcome{AdminState: old}
+		if p.AsOf == 0 {
+			return Outcome{AdminState: old}
+		}
+		again := *old
+		return Outcome{AdminState: t.putAdminState(&again)}
 	}
 	n := &AdminState{
 		HostUUID: p.HostUUID, State: p.State, Reason: p.Reason, By: p.By, Since: t.now, Until: until,
@@ -240,6 +251,13 @@ func (t *transaction) setAdminState(p *SetAdminState) Outcome {
 		n.Nova, n.NovaReason, n.NovaAt = old.Nova, old.NovaReason, old.NovaAt
 	}
 	return Outcome{AdminState: t.putAdminState(n)}
+}
+
+// overtaken refuses what is said over a generation of a host where what it replaces is newer.
+func (t *transaction) overtaken(host, what string, is, asOf int64) Outcome {
+	o := refused(fault.StaleGeneration, "%s is of generation %d, after %d", what, is, asOf)
+	o.Newest = t.nextGeneration(host) - 1
+	return o
 }
 
 func (t *transaction) setNovaState(p *SetNovaState) Outcome {
@@ -360,6 +378,9 @@ func (p *SetAdminState) read(now time.Time) (until time.Time, problem string) {
 		if utf8.RuneCountInString(text.is) > text.most {
 			return until, fmt.Sprintf("%s: must have at most %d characters", text.path, text.most)
 		}
+	}
+	if p.AsOf < 0 {
+		return until, "as_of_generation: must not be below 0"
 	}
 	ends := !p.Until.IsZero() || p.For != 0
 	switch p.State {

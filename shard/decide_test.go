@@ -23,6 +23,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
 		o := newOracle()
+		known := map[string]int64{}
 		now := time.Unix(1000, 0).UTC()
 		ops := genOp(3, 5, 8)
 		for n := range rapid.IntRange(20, 60).Draw(t, "batches") {
@@ -34,6 +35,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 			asItIs(t, w.gate, w.hosts, batch)
 			nameLeases(t, w.claims, batch)
 			dateStates(t, now, w.claims, batch)
+			nameGenerations(t, w, o, known, batch)
 			full := map[string]map[Used]bool{}
 			for id := range o.hosts {
 				full[id] = o.over(id)
@@ -113,7 +115,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 		"transfer  ", "transfer ALREADY_EXISTS ", "transfer CLAIM_EXPIRED ", "transfer NOT_FOUND ",
 		"release ALREADY_EXISTS ", "keep  ", "keep CLAIM_EXPIRED ", "keep NOT_FOUND ",
 		"a claim that moves", "confirmed a move", "a later lease named, PENDING", "a later lease named, CONFIRMED", "gate  ", "gate STALE_GENERATION ", "claim STALE_GENERATION ",
-		"admin  ", "admin INVALID_REQUEST ", "end  ", "a maintenance that ended",
+		"admin  ", "admin INVALID_REQUEST ", "admin STALE_GENERATION ", "end  ", "a maintenance that ended",
 		"judge  ", "confirm CLAIM_REJECTED HostVerdict", "claim CLAIM_REJECTED HostVerdict",
 		"left to the agent", "taken back", "imported already", "an import that moves claims",
 		"an import of an older version", "an import that is older than a claim", "an import that is older than one claim and ends another",

@@ -62,6 +62,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 				}
 			}
 			p.EndsNova = p.State == AdminEnabled && rapid.Bool().Draw(t, "ends?")
+			p.AsOf = rapid.SampledFrom([]int64{0, 1, 5}).Draw(t, "as of") // nameGenerations says which
 			return Op{SetAdminState: p}
 		case "nova":
 			p := &SetNovaState{HostUUID: host.Draw(t, "host"), State: rapid.SampledFrom([]NovaState{"", "", NovaDisabled, NovaForcedDown, NovaSilent}).Draw(t, "state")}
@@ -223,6 +224,28 @@ func dateStates(t *rapid.T, now time.Time, claims map[string]*Claim, ops []Op) {
 			continue
 		}
 		op.PutHost.InstancesAt = now.Add(-time.Duration(rapid.IntRange(0, 30_000).Draw(t, "ms ago")) * time.Millisecond)
+	}
+}
+
+// nameGenerations has the words that name a generation name one that their host has now, or
+// had before an earlier batch; known keeps those.
+func nameGenerations(t *rapid.T, w *world, o *oracle, known map[string]int64, ops []Op) {
+	for _, host := range small[:3] {
+		if known[host] != 0 && rapid.Bool().Draw(t, "not looked") {
+			continue
+		}
+		known[host], o.asOf[host] = 1, o.said[host]
+		if h := w.hosts[host]; h != nil {
+			known[host] = h.Generation
+		}
+		if u := w.usages[host]; u != nil {
+			known[host] = max(known[host], u.Generation)
+		}
+	}
+	for _, op := range ops {
+		if op.SetAdminState != nil && op.SetAdminState.AsOf > 0 {
+			op.SetAdminState.AsOf = known[op.SetAdminState.HostUUID]
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ const (
 )
 
 // PutFacts writes a namespace of a host, or takes it away (empty Facts). The host must be
-// there: NOT_FOUND. What is the same already is not written.
+// there: NOT_FOUND. What is the same already is not written, unless AsOf is set.
 type PutFacts struct {
 	HostUUID  string
 	Namespace string
@@ -45,6 +45,9 @@ type PutFacts struct {
 	// IfGeneration, unless 0: the row must be of this generation, or not be there (-1),
 	// else STALE_GENERATION; Outcome.Namespace is the row there is.
 	IfGeneration int64
+	// AsOf, unless 0, is as in SetAdminState. Of a namespace that is not there nobody knows
+	// when it went: it counts as of the host's generation.
+	AsOf int64
 }
 
 // putFacts writes a namespace, and the host's usage with it (touchUsage).
@@ -61,6 +64,10 @@ func (t *transaction) putFacts(p *PutFacts) Outcome {
 	if old != nil && old.Facts == "" {
 		old = nil
 	}
+	newest, same := t.nextGeneration(p.HostUUID)-1, old == nil && text == ""
+	if old != nil {
+		newest, same = old.Generation, old.Facts == text
+	}
 	switch {
 	case p.IfGeneration < 0 && old != nil, p.IfGeneration > 0 && (old == nil || old.Generation != p.IfGeneration):
 		is := "is not there"
@@ -70,10 +77,15 @@ func (t *transaction) putFacts(p *PutFacts) Outcome {
 		o := refused(fault.StaleGeneration, "if_generation: namespace %s of host %s %s", p.Namespace, p.HostUUID, is)
 		o.Namespace = old
 		return o
-	case old == nil && text == "", old != nil && old.Facts == text:
+	case p.AsOf != 0 && newest > p.AsOf:
+		return t.overtaken(p.HostUUID, fmt.Sprintf("namespace %s of host %s", p.Namespace, p.HostUUID), newest, p.AsOf)
+	case same && p.AsOf == 0:
 		return Outcome{Namespace: old}
+	case same && old == nil:
+		t.touchUsage(p.HostUUID, t.nextGeneration(p.HostUUID))
+		return Outcome{}
 	}
-	if text != "" {
+	if text != "" && !same {
 		count, size := 1, len(text)
 		for name, n := range of {
 			if name != p.Namespace && n.Facts != "" {
@@ -105,6 +117,9 @@ func (t *transaction) putFacts(p *PutFacts) Outcome {
 func (p *PutFacts) read() (text, problem string) {
 	if !isID(p.HostUUID) {
 		return "", "host_uuid: " + idRule
+	}
+	if p.AsOf < 0 {
+		return "", "as_of_generation: must not be below 0"
 	}
 	if r := NamespaceProblem(p.Namespace); r != "" {
 		return "", "namespace: " + r

@@ -231,6 +231,9 @@ type Outcome struct {
 	// AdminState is the host's after SetAdminState, EndMaintenance, SetNovaState and
 	// SetSilent; nil for none.
 	AdminState *AdminState
+	// Newest is the host's generation after SetAdminState and PutFacts that were refused for
+	// their AsOf.
+	Newest int64
 	// Overcommitted: after PutHost, how many (provider, class) are used beyond
 	// capacity.
 	Overcommitted int

@@ -9,18 +9,36 @@ import (
 	"cellgate/internal/fault"
 )
 
-// operate takes an operator's word, and forgets those that are over.
-func (o *oracle) operate(now time.Time, host string, word Admin, until time.Time, ends bool) answer {
+// counted counts what is said of a host when that changes something, and with always when it
+// is done.
+func (o *oracle) counted(host string, always bool, say func() answer) answer {
+	all := func() []any {
+		return []any{o.words[host], o.ends[host], o.nova[host], o.novaAt[host], o.silent[host], o.because[host]}
+	}
+	before := all()
+	a := say()
+	if a.kind == "" && (always || !reflect.DeepEqual(all(), before)) {
+		o.said[host]++
+	}
+	return a
+}
+
+// operate takes an operator's word, and forgets those that are over. One that is said over
+// a generation comes too late when something was said since.
+func (o *oracle) operate(now time.Time, host string, word Admin, until time.Time, ends, over bool) answer {
 	if !until.IsZero() && !until.After(now) {
 		return answer{kind: fault.InvalidRequest}
 	}
 	if _, there := o.hosts[host]; !there {
 		return answer{kind: fault.NotFound}
 	}
-	if word == AdminEnabled && o.words[host] == "" {
+	if over && o.said[host] > o.asOf[host] {
+		return answer{kind: fault.StaleGeneration}
+	}
+	if word == AdminEnabled && o.words[host] == "" && !over {
 		return answer{}
 	}
-	o.words[host], o.ends[host] = word, until
+	o.words[host], o.ends[host], o.because[host] = word, until, true
 	if ends {
 		o.nova[host], o.novaAt[host] = "", time.Time{}
 	}

@@ -24,6 +24,10 @@ type oracle struct {
 	// silent are the hosts whose agents are.
 	silent map[string]bool
 	ends   map[string]time.Time
+	// because are the hosts of which an operator has said why. said counts what was written
+	// of that and the words; asOf is the count at the generation that words name.
+	because    map[string]bool
+	said, asOf map[string]int
 	// ended counts maintenances whose end was written.
 	ended int
 	// The gate; revision 0 for none.
@@ -36,6 +40,7 @@ func newOracle() *oracle {
 	return &oracle{
 		hosts: map[string]Host{}, pins: map[string]*Pin{}, renewed: map[string]bool{},
 		words: map[string]Admin{}, nova: map[string]NovaState{}, novaAt: map[string]time.Time{}, silent: map[string]bool{}, ends: map[string]time.Time{},
+		because: map[string]bool{}, said: map[string]int{}, asOf: map[string]int{},
 	}
 }
 
@@ -135,18 +140,22 @@ func (o *oracle) decide(now time.Time, op Op) answer {
 		if p.For > 0 {
 			until = now.Add(p.For)
 		}
-		return o.operate(now, p.HostUUID, p.State, until, p.EndsNova)
+		return o.counted(p.HostUUID, p.AsOf > 0, func() answer { return o.operate(now, p.HostUUID, p.State, until, p.EndsNova, p.AsOf > 0) })
 	case op.EndMaintenance != nil:
 		host := op.EndMaintenance.HostUUID
-		if end := o.ends[host]; !end.IsZero() && !now.Before(end) {
-			o.words[host], o.ends[host] = AdminEnabled, time.Time{}
-			o.ended++
-		}
-		return o.wordsOf(host)
+		return o.counted(host, false, func() answer {
+			if end := o.ends[host]; !end.IsZero() && !now.Before(end) {
+				o.words[host], o.ends[host] = AdminEnabled, time.Time{}
+				o.ended++
+			}
+			return o.wordsOf(host)
+		})
 	case op.SetNovaState != nil:
-		return o.serve(now, op.SetNovaState.HostUUID, op.SetNovaState.State, op.SetNovaState.At)
+		p := op.SetNovaState
+		return o.counted(p.HostUUID, false, func() answer { return o.serve(now, p.HostUUID, p.State, p.At) })
 	case op.SetSilent != nil:
-		return o.hush(op.SetSilent.HostUUID, op.SetSilent.Silent)
+		p := op.SetSilent
+		return o.counted(p.HostUUID, false, func() answer { return o.hush(p.HostUUID, p.Silent) })
 	case op.Claim != nil:
 		return o.claim(now, op.Claim)
 	case op.Confirm != nil:

@@ -72,7 +72,7 @@ type Error struct {
 	// RetryAfter is set with Overloaded.
 	RetryAfter time.Duration
 	// Metadata says for programs what Message names: cells (names, separated by
-	// commas), cell, claim_id, consumer_uuid. Nil for none.
+	// commas), cell, claim_id, consumer_uuid, generation. Nil for none.
 	Metadata map[string]string
 	// Detail is a typed detail for the wire, a proto.Message; nil for none.
 	Detail any

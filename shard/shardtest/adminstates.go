@@ -104,6 +104,41 @@ func adminStateClauses() []clause {
 			}
 			s.refused(NewClaim(1, 1, 1), fault.NoValidHost)
 		}},
+		{name: "OneThatIsSaidOverAnOlderGenerationIsRefused", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 1))
+			over := func(generation int64, to shard.Admin) *shard.SetAdminState {
+				p := setAdmin(1, to)
+				p.AsOf = generation
+				return p
+			}
+			// Where nothing was said, and to say what is so already: an older word comes too late after either.
+			first := s.do(over(1, shard.AdminEnabled)).AdminState
+			if first == nil || first.State != shard.AdminEnabled || first.Generation != 3 {
+				s.Fatalf("the word is %+v", first)
+			}
+			if o := s.refused(over(2, shard.AdminDisabled), fault.StaleGeneration); o.Newest != 3 {
+				s.Errorf("refused with generation %d, want 3", o.Newest)
+			}
+			again := s.do(over(3, shard.AdminEnabled)).AdminState
+			if again.Generation != 4 || !again.Since.Equal(first.Since) || again.By != first.By {
+				s.Errorf("of %+v the same again makes %+v", first, again)
+			}
+			s.refused(over(3, shard.AdminDisabled), fault.StaleGeneration)
+			s.do(NewClaim(2, 1, 1)) // what is on the host moves its generation, and no word
+			s.do(over(4, shard.AdminDisabled))
+			s.do(setAdmin(1, shard.AdminForcedDown)) // without one it is said over all
+			if o := s.refused(over(6, shard.AdminEnabled), fault.StaleGeneration); o.Newest != 7 {
+				s.Errorf("refused with generation %d, want 7", o.Newest)
+			}
+			s.do(setNova(1, shard.NovaSilent)) // the row is another
+			s.refused(over(7, shard.AdminEnabled), fault.StaleGeneration)
+			if got := s.admin(1); got.State != shard.AdminForcedDown || got.Generation != 8 {
+				s.Errorf("the word is %+v", got)
+			}
+			s.do(over(100, shard.AdminEnabled))
+			s.namesField(over(-1, shard.AdminEnabled), "as_of_generation")
+		}},
 		{name: "ItSaysWhoAndSinceWhenAndTheSameAgainIsNotWritten", needs: advance, test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.nothing(setAdmin(1, shard.AdminEnabled))

@@ -108,6 +108,45 @@ func factsClauses() []clause {
 			s.do(at(n.Generation, ""))
 			s.do(at(-1, `{}`))
 		}},
+		{name: "WhatIsSaidOverAnOlderGenerationIsRefused", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			over := func(generation int64, facts string) *shard.PutFacts {
+				p := putFacts(1, "cinder", facts)
+				p.AsOf = generation
+				return p
+			}
+			generation := func() int64 { return s.rows().Usages[HostID(1)].Generation }
+			n := s.do(over(1, `{"a":1}`)).Namespace
+			if o := s.refused(over(1, `{"a":2}`), fault.StaleGeneration); o.Newest != n.Generation || n.Generation != 2 {
+				s.Errorf("refused with generation %d, there is %+v", o.Newest, n)
+			}
+			s.do(NewClaim(1, 1, 1)) // what is on the host moves its generation, and no namespace
+			s.do(putFacts(1, "neutron", `{}`))
+			again := s.do(over(2, `{ "a": 1 }`)).Namespace
+			if again.Facts != n.Facts || again.Generation != 5 || !equalRows(again, s.said(1, "cinder")) {
+				s.Errorf("of %+v the same again makes %+v", n, again)
+			}
+			s.refused(over(4, ""), fault.StaleGeneration)
+			// Gone: nobody knows since when.
+			s.do(over(5, ""))
+			s.refused(over(5, `{"a":3}`), fault.StaleGeneration)
+			if g := generation(); g != 6 {
+				s.Errorf("the host is of generation %d, want 6", g)
+			}
+			s.do(over(6, "")) // not there already
+			if o := s.refused(over(6, `{"a":3}`), fault.StaleGeneration); o.Newest != 7 || generation() != 7 {
+				s.Errorf("refused with generation %d, the host is of %d, want 7", o.Newest, generation())
+			}
+			s.used(1, 1)
+			s.do(over(7, `{"a":4}`))
+			s.do(putFacts(1, "cinder", `{"a":5}`)) // without one it is said over all
+			exact := over(100, `{"a":5}`)
+			exact.IfGeneration = 8
+			s.refused(exact, fault.StaleGeneration)
+			exact.IfGeneration = 9
+			s.do(exact)
+			s.namesField(over(-1, `{}`), "as_of_generation")
+		}},
 		{name: "OfAHostThatIsNotThereNothingIsSaid", test: func(s *suite) {
 			s.refused(putFacts(1, "cinder", `{}`), fault.NotFound)
 			s.refused(putFacts(1, "cinder", ""), fault.NotFound)

@@ -201,6 +201,7 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 	case 22, 23:
 		p := putFacts(rng.IntN(hosts+1), []string{"cinder", "neutron"}[rng.IntN(2)], []string{"", `{}`, `{"a":1}`}[rng.IntN(3)])
 		p.IfGeneration = []int64{0, 0, -1, 3}[rng.IntN(4)]
+		p.AsOf = []int64{0, 0, 0, 3, 30, 300}[rng.IntN(6)]
 		return []shard.Op{{PutFacts: p}}
 	case 2, 3:
 		return []shard.Op{{Release: ref}}
@@ -294,6 +295,7 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 		if p.State == shard.AdminMaintenance && rng.IntN(4) > 0 {
 			p.For = time.Duration(2*(1+rng.IntN(3))) * grain
 		}
+		p.AsOf = []int64{0, 0, 0, 3, 30, 300}[rng.IntN(6)]
 		return []shard.Op{{SetAdminState: p}}
 	case 28:
 		return []shard.Op{{EndMaintenance: &shard.EndMaintenance{HostUUID: HostID(rng.IntN(hosts + 1))}}}

@@ -33,8 +33,6 @@ type host struct {
 	reserved int32
 	io       int32
 	disabled bool
-	// unsure: the outcome of an operator's word that took it out of service is not known.
-	unsure bool
 	// instances there are, and those that were stopped here at some time.
 	instances map[string]*agentv1.Instance
 	stopped   map[string]bool

@@ -44,7 +44,7 @@ type link struct {
 	late  time.Duration // at most
 	held  chan struct{} // closed when bytes flow again; nil when they do
 	lose  float64       // of calls
-	stray float64       // of calls that claim or release
+	stray float64       // of calls that claim or release, and of operators' words
 	wires map[*wire]struct{}
 }
 
@@ -337,7 +337,7 @@ func (n *network) fate(from, to, method string) (before, after time.Duration, ho
 	}
 	if rng.Float64() < l.lose {
 		how = fate(1 + rng.IntN(3))
-	} else if method == "ClaimBatch" && rng.Float64() < l.stray {
+	} else if (method == "ClaimBatch" || method == "SetAdminState") && rng.Float64() < l.stray {
 		how = strayCall
 	}
 	return before, after, how

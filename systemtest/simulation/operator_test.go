@@ -12,8 +12,8 @@ import (
 )
 
 // operate says what an operator wants of a host, until it is answered; what takes a host
-// out of service for some tries only. It may be done all the same, after a later word too:
-// sayAgain.
+// out of service for some tries only. It may be done all the same, until a later word is
+// answered.
 func (h *host) operate(state cellgatev1.HostAdmin_State, seed uint64) {
 	w := h.world
 	req := &cellgatev1.UpdateHostRequest{HostUuid: h.uuid, AdminState: state, Cell: h.cell.name}
@@ -29,29 +29,11 @@ func (h *host) operate(state cellgatev1.HostAdmin_State, seed uint64) {
 			w.count("operator answered")
 			return
 		}
-		if state != cellgatev1.HostAdmin_ENABLED {
-			h.mu.Lock()
-			h.unsure = true
-			h.mu.Unlock()
-		}
 		if w.quietFor() > 2*time.Minute {
 			w.wrong("what an operator says of %s is not taken two minutes after the last fault: %v", h.name, err)
 			return
 		}
 		sleep(time.Second)
-	}
-}
-
-// sayAgain has the operator look again, once all that stood still goes on: a word whose
-// outcome nobody knew may have come true after the newer one (docs/limits.md).
-func (w *world) sayAgain() {
-	for _, h := range w.hosts {
-		h.mu.Lock()
-		unsure := h.unsure
-		h.mu.Unlock()
-		if unsure {
-			h.operate(cellgatev1.HostAdmin_ENABLED, 0)
-		}
 	}
 }
 

@@ -40,7 +40,7 @@ const (
 	resyncCell    kind = "cell told to start over"
 	// believeDelta: a delta is lost on its way, and its agent is told that it was taken.
 	believeDelta kind = "delta lost and believed"
-	// strayClaim: claims and releases arrive after their gateway gave them up.
+	// strayClaim: claims, releases and operators' words arrive after their gateway gave them up.
 	strayClaim kind = "claim arrives when given up"
 	// adminHost: an operator disables a host, forces it down, or has it in maintenance.
 	adminHost kind = "operator's word about a host"

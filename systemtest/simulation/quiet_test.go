@@ -22,9 +22,7 @@ const longestQuiet = 110 * time.Second
 // compare waits until all is quiet, and then holds shards, tables and hosts against each
 // other, and against what callers were told.
 func (w *world) compare() {
-	sleep(longestQuiet / 2)
-	w.sayAgain()
-	sleep(longestQuiet / 2)
+	sleep(longestQuiet)
 	w.checks.poll()
 	for i, c := range w.cells {
 		rows, _, err := shardtest.LoadRows(context.Background(), c.store)

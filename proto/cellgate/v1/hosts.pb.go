@@ -1051,7 +1051,10 @@ type UpdateHostRequest struct {
 	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
 	Lasts *durationpb.Duration   `protobuf:"bytes,5,opt,name=lasts,proto3" json:"lasts,omitempty"`
 	// Where the host is; empty: it is looked for in all cells.
-	Cell          string `protobuf:"bytes,6,opt,name=cell,proto3" json:"cell,omitempty"`
+	Cell string `protobuf:"bytes,6,opt,name=cell,proto3" json:"cell,omitempty"`
+	// Unless 0: what is wanted of the host must not have changed after this generation
+	// (Host.generation, as it was read), else STALE_GENERATION. Cells of before do not look.
+	IfGeneration  int64 `protobuf:"varint,7,opt,name=if_generation,json=ifGeneration,proto3" json:"if_generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1126,6 +1129,13 @@ func (x *UpdateHostRequest) GetCell() string {
 		return x.Cell
 	}
 	return ""
+}
+
+func (x *UpdateHostRequest) GetIfGeneration() int64 {
+	if x != nil {
+		return x.IfGeneration
+	}
+	return 0
 }
 
 type UpdateHostResponse struct {
@@ -1521,7 +1531,7 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x121\n" +
 	"\x06within\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06within\x12\x14\n" +
-	"\x05error\x18\x04 \x01(\tR\x05error\"\xa8\x02\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"\xd6\x02\n" +
 	"\x11UpdateHostRequest\x12%\n" +
 	"\thost_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x12I\n" +
 	"\vadmin_state\x18\x02 \x01(\x0e2\x1c.cellgate.v1.HostAdmin.StateB\n" +
@@ -1530,7 +1540,8 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06reason\x120\n" +
 	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12/\n" +
 	"\x05lasts\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05lasts\x12\x1c\n" +
-	"\x04cell\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\";\n" +
+	"\x04cell\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x12,\n" +
+	"\rif_generation\x18\a \x01(\x03B\a\xbaH\x04\"\x02(\x00R\fifGeneration\";\n" +
 	"\x12UpdateHostResponse\x12%\n" +
 	"\x04host\x18\x01 \x01(\v2\x11.cellgate.v1.HostR\x04host\"\xfe\x01\n" +
 	"\x0fPutFactsRequest\x12%\n" +

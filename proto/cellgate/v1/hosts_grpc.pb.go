@@ -39,14 +39,16 @@ type HostsClient interface {
 	// UpdateHost says what an operator wants of a host: whether it takes new instances, and
 	// why not. It stays so, whatever the host reports and whoever starts anew, until
 	// somebody says otherwise or the maintenance ends. What is on the host stays there. The
-	// same again changes nothing. For operators.
+	// same again changes nothing but the generation. A call of OUTCOME_UNKNOWN never undoes
+	// one that was answered after it. For operators.
 	UpdateHost(ctx context.Context, in *UpdateHostRequest, opts ...grpc.CallOption) (*UpdateHostResponse, error)
 	// ResyncHosts asks the agent of a host, or those of all hosts of a cell, for the
 	// whole state as a new version, at every replica of the cell. It does not wait for
 	// them.
 	ResyncHosts(ctx context.Context, in *ResyncHostsRequest, opts ...grpc.CallOption) (*ResyncHostsResponse, error)
 	// PutFacts writes what a service says of a host, in a namespace of its own: the whole
-	// of it, which expressions then read as facts.NAMESPACE. The same again changes nothing.
+	// of it, which expressions then read as facts.NAMESPACE. The same again changes nothing
+	// but the generation. A call of OUTCOME_UNKNOWN never undoes one that was answered after it.
 	PutFacts(ctx context.Context, in *PutFactsRequest, opts ...grpc.CallOption) (*PutFactsResponse, error)
 	// DeleteFacts takes a namespace away; one that is not there is gone already.
 	DeleteFacts(ctx context.Context, in *DeleteFactsRequest, opts ...grpc.CallOption) (*DeleteFactsResponse, error)
@@ -132,14 +134,16 @@ type HostsServer interface {
 	// UpdateHost says what an operator wants of a host: whether it takes new instances, and
 	// why not. It stays so, whatever the host reports and whoever starts anew, until
 	// somebody says otherwise or the maintenance ends. What is on the host stays there. The
-	// same again changes nothing. For operators.
+	// same again changes nothing but the generation. A call of OUTCOME_UNKNOWN never undoes
+	// one that was answered after it. For operators.
 	UpdateHost(context.Context, *UpdateHostRequest) (*UpdateHostResponse, error)
 	// ResyncHosts asks the agent of a host, or those of all hosts of a cell, for the
 	// whole state as a new version, at every replica of the cell. It does not wait for
 	// them.
 	ResyncHosts(context.Context, *ResyncHostsRequest) (*ResyncHostsResponse, error)
 	// PutFacts writes what a service says of a host, in a namespace of its own: the whole
-	// of it, which expressions then read as facts.NAMESPACE. The same again changes nothing.
+	// of it, which expressions then read as facts.NAMESPACE. The same again changes nothing
+	// but the generation. A call of OUTCOME_UNKNOWN never undoes one that was answered after it.
 	PutFacts(context.Context, *PutFactsRequest) (*PutFactsResponse, error)
 	// DeleteFacts takes a namespace away; one that is not there is gone already.
 	DeleteFacts(context.Context, *DeleteFactsRequest) (*DeleteFactsResponse, error)

@@ -7109,9 +7109,12 @@ type PutFactsRequest struct {
 	// A JSON object; empty: the namespace is to go.
 	Facts string `protobuf:"bytes,3,opt,name=facts,proto3" json:"facts,omitempty"`
 	// As in cellgate.v1.PutFactsRequest.
-	IfGeneration  int64 `protobuf:"varint,4,opt,name=if_generation,json=ifGeneration,proto3" json:"if_generation,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	IfGeneration int64 `protobuf:"varint,4,opt,name=if_generation,json=ifGeneration,proto3" json:"if_generation,omitempty"`
+	// As in SetAdminStateRequest; a namespace that is not there counts as of the host's
+	// generation.
+	AsOfGeneration int64 `protobuf:"varint,5,opt,name=as_of_generation,json=asOfGeneration,proto3" json:"as_of_generation,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *PutFactsRequest) Reset() {
@@ -7168,6 +7171,13 @@ func (x *PutFactsRequest) GetFacts() string {
 func (x *PutFactsRequest) GetIfGeneration() int64 {
 	if x != nil {
 		return x.IfGeneration
+	}
+	return 0
+}
+
+func (x *PutFactsRequest) GetAsOfGeneration() int64 {
+	if x != nil {
+		return x.AsOfGeneration
 	}
 	return 0
 }
@@ -7230,9 +7240,14 @@ type SetAdminStateRequest struct {
 	DefaultAvailabilityZone string `protobuf:"bytes,7,opt,name=default_availability_zone,json=defaultAvailabilityZone,proto3" json:"default_availability_zone,omitempty"`
 	// The gateway reads what Nova's service of the host says: that stays, whatever state is.
 	// Else it ends with ENABLED.
-	KeepNova      bool `protobuf:"varint,8,opt,name=keep_nova,json=keepNova,proto3" json:"keep_nova,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	KeepNova bool `protobuf:"varint,8,opt,name=keep_nova,json=keepNova,proto3" json:"keep_nova,omitempty"`
+	// The generation of the host that this is said over. Where what it replaces is newer it is
+	// refused, STALE_GENERATION, with the host's generation in the metadata (generation): a
+	// copy that comes late undoes no newer word. What says the same takes a generation too. 0,
+	// and cells of before: it is said over whatever there is.
+	AsOfGeneration int64 `protobuf:"varint,9,opt,name=as_of_generation,json=asOfGeneration,proto3" json:"as_of_generation,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SetAdminStateRequest) Reset() {
@@ -7319,6 +7334,13 @@ func (x *SetAdminStateRequest) GetKeepNova() bool {
 		return x.KeepNova
 	}
 	return false
+}
+
+func (x *SetAdminStateRequest) GetAsOfGeneration() int64 {
+	if x != nil {
+		return x.AsOfGeneration
+	}
+	return 0
 }
 
 type SetAdminStateResponse struct {
@@ -8570,16 +8592,17 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x05hosts\x18\x01 \x03(\v2\x11.cellgate.v1.HostR\x05hosts\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\x12>\n" +
 	"\vhypervisors\x18\x03 \x03(\v2\x1c.cellgate.cell.v1.HypervisorR\vhypervisors\x12#\n" +
-	"\rhypervisor_of\x18\x04 \x03(\x05R\fhypervisorOf\"\xb6\x01\n" +
+	"\rhypervisor_of\x18\x04 \x03(\x05R\fhypervisorOf\"\xe9\x01\n" +
 	"\x0fPutFactsRequest\x12$\n" +
 	"\thost_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\bhostUuid\x12%\n" +
 	"\tnamespace\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18?R\tnamespace\x12\x1f\n" +
 	"\x05facts\x18\x03 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\x05facts\x125\n" +
-	"\rif_generation\x18\x04 \x01(\x03B\x10\xbaH\r\"\v(\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01R\fifGeneration\"2\n" +
+	"\rif_generation\x18\x04 \x01(\x03B\x10\xbaH\r\"\v(\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01R\fifGeneration\x121\n" +
+	"\x10as_of_generation\x18\x05 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x0easOfGeneration\"2\n" +
 	"\x10PutFactsResponse\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x03R\n" +
-	"generation\"\xfc\x02\n" +
+	"generation\"\xaf\x03\n" +
 	"\x14SetAdminStateRequest\x12$\n" +
 	"\thost_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\bhostUuid\x12<\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1c.cellgate.v1.HostAdmin.StateB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05state\x12 \n" +
@@ -8588,7 +8611,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12/\n" +
 	"\x05lasts\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05lasts\x12D\n" +
 	"\x19default_availability_zone\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x17defaultAvailabilityZone\x12\x1b\n" +
-	"\tkeep_nova\x18\b \x01(\bR\bkeepNova\">\n" +
+	"\tkeep_nova\x18\b \x01(\bR\bkeepNova\x121\n" +
+	"\x10as_of_generation\x18\t \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x0easOfGeneration\">\n" +
 	"\x15SetAdminStateResponse\x12%\n" +
 	"\x04host\x18\x01 \x01(\v2\x11.cellgate.v1.HostR\x04host\"W\n" +
 	"\x13PutDecisionsRequest\x12@\n" +

@@ -1,0 +1,88 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+// maxOvertaken is how often what is said of a host is said again because something else was
+// said meanwhile.
+const maxOvertaken = 8
+
+// sayOver has a cell change what is said of a host, over the host's generation as it is known
+// in the cell now: a message that comes late finds a newer one there and changes nothing
+// (docs/adr/0022). What was overtaken so while its caller waits was not done, and is said over
+// the newer one. known is the generation that was looked up already, 0 for none.
+func sayOver[T any](ctx context.Context, g *Gateway, c *cell, host string, known int64, say func(generation int64) (T, error)) (T, error) {
+	var none T
+	if known == 0 {
+		var err error
+		if known, err = g.generationOf(ctx, c, host); err != nil {
+			return none, err
+		}
+	}
+	for range 1 + maxOvertaken {
+		got, err := say(known)
+		newest := newestOf(err)
+		if newest <= known {
+			return got, changed(ctx, c, err)
+		}
+		known = newest
+	}
+	return none, fault.New(fault.Contended, "something else was said of host %s each time", host).With("cell", c.cfg.Name)
+}
+
+// generationOf gives the generation of a host as a cell knows it, the lowest when it does not
+// know the host.
+func (g *Gateway) generationOf(ctx context.Context, c *cell, host string) (int64, error) {
+	got, err := callFor(ctx, c, host, g.cfg.ClaimBudget, &cellv1.ListHostsRequest{HostUuid: host, PageSize: 1}, cellv1.CellSchedulerClient.ListHosts)
+	return generationIn(got), err
+}
+
+func generationIn(got *cellv1.ListHostsResponse) int64 {
+	generation := int64(1)
+	for _, h := range got.GetHosts() {
+		generation = max(generation, h.GetGeneration())
+	}
+	return generation
+}
+
+// newestOf is the generation of a host that a refusal for an older one names; 0 of any other
+// error.
+func newestOf(err error) int64 {
+	var e *fault.Error
+	if !errors.As(err, &e) || e.Kind != fault.StaleGeneration {
+		return 0
+	}
+	newest, err := strconv.ParseInt(e.Metadata["generation"], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return newest
+}
+
+// cellOfHost gives the cell of that name, and 0; without one it looks for the host in all,
+// and gives the host's generation there too.
+func (g *Gateway) cellOfHost(ctx context.Context, name, host string) (*cell, int64, error) {
+	cells, err := g.cellsFor(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	if name != "" {
+		return cells[0], 0, nil
+	}
+	has := func(got *cellv1.ListHostsResponse) bool { return len(got.GetHosts()) > 0 }
+	replies := search(ctx, g, cells, 0, has, func(ctx context.Context, c *cell) (*cellv1.ListHostsResponse, error) {
+		return call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListHostsRequest{HostUuid: host, PageSize: 1}, cellv1.CellSchedulerClient.ListHosts)
+	})
+	for _, r := range replies {
+		if has(r.got) {
+			return r.cell, generationIn(r.got), nil
+		}
+	}
+	return nil, 0, notFound(replies, "host "+host)
+}
