@@ -185,6 +185,35 @@ func TestOffersGoToTheAgentThatLives(t *testing.T) {
 	})
 }
 
+// A heartbeat, or a newer state, on the stream that has the offers brings them no second
+// time.
+func TestAHeartbeatOffersNothingAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t), mode(VerifyAsync))
+		a, told := r.verifying(1)
+		r.must(newClaim("k1", 1, 1, 2))
+		offerIn(t, told)
+		a.says("k1", 0)
+		rest(told)
+		for version := range uint64(3) {
+			a.heartbeat()
+			s := plainState(1, 8)
+			s.Version, s.Verifies = 2+version, true
+			if err := a.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: s}}); err != nil {
+				t.Fatal(err)
+			}
+			calm()
+			a.last = s
+		}
+		a.heartbeat()
+		for _, m := range rest(told) {
+			if m.GetAccepted() == nil {
+				t.Errorf("the agent is told %v", m)
+			}
+		}
+	})
+}
+
 // An agent that spoke while a newer one was there, and stays when that leaves, is offered
 // claims again.
 func TestOffersGoToTheAgentThatStays(t *testing.T) {
