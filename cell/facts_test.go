@@ -4,27 +4,33 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
+	"cellgate/schedule"
+	"cellgate/shard"
 )
 
 // What a host says arrives in the table's row; what cannot be read is refused by
 // its path.
 func TestFactsArrive(t *testing.T) {
-	var r reader
-	f := r.facts(&agentv1.Facts{
+	state := plainState(1, 8)
+	state.Facts = &agentv1.Facts{
 		CpuInfo: `{"arch": "x86_64"}`, SupportedInstances: `[["amd64", "kvm", "hvm"]]`, Stats: `{"rack": "r1"}`,
 		Metrics: `[{"name": "cpu.percent", "value": 0.4}]`, NumaTopology: "{}", PciStats: "[]",
-	})
-	if err := r.Err(); err != nil {
+	}
+	put, err := putHostOf(state)
+	if err != nil {
 		t.Fatal(err)
 	}
+	f := put.Host.Facts
 	if f.CPUInfo == "" || f.SupportedInstances == "" || f.Stats == "" || f.Metrics == "" || f.NUMATopology == "" || f.PCIStats == "" {
 		t.Errorf("lost something: %+v", f)
 	}
-	if r.facts(nil) != nil {
-		t.Error("no facts became some")
+	state.Facts = nil
+	if put, err := putHostOf(state); err != nil || put.Host.Facts != nil {
+		t.Errorf("no facts became %+v, %v", put, err)
 	}
 }
 
@@ -45,5 +51,79 @@ func TestFactsThatCannotBeRead(t *testing.T) {
 	// A cpu_info that is no JSON is a capability as text, as in Nova.
 	if want := []string{"facts.metrics", "facts.stats", "facts.supported_instances"}; !slices.Equal(paths, want) {
 		t.Errorf("named %v, want %v", paths, want)
+	}
+}
+
+// The facts of a host are parsed once: the table, the rows and the states that say the same
+// share them, whichever replica wrote them.
+func TestFactsAreParsedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		all := []*replica{start(t, store, named("r1")), start(t, store, named("r2"))}
+		facts := func(r *replica) *schedule.Facts {
+			h, _ := r.cell.versions.Current().Host(mustParse(t, hostUUID(1)))
+			return h.Facts
+		}
+		m := boot(t, 1, 8, all...)
+		var before [2]*schedule.Facts
+		for i, r := range all {
+			if row := r.cell.rows.host(hostUUID(1)); facts(r) != row.facts.facts() {
+				t.Errorf("%s: the table's are %p, the row's %p", r.cell.cfg.Replica, facts(r), row.facts.facts())
+			}
+			before[i] = facts(r)
+		}
+		m.run(1, 2)
+		for i, r := range all {
+			if facts(r) != before[i] {
+				t.Errorf("%s: the same facts were parsed again", r.cell.cfg.Replica)
+			}
+		}
+		s := m.state()
+		s.HostIp = "192.0.2.7"
+		m.host.Put(s)
+		calm()
+		for i, r := range all {
+			if facts(r) == before[i] || !facts(r).HasAddress() {
+				t.Errorf("%s: other facts are not in the table", r.cell.cfg.Replica)
+			}
+		}
+	})
+}
+
+// A row takes the facts of the state that it came in, and no others.
+func TestARowTakesTheFactsOfItsState(t *testing.T) {
+	r := newRows()
+	h := shard.Host{UUID: hostUUID(1), Generation: 1, HostIP: "192.0.2.7"}
+	mine, other := r.read(&h), &readFacts{}
+	rowHas := func(of *shard.Host, want *readFacts) {
+		t.Helper()
+		if err := r.apply([]shard.Change{{Host: of}}, newDirty()); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.host(h.UUID).facts; got != want {
+			t.Errorf("the row has %p, want %p", got, want)
+		}
+	}
+	first, second := r.expect(h.UUID, other), r.expect(h.UUID, mine)
+	first()
+	rowHas(&h, mine)
+	second()
+	if len(r.coming) != 0 {
+		t.Errorf("on their way: %v", r.coming)
+	}
+	next := h
+	next.Generation, next.IOWorkload = 2, 7
+	rowHas(&next, mine)
+	if r.read(&next) != mine {
+		t.Error("what the row says is read again")
+	}
+	last := h
+	last.Generation, last.HostIP = 3, ""
+	defer r.expect(h.UUID, mine)()
+	if err := r.apply([]shard.Change{{Host: &last}}, newDirty()); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.host(h.UUID).facts; got == mine || got.facts().HasAddress() {
+		t.Errorf("the row has the facts of another state")
 	}
 }

@@ -11,6 +11,13 @@ import (
 // one by one, and checks how they fit together. Every problem is named. Uuids
 // become canonical text, and inventories get their defaults.
 func putHostOf(in *agentv1.FullState) (*shard.PutHost, error) {
+	put, _, err := putHostRead(in, func(h *shard.Host) *readFacts { return &readFacts{texts: factTextsOf(h)} })
+	return put, err
+}
+
+// putHostRead is putHostOf with the facts that read gives of the host, which are what its
+// facts are judged by.
+func putHostRead(in *agentv1.FullState, read func(*shard.Host) *readFacts) (*shard.PutHost, *readFacts, error) {
 	var r reader
 	h := shard.Host{
 		UUID:              r.UUID("host_uuid", in.GetHostUuid()),
@@ -31,7 +38,9 @@ func putHostOf(in *agentv1.FullState) (*shard.PutHost, error) {
 	if h.InstancesUnknown && len(in.GetInstances()) > 0 {
 		r.Problem("instances", "must be empty with instances_unknown")
 	}
-	h.Facts = r.facts(in.GetFacts())
+	h.Facts = factsOf(in.GetFacts())
+	facts := read(&h)
+	r.checkFacts(facts.facts())
 	if text := r.namespaces(in.GetNamespaces()); text != "" {
 		if h.Facts == nil {
 			h.Facts = &shard.Facts{}
@@ -42,9 +51,9 @@ func putHostOf(in *agentv1.FullState) (*shard.PutHost, error) {
 	h.Aggregates = r.aggregates(in.GetAggregates())
 	put := &shard.PutHost{Host: h, Instances: r.instances(h.Providers, in.GetInstances())}
 	if err := r.Err(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return put, nil
+	return put, facts, nil
 }
 
 // providers: the root first, which is the host itself; each child after its

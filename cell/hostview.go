@@ -19,7 +19,7 @@ func hostOf(cellUUID string, row *hostRow, silent bool) schedule.Host {
 		Withheld:    row.admin.Why(),
 		Down:        row.down(silent),
 		View:        viewOf(row),
-		Facts:       factsOf(h),
+		Facts:       row.read(),
 		Namespaces:  row.said,
 	}
 	out.View.PCIFree = out.Facts.FreeDevices()

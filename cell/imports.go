@@ -81,7 +81,7 @@ func (c *Cell) importedHost(in *cellv1.ImportedHost) (put *shard.PutHost, wait t
 	if err := c.takesFrom(state.GetCell()); err != nil {
 		return nil, 0, err
 	}
-	if put, err = putHostOf(state); err != nil {
+	if put, _, err = putHostRead(state, c.rows.read); err != nil {
 		return nil, 0, err
 	}
 	put.Host.Imported = true

@@ -207,6 +207,6 @@ func (a *auditor) reportedOtherwise(host string) bool {
 	if row == nil || row.host == nil || row.host.Imported || rep == nil || rep.saidBy() != row.host.Registration() {
 		return false
 	}
-	put, err := putHostOf(rep.state)
+	put, _, err := putHostRead(rep.state, a.rows.read)
 	return err == nil && !shard.SameState(&put.Host, row.host)
 }

@@ -65,7 +65,7 @@ func (r *rows) replaceHost(old *hostRow, a *reread, d *dirty) {
 		next.id = id
 	}
 	if a.row != nil {
-		next.host, next.gone = a.row, nil
+		next.host, next.gone, next.facts = a.row, nil, r.readLocked(a.row)
 		d.registered[a.host] = struct{}{}
 	}
 	if a.usageToo {

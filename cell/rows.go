@@ -44,6 +44,8 @@ type rows struct {
 	// goneFacts are the namespaces that went since the journal was read to its end the
 	// last time, by host and name; goneBefore those of before.
 	goneFacts, goneBefore map[[2]string]struct{}
+	// coming are the facts of states that are on their way, by host.
+	coming map[string]*readFacts
 	// waits are who waits for a host's row to change, by host; each is closed then.
 	waits map[string]chan struct{}
 	// ending are the hosts whose maintenance has an end, with it.
@@ -67,6 +69,8 @@ type hostRow struct {
 	said *schedule.Namespaces
 	// admin is what an operator wants of the host; nil for nothing.
 	admin *shard.AdminState
+	// facts are the host's; nil while there was no host.
+	facts *readFacts
 }
 
 // dirty is what a batch of changes touched.
@@ -96,7 +100,7 @@ func newRows() *rows {
 		byConsumer: map[string][]*shard.Claim{}, transferred: map[string][]*shard.Claim{},
 		taking: map[string]map[string]*shard.Claim{}, onHost: map[string]map[string]*shard.Claim{},
 		ended: map[string]*shard.Claim{}, awaited: map[string]*shard.Claim{}, unseen: map[string]*shard.Claim{},
-		waits: map[string]chan struct{}{}, ending: map[string]time.Time{}, byNova: map[string]bool{},
+		coming: map[string]*readFacts{}, waits: map[string]chan struct{}{}, ending: map[string]time.Time{}, byNova: map[string]bool{},
 	}
 }
 
@@ -135,7 +139,7 @@ func (r *rows) apply(changes []shard.Change, d *dirty) (err error) {
 }
 
 func (r *rows) applyHost(h *shard.Host, d *dirty) error {
-	next, old := hostRow{host: h}, r.hosts[h.UUID]
+	next, old := hostRow{host: h, facts: r.readLocked(h)}, r.hosts[h.UUID]
 	if old != nil {
 		if was := old.row(); was != nil && h.Generation <= was.Generation {
 			return nil

@@ -70,7 +70,7 @@ func (t *stateTaking) takeState(ctx context.Context, in *agentv1.FullState) take
 		t.strangers.tell(t.log, t.now(), in, err)
 		return taken{err: err}
 	}
-	put, err := putHostOf(in)
+	put, facts, err := putHostRead(in, t.rows.read)
 	if err == nil && put.Host.AgentVersion < 1 {
 		err = fault.Invalid("agent_version", "must be at least 1: 0 is for hosts that are imported")
 	}
@@ -86,6 +86,7 @@ func (t *stateTaking) takeState(ctx context.Context, in *agentv1.FullState) take
 	if t.host != "" && t.host != put.Host.UUID {
 		return t.refuse(in, fault.Invalid("host_uuid", "this stream is for host %s", t.host))
 	}
+	defer t.rows.expect(put.Host.UUID, facts)()
 	if in.GetFollow() {
 		t.awaitState(ctx, &put.Host)
 	}

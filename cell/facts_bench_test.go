@@ -1,0 +1,61 @@
+package cell
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+// factsOfTwoNodes are what an agent says of a machine with two NUMA nodes of 64 CPUs each;
+// load is what changes.
+func factsOfTwoNodes(load int) *agentv1.Facts {
+	var cells []string
+	for node := range 2 {
+		var cpus []string
+		for c := range 64 {
+			cpus = append(cpus, fmt.Sprint(node*64+c))
+		}
+		list := strings.Join(cpus, ", ")
+		cells = append(cells, fmt.Sprintf(`{"nova_object.name": "NUMACell", "nova_object.namespace": "nova", "nova_object.version": "1.5", "nova_object.data": {
+			"id": %d, "cpuset": [%s], "pcpuset": [%s], "memory": 262144, "cpu_usage": 0, "memory_usage": 0, "pinned_cpus": [], "siblings": [], "mempages": [], "socket": %d}}`,
+			node, list, list, node))
+	}
+	return &agentv1.Facts{
+		CpuInfo:            `{"arch": "x86_64", "model": "Cascadelake-Server", "vendor": "Intel", "topology": {"cores": 32, "threads": 2, "sockets": 1}, "features": ["avx", "avx2", "aes", "vmx"]}`,
+		SupportedInstances: `[["x86_64", "kvm", "hvm"], ["i686", "kvm", "hvm"]]`, Stats: fmt.Sprintf(`{"load": "%d"}`, load),
+		NumaTopology: `{"nova_object.name": "NUMATopology", "nova_object.namespace": "nova", "nova_object.version": "1.2", "nova_object.data": {"cells": [` + strings.Join(cells, ", ") + `]}}`,
+		PciStats:     `{"nova_object.name": "PciDevicePoolList", "nova_object.namespace": "nova", "nova_object.version": "1.1", "nova_object.data": {"objects": []}}`,
+	}
+}
+
+// BenchmarkState takes a host's states as an agent's stream does, until the table shows
+// them: each with other facts than the one before, or with the same.
+func BenchmarkState(b *testing.B) {
+	for _, name := range []string{"other facts", "the same facts"} {
+		b.Run(name, func(b *testing.B) {
+			r := start(b, newStore(b))
+			states := make([]*agentv1.ReportRequest, 64)
+			for i := range states {
+				s := plainState(1, 8)
+				s.Facts, s.IoWorkload = factsOfTwoNodes(i), int32(i)
+				if name == "the same facts" {
+					s.Facts = factsOfTwoNodes(0)
+				}
+				states[i] = &agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: s}}
+			}
+			version := uint64(0)
+			b.ReportAllocs()
+			for b.Loop() {
+				m := states[version%uint64(len(states))]
+				version++
+				m.GetFullState().Version = version
+				t := stateTaking{Cell: r.cell}
+				if got := t.take(b.Context(), m); got.reply.GetAccepted() == nil {
+					b.Fatal(got)
+				}
+			}
+		})
+	}
+}
