@@ -7,7 +7,9 @@
 //	vars.go       what an expression may read
 //	compile.go    text → Program, or what is wrong with it and where
 //	program.go    Program, asked of a host
-//	maps.go       maps are gone through in the order of their keys
+//	maps.go       maps are gone through in the order of their keys; what is too large is not
+//	pattern.go    regular expressions, of bounded size over bounded texts
+//	costs.go      what CEL itself counts as less than it takes
 //
 // What holds:
 //
@@ -16,5 +18,6 @@
 //     (TestAnswersAreThoseOfTheNaive).
 //   - Nothing that a host lacks fails a request: such a host is rejected, and counted
 //     under what was missing.
-//   - A host costs at most MaxCost, CEL's own count of steps.
+//   - A host costs at most MaxCost steps, and none of them takes long, whatever facts it has
+//     (TestNoExpressionTakesLongOverAHost, BenchmarkHostile).
 package expression

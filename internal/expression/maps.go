@@ -20,7 +20,7 @@ func (a adapter) NativeToValue(v any) ref.Val {
 	case map[string]float64:
 		return sorted{types.NewDynamicMap(a, v)}
 	case []any:
-		return types.NewDynamicList(a, v)
+		return list{types.NewDynamicList(a, v)}
 	}
 	return types.DefaultTypeAdapter.NativeToValue(v)
 }
@@ -28,7 +28,19 @@ func (a adapter) NativeToValue(v any) ref.Val {
 // sorted is a map whose keys come in order: by type, then by value.
 type sorted struct{ traits.Mapper }
 
+// Equal gives up where it would compare more than maxCompared values.
+func (m sorted) Equal(other ref.Val) ref.Val {
+	if sameSize(m, other) && size(m) > maxCompared {
+		giveUp()
+	}
+	return m.Mapper.Equal(other)
+}
+
+// Iterator gives up where there are more than maxSorted keys.
 func (m sorted) Iterator() traits.Iterator {
+	if n, _ := m.Size().(types.Int); n > maxSorted {
+		giveUp()
+	}
 	var keys []ref.Val
 	for it := m.Mapper.Iterator(); it.HasNext() == types.True; {
 		keys = append(keys, it.Next())
@@ -45,4 +57,15 @@ func (m sorted) Iterator() traits.Iterator {
 		return 0
 	})
 	return types.NewRefValList(adapter{}, keys).Iterator()
+}
+
+// list is a list of facts.
+type list struct{ traits.Lister }
+
+// Equal gives up where it would compare more than maxCompared values.
+func (l list) Equal(other ref.Val) ref.Val {
+	if sameSize(l, other) && size(l) > maxCompared {
+		giveUp()
+	}
+	return l.Lister.Equal(other)
 }

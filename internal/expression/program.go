@@ -58,7 +58,7 @@ func (p *Program) eval(r *schedule.Request, h schedule.HostFacts) (answer ref.Va
 	answer, spent, err := p.program.Eval(reading{r, h})
 	cost = hostCost
 	if steps := spent.ActualCost(); steps != nil {
-		cost += int(*steps)
+		cost += int(min(*steps, MaxCost))
 	}
 	return answer, cost, err
 }
