@@ -115,12 +115,14 @@ type agentSession struct {
 }
 
 // taken is what came of a state: the answer and, when it was accepted, the host's
-// uuid and the state. An error ends the stream.
+// uuid and the state. outlived: it was not written (sessions.outlived). An error ends the
+// stream.
 type taken struct {
-	reply *agentv1.ReportResponse
-	host  string
-	state *agentv1.FullState
-	err   error
+	reply    *agentv1.ReportResponse
+	host     string
+	state    *agentv1.FullState
+	outlived bool
+	err      error
 }
 
 // hear takes a message, and answers what needs no waiting; nil for no answer yet. An
@@ -153,7 +155,7 @@ func (a *agentSession) hear(ctx context.Context, m *agentv1.ReportRequest) (*age
 // begin takes a state. One is taken at a time, and the stream goes on meanwhile.
 func (a *agentSession) begin(ctx context.Context, m *agentv1.ReportRequest) {
 	a.taking = true
-	t := stateTaking{Cell: a.Cell, host: a.host, held: a.held, epoch: a.epoch.Load()}
+	t := stateTaking{Cell: a.Cell, opened: a.opened, host: a.host, held: a.held, epoch: a.epoch.Load()}
 	go func() { a.took <- t.take(ctx, m) }()
 }
 
@@ -166,7 +168,9 @@ func (a *agentSession) settle(ctx context.Context, t taken) (*agentv1.ReportResp
 	if t.state != nil {
 		a.held = t.state
 		a.said.Store(statementOf(t.state))
-		a.reported.heard(a, t.host, t.state, a.now())
+		if !t.outlived {
+			a.reported.heard(a, t.host, t.state, a.now())
+		}
 		if a.host == "" {
 			a.host = t.host
 			a.sessions.add(t.host, a)

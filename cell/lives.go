@@ -13,7 +13,8 @@ import (
 
 // A host may have streams of two agent lives: that of an agent that died stays open while
 // nobody knows, and what it said may be read late; or two agents report the host. The shard
-// knows no order of lives: the state that is written last is the row. So the stream that
+// knows no order of lives: the state that is written last is the row. So what a life says
+// while a later stream of another one speaks for the host is not written; and the stream that
 // speaks for the host looks, at each heartbeat, whether the row is its own, and asks its
 // agent for the state again when it is not. Who is dead cannot answer.
 
@@ -135,6 +136,20 @@ func (s *sessions) speakerLocked(host string) *agentSession {
 		return nil
 	}
 	return list[len(list)-1]
+}
+
+// outlived reports whether what an agent life says on a stream is another one's to say: the
+// stream that speaks for the host was opened later, by another life. That one's end is
+// noticed, and who stays is asked for its state (regain).
+func (s *sessions) outlived(host string, opened uint64, boot string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	by := s.speakerLocked(host)
+	if by == nil || by.opened <= opened || !s.lives(by) {
+		return false
+	}
+	said := by.said.Load()
+	return said != nil && said.BootID != boot
 }
 
 // speaks reports whether a stream speaks for a host.

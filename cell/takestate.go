@@ -20,9 +20,10 @@ import (
 // it came.
 type stateTaking struct {
 	*Cell
-	host  string
-	held  *agentv1.FullState
-	epoch uint64
+	opened uint64
+	host   string
+	held   *agentv1.FullState
+	epoch  uint64
 }
 
 // take registers the state of a message, which is a FullState or a Delta.
@@ -63,7 +64,8 @@ func (t *stateTaking) gap(d *agentv1.Delta) string {
 
 // takeState registers the host, of which the schema found each field right: the state's
 // own, or those of a delta and of the state before it. It is accepted once the shard holds the state,
-// or a newer one of the same agent life, and this replica's table shows it.
+// or a newer one of the same agent life, and this replica's table shows it; or when another
+// life speaks for the host (sessions.outlived).
 func (t *stateTaking) takeState(ctx context.Context, in *agentv1.FullState) taken {
 	if err := t.takesFrom(in.GetCell()); err != nil {
 		t.tel.State(err)
@@ -90,13 +92,16 @@ func (t *stateTaking) takeState(ctx context.Context, in *agentv1.FullState) take
 	if in.GetFollow() {
 		t.awaitState(ctx, &put.Host)
 	}
+	outlived := false
 	if !t.holds(&put.Host) {
-		if err := t.write(ctx, put); err != nil {
-			return t.refuse(in, err)
+		if outlived = t.sessions.outlived(put.Host.UUID, t.opened, put.Host.BootID); !outlived {
+			if err := t.write(ctx, put); err != nil {
+				return t.refuse(in, err)
+			}
 		}
 	}
 	t.tel.State(nil)
-	return taken{host: put.Host.UUID, state: in, reply: t.accepted(in)}
+	return taken{host: put.Host.UUID, state: in, outlived: outlived, reply: t.accepted(in)}
 }
 
 // awaitState waits a little for another replica to write the state of a host.
