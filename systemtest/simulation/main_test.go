@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 		slog.Error("no store to test with", "error", err)
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("cellgate/systemtest/simulation.waitsForever"))
 }
 
 func keepOneDecision() error {

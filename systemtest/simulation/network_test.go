@@ -27,7 +27,8 @@ const callers = "callers"
 // say. A connection keeps its bytes in order; they may be late, held, and lost with the
 // connection. Calls and replies may be lost by themselves.
 type network struct {
-	seed uint64
+	seed  uint64
+	wrong func(format string, args ...any)
 
 	mu        sync.Mutex
 	listeners map[string]*bufconn.Listener
@@ -48,8 +49,8 @@ type link struct {
 	wires map[*wire]struct{}
 }
 
-func newNetwork(seed uint64) *network {
-	return &network{seed: seed, listeners: map[string]*bufconn.Listener{}, links: map[string]*link{}, calls: map[string]uint64{}}
+func newNetwork(seed uint64, wrong func(format string, args ...any)) *network {
+	return &network{seed: seed, wrong: wrong, listeners: map[string]*bufconn.Listener{}, links: map[string]*link{}, calls: map[string]uint64{}}
 }
 
 func (n *network) link(from, to string) *link {
@@ -160,6 +161,7 @@ func (n *network) leave(part string, l *bufconn.Listener) {
 func (n *network) dialer(from string, life *life) func(target string) (*grpc.ClientConn, error) {
 	return func(to string) (*grpc.ClientConn, error) {
 		return rpc.Dial("passthrough:///"+to,
+			grpc.WithStatsHandler(&attempts{network: n, from: from, to: to}),
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return n.dial(ctx, from, to, life) }),
 			grpc.WithChainUnaryInterceptor(n.unary(from, to)))
 	}
@@ -237,7 +239,11 @@ func (w *wire) Write(p []byte) (int, error) {
 	if err := w.pass(); err != nil {
 		return 0, err
 	}
-	return w.Conn.Write(p)
+	n, err := w.Conn.Write(p)
+	if err != nil {
+		w.kill() // who hears that the other end is gone hears nothing more from it
+	}
+	return n, err
 }
 
 // pass waits as long as bytes take, and as they are held.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"cellgate/internal/raced"
@@ -141,7 +140,7 @@ func TestI1_I2_I3_I4_I8_I9_Simulation(t *testing.T) {
 func play(t *testing.T, seed uint64, set settings) (r result) {
 	t.Helper()
 	p := newPlan(seed, set.length)
-	synctest.Test(t, func(t *testing.T) { r = run(t, p) })
+	r = within(t, time.Duration(set.length)*seedLimit, func(_ *testing.T, o *watched) result { return run(p, o) })
 	if set.trace || len(r.wrongs) > 0 {
 		t.Logf("seed %d: %d cells of %d replicas and %d hosts, %d gateways, mode %s, %d faults, %d callers, %d transactions, %d checks in %v of virtual time",
 			seed, p.cells, p.replicas, p.hostsEach, p.gateways, p.mode, len(p.faults), len(p.stories), r.entries, r.checks, r.virtual)

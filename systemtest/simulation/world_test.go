@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 )
 
@@ -47,9 +46,10 @@ type result struct {
 }
 
 // run plays a plan. It must be called in a bubble.
-func run(t *testing.T, p *plan) result {
+func run(p *plan, o *watched) result {
 	w := &world{plan: p, began: time.Now(), counts: map[string]int{}}
-	w.net = newNetwork(p.seed)
+	o.begins(w)
+	w.net = newNetwork(p.seed, w.wrong)
 	w.log = slog.New(&logged{world: w})
 	for c := range p.cells {
 		w.cells = append(w.cells, w.newCell(c))
