@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	agentv1 "cellgate/proto/cellgate/agent/v1"
@@ -39,6 +40,9 @@ type reportStream struct {
 	host string
 	mu   sync.Mutex
 	said
+	// late are verdicts that come again; next is what was read before one of them.
+	late []lateWord
+	next *agentv1.ReportRequest
 }
 
 func (s *reportStream) SendMsg(m any) error {
@@ -68,14 +72,30 @@ func (s *reportStream) sends(m *agentv1.ReportResponse) error {
 
 func (s *reportStream) RecvMsg(m any) error {
 	for {
+		r, is := m.(*agentv1.ReportRequest)
+		if is && s.next != nil {
+			proto.Merge(r, s.next)
+			s.next = nil
+			return nil
+		}
 		if err := s.ServerStream.RecvMsg(m); err != nil {
 			return err
 		}
-		r, is := m.(*agentv1.ReportRequest)
 		if !is {
 			return nil
 		}
 		s.heard(r)
+		if v := r.GetVerdict(); v != nil {
+			if err := s.garbled(v); err != nil {
+				return err
+			}
+		}
+		if v := s.comesAgain(); v != nil {
+			s.next = proto.CloneOf(r)
+			r.Reset()
+			r.Message = &agentv1.ReportRequest_Verdict{Verdict: v}
+			return nil
+		}
 		d := r.GetDelta()
 		if d == nil || !s.world.loses(s.host) {
 			return nil

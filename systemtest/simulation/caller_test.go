@@ -37,7 +37,11 @@ var errGivenUp = errors.New("the caller gave up")
 
 func (w *world) play(s story) {
 	c := &caller{world: w, n: s.n, group: s.group, rng: rand.New(rand.NewPCG(s.seed, 7))}
-	err := c.tell()
+	w.ends(c, c.tell())
+}
+
+// ends notes how a caller's story ended.
+func (w *world) ends(c *caller, err error) {
 	w.trace("caller %d is done: %v", c.n, err)
 	if err != nil && !errors.Is(err, errGivenUp) && !final(err) {
 		w.wrong("caller %d: %v", c.n, err)

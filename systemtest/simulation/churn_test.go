@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -40,11 +39,7 @@ func (w *world) churn(s churn) {
 			w.count("asked again after a release")
 		}
 		err := c.turn(req)
-		w.trace("caller %d is done: %v", c.n, err)
-		if err != nil {
-			if !errors.Is(err, errGivenUp) && !final(err) {
-				w.wrong("caller %d: %v", c.n, err)
-			}
+		if w.ends(c, err); err != nil {
 			continue
 		}
 		if past = append(past, req); len(past) > 8 {

@@ -34,11 +34,17 @@
 // When all is compared, probes ask for what the faults seldom bring about, each at every
 // seed whose hosts have the room: what a host rejects, a resync while states are on their
 // way, a request that fails halfway, one that was given up and is sent again before its
-// gateway gives back, a claim that comes after its release.
+// gateway gives back, a claim that comes after its release, claims that their hosts abort
+// while nobody hears them, and what an agent said before it died and its streams did not.
+//
+// A seed that takes minutes of real time has failed, says where it is, and is left; the others
+// go on. So has one whose calls are tried anew without end while no time passes: in a process
+// such a loop would take a processor.
 //
 // What was broken on purpose and not noticed, and what notices it: a call whose time ends
 // between its claim and its answer gives nothing back (the lease ends it here;
-// TestACallThatIsLateToAnswerLeavesNothing of gateway), and a delta of another life of an
+// TestACallThatIsLateToAnswerLeavesNothing of gateway), a delta of another life of an
 // agent is taken (a stream here is of one life; TestADeltaThatDoesNotFitIsAnsweredResync of
-// cell).
+// cell), and an abort ends a confirmed claim whose instance was reported (no host here aborts
+// one; AConfirmedClaimGoesBackByTheWordOfWhoKnowsItsInstances of shardtest).
 package simulation

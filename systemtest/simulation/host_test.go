@@ -119,12 +119,7 @@ func (h *host) end() {
 	if t == nil {
 		return
 	}
-	t.life.die()
-	h.world.net.silence(h.name, func(*wire) bool { return true })
-	t.cancel()
-	if err := <-t.ended; err != nil {
-		h.world.wrong("the agent of %s ended with %v", h.name, err)
-	}
+	t.ends(h)
 }
 
 // change changes the truth; the agent tells, when there is one.

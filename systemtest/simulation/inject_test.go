@@ -43,7 +43,7 @@ func (w *world) effect(f trouble) (end func()) {
 		return w.onGateway(f)
 	case jumpStore, resyncCell:
 		return w.onCell(f)
-	case killAgent, jumpAgent, changeHost, disableHost, claimOnHost, startStranger, stopStranger, believeDelta, adminHost:
+	case killAgent, jumpAgent, changeHost, disableHost, claimOnHost, startStranger, stopStranger, believeDelta, adminHost, ghostAgent:
 		return w.onHost(f)
 	default:
 		return w.onReplica(f)
@@ -151,6 +151,8 @@ func (w *world) onHost(f trouble) func() {
 		case claimOnHost:
 			// It may be refused: the host is full.
 			_ = h.claim(fmt.Sprintf("local-%d", f.seed), max(f.lasts, time.Second), usagesOf(h.uuid, int32(3+f.seed%5)))
+		case ghostAgent:
+			return h.haunt(f)
 		case startStranger:
 			h.stranger(int32(1 + f.seed%3))
 		case stopStranger:

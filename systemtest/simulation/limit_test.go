@@ -62,6 +62,9 @@ func within(t *testing.T, limit time.Duration, play func(*testing.T, *watched) r
 	}
 }
 
+// sleep lets the bubble's time pass.
+func sleep(d time.Duration) { time.Sleep(d) }
+
 // stuck is the result of a run that does not come to its end.
 func (o *watched) stuck(why string) (r result) {
 	r.wrongs = []string{why}

@@ -78,6 +78,7 @@ type plan struct {
 	faults                    []trouble
 	stories                   []story
 	churns                    []churn
+	failures                  []failure
 }
 
 // story is what one caller does from a time on.
@@ -112,6 +113,7 @@ func newPlan(seed uint64, length int) *plan {
 	for range length * (14 + draw.IntN(22)) {
 		p.faults = append(p.faults, p.drawFault(draw))
 	}
+	p.drawGhosts(length)
 	slices.SortStableFunc(p.faults, func(a, b trouble) int { return int(a.at - b.at) })
 	for n := range length * (12 + draw.IntN(14)) {
 		s := story{n: n, at: p.moment(draw), seed: draw.Uint64()}
@@ -126,6 +128,7 @@ func newPlan(seed uint64, length int) *plan {
 	}
 	slices.SortStableFunc(p.stories, func(a, b story) int { return int(a.at - b.at) })
 	p.drawChurns(length)
+	p.drawFailures(length)
 	return p
 }
 

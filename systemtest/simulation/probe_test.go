@@ -25,6 +25,7 @@ func (w *world) probe() {
 	w.probeUndo()
 	w.probeKeep()
 	w.probeLate()
+	w.probeAbort()
 	for _, c := range w.cells {
 		rows, _, err := shardtest.LoadRows(context.Background(), c.store)
 		w.must(err)
@@ -45,6 +46,7 @@ func (w *world) probe() {
 		}
 	}
 	w.probeSilence()
+	w.probeGhost()
 }
 
 // probeSilence: a host that was down when the replicas of its cell end is not proposed by

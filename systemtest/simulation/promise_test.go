@@ -24,6 +24,9 @@ type promise struct {
 	// doubted: its request was sent again and is not answered yet; superseded: it was,
 	// with another claim.
 	doubted, superseded bool
+	// abortedOn is the host where an operation aborted it, abortedBy that host's agent then.
+	abortedOn string
+	abortedBy *telling
 	// left: its lease is to end it; kept: its instance is gone, and its caller did not release it.
 	left, kept bool
 }
@@ -137,7 +140,7 @@ func (k *checks) wanted() (want, may map[string]*promise) {
 	for id, p := range k.promises {
 		switch {
 		case p.released, p.moved:
-		case p.confirmed && !p.mayEnd() && !p.kept:
+		case p.confirmed && !p.mayEnd() && !p.kept && p.abortedOn == "":
 			want[id] = p
 		case p.confirming, p.mayEnd(), p.swapping, p.kept:
 			may[id] = p

@@ -41,6 +41,7 @@ func (w *world) compare() {
 			w.compareTable(r, rows)
 		}
 	}
+	w.compareAborts()
 	w.promisesKept()
 }
 

@@ -26,13 +26,14 @@ func (k *checks) step(c *checkedCell, e shard.Entry, was, is *shard.Claim) {
 	}
 	k.tell(c, e, "claim of %s on %s: %s to %s%s", is.ConsumerUUID, is.ServiceHost, from, is.State, more)
 	k.world.trace("    it is %s", short8(is.ClaimID))
-	if was == nil {
-		return
-	}
 	bad := func(format string, args ...any) {
 		k.world.wrong("%s, lane %s/%d entry %d: claim %s of %s on %s: "+format, append([]any{
 			c.cell.name, e.Lane.Replica, e.Lane.Life, e.Seq, short8(is.ClaimID), is.ConsumerUUID, is.ServiceHost,
 		}, args...)...)
+	}
+	k.gaveBack(was, is, bad)
+	if was == nil {
+		return
 	}
 	switch {
 	case was.State.Live() && is.State.Live():
@@ -60,6 +61,9 @@ func (k *checks) ended(e shard.Entry, was, is *shard.Claim, bad func(string, ...
 			bad("I3: a claim that was %s until %v expired at %v", was.State, was.ExpiresAt, e.At)
 		}
 	case shard.Rejected:
+		if k.abortEnds(was, is) {
+			return
+		}
 		if k.world.plan.mode != cell.VerifySync {
 			bad("it was ended as rejected in mode %s", k.world.plan.mode)
 		}
@@ -73,6 +77,9 @@ func (k *checks) ended(e shard.Entry, was, is *shard.Claim, bad func(string, ...
 			return
 		}
 		if was.Seen && was.Adopted {
+			if k.deadSaid(e, was.HostUUID) {
+				return
+			}
 			bad("I3: its instance was reported and was not stopped, and the claim was released")
 			return
 		}

@@ -35,6 +35,10 @@ type world struct {
 	disturbed time.Time
 	// lost are the hosts whose deltas are lost, by uuid.
 	lost map[string]bool
+	// aborts counts those that were told, by host and claim.
+	aborts map[string]int
+	// haunted are the lives of agents that their streams outlived, by host.
+	haunted map[string][]string
 }
 
 // result is what came of a run.
@@ -77,6 +81,9 @@ func run(p *plan, o *watched) result {
 	}
 	for _, s := range p.churns {
 		w.later(s.at, func() { w.churn(s) })
+	}
+	for _, f := range p.failures {
+		w.later(f.at, func() { w.fail(f) })
 	}
 	sleep(p.lasts)
 	w.calm()
@@ -231,7 +238,8 @@ func (w *world) wrong(format string, args ...any) {
 }
 
 // logged takes the parts' logs: what they call an error of their own is one, and so is
-// what an audit mends, since nobody changes a shard by hand, and a state that is refused for
+// what an audit mends, since nobody changes a shard by hand (but asks the agent that follows
+// one that its streams outlived), and a state that is refused for
 // what it says, since no host says anything wrong.
 type logged struct {
 	world *world
@@ -246,7 +254,7 @@ func (l *logged) Handle(_ context.Context, r slog.Record) error {
 		text += " " + a.String()
 	}
 	r.Attrs(func(a slog.Attr) bool { text += " " + a.String(); return true })
-	if r.Level >= slog.LevelError && !strings.HasPrefix(r.Message, "no host of the cell is up") || strings.HasPrefix(r.Message, "audit: ") ||
+	if r.Level >= slog.LevelError && !strings.HasPrefix(r.Message, "no host of the cell is up") || strings.HasPrefix(r.Message, "audit: ") && !l.world.asksAfterDeath(text) ||
 		strings.HasPrefix(r.Message, "the cell refused the host's state") {
 		l.world.wrong("a part logged: %s", text)
 	} else {

@@ -1,0 +1,202 @@
+package simulation
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"cellgate/shard"
+	"cellgate/shard/shardtest"
+)
+
+// ghostAgent: an agent dies, and its streams stay open; what it said last is read when its
+// host's next agent has reported.
+const ghostAgent kind = "agent outlived by its streams"
+
+// ownKinds are faults that are drawn from sources of their own, so that they move nothing
+// else of the plan.
+var ownKinds = []kind{ghostAgent}
+
+// drawGhosts draws them.
+func (p *plan) drawGhosts(length int) {
+	draw := rand.New(rand.NewPCG(p.seed, 0x54))
+	for range length * (1 + draw.IntN(2)) {
+		p.faults = append(p.faults, trouble{
+			at: p.moment(draw), kind: ghostAgent, target: p.hostName(draw.IntN(p.cells), draw.IntN(p.hostsEach)), seed: draw.Uint64(),
+			lasts: (10*time.Second + time.Duration(draw.Int64N(int64(40*time.Second)))).Round(time.Millisecond), size: draw.Float64(),
+		})
+	}
+}
+
+// wiresOf gives the wires of a life of a part.
+func (n *network) wiresOf(life *life) (list []*wire) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, l := range n.links {
+		for w := range l.wires {
+			if w.life == life {
+				list = append(list, w)
+			}
+		}
+	}
+	return list
+}
+
+// haunt has the host's agent die while what it says last is on its way, and another one
+// start; what the dead one said arrives later. It gives how its streams end.
+func (h *host) haunt(f trouble) func() {
+	wires, _ := h.diesSpeaking(int32(1 + f.seed%3))
+	if f.seed%4 != 0 {
+		h.stopStranger()
+	}
+	sleep(time.Duration(f.seed>>8%1000) * time.Millisecond)
+	h.start()
+	sleep(time.Second + time.Duration(f.size*float64(6*time.Second)))
+	h.world.speak(wires)
+	h.world.trace("what the agent of %s said before it died has come", h.name)
+	return func() {
+		for _, w := range wires {
+			w.kill()
+		}
+	}
+}
+
+// diesSpeaking has the agent die, if there is one, when it has just said that a stranger
+// came. It gives its wires, which have what it said, and its life.
+func (h *host) diesSpeaking(vcpus int32) (wires []*wire, boot string) {
+	h.mu.Lock()
+	t := h.agent
+	h.mu.Unlock()
+	if t == nil {
+		return nil, ""
+	}
+	wires = h.world.net.wiresOf(t.life)
+	for _, w := range wires {
+		w.last.begin()
+	}
+	state, _ := t.host.State()
+	h.world.haunts(h.uuid, state.GetBootId())
+	h.stranger(vcpus)
+	sleep(100 * time.Millisecond)
+	h.mu.Lock()
+	first := h.agent == t // or another fault was
+	if first {
+		h.agent = nil
+	}
+	h.mu.Unlock()
+	if first {
+		t.ends(h)
+	}
+	return wires, state.GetBootId()
+}
+
+// speak has what dead agents said come to their replicas.
+func (w *world) speak(wires []*wire) {
+	for _, to := range wires {
+		if words := to.last.letGo(); len(words) > 0 {
+			w.count("a dead agent was heard")
+			_, _ = to.Conn.Write(words) // its replica may be gone
+		}
+	}
+}
+
+// ends ends an agent's life.
+func (t *telling) ends(h *host) {
+	t.life.die()
+	for _, w := range h.world.net.wiresOf(t.life) {
+		if !w.leave() {
+			w.kill()
+		}
+	}
+	t.cancel()
+	if err := <-t.ended; err != nil {
+		h.world.wrong("the agent of %s ended with %v", h.name, err)
+	}
+}
+
+// haunts notes that an agent of a host is outlived by its streams: a cell may have to ask
+// the next one for its state again.
+func (w *world) haunts(uuid, boot string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.haunted == nil {
+		w.haunted = map[string][]string{}
+	}
+	w.haunted[uuid] = append(w.haunted[uuid], boot)
+}
+
+// deadSaid reports whether a transaction writes what such an agent said. One replica may,
+// that does not hear the next agent yet: the claims of instances that the dead one did not
+// know are gone until the next one is asked.
+func (k *checks) deadSaid(e shard.Entry, host string) bool {
+	k.world.mu.Lock()
+	dead := k.world.haunted[host]
+	k.world.mu.Unlock()
+	for _, ch := range e.Changes {
+		if ch.Host != nil && ch.Host.UUID == host && slices.Contains(dead, ch.Host.BootID) {
+			k.world.count("a dead agent's word was written")
+			return true
+		}
+	}
+	return false
+}
+
+// asksAfterDeath reports whether a log is that such an agent is asked.
+func (w *world) asksAfterDeath(log string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for uuid := range w.haunted {
+		if strings.HasPrefix(log, "audit: a host's agent was asked to report anew") && strings.Contains(log, uuid) {
+			w.counts["asked to report anew after a death"]++
+			return true
+		}
+	}
+	return false
+}
+
+// probeGhost: what an agent said before it died comes late to replicas that hear the next
+// one, which leave it, and then to one that does not, which writes it; what lives is in the
+// shard again soon, though nothing changes there.
+func (w *world) probeGhost() {
+	h := w.hosts[int(w.plan.seed)%len(w.hosts)]
+	at := h.cell.replicas[int(w.plan.seed>>4)%len(h.cell.replicas)]
+	row := func() string {
+		rows, _, err := shardtest.LoadRows(context.Background(), h.cell.store)
+		w.must(err)
+		return rows.Hosts[h.uuid].BootID
+	}
+	wires, dead := h.diesSpeaking(1)
+	w.net.on(h.name, at.name, (*link).hold)
+	h.start()
+	sleep(2 * time.Second)
+	if row() == dead {
+		w.wrong("%s: the agent that follows is not in the shard", h.name)
+	}
+	there := func(to *wire) bool { return to.to == at.name }
+	w.speak(slices.DeleteFunc(slices.Clone(wires), there))
+	sleep(2 * time.Second) // who follows waits for who writes
+	if row() == dead {
+		w.wrong("%s: what a dead agent said is in the shard, and who wrote it hears the next one", h.name)
+	}
+	w.speak(slices.DeleteFunc(slices.Clone(wires), func(to *wire) bool { return !there(to) }))
+	sleep(2 * time.Second)
+	if row() != dead {
+		w.wrong("%s: what a dead agent said to %s, which does not hear the next one, is not in the shard", h.name, at.name)
+	}
+	for began := time.Now(); row() == dead; sleep(time.Second) {
+		if time.Since(began) > regainsWithin {
+			w.wrong("%s: what its dead agent said is in the shard for %v, and its agent lives", h.name, regainsWithin)
+			break
+		}
+	}
+	for _, to := range wires {
+		to.kill()
+	}
+	w.net.heal()
+	w.count("probed: a dead agent was heard")
+}
+
+// regainsWithin is enough for heartbeats to find that a row is not theirs.
+const regainsWithin = 8 * beatEvery

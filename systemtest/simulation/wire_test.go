@@ -1,0 +1,155 @@
+package simulation
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+)
+
+// wire is one connection, at the end that dialled it.
+type wire struct {
+	net.Conn
+	network  *network
+	from, to string
+	life     *life
+	once     sync.Once
+	gone     chan struct{}
+	mu       sync.Mutex
+	rng      *rand.Rand
+	last     lastWords
+}
+
+var errCut = errors.New("the connection was cut")
+
+// kill ends the wire; what is on its way is lost.
+func (w *wire) kill() {
+	w.once.Do(func() { close(w.gone) })
+	_ = w.Conn.Close() // of bufconn: never fails
+}
+
+// leave ends the near end of a wire that its part dies on without a word; false for any
+// other.
+func (w *wire) leave() bool {
+	if !w.last.leaves() {
+		return false
+	}
+	w.once.Do(func() { close(w.gone) })
+	_ = w.Conn.SetReadDeadline(time.Now()) // of bufconn: never fails
+	return true
+}
+
+func (w *wire) Close() error {
+	if w.leave() {
+		return nil
+	}
+	w.network.mu.Lock()
+	delete(w.network.link(w.from, w.to).wires, w)
+	w.network.mu.Unlock()
+	w.kill()
+	return nil
+}
+
+func (w *wire) Read(p []byte) (int, error) {
+	got, err := w.Conn.Read(p)
+	if err != nil {
+		return got, err
+	}
+	return got, w.pass()
+}
+
+func (w *wire) Write(p []byte) (int, error) {
+	if err := w.pass(); err != nil {
+		return 0, err
+	}
+	if kept, err := w.last.keeps(p); kept {
+		return len(p), err
+	}
+	n, err := w.Conn.Write(p)
+	if err != nil {
+		w.kill() // who hears that the other end is gone hears nothing more from it
+	}
+	return n, err
+}
+
+// pass waits as long as bytes take, and as they are held.
+func (w *wire) pass() error {
+	w.network.mu.Lock()
+	l := w.network.link(w.from, w.to)
+	late := l.late
+	w.network.mu.Unlock()
+	if late > 0 {
+		w.mu.Lock()
+		d := time.Duration(w.rng.Int64N(int64(late)))
+		w.mu.Unlock()
+		select {
+		case <-time.After(d):
+		case <-w.gone:
+			return errCut
+		}
+	}
+	for {
+		w.network.mu.Lock()
+		held := l.held
+		w.network.mu.Unlock()
+		if held == nil {
+			break
+		}
+		select {
+		case <-held:
+		case <-w.gone:
+			return errCut
+		}
+	}
+	select {
+	case <-w.gone:
+		return errCut
+	default:
+		return nil
+	}
+}
+
+// lastWords are what a part that is about to die sends on a wire, which is late; the wire
+// stays open after it.
+type lastWords struct {
+	mu sync.Mutex
+	// begun: what is sent is kept here until it is let go; dead: nothing more is sent.
+	begun, dead bool
+	bytes       []byte
+}
+
+// keeps takes what is written; false while a wire is as any.
+func (l *lastWords) keeps(p []byte) (kept bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.dead:
+		return true, errCut
+	case l.begun:
+		l.bytes = append(l.bytes, p...)
+		return true, nil
+	}
+	return false, nil
+}
+
+// leaves ends the near end of the wire if it outlives its part.
+func (l *lastWords) leaves() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dead = l.begun
+	return l.begun
+}
+
+// letGo gives what was kept.
+func (l *lastWords) letGo() []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bytes
+}
+
+func (l *lastWords) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begun = true
+}
