@@ -35,7 +35,8 @@ import (
 // end nobody tells. So what is suspect is asked for again, settle refreshes later: a
 // difference is what was suspect every time. What agrees is told after all that was asked
 // before it was decided, so that no gate opens while older answers are in doubt.
-// Answers of busy hosts alone count as nothing.
+// Answers of busy hosts alone count as nothing. What goes by a host's builds and tasks is not asked for
+// (withoutTasks).
 const (
 	// askedHosts is how many of the first hosts are compared.
 	askedHosts = 32
@@ -379,6 +380,7 @@ func (w *gate) inTurn() []byte {
 // compare asks both. It gives how they differ in what was suspect before too, nil when
 // they do not, and whether there was something to compare.
 func (w *gate) compare(ctx context.Context, j comparison) (diff *cellgatev1.ShadowDifference, found suspects, counts bool, err error) {
+	j.placement = withoutTasks(j.placement)
 	before, _ := w.shadow.busy(w.g.now(), w.parts.StandIn.Counted())
 	both, err := w.askBoth(ctx, j, before, false)
 	if err == nil && both.sets() == setsDiffer {

@@ -76,6 +76,19 @@ func TestShadowOfEqualTables(t *testing.T) {
 	})
 }
 
+// Builds that failed and tasks under way are known to the rows alone: they are no difference.
+func TestShadowOfBuildsAndTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rows := growingHosts()
+		rows[2].View.FailedBuilds, rows[1].View.NumIOOps = 1, 9
+		_, f, _ := shadowing(t, growingHosts(), rows)
+		time.Sleep(30 * time.Second)
+		if compared, differed, examples := f.toldOf(); compared == 0 || differed != 0 {
+			t.Errorf("%d compared, %d differed: %v", compared, differed, examples)
+		}
+	})
+}
+
 func TestShadowOfTablesThatDiffer(t *testing.T) {
 	used := testHost(3, 1)
 	for _, c := range []struct {

@@ -2,12 +2,14 @@ package gateway
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
 )
 
 const (
@@ -15,6 +17,29 @@ const (
 	// amounts nor rules.
 	maxQueryText, maxRestText = 2000, 1000
 )
+
+// withoutTasks is a placement without what goes by the builds and tasks of a host of late. Rows have
+// them as nova-compute counts (io_workload, failed_builds), and an agent, which does not know of
+// Nova's tasks, as its claims went: such hosts would never stand in the same place.
+func withoutTasks(placement []byte) []byte {
+	p := &cellv1.Placement{}
+	if err := proto.Unmarshal(placement, p); err != nil {
+		return placement // a defect: this gateway wrote it; the cell refuses it
+	}
+	rules := p.GetRules()
+	if rules == nil {
+		return placement
+	}
+	rules.Filters = slices.DeleteFunc(rules.Filters, func(f string) bool { return f == schedule.IoOpsFilter || f == schedule.AggregateIoOpsFilter })
+	rules.Weighers = slices.DeleteFunc(rules.Weighers, func(w *cellv1.Weigher) bool {
+		return w.GetName() == schedule.BuildFailureWeigher || w.GetName() == schedule.IoOpsWeigher
+	})
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(p)
+	if err != nil {
+		return placement
+	}
+	return text
+}
 
 // queryText says in words what a query asked, so that it can be asked again: amounts, what
 // else restricts the hosts as JSON, filters, weighers with their multipliers, the seed.
