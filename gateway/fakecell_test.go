@@ -40,6 +40,8 @@ type fakeCell struct {
 
 	// rejects are the hosts that reject each claim, by uuid, with the reason.
 	rejects map[string]string
+	// unheeding: it does not know how to leave out hosts by uuid.
+	unheeding bool
 
 	// loading: it says that it loads its table; cut: that it looked at some hosts alone.
 	loading, cut bool
@@ -227,14 +229,18 @@ func (f *fakeCell) propose(q *cellv1.Query) *cellv1.Proposal {
 			return &cellv1.Proposal{Failure: &cellv1.Failure{Reason: string(fault.Gone), Message: "version " + v}}
 		}
 	}
-	p, err := t.Propose(queryFrom(q))
+	asked := queryFrom(q)
+	if f.unheeding {
+		asked.Request.IgnoreUUIDs = nil
+	}
+	p, err := t.Propose(asked)
 	if err != nil {
 		return &cellv1.Proposal{Failure: proposing.FailureOf(proposing.QueryFailure(err))}
 	}
 	out := proposalTo(p)
 	out.GateEpoch = f.gate.GetEpoch()
 	if !f.older {
-		if out.Passing, err = proposing.PassingOf(t, queryFrom(q), q.GetPassing()); err != nil {
+		if out.Passing, err = proposing.PassingOf(t, asked, q.GetPassing()); err != nil {
 			return &cellv1.Proposal{Failure: proposing.FailureOf(err)}
 		}
 	}

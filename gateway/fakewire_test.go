@@ -23,6 +23,13 @@ func queryFrom(q *cellv1.Query) *schedule.Query {
 			VCPUs: int64(p.GetConsume().GetVcpus()), RAMMB: int64(p.GetConsume().GetMemoryMb()), DiskMB: p.GetConsume().GetDiskMb(),
 		},
 	}
+	for _, id := range p.GetIgnoreHostUuids() {
+		parsed, err := schedule.ParseID(id)
+		if err != nil {
+			panic(err)
+		}
+		r.IgnoreUUIDs = append(r.IgnoreUUIDs, parsed)
+	}
 	r.Nova, r.Tenant = novaFrom(p.GetNova()), p.GetTenant()
 	if p.GetIsolated() != nil {
 		r.Isolated = &schedule.Isolation{Traits: p.GetIsolated().GetTraits()}

@@ -46,8 +46,12 @@ type selecting struct {
 	decision string
 	// inexact is why the answer says exact=false; empty when it is exact.
 	inexact telemetry.Inexact
-	// rejections are claims that their hosts rejected.
+	// rejections are claims that their hosts rejected; the newest plan leaves out the hosts of
+	// the first leftOut of them.
 	rejections []*cellgatev1.RejectedClaim
+	leftOut    int
+	// unheeded are the service hosts of those that were chosen all the same.
+	unheeded []string
 
 	// By cell, in the order of configuration: why it was left out and whether
 	// that is final; why it did not answer; what is reported of it.

@@ -33,6 +33,7 @@ func placementOf(r *schedule.Request, rules *schedule.Rules) *cellv1.Placement {
 		IgnoreHosts:         r.IgnoreHosts,
 		ForceHosts:          r.ForceHosts,
 		ForceNodes:          r.ForceNodes,
+		IgnoreHostUuids:     idTexts(r.IgnoreUUIDs),
 		CheckForced:         r.CheckForced,
 		Consume: &cellv1.Consumption{
 			Vcpus: int32(r.Consume.VCPUs), MemoryMb: int32(r.Consume.RAMMB), DiskMb: r.Consume.DiskMB,

@@ -34,8 +34,8 @@ func (s *scan) hostFilter() {
 			keep("other node", s.t.onNodes([]string{d.Node}))
 		}
 	}
-	if len(r.IgnoreHosts) > 0 {
-		words := s.t.onServices(r.IgnoreHosts, true)
+	if len(r.IgnoreHosts)+len(r.IgnoreUUIDs) > 0 {
+		words := append(s.t.onServices(r.IgnoreHosts, true), s.t.ofHosts(r.IgnoreUUIDs)...).sorted()
 		s.check(HostFilter, "ignored", func(at int, _ *chunk, _ uint64) uint64 { return ^words.in(at) })
 	}
 	if len(r.ForceHosts) > 0 {

@@ -209,7 +209,7 @@ func naiveHostFilter(h *Host, r *Request) (detail string, pass bool) {
 			return "other node", false
 		}
 	}
-	if fold(r.IgnoreHosts) {
+	if fold(r.IgnoreHosts) || slices.Contains(r.IgnoreUUIDs, h.UUID) {
 		return "ignored", false
 	}
 	if len(r.ForceHosts) > 0 && !fold(r.ForceHosts) {

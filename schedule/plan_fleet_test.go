@@ -249,6 +249,11 @@ func (s *scenario) drawHostRules(t *rapid.T) {
 			r.IgnoreHosts = append(r.IgnoreHosts, strings.ToUpper(h.ServiceHost))
 		}
 	}
+	if sometimes(t, 8, "ignore uuids") {
+		for _, h := range some("ignored by uuid") {
+			r.IgnoreUUIDs = append(r.IgnoreUUIDs, h.UUID)
+		}
+	}
 	if sometimes(t, 15, "force hosts") {
 		for _, h := range some("forced") {
 			r.ForceHosts = append(r.ForceHosts, strings.ToLower(h.ServiceHost))

@@ -196,6 +196,13 @@ func drawQuery(t *rapid.T, f *fleet) *Query {
 	for maybe() {
 		r.IgnoreHosts = append(r.IgnoreHosts, host())
 	}
+	for maybe() {
+		id := ID{0xff} // of no host
+		if n := rng.IntN(len(f.hosts) + 1); n < len(f.hosts) {
+			id = f.hosts[n].UUID
+		}
+		r.IgnoreUUIDs = append(r.IgnoreUUIDs, id)
+	}
 	for rare() {
 		r.ForceHosts = append(r.ForceHosts, host(), host(), host())
 	}

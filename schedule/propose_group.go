@@ -145,6 +145,16 @@ func (c *chunk) named(m uint64, service string) uint64 {
 	return m
 }
 
+// ofHosts gives the slots of hosts, in no order.
+func (t *Table) ofHosts(ids []ID) (all slotWords) {
+	for _, id := range ids {
+		if at, ok := t.slots.get(id); ok {
+			all = append(all, slotWord{at / chunkSize, 1 << (at % chunkSize)})
+		}
+	}
+	return all
+}
+
 // onNodes gives the slots of nodes.
 func (t *Table) onNodes(nodes []string) slotWords {
 	var all slotWords

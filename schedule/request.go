@@ -35,6 +35,8 @@ type Request struct {
 	IgnoreHosts []string
 	ForceHosts  []string
 	ForceNodes  []string
+	// IgnoreUUIDs are hosts that are left out, of whatever service host.
+	IgnoreUUIDs []ID
 	Destination *Destination
 	Group       *Group
 	// Moving is the instance that is being moved; zero for none. Under affinity the

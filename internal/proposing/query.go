@@ -23,6 +23,7 @@ func (r *Fields) request(p *cellv1.Placement) *schedule.Request {
 		IgnoreHosts:         p.GetIgnoreHosts(),
 		ForceHosts:          p.GetForceHosts(),
 		ForceNodes:          p.GetForceNodes(),
+		IgnoreUUIDs:         r.IDs("placement.ignore_host_uuids", p.GetIgnoreHostUuids()),
 		Group:               r.group(p.GetGroup()),
 		CheckForced:         p.GetCheckForced(),
 		Consume: schedule.Consumption{

@@ -39,6 +39,7 @@ func drawQuery(t *rapid.T) *schedule.Query {
 		AnyOf: some(t, "any", names), MemberOf: some(t, "member of", names),
 		ForbiddenAggregates: some(t, "forbidden aggregates", name),
 		AvailabilityZone:    rapid.SampledFrom([]string{"", "west"}).Draw(t, "zone"),
+		IgnoreUUIDs:         some(t, "ignore uuids", ids),
 		IgnoreHosts:         some(t, "ignore", name), ForceHosts: some(t, "force", name), ForceNodes: some(t, "nodes", name),
 		CheckForced: rapid.Bool().Draw(t, "check forced"),
 		Consume: schedule.Consumption{
@@ -131,6 +132,8 @@ func TestQueryNamesItsBadFields(t *testing.T) {
 			Resources: []*cellv1.Amount{{ResourceClass: "VCPU", Amount: 1}, {ResourceClass: "VCPU", Amount: -1}, {Amount: 1}},
 			Group:     &cellv1.Group{Uuid: "x", Policy: "sometimes", Members: []string{hostA, "y"}},
 			Rules:     &cellv1.Rules{Weighers: []*cellv1.Weigher{{Name: "RAMWeigher", Multiplier: math.NaN()}}},
+
+			IgnoreHostUuids: []string{hostA, "w"},
 		}),
 		Known:         &cellv1.Knowledge{Bounds: []*cellv1.Bounds{{Min: math.NaN()}}, BoundsFlat: []float64{1, 2, 3, math.NaN()}},
 		Takes:         []*cellv1.Take{{HostUuid: hostA, InstanceUuid: "z"}},
@@ -148,7 +151,7 @@ func TestQueryNamesItsBadFields(t *testing.T) {
 	want := []string{
 		"limit", "placement.resources[1].amount", "placement.resources[1].resource_class",
 		"placement.resources[2].resource_class", "placement.group.policy", "placement.group.uuid",
-		"placement.group.members[1]", "placement.rules.weighers[0].multiplier", "known.bounds[0]", "known.bounds_flat[1]",
+		"placement.group.members[1]", "placement.ignore_host_uuids[1]", "placement.rules.weighers[0].multiplier", "known.bounds[0]", "known.bounds_flat[1]",
 		"takes[0].instance_uuid", "consumer_uuids[1]",
 	}
 	slices.Sort(paths)

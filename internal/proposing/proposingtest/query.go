@@ -25,6 +25,9 @@ func Query(q *schedule.Query, version string, consumers []string, flat bool) *ce
 	if req.Moving != (schedule.ID{}) {
 		p.MovingInstance = req.Moving.String()
 	}
+	for _, id := range req.IgnoreUUIDs {
+		p.IgnoreHostUuids = append(p.IgnoreHostUuids, id.String())
+	}
 	if req.Isolated != nil {
 		p.Isolated = &cellv1.Isolation{Traits: req.Isolated.Traits}
 	}

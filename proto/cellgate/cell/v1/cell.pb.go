@@ -1920,6 +1920,9 @@ type Placement struct {
 	// One that gives a host's raw weight. A gateway names ExpressionWeigher in the rules
 	// with it: a cell that knows of none refuses it.
 	WeighExpression string `protobuf:"bytes,26,opt,name=weigh_expression,json=weighExpression,proto3" json:"weigh_expression,omitempty"`
+	// Hosts to leave out, counted with those of ignore_hosts. A cell from before this does
+	// not leave them out.
+	IgnoreHostUuids []string `protobuf:"bytes,27,rep,name=ignore_host_uuids,json=ignoreHostUuids,proto3" json:"ignore_host_uuids,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2134,6 +2137,13 @@ func (x *Placement) GetWeighExpression() string {
 		return x.WeighExpression
 	}
 	return ""
+}
+
+func (x *Placement) GetIgnoreHostUuids() []string {
+	if x != nil {
+		return x.IgnoreHostUuids
+	}
+	return nil
 }
 
 // Tree mirrors schedule.Tree.
@@ -8127,7 +8137,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\fservice_host\x18\x04 \x01(\tR\vserviceHost\x12\x1b\n" +
 	"\tfrom_cell\x18\x05 \x01(\tR\bfromCell\x12\"\n" +
 	"\rfrom_claim_id\x18\x06 \x01(\tR\vfromClaimId\x120\n" +
-	"\x05since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xb9\t\n" +
+	"\x05since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xe5\t\n" +
 	"\tPlacement\x126\n" +
 	"\tresources\x18\x01 \x03(\v2\x18.cellgate.cell.v1.AmountR\tresources\x12'\n" +
 	"\x0frequired_traits\x18\x02 \x03(\tR\x0erequiredTraits\x12)\n" +
@@ -8158,7 +8168,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\bfallback\x18\x17 \x01(\v2\x1a.cellgate.cell.v1.FallbackR\bfallback\x12*\n" +
 	"\x04tree\x18\x18 \x01(\v2\x16.cellgate.cell.v1.TreeR\x04tree\x125\n" +
 	"\x11filter_expression\x18\x19 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x10filterExpression\x123\n" +
-	"\x10weigh_expression\x18\x1a \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x0fweighExpression\"\xce\x02\n" +
+	"\x10weigh_expression\x18\x1a \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x0fweighExpression\x12*\n" +
+	"\x11ignore_host_uuids\x18\x1b \x03(\tR\x0fignoreHostUuids\"\xce\x02\n" +
 	"\x04Tree\x12:\n" +
 	"\x0frequired_traits\x18\x01 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x80\x80\x04\"\x05r\x03(\xff\x01R\x0erequiredTraits\x12<\n" +
 	"\x10forbidden_traits\x18\x02 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x80\x80\x04\"\x05r\x03(\xff\x01R\x0fforbiddenTraits\x12B\n" +
