@@ -31,7 +31,9 @@ type gatekeeper struct {
 
 	mu       sync.Mutex
 	gateways map[string]*gatewayReport
-	shadow   shadowWindow
+	// gone is the newest report of those that are forgotten, for a while; nil for none.
+	gone   *gatewayReport
+	shadow shadowWindow
 	// importer imports until then.
 	importer string
 	until    time.Time
@@ -97,7 +99,11 @@ func (k *gatekeeper) forget() {
 	for name, g := range k.gateways {
 		if k.now().Sub(g.at) > keepReports {
 			delete(k.gateways, name)
+			k.goes(g)
 		}
+	}
+	if k.gone != nil && k.now().Sub(k.gone.at) > keepReports+keepNewest*k.rules.downTime {
+		k.gone = nil
 	}
 }
 
@@ -122,6 +128,11 @@ func (k *gatekeeper) evidence(now time.Time, g *shard.Gate, node func(string) re
 	for _, g := range k.gateways {
 		e.reports = append(e.reports, g.legacyReport)
 	}
+	var gone *legacyReport
+	if k.gone != nil {
+		gone = &k.gone.legacyReport
+	}
+	e.reports = k.rules.newestRows(e.reports, gone, now)
 	return e
 }
 

@@ -68,6 +68,19 @@ type knownGate struct {
 	at time.Time
 }
 
+// doubt says why the rows do not tell how services are now: this gateway may have been paused
+// since it read them. "" when they do, and when there are none.
+func (w *gate) doubt() string {
+	rows := w.rows.Load()
+	if rows == nil {
+		return ""
+	}
+	if age := rows.age(w.g.now()); age > w.cfg.rowsMaxAge() {
+		return "they were last read " + age.Round(time.Second).String() + " ago"
+	}
+	return ""
+}
+
 type knownRows struct {
 	*legacy.Snapshot
 	// at is when their reading began, by the gateway's clock.
@@ -75,6 +88,12 @@ type knownRows struct {
 	// places are of Hosts, made when first asked for.
 	index  sync.Once
 	places map[schedule.ID]int
+}
+
+// age is how long ago the rows were read. A machine that is suspended stops one of its clocks,
+// so that counts by which it is longer.
+func (k *knownRows) age(now time.Time) time.Duration {
+	return max(now.Sub(k.at), now.Round(0).Sub(k.at.Round(0)))
 }
 
 // host gives the row of a host; nil when there is none.
@@ -142,8 +161,8 @@ func (w *gate) view() gateView {
 	switch {
 	case rows == nil:
 		v.err = fault.New(fault.CellUnavailable, "the cell's gate is %s, and its legacy database has not been read yet%s", v.known.GetState(), because(&w.unread))
-	case now.Sub(rows.at) > w.cfg.rowsMaxAge():
-		v.err = fault.New(fault.CellUnavailable, "the cell's gate is %s, and its legacy database was last read %s ago%s", v.known.GetState(), now.Sub(rows.at).Round(time.Second), because(&w.unread))
+	case rows.age(now) > w.cfg.rowsMaxAge():
+		v.err = fault.New(fault.CellUnavailable, "the cell's gate is %s, and its legacy database was last read %s ago%s", v.known.GetState(), rows.age(now).Round(time.Second), because(&w.unread))
 	default:
 		v.standIn = true
 	}
@@ -291,11 +310,11 @@ func (w *gate) leave() { <-w.asking }
 
 // ask asks the cell for its gate, with a report unless it only looks. It needs asking.
 func (w *gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse, error) {
-	req := w.report.request(w.cfg.RequiredVersion, w.importer != nil && w.staleBy() == 0, look)
+	req := w.report.request(w.cfg.RequiredVersion, w.importer != nil && w.staleBy() == 0, look, w.doubt())
 	if w.importer != nil && !req.GetLook() {
 		req.Unclaimed, req.ImportsInstances = w.importer.Unclaimed(), true
 	}
-	if rows := w.rows.Load(); rows != nil && !req.GetLook() && w.isShadow() {
+	if rows := w.rows.Load(); rows != nil && !req.GetLook() && req.GetUnreadable() == "" && w.isShadow() {
 		req.HostsCompared = w.shadow.looks.comparison(rows, rows.At.Add(w.g.now().Sub(rows.at)), w.cfg.ServiceDownTime)
 	}
 	resp, err := callFor(ctx, w.cell, w.cell.cfg.Name, w.cell.claimBudget, req, cellv1.CellSchedulerClient.ReportLegacy)

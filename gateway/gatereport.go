@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,9 @@ type gateReport struct {
 	revision uint64
 	services []*cellv1.LegacyService
 	sent     bool
+	// telling: the report under way has the services, or their revision. doubted: the last
+	// one had not, since they are not of now.
+	telling, doubted bool
 	// unreadable says why there are no services; leftOut counts rows that are no hosts.
 	unreadable string
 	leftOut    int32
@@ -32,18 +36,21 @@ type gateReport struct {
 // be said, and a report only looks.
 func (r *gateReport) readable() bool { return r.revision > 0 || r.unreadable != "" }
 
-// request makes the message of a report.
-func (r *gateReport) request(required int, importer, look bool) *cellv1.ReportLegacyRequest {
+// request makes the message of a report. doubt says why the services that were read do not tell
+// how these are now: then none are told, as if they could not be read; "" when they do.
+func (r *gateReport) request(required int, importer, look bool, doubt string) *cellv1.ReportLegacyRequest {
 	req := &cellv1.ReportLegacyRequest{Gateway: r.gateway, GatewayName: r.name, Importer: importer, Look: look || !r.readable(), RequiredVersion: int32(required)}
 	if req.GetLook() {
 		return req
 	}
 	r.last = r.shadow.take()
 	req.Compared, req.Differed, req.Differences = r.last.compared, r.last.differed, r.last.examples
-	if r.unreadable != "" {
-		req.Unreadable = strings.ToValidUTF8(r.unreadable[:min(len(r.unreadable), 1000)], "")
+	r.doubted = doubt != ""
+	if why := cmp.Or(r.unreadable, doubt); why != "" {
+		req.Unreadable = strings.ToValidUTF8(why[:min(len(why), 1000)], "")
 		return req
 	}
+	r.telling = true
 	req.Revision, req.LeftOut, req.Unchanged = r.revision, r.leftOut, r.sent
 	if !r.sent {
 		req.Services = r.services
@@ -56,9 +63,9 @@ func (r *gateReport) ended(err error) {
 	if err != nil {
 		r.shadow.put(r.last)
 	} else {
-		r.sent = r.sent || r.unreadable == "" && r.revision > 0
+		r.sent = r.sent || r.telling
 	}
-	r.last = comparisons{}
+	r.last, r.telling = comparisons{}, false
 }
 
 // heartbeatEvery is how old the times of heartbeats may get in a cell: they change
@@ -69,7 +76,7 @@ const heartbeatEvery = time.Minute
 // moves its gate is another.
 func (r *gateReport) read(x *legacy.Snapshot, now time.Time, down time.Duration) bool {
 	services := servicesOf(x, now, down)
-	news := r.unreadable != "" || r.revision == 0 || !slices.EqualFunc(services, r.services, sameService)
+	news := r.unreadable != "" || r.doubted || r.revision == 0 || !slices.EqualFunc(services, r.services, sameService)
 	old := len(services) > 0 && len(r.services) > 0 && !news &&
 		slices.ContainsFunc(services, func(s *cellv1.LegacyService) bool { return s.GetUp() }) &&
 		latest(services).Sub(latest(r.services)) > heartbeatEvery

@@ -106,7 +106,7 @@ func (w *gate) watch(ctx context.Context) {
 		case got := <-k.reads:
 			k.reading = false
 			if k.took(ctx, got) {
-				k.tell(ctx)
+				k.tell(ctx, false)
 			}
 			w.isFirst()
 			continue
@@ -121,13 +121,15 @@ func (w *gate) isFirst() { w.once.Do(func() { close(w.first) }) }
 // jittered is a time about d long.
 func jittered(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
 
-// round asks the cell, then starts to read the rows.
+// round asks the cell, then starts to read the rows. Rows of before a pause are no report: the
+// cell is told when they have been read again.
 func (k *watching) round(ctx context.Context) {
 	began := k.g.now()
-	if k.tell(ctx) {
+	reads := !k.reading && !began.Before(k.readFrom)
+	if k.tell(ctx, reads && k.doubt() != "") {
 		k.asked = began
 	}
-	if k.reading || ctx.Err() != nil || k.g.now().Before(k.readFrom) {
+	if !reads || ctx.Err() != nil {
 		return
 	}
 	k.reading = true
@@ -142,8 +144,8 @@ func (k *watching) round(ctx context.Context) {
 	}()
 }
 
-// tell reports to the cell and takes its answer; false when there was none.
-func (k *watching) tell(ctx context.Context) bool {
+// tell reports to the cell, or only looks, and takes its answer; false when there was none.
+func (k *watching) tell(ctx context.Context, look bool) bool {
 	if k.enter(ctx) != nil {
 		return false
 	}
@@ -151,7 +153,7 @@ func (k *watching) tell(ctx context.Context) bool {
 	if k.cfg.Only {
 		k.holdAtLegacy(ctx)
 	}
-	resp, err := k.ask(ctx, false)
+	resp, err := k.ask(ctx, look)
 	if err != nil {
 		if !k.silent && ctx.Err() == nil {
 			k.g.log.WarnContext(ctx, "a cell does not say where its gate is", "cell", k.cell.cfg.Name, "error", err)

@@ -1,0 +1,99 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// setVersion writes a service's version into the rows, with a heartbeat.
+func (r *fakeReader) setVersion(v int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.services[0].Version, r.services[0].LastSeenUp = v, time.Now()
+}
+
+// reportsFrom forgets the reports that there were, and gives a function for those since.
+func (f *fakeCell) reportsFrom() func() []*cellv1.ReportLegacyRequest {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	from := len(f.gate.reports)
+	return func() []*cellv1.ReportLegacyRequest {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return append([]*cellv1.ReportLegacyRequest(nil), f.gate.reports[from:]...)
+	}
+}
+
+// A gateway that was paused has rows of before: it tells the cell nothing of services until it
+// has read them again.
+func TestAGatewayThatWasPausedReadsBeforeItReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading(1, testHost(1, 1))
+		f.moveGate(cellgatev1.Gate_NATIVE)
+		var paused atomic.Int64
+		startWith(t, []*fakeCell{f}, func(c *Config) { c.Cells[0].Legacy = &LegacyConfig{Refresh: time.Second, RequiredVersion: 68} },
+			Deps{Legacy: map[string]Legacy{"cell1": u.parts()}, Now: func() time.Time { return time.Now().Add(time.Duration(paused.Load())) }})
+		time.Sleep(5 * time.Second)
+		for _, p := range []time.Duration{14 * time.Second, 5 * time.Minute} {
+			since := f.reportsFrom()
+			u.reader.setVersion(u.reader.services[0].Version + 1)
+			want := int32(u.reader.services[0].Version)
+			paused.Add(int64(p))
+			time.Sleep(5 * time.Second)
+			told := false
+			for _, r := range since() {
+				if s := r.GetServices(); len(s) > 0 && s[0].GetVersion() == want {
+					told = true
+				} else if !told && !r.GetLook() && p > 15*time.Second {
+					t.Errorf("after a pause of %v it tells %v before it has read", p, r)
+				}
+			}
+			if !told {
+				t.Errorf("after a pause of %v it does not tell the services: %v", p, since())
+			}
+		}
+	})
+}
+
+// While a read takes long the services that it reported last become old: then it says that it
+// cannot read them.
+func TestServicesThatWereReadLongAgoAreNotReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading(1, testHost(1, 1))
+		f.moveGate(cellgatev1.Gate_NATIVE)
+		startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+		time.Sleep(5 * time.Second)
+		goOn := make(chan struct{})
+		u.reader.hook(func(ctx context.Context) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-goOn:
+				return nil
+			}
+		})
+		time.Sleep(12 * time.Second)
+		reports := f.reported()
+		if last := reports[len(reports)-1]; last.GetUnreadable() != "" || !last.GetUnchanged() {
+			t.Errorf("after 12 s: %v", last)
+		}
+		time.Sleep(6 * time.Second)
+		reports = f.reported()
+		if last := reports[len(reports)-1]; !strings.Contains(last.GetUnreadable(), "they were last read 1") || len(last.GetServices()) > 0 || last.GetUnchanged() {
+			t.Errorf("after 18 s: %v", last)
+		}
+		close(goOn)
+		time.Sleep(3 * time.Second)
+		reports = f.reported()
+		if last := reports[len(reports)-1]; last.GetUnreadable() != "" || last.GetRevision() == 0 {
+			t.Errorf("it is read again: %v", last)
+		}
+	})
+}
