@@ -144,6 +144,10 @@ func (r *reader) claimRef(path string, in *cellv1.ClaimRef) *shard.ClaimRef {
 		lease := in.GetLease().AsTime()
 		ref.Lease = &lease
 	}
+	if in.GetUnchangedSince() != nil {
+		at := in.GetUnchangedSince().AsTime()
+		ref.Unchanged = &at
+	}
 	return ref
 }
 

@@ -22,6 +22,7 @@ const consumerA = "cccccccc-0000-4000-8000-000000000001"
 func TestOperationsAreReadWhole(t *testing.T) {
 	group := "dddddddd-0000-4000-8000-000000000001"
 	ref := &cellv1.ClaimRef{ClaimId: "k1", ConsumerUuid: strings.ToUpper(consumerA), Attempt: "t"}
+	then := time.Unix(1, 234_567_000).UTC()
 	wantRef := &shard.ClaimRef{ClaimID: "k1", ConsumerUUID: consumerA, Attempt: "t"}
 	cases := []struct {
 		in   *cellv1.ClaimOp
@@ -43,6 +44,10 @@ func TestOperationsAreReadWhole(t *testing.T) {
 		{&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}}, shard.Op{Confirm: wantRef}},
 		{&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}}, shard.Op{Release: wantRef}},
 		{&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Keep{Keep: ref}}, shard.Op{Keep: wantRef}},
+		{
+			&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: &cellv1.ClaimRef{ClaimId: "k1", ConsumerUuid: consumerA, UnchangedSince: timestamppb.New(then)}}},
+			shard.Op{Release: &shard.ClaimRef{ClaimID: "k1", ConsumerUUID: consumerA, Unchanged: &then}},
+		},
 		{
 			&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Pin{Pin: &cellv1.GroupPin{GroupUuid: group, ServiceHost: "h", ClaimId: "k1", Ttl: durationpb.New(time.Second)}}},
 			shard.Op{Pin: &shard.NewPin{GroupUUID: group, ServiceHost: "h", ClaimID: "k1", TTL: time.Second}},

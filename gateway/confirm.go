@@ -48,7 +48,7 @@ func (g *Gateway) confirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaim
 					g.unseen.add(c, got.GetClaim())
 				}
 			}
-			return got.GetClaim(), g.releaseSource(ctx, in, got)
+			return got.GetClaim(), g.releaseSource(ctx, in, got, seen.source)
 		}
 		cells, lease = []*cell{in}, got.GetClaim().GetExpiresAt()
 	}

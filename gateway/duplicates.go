@@ -128,6 +128,8 @@ type confirmView struct {
 	// answered has it.
 	found  *cell
 	itself *cellgatev1.Claim
+	// source is the live claim of the consumer that it moves; nil when none was seen.
+	source *cellgatev1.Claim
 	// others are pending and in the way.
 	others []reply[*cellgatev1.Claim]
 	// unheard are the cells that did not answer.
@@ -164,6 +166,9 @@ func (g *Gateway) viewFor(ctx context.Context, consumer, claimID string) (v conf
 			switch {
 			case c.GetClaimId() == claimID:
 			case v.itself != nil && beside(v.itself, c):
+				if movesFrom(v.itself, c) {
+					v.source = c
+				}
 			case c.GetState() == cellgatev1.ClaimState_CONFIRMED && v.itself == nil && unanswered:
 				// The one to confirm may be in a cell that did not answer, and take over
 				// from this one.

@@ -406,7 +406,7 @@ func (f *fakeCell) claim(n *cellv1.NewClaim) *cellv1.ClaimOutcome {
 	c := &cellgatev1.Claim{
 		ClaimId: n.GetClaimId(), ConsumerUuid: n.GetConsumerUuid(), State: cellgatev1.ClaimState_PENDING, Cell: f.name,
 		ProjectId: n.GetProjectId(), UserId: n.GetUserId(), RequestId: n.GetRequestId(), DecisionId: n.GetDecisionId(),
-		GroupUuid: n.GetGroup().GetUuid(), CreatedAt: timestamppb.New(now), ExpiresAt: timestamppb.New(now.Add(n.GetTtl().AsDuration())),
+		GroupUuid: n.GetGroup().GetUuid(), CreatedAt: timestamppb.New(now), UpdatedAt: timestamppb.New(now), ExpiresAt: timestamppb.New(now.Add(n.GetTtl().AsDuration())),
 		MovesClaimId: n.GetMovesClaimId(),
 	}
 	if out := f.take(c, n.GetAllocations(), n.GetHostUuid()); out != nil {
@@ -474,6 +474,9 @@ func (f *fakeCell) release(ref *cellv1.ClaimRef) *cellv1.ClaimOutcome {
 	}
 	if (ref.GetPendingOnly() || ref.GetAttempt() != "") && c.claim.GetState() == cellgatev1.ClaimState_CONFIRMED {
 		return refuse(fault.AlreadyExists, "the claim is confirmed")
+	}
+	if at := ref.GetUnchangedSince(); at != nil && !proto.Equal(at, c.claim.GetUpdatedAt()) {
+		return refuse(fault.StaleGeneration, "the claim was changed")
 	}
 	if ref.GetAttempt() != "" && ref.GetAttempt() != c.origin.GetAttempt() {
 		return refuse(fault.AlreadyExists, "another attempt has the claim")

@@ -62,6 +62,11 @@ func requestFor(c *cellgatev1.Claim, amounts []schedule.Amount) *schedule.Reques
 	return r
 }
 
+// change notes that a claim's row is written.
+func (c *fakeClaim) change() {
+	c.claim.UpdatedAt = timestamppb.New(c.claim.GetUpdatedAt().AsTime().Add(time.Microsecond))
+}
+
 // take takes what a claim asks for; it refuses what does not fit.
 func (f *fakeCell) take(c *cellgatev1.Claim, allocations []*cellgatev1.Allocation, host string) *cellv1.ClaimOutcome {
 	h, ok := f.table.Host(mustID(host))
@@ -193,7 +198,13 @@ func (f *fakeCell) transfer(t *cellv1.TransferClaim) *cellv1.ClaimOutcome {
 		out.Claim = have[0]
 		return out
 	}
-	c.claim.TransferredFrom, c.claim.ConsumerUuid = c.claim.GetConsumerUuid(), t.GetToConsumer()
+	if c.claim.TransferredFrom == t.GetToConsumer() {
+		c.claim.TransferredFrom = ""
+	} else {
+		c.claim.TransferredFrom = c.claim.GetConsumerUuid()
+	}
+	c.claim.ConsumerUuid = t.GetToConsumer()
+	c.change()
 	return &cellv1.ClaimOutcome{Claim: proto.CloneOf(c.claim), ClaimOrigin: c.origin}
 }
 

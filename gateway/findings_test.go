@@ -142,6 +142,9 @@ func TestAMoveThatIsNotFinished(t *testing.T) {
 			c := w.cells[0].claims[old.GetClaimId()].claim
 			c.ConsumerUuid, c.TransferredFrom = testUUID(0x1, 9), c.GetConsumerUuid()
 		},
+		"the source is written each time before its release comes": func(w *world, old, _ *cellgatev1.Selection) {
+			w.cells[0].before = beforeRelease(func() { w.cells[0].changed(old.GetClaimId()) })
+		},
 		"the new claim was given up": func(w *world, _, moved *cellgatev1.Selection) {
 			w.cells[1].claims[moved.GetClaimId()].claim.State = cellgatev1.ClaimState_RELEASED
 		},

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"slices"
 	"strings"
 
@@ -116,41 +115,6 @@ func (s *selecting) markMove(n *cellv1.NewClaim) {
 	if s.source != nil {
 		n.MovesClaimId, n.MovesCell = s.source.claim.GetClaimId(), s.g.cells[s.source.cell].cfg.Name
 	}
-}
-
-// releaseSource gives back what a confirmed claim takes over from, when that is in
-// another cell: in its own, the cell has done it. An error leaves both claims
-// confirmed; confirming again goes on here. A source that is another consumer's by
-// now (it was transferred) is not the move's to release.
-func (g *Gateway) releaseSource(ctx context.Context, in *cell, confirmed *cellv1.ClaimOutcome) error {
-	c, name := confirmed.GetClaim(), confirmed.GetClaimOrigin().GetMovesCell()
-	if c.GetMovesClaimId() == "" || c.GetTransferredFrom() != "" || name == "" || name == in.cfg.Name {
-		return nil
-	}
-	from := g.cellNamed(name)
-	if from == nil {
-		g.log.WarnContext(ctx, "the source of a move is in a cell that is not configured", "cell", name,
-			"instance", c.GetConsumerUuid(), "claim", c.GetMovesClaimId())
-		return nil
-	}
-	ref := &cellv1.ClaimRef{ClaimId: c.GetMovesClaimId(), ConsumerUuid: c.GetConsumerUuid()}
-	released, err := from.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
-	kind := fault.KindOf(err)
-	switch {
-	case err == nil:
-		g.unpinReleased(ctx, released.GetClaim())
-		return nil
-	case kind == fault.InvalidRequest:
-		g.log.InfoContext(ctx, "the source of a move is another consumer's", "cell", name, "claim", c.GetMovesClaimId())
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case kind != fault.OutcomeUnknown && kind != fault.Overloaded:
-		kind = fault.CellUnavailable
-	}
-	return fault.Wrap(kind, err, "claim %s is confirmed, but the claim it takes over from, %s, could not be released in cell %s: confirm it again",
-		c.GetClaimId(), c.GetMovesClaimId(), name).
-		With("cells", name).With("cell", name).With("claim_id", c.GetMovesClaimId())
 }
 
 // pair reports whether one of two claims of a consumer moves the other.

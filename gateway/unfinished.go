@@ -129,13 +129,19 @@ func (g *Gateway) claimIn(ctx context.Context, c *cell, id string) (*cellgatev1.
 func (g *Gateway) finishMove(ctx context.Context, f *cellgatev1.Finding) {
 	told := []any{"instance", f.GetConsumerUuid(), "claim", f.GetClaimId(), "cell", f.GetCell(), "new_claim", f.GetOtherClaimId(), "new_cell", f.GetOtherCell()}
 	from, to := g.cellNamed(f.GetCell()), g.cellNamed(f.GetOtherCell())
-	arrived, err := g.claimIn(ctx, to, f.GetOtherClaimId())
-	if err == nil && (arrived.GetState() != cellgatev1.ClaimState_CONFIRMED || arrived.GetConsumerUuid() != f.GetConsumerUuid()) {
-		return // it was given up just now
+	// The source first: what is done to it after the new claim was found confirmed refuses the release.
+	var arrived *cellgatev1.Claim
+	left, err := g.claimIn(ctx, from, f.GetClaimId())
+	if err == nil {
+		arrived, err = g.claimIn(ctx, to, f.GetOtherClaimId())
+	}
+	confirmed := cellgatev1.ClaimState_CONFIRMED
+	if err == nil && (left.GetState() != confirmed || left.GetConsumerUuid() != f.GetConsumerUuid() || arrived.GetState() != confirmed || arrived.GetConsumerUuid() != f.GetConsumerUuid()) {
+		return // it was given up, or finished, just now
 	}
 	var released *cellv1.ClaimOutcome
 	if err == nil {
-		ref := &cellv1.ClaimRef{ClaimId: f.GetClaimId(), ConsumerUuid: f.GetConsumerUuid(), UnlessReported: true}
+		ref := &cellv1.ClaimRef{ClaimId: f.GetClaimId(), ConsumerUuid: f.GetConsumerUuid(), UnlessReported: true, UnchangedSince: left.GetUpdatedAt()}
 		released, err = from.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
 	}
 	g.tel.MoveFinished(err)

@@ -113,7 +113,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 		"swap  ", "swap NO_VALID_HOST ResourceFilter", "swap ALREADY_EXISTS ", "swap CLAIM_EXPIRED ",
 		"swap NO_VALID_HOST ServerGroupAntiAffinityFilter", "swap NO_VALID_HOST ServerGroupAffinityFilter",
 		"transfer  ", "transfer ALREADY_EXISTS ", "transfer CLAIM_EXPIRED ", "transfer NOT_FOUND ",
-		"release ALREADY_EXISTS ", "keep  ", "keep CLAIM_EXPIRED ", "keep NOT_FOUND ",
+		"release ALREADY_EXISTS ", "release STALE_GENERATION ", "keep  ", "keep CLAIM_EXPIRED ", "keep NOT_FOUND ",
 		"a claim that moves", "confirmed a move", "a later lease named, PENDING", "a later lease named, CONFIRMED", "gate  ", "gate STALE_GENERATION ", "claim STALE_GENERATION ",
 		"admin  ", "admin INVALID_REQUEST ", "admin STALE_GENERATION ", "end  ", "a maintenance that ended",
 		"judge  ", "confirm CLAIM_REJECTED HostVerdict", "claim CLAIM_REJECTED HostVerdict",

@@ -156,6 +156,9 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 			return Op{Confirm: ref}
 		case "release":
 			ref.PendingOnly, ref.Attempt = rapid.Bool().Draw(t, "pending only"), genAttempt(t)
+			if rapid.Bool().Draw(t, "unchanged") {
+				ref.Unchanged = &time.Time{} // nameLeases says since when
+			}
 			return Op{Release: ref}
 		case "keep":
 			ref.Attempt = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "kept by")
@@ -198,9 +201,15 @@ func asItIs(t *rapid.T, g *Gate, hosts map[string]*Host, ops []Op) {
 	}
 }
 
-// nameLeases has some of the confirms that name a lease name the claim's own.
+// nameLeases has some of the confirms that name a lease name the claim's own, and most of the
+// releases that name a write its last.
 func nameLeases(t *rapid.T, claims map[string]*Claim, ops []Op) {
 	for _, op := range ops {
+		if ref := op.Release; ref != nil && ref.Unchanged != nil {
+			if c := claims[ref.ClaimID]; c != nil && rapid.SampledFrom(small).Draw(t, "changed") < "6" {
+				*ref.Unchanged = c.UpdatedAt
+			}
+		}
 		if op.Confirm == nil || op.Confirm.Lease == nil {
 			continue
 		}

@@ -128,7 +128,7 @@ func (t *transaction) lost(c *Claim) string {
 }
 
 // release ends a claim, unless it is kept from the reference (ClaimRef.Attempt,
-// ClaimRef.PendingOnly). A claim_id that is not known becomes a tombstone, so that
+// ClaimRef.PendingOnly, ClaimRef.Unchanged). A claim_id that is not known becomes a tombstone, so that
 // the claim is refused when it comes late.
 func (t *transaction) release(ref *ClaimRef) Outcome {
 	if r := ref.problem(); r != "" {
@@ -149,6 +149,10 @@ func (t *transaction) release(ref *ClaimRef) Outcome {
 		return refused(fault.InvalidRequest, "consumer_uuid: claim %s is of another consumer", c.ClaimID)
 	case c.State == Released, c.State == Rejected:
 		return Outcome{Claim: c}
+	case ref.Unchanged != nil && !c.UpdatedAt.Equal(*ref.Unchanged):
+		o := refused(fault.StaleGeneration, "claim %s was changed since it was looked at", c.ClaimID)
+		o.Claim = c
+		return o
 	case ref.Gone != nil:
 		if why := t.notGone(c, *ref.Gone); why != "" {
 			o := refused(fault.StaleGeneration, "claim %s stays: %s", c.ClaimID, why)

@@ -172,6 +172,10 @@ type ClaimRef struct {
 	// ALREADY_EXISTS. The run of a request that gives up so leaves alone what a later
 	// one has answered with.
 	Attempt string
+	// Unchanged, with Release: the claim's UpdatedAt as it was read. One that was written since
+	// is refused, STALE_GENERATION, unless it has ended: a release that comes late ends no
+	// claim that was transferred, and transferred back, since.
+	Unchanged *time.Time
 	// Gone, with Release: a report of this registration does not have the claim's
 	// instance any more. Any other row of its host, and a claim that is not a CONFIRMED
 	// one that a report had before, that was transferred, or whose instance has another

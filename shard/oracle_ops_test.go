@@ -126,6 +126,9 @@ func (o *oracle) release(ref *ClaimRef) answer {
 	if c.State == Rejected {
 		return of(c)
 	}
+	if at := ref.Unchanged; at != nil && c.State != Released && c.State != "" && !at.Equal(c.UpdatedAt) {
+		return no(fault.StaleGeneration, c)
+	}
 	guarded := ref.PendingOnly || ref.Attempt != ""
 	if guarded && c.State == Confirmed || c.State != Released && c.State != "" && ref.Attempt != "" && ref.Attempt != c.Attempt {
 		return no(fault.AlreadyExists, c)

@@ -61,6 +61,31 @@ func releaseClauses() []clause {
 			s.state(2, shard.Released)
 			s.used(1, 3)
 		}},
+		{name: "OfAClaimAsItWasLeavesOneThatWasChanged", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			as := func(c *shard.Claim) release {
+				at := c.UpdatedAt
+				return release{ClaimID: c.ClaimID, ConsumerUUID: ConsumerID(1), Unchanged: &at}
+			}
+			made := s.do(NewClaim(1, 1, 3)).Claim
+			running := s.do(confirm(*Ref(1))).Claim
+			if o := s.refused(as(made), fault.StaleGeneration); !equalRows(o.Claim, running) {
+				s.Errorf("refused with %+v, there is %+v", o.Claim, running)
+			}
+			s.do(transferOf(1, 1, 50))
+			s.refused(as(running), fault.InvalidRequest)
+			back := s.do(transferOf(1, 50, 1)).Claim
+			s.refused(as(running), fault.StaleGeneration) // it is as it was, but for when it was written
+			s.state(1, shard.Confirmed)
+			s.used(1, 3)
+			s.do(as(s.find(1)))
+			s.state(1, shard.Released)
+			s.nothing(as(back)) // again
+			s.nothing(as(made))
+			s.used(1, 0)
+			s.do(release{ClaimID: ClaimID(2), ConsumerUUID: ConsumerID(2), Unchanged: &made.UpdatedAt}) // none came
+			s.refused(NewClaim(2, 1, 1), fault.ClaimExpired)
+		}},
 		{name: "AnExpiredClaimCannotComeBackAfterIt", needs: []string{"advance"}, test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.expired(1, 1, 3)

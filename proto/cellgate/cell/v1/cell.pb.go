@@ -6348,6 +6348,10 @@ type ClaimRef struct {
 	// replica, does not have the claim's instance. Else it is refused: ALREADY_EXISTS when
 	// the report has it, CELL_UNAVAILABLE when this replica does not hear the agent.
 	UnlessReported bool `protobuf:"varint,7,opt,name=unless_reported,json=unlessReported,proto3" json:"unless_reported,omitempty"`
+	// With release: the claim's updated_at as it was read. One that was changed since and has
+	// not ended is refused, STALE_GENERATION. Unset, and in cells of before: it is released
+	// whatever was done with it.
+	UnchangedSince *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=unchanged_since,json=unchangedSince,proto3" json:"unchanged_since,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -6429,6 +6433,13 @@ func (x *ClaimRef) GetUnlessReported() bool {
 		return x.UnlessReported
 	}
 	return false
+}
+
+func (x *ClaimRef) GetUnchangedSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UnchangedSince
+	}
+	return nil
 }
 
 // GroupPin binds a hard-affinity group to a service host while nobody else's
@@ -8536,7 +8547,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06policy\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06policy\x12-\n" +
 	"\x13max_server_per_host\x18\x03 \x01(\x05R\x10maxServerPerHost\x12*\n" +
 	"\amembers\x18\x04 \x03(\tB\x10\xbaH\r\x92\x01\n" +
-	"\x10\x80\x80\x04\"\x04r\x02\x18$R\amembers\"\x98\x02\n" +
+	"\x10\x80\x80\x04\"\x04r\x02\x18$R\amembers\"\xdd\x02\n" +
 	"\bClaimRef\x12$\n" +
 	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12-\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12!\n" +
@@ -8544,7 +8555,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06retake\x18\x04 \x01(\bR\x06retake\x12!\n" +
 	"\aattempt\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18@R\aattempt\x120\n" +
 	"\x05lease\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05lease\x12'\n" +
-	"\x0funless_reported\x18\a \x01(\bR\x0eunlessReported\"\xbd\x01\n" +
+	"\x0funless_reported\x18\a \x01(\bR\x0eunlessReported\x12C\n" +
+	"\x0funchanged_since\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x0eunchangedSince\"\xbd\x01\n" +
 	"\bGroupPin\x12'\n" +
 	"\n" +
 	"group_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tgroupUuid\x12-\n" +
@@ -8934,63 +8946,64 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	105, // 105: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
 	104, // 106: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
 	102, // 107: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
-	104, // 108: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	81,  // 109: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	109, // 110: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	82,  // 111: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	61,  // 112: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	109, // 113: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	61,  // 114: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	111, // 115: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	10,  // 116: cellgate.cell.v1.ListHostsResponse.hypervisors:type_name -> cellgate.cell.v1.Hypervisor
-	112, // 117: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	102, // 118: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	104, // 119: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	111, // 120: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	113, // 121: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	113, // 122: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	113, // 123: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	114, // 124: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	99,  // 125: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	102, // 126: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	102, // 127: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	55,  // 128: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	70,  // 129: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	83,  // 130: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	85,  // 131: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	87,  // 132: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	89,  // 133: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	91,  // 134: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	93,  // 135: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	95,  // 136: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	97,  // 137: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 138: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	13,  // 139: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	4,   // 140: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	17,  // 141: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	19,  // 142: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	21,  // 143: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	56,  // 144: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	80,  // 145: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	84,  // 146: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	86,  // 147: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	88,  // 148: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	90,  // 149: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	92,  // 150: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	94,  // 151: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	96,  // 152: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	98,  // 153: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	7,   // 154: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	15,  // 155: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	5,   // 156: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	18,  // 157: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	20,  // 158: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	22,  // 159: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	144, // [144:160] is the sub-list for method output_type
-	128, // [128:144] is the sub-list for method input_type
-	128, // [128:128] is the sub-list for extension type_name
-	128, // [128:128] is the sub-list for extension extendee
-	0,   // [0:128] is the sub-list for field type_name
+	102, // 108: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
+	104, // 109: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	81,  // 110: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	109, // 111: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	82,  // 112: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	61,  // 113: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	109, // 114: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	61,  // 115: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	111, // 116: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	10,  // 117: cellgate.cell.v1.ListHostsResponse.hypervisors:type_name -> cellgate.cell.v1.Hypervisor
+	112, // 118: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	102, // 119: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	104, // 120: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	111, // 121: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	113, // 122: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	113, // 123: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	113, // 124: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	114, // 125: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	99,  // 126: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	102, // 127: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	102, // 128: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	55,  // 129: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	70,  // 130: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	83,  // 131: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	85,  // 132: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	87,  // 133: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	89,  // 134: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	91,  // 135: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	93,  // 136: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	95,  // 137: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	97,  // 138: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 139: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	13,  // 140: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	4,   // 141: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	17,  // 142: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	19,  // 143: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	21,  // 144: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	56,  // 145: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	80,  // 146: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	84,  // 147: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	86,  // 148: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	88,  // 149: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	90,  // 150: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	92,  // 151: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	94,  // 152: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	96,  // 153: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	98,  // 154: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	7,   // 155: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	15,  // 156: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	5,   // 157: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	18,  // 158: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	20,  // 159: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	22,  // 160: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	145, // [145:161] is the sub-list for method output_type
+	129, // [129:145] is the sub-list for method input_type
+	129, // [129:129] is the sub-list for extension type_name
+	129, // [129:129] is the sub-list for extension extendee
+	0,   // [0:129] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
