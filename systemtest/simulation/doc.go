@@ -35,7 +35,9 @@
 // seed whose hosts have the room: what a host rejects, a resync while states are on their
 // way, a request that fails halfway, one that was given up and is sent again before its
 // gateway gives back, a claim that comes after its release, claims that their hosts abort
-// while nobody hears them, and what an agent said before it died and its streams did not.
+// while nobody hears them, what an agent said before it died and its streams did
+// not, an operator's word and facts that come after newer ones, and the release of a move's
+// source that comes after the move was given up.
 //
 // A seed that takes minutes of real time has failed, says where it is, and is left; the others
 // go on. So has one whose calls are tried anew without end while no time passes: in a process

@@ -36,6 +36,7 @@ type network struct {
 	calls     map[string]uint64
 	dials     uint64
 	scripts   map[string]script // by part
+	lost      map[string]*lost  // by part
 	// astray are calls that their callers gave up.
 	astray sync.WaitGroup
 }
@@ -205,6 +206,9 @@ func (n *network) unary(from, to string) grpc.UnaryClientInterceptor {
 			return invoke(ctx, full, req, reply, cc, opts...)
 		}); done {
 			return err
+		}
+		if n.loses(ctx, from, full, req, reply, cc, invoke, opts) {
+			return status.Error(codes.Unavailable, "the connection broke after the call was sent")
 		}
 		before, after, how := n.fate(from, to, path.Base(full))
 		if err := wait(ctx, before); err != nil {

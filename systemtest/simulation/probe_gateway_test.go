@@ -299,9 +299,7 @@ func (w *world) probeLate() {
 func (w *world) releaseProbe(d *door, consumer, claim string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if _, err := d.claims().ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: consumer, ClaimId: claim}); err != nil {
-		w.wrong("a claim of a probe is not released: %v", err)
-	}
+	w.releaseClaim(ctx, d, consumer, claim)
 	sleep(2 * time.Second)
 	w.checks.poll()
 	if live := w.checks.liveOf([]string{consumer}); len(live) > 0 {

@@ -26,6 +26,8 @@ func (w *world) probe() {
 	w.probeKeep()
 	w.probeLate()
 	w.probeAbort()
+	w.probeWord()
+	w.probeRelease()
 	for _, c := range w.cells {
 		rows, _, err := shardtest.LoadRows(context.Background(), c.store)
 		w.must(err)
