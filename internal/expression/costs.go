@@ -40,7 +40,8 @@ func (costs) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
 	case overloads.Matches:
 		p, err := patterns.compile(textOf(args[1]), makeShort)
 		if err != nil {
-			return nil
+			n = 1 + len(textOf(args[1]))/4 // it was read to see that
+			break
 		}
 		n = p.costOf(len(textOf(args[0])))
 	case operators.Add:
