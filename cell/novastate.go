@@ -182,6 +182,45 @@ func (n *novaWatch) changes() []shard.SetNovaState {
 	return list
 }
 
+// unreadableToNova is the reason of a host that came while no gateway could read the tables.
+const unreadableToNova = "Nova's tables cannot be read, and the cell did not know this uuid before"
+
+// hears reports whether a gateway was heard lately.
+func (k *gatekeeper) hears() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.forget()
+	return len(k.gateways) > 0
+}
+
+// ofNewHost is what counts of a host that an agent brings and the cell did not know, until reports
+// say otherwise (changes): an empty host is what requests choose first, so it cannot wait for the next report.
+func (k *gatekeeper) ofNewHost(uuid string) novaWord {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.forget()
+	var readable, named bool
+	for _, g := range k.gateways {
+		if g.unreadable != "" {
+			continue
+		}
+		readable = true
+		for i := range g.services {
+			if slices.Contains(g.services[i].nodes, uuid) {
+				return novaWord{}
+			}
+			named = named || len(g.services[i].nodes) > 0
+		}
+	}
+	switch {
+	case named:
+		return novaWord{shard.NovaDisabled, unknownToNova}
+	case !readable && len(k.gateways) > 0:
+		return novaWord{shard.NovaDisabled, unreadableToNova}
+	}
+	return novaWord{}
+}
+
 // nodesOf gives the compute nodes that reports name.
 func nodesOf(reports [][]legacyService) map[string]bool {
 	named := map[string]bool{}

@@ -336,6 +336,67 @@ func TestAHostThatNovaHasNotIsLeftOutUntilARowHasIt(t *testing.T) {
 	})
 }
 
+// From its first moment: what requests choose first is an empty host.
+func TestANewHostThatNovaHasNotIsOutOfServiceBeforeTheNextReport(t *testing.T) {
+	for name, c := range map[string]struct {
+		before *cellv1.ReportLegacyRequest
+		want   string
+	}{
+		"another uuid":             {legacyOf("g1", 66, 0), isUnknown},
+		"its row":                  {legacyOf("g1", 66, 0, 1), ""},
+		"tables that are empty":    {legacyOf("g1", 66), ""},
+		"nobody can read":          {&cellv1.ReportLegacyRequest{Gateway: "g1", Unreadable: "no route", RequiredVersion: 66}, "ComputeFilter: disabled in Nova: " + unreadableToNova},
+		"a cell without a gateway": {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, newStore(t))
+				r.pin(nativeState)
+				r.register(plainState(0, 8))
+				if c.before != nil {
+					r.told(c.before)
+				}
+				r.register(plainState(1, 8))
+				got := r.rejected(query(1))
+				if c.want == "" && len(got) > 0 || c.want != "" && got[c.want] != 1 {
+					t.Errorf("rejects %v, want %q", got, c.want)
+				}
+				r.told(legacyOf("g2", 66, 0, 1))
+				synctest.Wait()
+				if got := r.rejected(query(1)); len(got) > 0 {
+					t.Errorf("with a report that has its row: rejects %v", got)
+				}
+			})
+		})
+	}
+}
+
+// A new host is written by the replica that hears gateways, also when its agent reached another one first.
+func TestANewHostIsWrittenByWhoHearsGateways(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		one, two := start(t, store, named("r1")), start(t, store, named("r2"))
+		one.pin(nativeState)
+		time.Sleep(time.Second) // The other one reads of the pin.
+		one.told(legacyOf("g1", 66, 0))
+		reached := make(chan struct{})
+		go func() {
+			defer close(reached)
+			two.register(plainState(1, 8))
+		}()
+		synctest.Wait()
+		following := plainState(1, 8)
+		following.Follow = true
+		one.register(following)
+		<-reached
+		for _, r := range []*replica{one, two} {
+			if p, got := r.propose(query(1)), r.rejected(query(1)); p.GetPassed() != 0 || got[isUnknown] != 1 {
+				t.Errorf("%d hosts pass, rejects %v", p.GetPassed(), got)
+			}
+		}
+	})
+}
+
 func TestTheOperatorsWordAndNovasStandBesideEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))

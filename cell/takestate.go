@@ -89,7 +89,7 @@ func (t *stateTaking) takeState(ctx context.Context, in *agentv1.FullState) take
 		return t.refuse(in, fault.Invalid("host_uuid", "this stream is for host %s", t.host))
 	}
 	defer t.rows.expect(put.Host.UUID, facts)()
-	if in.GetFollow() {
+	if t.letsAnotherWrite(put.Host.UUID, in.GetFollow()) {
 		t.awaitState(ctx, &put.Host)
 	}
 	outlived := false
@@ -102,6 +102,21 @@ func (t *stateTaking) takeState(ctx context.Context, in *agentv1.FullState) take
 	}
 	t.tel.State(nil)
 	return taken{host: put.Host.UUID, state: in, outlived: outlived, reply: t.accepted(in)}
+}
+
+// letsAnotherWrite reports whether another replica is to write the state first: as the agent says, but
+// where Nova's tables say which hosts there are, a new host is written by who hears gateways.
+func (t *stateTaking) letsAnotherWrite(uuid string, follow bool) bool {
+	if t.rows.gateRow() == nil || t.knows(uuid) {
+		return follow
+	}
+	return !t.gate.hears()
+}
+
+// knows reports whether the shard has a host, imported or not.
+func (t *stateTaking) knows(uuid string) bool {
+	row := t.rows.host(uuid)
+	return row != nil && row.host != nil
 }
 
 // awaitState waits a little for another replica to write the state of a host.
@@ -133,7 +148,14 @@ func (t *stateTaking) write(ctx context.Context, put *shard.PutHost) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	answers, err := t.pipeline.do(ctx, []shard.Op{{PutHost: put}}, false)
+	ops := []shard.Op{{PutHost: put}}
+	if !t.knows(put.Host.UUID) {
+		if w := t.gate.ofNewHost(put.Host.UUID); w.state != "" {
+			ops = append(ops, shard.Op{SetNovaState: &shard.SetNovaState{HostUUID: put.Host.UUID, State: w.state, Reason: w.reason}})
+			t.log.Warn("a new host is out of service", "host", put.Host.ServiceHost, "host_uuid", put.Host.UUID, "reason", w.reason)
+		}
+	}
+	answers, err := t.pipeline.do(ctx, ops, false)
 	if err != nil {
 		return err
 	}
@@ -143,6 +165,14 @@ func (t *stateTaking) write(ctx context.Context, put *shard.PutHost) error {
 	out := answers[0].outcome
 	if out.Refusal != nil {
 		return fault.New(out.Refusal.Kind, "%s", out.Refusal.Message)
+	}
+	if len(answers) > 1 {
+		if err := answers[1].err; err != nil {
+			return err
+		}
+		if refusal := answers[1].outcome.Refusal; refusal != nil {
+			return fault.New(refusal.Kind, "%s", refusal.Message)
+		}
 	}
 	if out.Conflicts > 0 || out.Overcommitted > 0 {
 		t.log.Warn("a host's instances do not fit the shard's claims", "host", put.Host.ServiceHost,
