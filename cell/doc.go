@@ -21,8 +21,8 @@
 //   - A claim is acknowledged after the table shows it: the next proposal of
 //     this replica counts it.
 //   - A claim on a host whose agent verifies is offered to it once the table shows it
-//     (verify.go). Its verdict ends no lease; only in sync mode a claim that nobody was
-//     answered with is ended by it.
+//     (verify.go). Its verdict ends no lease. It ends a claim that nobody was answered
+//     with, in sync mode, and a confirmed one that its host gives back (abort_test.go).
 //   - A delta of a host's state is applied to the state that its stream holds, and goes on
 //     as a whole one (delta.go, takestate.go).
 //   - Claims go before registrations: at most an eighth of a transaction is
@@ -37,7 +37,8 @@
 //     not take its hosts for silent (liveness.go). One whose lane was fenced ends.
 //   - What the shard, the table and the hosts' reports do not agree on is found
 //     (reconcile.go). A claim is released only on its host's word that the instance is
-//     gone, and the shard checks that it still is the word.
+//     gone, and the shard checks that it still is the word. What a move to another cell
+//     left is not released while its host reports the instance (claims.go).
 //   - A lease ends once, in store time (shard.Due, Expire).
 //   - Nothing is lost by a restart: everything is in the shard but when hosts were heard; which
 //     of them are silent is (I8, silence.go).

@@ -298,8 +298,8 @@ type ClaimVerdict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OK or REJECTED.
 	Outcome string `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	// Why it was rejected: NO_ROOM, NO_NUMA, NO_PCI, DISABLED, UNKNOWN_PROVIDER or
-	// INSTANCE_EXISTS; empty for OK.
+	// Why it was rejected: NO_ROOM, NO_NUMA, NO_PCI, DISABLED, UNKNOWN_PROVIDER,
+	// INSTANCE_EXISTS, or ABORTED, by which the host gave the claim back; empty for OK.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// For people.
 	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
