@@ -54,8 +54,8 @@ type missing struct {
 }
 
 // FindUnclaimed asks which of the instances that the last pass had, on hosts of x, have no
-// live claim. One whose row cannot be imported counts too: an agent may list it. Those
-// of hosts that x does not have are nobody's to place on.
+// live claim. One whose row cannot be imported counts too, or whose node is none of its
+// host's: an agent may list it. Those of hosts that x does not have are nobody's to place on.
 func (m *Importer) FindUnclaimed(ctx context.Context, x *legacy.Snapshot, f Finder) (Unclaimed, error) {
 	m.stepping.Lock()
 	defer m.stepping.Unlock()
@@ -120,7 +120,8 @@ func (m *Importer) FindUnclaimed(ctx context.Context, x *legacy.Snapshot, f Find
 	return u, nil
 }
 
-// placed gives the host of each instance that is on one of x.
+// placed gives the host of each instance that is on one of x; a host of the same name where
+// none has its node.
 func (m *Importer) placed(x *legacy.Snapshot) map[schedule.ID]*legacy.Host {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,7 +139,11 @@ func (m *Importer) placed(x *legacy.Snapshot) map[schedule.ID]*legacy.Host {
 	}
 	all := make(map[schedule.ID]*legacy.Host, len(m.known.by))
 	for id, i := range m.known.by {
-		if h := hosts[i.at]; h != nil {
+		h := hosts[i.at]
+		if h == nil {
+			h = named[i.at.host]
+		}
+		if h != nil {
 			all[id] = h
 		}
 	}

@@ -70,6 +70,37 @@ func TestLooksForInstancesWithoutAClaim(t *testing.T) {
 	}
 }
 
+// An instance whose node is none of its host's has no claim, and is found for that: by the
+// name of the host, whatever node it names. One of a host without a row is not.
+func TestLooksFindInstancesOfAnotherNode(t *testing.T) {
+	n, cell := newNova(2), newCell()
+	n.services[1].Version, n.services[2].Version = 60, 60
+	cell.agents(1, time.Minute)
+	cell.agents(2, time.Minute)
+	n.on(1, 1)
+	n.put(1, func(r *legacy.Instance) { r.Node = "renamed" })
+	n.on(2, 2)
+	n.put(2, func(r *legacy.Instance) { r.Node = "" })
+	n.on(3, 7)
+	n.put(3, func(r *legacy.Instance) { r.Host = "HOST1" })
+	n.addHost(3) // a second node of host 2: no node is neither
+	n.hosts[3].ServiceHost = "host2"
+	n.now = n.now.Add(time.Hour)
+	m := importerOf(t, n, requiring(60))
+	cell.now = n.now
+	for range 2 {
+		x := n.snapshot()
+		if _, err := m.Step(t.Context(), x, cell); err != nil {
+			t.Fatal(err)
+		}
+		u, err := m.FindUnclaimed(t.Context(), x, cell)
+		if err != nil || len(u.Found) != 2 || u.Found[0].UUID != instanceID(1) || u.Found[0].Host != "host1" || u.Found[0].HostUUID != hostID(1) ||
+			u.Found[1].UUID != instanceID(2) || u.Found[1].Host != "host2" {
+			t.Errorf("%+v, %v", u, err)
+		}
+	}
+}
+
 // A cell without instances says what time it is all the same, and one with many is asked
 // in parts, less often.
 func TestLooksAtNoneAndAtMany(t *testing.T) {
