@@ -56,6 +56,7 @@ var rules = []rule{
 	{folder: "internal/bench", may: []string{"internal/fault", "proto"}, why: "a load client knows the public API only"},
 	{folder: "internal/security", may: []string{"internal/fault", "internal/rpc"}, why: "who may call what is data about names; it knows no service"},
 	{folder: "internal/config", may: []string{"internal/fault", "internal/limits", "internal/novarelease", "internal/python", "internal/spell"}, why: "configuration is plain data"},
+	{folder: "internal/celltest", may: []string{"cell", "internal/rpc", "proto", "shard/pebbleshard"}, why: "a cell for tests knows nothing of who calls it"},
 	{folder: "internal/pgtest", may: []string{"internal/serverproc"}, why: "a database for tests knows nothing of who uses it"},
 	{folder: "internal/mariatest", may: []string{"internal/serverproc"}, why: "a database for tests knows nothing of who uses it"},
 	{folder: "internal/serverproc", stdOnly: true, why: "it knows processes, not what they serve"},
@@ -84,6 +85,7 @@ var forbidden = map[string]string{
 // forbiddenExcept are the packages that may import what others may not.
 var forbiddenExcept = map[string]string{
 	"cellgate/shard/shardtest":           "testing",
+	"cellgate/internal/celltest":         "testing",
 	"cellgate/internal/pgtest":           "testing",
 	"cellgate/internal/mariatest":        "testing",
 	"cellgate/internal/raced":            "testing",

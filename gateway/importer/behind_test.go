@@ -1,25 +1,17 @@
 package importer
 
 import (
-	"context"
-	"errors"
-	"log/slog"
-	"net"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"cellgate/cell"
 	"cellgate/gateway/legacy"
 	"cellgate/gateway/legacy/legacytest"
-	"cellgate/internal/rpc"
+	"cellgate/internal/celltest"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
-	"cellgate/shard/pebbleshard"
 )
 
 // schedulerOf is a cell with its shard in memory.
@@ -31,35 +23,8 @@ type schedulerOf struct {
 
 func newScheduler(t *testing.T) *schedulerOf {
 	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	store, err := pebbleshard.OpenMem(pebbleshard.Options{Cell: "cell1", CellUUID: cellUUID, Log: log})
-	check(err)
-	c, err := cell.New(cell.Config{Name: "cell1", UUID: cellUUID, Replica: "r1", ServiceDownTime: time.Hour}, cell.Deps{Store: store, Log: log})
-	check(err)
-	server, l := rpc.NewServer(log, cell.ServerOptions()...), bufconn.Listen(1<<20)
-	c.Register(server)
-	ctx, cancel := context.WithCancel(context.Background())
-	ran, served := make(chan error, 1), make(chan error, 1)
-	go func() { ran <- c.Run(ctx) }()
-	go func() { served <- server.Serve(l) }()
-	conn, err := rpc.Dial("passthrough:///cell", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
-	check(err)
-	t.Cleanup(func() {
-		err := conn.Close()
-		server.Stop()
-		cancel()
-		if err := errors.Join(err, <-served, <-ran, store.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	<-c.Ready()
-	return &schedulerOf{T: t, CellSchedulerClient: cellv1.NewCellSchedulerClient(conn), reports: agentv1.NewHostReportsClient(conn)}
+	c := celltest.Start(t, "cell1", cellUUID)
+	return &schedulerOf{T: t, CellSchedulerClient: c.Scheduler, reports: c.Reports}
 }
 
 // registers has an agent register host 1 that does not know its instances.

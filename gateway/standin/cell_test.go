@@ -2,29 +2,23 @@ package standin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
-	"log/slog"
 	"maps"
-	"net"
 	"slices"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"cellgate/cell"
 	"cellgate/gateway/importer"
 	"cellgate/gateway/legacy"
-	"cellgate/internal/rpc"
+	"cellgate/internal/celltest"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
-	"cellgate/shard/pebbleshard"
 )
 
 // realCell is a cell with its shard in memory, filled by the importer.
@@ -36,35 +30,8 @@ type realCell struct {
 
 func newCell(t testing.TB) *realCell {
 	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	store, err := pebbleshard.OpenMem(pebbleshard.Options{Cell: cellName, CellUUID: cellUUID, Log: log})
-	check(err)
-	c, err := cell.New(cell.Config{Name: cellName, UUID: cellUUID, Replica: "r1", ServiceDownTime: time.Hour}, cell.Deps{Store: store, Log: log})
-	check(err)
-	server, l := rpc.NewServer(log, cell.ServerOptions()...), bufconn.Listen(1<<20)
-	c.Register(server)
-	ctx, cancel := context.WithCancel(context.Background())
-	ran, served := make(chan error, 1), make(chan error, 1)
-	go func() { ran <- c.Run(ctx) }()
-	go func() { served <- server.Serve(l) }()
-	conn, err := rpc.Dial("passthrough:///cell", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
-	check(err)
-	t.Cleanup(func() {
-		err := conn.Close()
-		server.Stop()
-		cancel()
-		if err := errors.Join(err, <-served, <-ran, store.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	<-c.Ready()
-	return &realCell{TB: t, CellSchedulerClient: cellv1.NewCellSchedulerClient(conn), reports: agentv1.NewHostReportsClient(conn)}
+	c := celltest.Start(t, cellName, cellUUID)
+	return &realCell{TB: t, CellSchedulerClient: c.Scheduler, reports: c.Reports}
 }
 
 // agents has the agents of imported hosts say what was imported, since an imported host
