@@ -72,7 +72,7 @@ func launchLogged(t testing.TB, store shard.Store, log *slog.Logger, change ...f
 	}
 	server := rpc.NewServer(log, append(ServerOptions(), tel.ServerOptions()...)...)
 	c.Register(server)
-	listener := bufconn.Listen(1 << 20)
+	listener := bufconn.Listen(1 << 16)
 	dial := func() (*grpc.ClientConn, error) {
 		return rpc.Dial("passthrough:///cell", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return listener.DialContext(ctx)

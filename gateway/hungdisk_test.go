@@ -63,8 +63,8 @@ func TestI7_ACellThatDoesNotCommitCostsOneStreak(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1000)), newFakeCell(2, testHost(2, 2000))}, nil)
 		w.cells[1].hook(hungDisk(w.g.cfg.ClaimBudget, true), nil)
-		const every = 25 * time.Millisecond
-		sent, took := openLoop(t, w, every, 1600)
+		const every = 50 * time.Millisecond
+		sent, took := openLoop(t, w, every, 800)
 		// The first claims wait their budget, and the next of the streak end with them.
 		first := w.g.cfg.ClaimBudget + time.Duration(w.g.cfg.Breaker.Failures)*every
 		waited := 0

@@ -125,7 +125,7 @@ func startWith(t testing.TB, cells []*fakeCell, change func(*Config), deps Deps)
 }
 
 func (w *world) serve(s *grpc.Server, name string, listeners *sync.Map) {
-	l := bufconn.Listen(1 << 20)
+	l := bufconn.Listen(1 << 16)
 	listeners.Store(name, l)
 	ended := make(chan struct{})
 	go func() {

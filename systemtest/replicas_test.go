@@ -140,20 +140,28 @@ func (w *oneCell) check(answered map[string]bool, others int) {
 	}
 }
 
-// load has callers place instances, each at most one in 20 ms, until stop is closed.
+// pace is how often a caller asks at most.
+func pace() time.Duration {
+	if os.Getenv("CELLGATE_LONG") != "" {
+		return 20 * time.Millisecond
+	}
+	return 100 * time.Millisecond
+}
+
+// load has callers place instances, each one a pace at most, until stop is closed.
 func (w *oneCell) load(callers int, stop <-chan struct{}) (answered map[string]bool, longest time.Duration, failed []error) {
 	answered = map[string]bool{}
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for range callers {
 		all.Go(func() {
-			pace := time.NewTicker(20 * time.Millisecond)
-			defer pace.Stop()
+			tick := time.NewTicker(pace())
+			defer tick.Stop()
 			for {
 				select {
 				case <-stop:
 					return
-				case <-pace.C:
+				case <-tick.C:
 				}
 				claim, took, err := w.place(1)
 				mu.Lock()

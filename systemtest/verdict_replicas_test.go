@@ -62,7 +62,7 @@ func startPair(t *testing.T, mode cell.VerifyMode) *pair {
 		c, err := cell.New(cell.Config{Name: "cell1", UUID: uuidOf(0xc, 1), Replica: name, ServiceDownTime: time.Hour, VerifyMode: mode}, cell.Deps{Store: store, Log: log})
 		must(t, err)
 		run(c.Run, c.Ready())
-		server, l, done := rpc.NewServer(log), bufconn.Listen(1<<20), make(chan error, 1)
+		server, l, done := rpc.NewServer(log), bufconn.Listen(1<<16), make(chan error, 1)
 		c.Register(server)
 		listeners[name] = l
 		go func() { done <- server.Serve(l) }()

@@ -77,7 +77,7 @@ func startWith(t *testing.T, n *network, verify verifying, configure ...func(*ga
 		log = verify.log
 	}
 	serve := func(name string, register func(grpc.ServiceRegistrar), options ...grpc.ServerOption) {
-		server, l, done := rpc.NewServer(log, options...), bufconn.Listen(1<<20), make(chan error, 1)
+		server, l, done := rpc.NewServer(log, options...), bufconn.Listen(1<<16), make(chan error, 1)
 		register(server)
 		listeners[name] = l
 		go func() { done <- server.Serve(l) }()

@@ -33,7 +33,7 @@ type chaosPlan struct {
 
 func chaosPlanOf() chaosPlan {
 	p := chaosPlan{
-		rounds: 3, workers: 150, cells: 3, hosts: 25, least: 100, repeats: 150,
+		rounds: 3, workers: 80, cells: 3, hosts: 25, least: 100, repeats: 150,
 		killAfter: [2]time.Duration{200 * time.Millisecond, 900 * time.Millisecond},
 		load:      chaosLoad{Short: time.Second, Long: 3 * time.Second, Within: 8 * time.Second},
 	}

@@ -158,12 +158,18 @@ func staticBinary(t *testing.T) string {
 	return out
 }
 
-func TestSystemdAcceptsTheUnits(t *testing.T) {
+// TestStaticBinary builds the binary once for all that is asked of it.
+func TestStaticBinary(t *testing.T) {
+	binary := staticBinary(t)
+	t.Run("systemd accepts the units", func(t *testing.T) { systemdAcceptsTheUnits(t, binary) })
+	t.Run("the container is it on scratch", func(t *testing.T) { containerIsOnScratch(t, binary) })
+}
+
+func systemdAcceptsTheUnits(t *testing.T, binary string) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		t.Skip("systemd-analyze is not installed: the units are not checked by it")
 	}
-	binary := staticBinary(t)
 	dir := t.TempDir()
 	for _, file := range units(t) {
 		text := strings.ReplaceAll(readFile(t, file), "/usr/bin/cellgate", binary)
@@ -182,8 +188,7 @@ func TestSystemdAcceptsTheUnits(t *testing.T) {
 	}
 }
 
-func TestContainerIsAStaticBinaryOnScratch(t *testing.T) {
-	binary := staticBinary(t)
+func containerIsOnScratch(t *testing.T, binary string) {
 	f, err := elf.Open(binary)
 	if err == nil { // another format elsewhere
 		for _, p := range f.Progs {

@@ -40,7 +40,7 @@ func TestShippedExamplesRunAsASet(t *testing.T) {
 		fleet := launch(t, true, "agent", "--config", example(fmt.Sprintf("agent%d", n), doors...))
 		fleet.await(`msg="every host is registered"`)
 	}
-	gw := launch(t, true, "gateway", "--config", example("gateway", doors...))
+	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--config", example("gateway", doors...))
 	api := gw.await(`msg="gateway starts".* grpc=(\S+)`)[1]
 
 	var cells cellgatev1.ListCellsResponse

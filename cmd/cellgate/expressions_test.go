@@ -23,7 +23,7 @@ func TestConfiguredExpressionsDecideInCells(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	gw := launch(t, true, "gateway", "--config", file, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--config", file, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
 	api := gw.await(`msg="gateway starts".* grpc=(\S+)`)[1]
 
 	_, stderr, status := typed(t.Context(), "", "select", "--addr", api)

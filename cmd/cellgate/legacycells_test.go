@@ -33,7 +33,7 @@ func TestGatewayOfALegacyOnlyCellWithoutItsDatabase(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := launch(t, true, "gateway", "--config", file)
+	p := launch(t, true, "gateway", "--drain-delay", "0s", "--config", file)
 	addr := p.await(`msg="gateway starts" grpc=(\S+)`)[1]
 	out, stderr, status := typed(t.Context(), "", "select", "--addr", addr, "--vcpus", "1", "--dry-run")
 	if status != exitRefused || !strings.Contains(stderr, "in the cells that answered; these did not: cell1 (the cell") {

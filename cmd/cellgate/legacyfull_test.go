@@ -137,11 +137,12 @@ func (p *legacyPair) await(gateway int, answers bool, when string) {
 // not that others were faster. What one gives back, both
 // give again.
 func TestTwoGatewaysFillOneLegacyHost(t *testing.T) {
+	t.Parallel() // each has a server of its own
 	legacytest.Servers(t, twoGatewaysFillOneLegacyHost)
 }
 
 func twoGatewaysFillOneLegacyHost(t *testing.T, k legacytest.Kind) {
-	t.Parallel() // each has a server of its own
+	t.Parallel()
 	p := startLegacyPair(t, k)
 	for i := range p.conns {
 		p.await(i, true, "at the start")
@@ -204,10 +205,13 @@ func twoGatewaysFillOneLegacyHost(t *testing.T, k legacytest.Kind) {
 // The legacy database of a cell with room freezes: its gateways answer from the rows
 // until they are too old, say then that the cell is unavailable, never that it is full,
 // and answer again when the database does.
-func TestLegacyDatabaseThatFreezes(t *testing.T) { legacytest.Servers(t, legacyDatabaseThatFreezes) }
+func TestLegacyDatabaseThatFreezes(t *testing.T) {
+	t.Parallel() // most of it waits, each for a server of its own
+	legacytest.Servers(t, legacyDatabaseThatFreezes)
+}
 
 func legacyDatabaseThatFreezes(t *testing.T, k legacytest.Kind) {
-	t.Parallel() // most of it waits, each for a server of its own
+	t.Parallel()
 	p := startLegacyPair(t, k)
 	for i := range p.conns {
 		p.await(i, true, "at the start")

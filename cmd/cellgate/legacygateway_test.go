@@ -83,7 +83,7 @@ func legacyOnly(t *testing.T, k legacytest.Kind) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := launch(t, true, "gateway", "--config", file)
+	p := launch(t, true, "gateway", "--drain-delay", "0s", "--config", file)
 	addr := p.await(`msg="gateway starts" grpc=(\S+)`)[1]
 	p.await(`msg="the gate of a cell".* to=LEGACY`)
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -52,7 +52,7 @@ func TestNoGatewayIsSaidPlainly(t *testing.T) {
 }
 
 func TestNoCellIsSaidPlainly(t *testing.T) {
-	gw := launch(t, true, "gateway", "--cell", "cell1="+deadAddress(t), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--cell", "cell1="+deadAddress(t), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
 	api := gw.await(`msg="gateway starts".* grpc=(\S+)`)[1]
 	for _, args := range reading {
 		for _, form := range []string{"table", "json"} {

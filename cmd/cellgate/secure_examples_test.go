@@ -99,7 +99,7 @@ func TestSecureExamplesRunWithTheCertificatesOfTheDocumentation(t *testing.T) {
 	door := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
 	fleet := launch(t, true, "agent", "--config", example("agent1", "127.0.0.1:9101", door))
 	fleet.await(`msg="every host is registered"`)
-	gw := launch(t, true, "gateway", "--config", example("gateway", "127.0.0.1:9101", door))
+	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--config", example("gateway", "127.0.0.1:9101", door))
 	api := gw.await(`msg="gateway starts".* grpc=(\S+)`)[1]
 
 	ca := []string{"--ca", filepath.Join(files, "ca.pem")}

@@ -35,7 +35,7 @@ func sickPlanOf() sickPlan {
 	if os.Getenv("CELLGATE_SICK") != "" {
 		return sickPlan{phase: 10 * time.Second, rate: 100, hosts: 1000, measures: true, budget: 250 * time.Millisecond}
 	}
-	return sickPlan{phase: time.Second, rate: 40, hosts: 50, budget: time.Second}
+	return sickPlan{phase: time.Second, rate: 20, hosts: 50, budget: 2 * time.Second}
 }
 
 // TestI7_StoppedAndFrozenCellsOfRealProcesses sends selections at a steady rate

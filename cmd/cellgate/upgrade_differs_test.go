@@ -18,6 +18,7 @@ import (
 // doctor, read which hosts and both values. When the agents report what the rows say the
 // gate opens by itself.
 func TestAgentsThatDifferFromTheirRowsHoldTheGate(t *testing.T) {
+	t.Parallel() // most of it waits
 	plan := upgradePlan{kind: legacytest.MariaDB, hosts: 2, settle: time.Second, compared: 3, refresh: 300 * time.Millisecond}
 	u := startUpgrade(t, plan)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -71,6 +72,7 @@ func TestAgentsThatDifferFromTheirRowsHoldTheGate(t *testing.T) {
 // gate of their cell: Nova would be answered with names that it does not have, and images
 // that name an architecture would find no host. No request shows it before.
 func TestAgentsOfOtherNamesOrHypervisorsHoldTheGate(t *testing.T) {
+	t.Parallel() // most of it waits
 	plan := upgradePlan{kind: legacytest.MariaDB, hosts: 2, settle: time.Second, compared: 3, refresh: 300 * time.Millisecond}
 	u := startUpgrade(t, plan)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -16,6 +16,7 @@ import (
 // holds, and names the instance; so does the doctor. The other cells do not wait. When
 // the agent lists it the gate opens by itself.
 func TestAnAgentThatDoesNotListAnInstanceHoldsTheGate(t *testing.T) {
+	t.Parallel() // most of it waits
 	plan := upgradePlan{kind: legacytest.MariaDB, hosts: 2, settle: time.Second, compared: 3, refresh: 300 * time.Millisecond}
 	u := startUpgrade(t, plan)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -19,7 +19,7 @@ import (
 // usage and the journal agree.
 func TestI3_CutsLoseNothing(t *testing.T) {
 	onServers(t, func(t *testing.T, at site) {
-		seeds := 4
+		seeds := 2
 		if os.Getenv("CELLGATE_LONG") != "" {
 			seeds = 200
 		}

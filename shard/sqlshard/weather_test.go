@@ -160,16 +160,20 @@ func (p *patience) TrimDecisions(ctx context.Context, before time.Time, keep int
 	return err
 }
 
-// TestConformanceInWeather runs the whole suite with faults on: each clause holds as if
-// there were none.
+// TestConformanceInWeather runs the suite with faults on: each clause holds as if there
+// were none. Without CELLGATE_LONG it is a third of the clauses of each topic.
 func TestConformanceInWeather(t *testing.T) {
+	every := 1
 	if os.Getenv("CELLGATE_LONG") == "" {
 		raced.Skip(t, "TestConformance, and storms in weather, run the same code with the race detector")
+		every = 3
+		t.Run("two thirds of the clauses", func(t *testing.T) { shardtest.NotRun(t, "PostgreSQL, faults on", "CELLGATE_LONG=1 runs them") })
 	}
 	for _, seed := range seeds(t, 1, 5) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			repeatWith(t, seed)
 			b := stormy(t, seed, 0.01)
+			b.Every = every
 			shardtest.Run(t, b)
 			// A clause that is repeated alone has few.
 			if len(b.Faults()) < 8 && os.Getenv("CELLGATE_SEED") == "" {
@@ -218,7 +222,7 @@ func TestSameHistoryOnEveryStore(t *testing.T) {
 		t.Cleanup(func() { empty(t, shared) })
 		return instance(t, crdb.options(shared), &testClock{}, nil)
 	}}
-	for _, seed := range seeds(t, 2, 100) {
+	for _, seed := range seeds(t, 1, 100) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			repeatWith(t, seed)
 			all := []shardtest.Backend{pebble, postgres("read committed"), postgres("serializable"), alike, stormy(t, seed, 0.01)}
