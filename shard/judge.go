@@ -21,7 +21,8 @@ import (
 // any, holds nothing from then on, and no later word changes it. When a report of its host
 // has its instance all the same, it takes what that says. A CONFIRMED claim is REJECTED by
 // it, which ends it, where the life of the agent that says so is the host's, knows its
-// instances, and no report has had this one; not when it was transferred.
+// instances, and no report has had this one; not when it was transferred, nor when it moves
+// another: that one has ended, and the instance may run where it was.
 type Judge struct {
 	ClaimID  string
 	HostUUID string
@@ -95,7 +96,7 @@ func (v *Verdict) aborts() bool { return v.Outcome == VerdictRejected && v.Reaso
 // goesBack reports whether a CONFIRMED claim ends by its host's word.
 func (t *transaction) goesBack(c *Claim, v *Verdict) bool {
 	h := t.view.Hosts[c.HostUUID]
-	return c.State == Confirmed && v.aborts() && !c.Seen && c.TransferredFrom == "" &&
+	return c.State == Confirmed && v.aborts() && !c.Seen && c.TransferredFrom == "" && c.Moves == "" &&
 		h != nil && !h.Imported && !h.InstancesUnknown && h.BootID == v.BootID
 }
 

@@ -23,7 +23,7 @@ func (o *oracle) judge(j *Judge) answer {
 		return answer{}
 	}
 	aborts := j.Verdict.Reason == "ABORTED"
-	if h := o.hosts[c.HostUUID]; aborts && c.State == Confirmed && c.HostUUID == j.HostUUID && !c.Seen && c.TransferredFrom == "" && !h.Imported && !h.InstancesUnknown && h.BootID == j.Verdict.BootID {
+	if h := o.hosts[c.HostUUID]; aborts && c.State == Confirmed && c.HostUUID == j.HostUUID && !c.Seen && c.TransferredFrom == "" && c.Moves == "" && !h.Imported && !h.InstancesUnknown && h.BootID == j.Verdict.BootID {
 		word := j.Verdict
 		c.Verdict, c.State = &word, Rejected
 		return of(c)

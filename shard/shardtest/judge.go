@@ -149,6 +149,29 @@ func judgeClauses() []clause {
 			s.nothing(aborts(3, 1, 8)) // a report had it
 			s.used(1, 2)
 		}},
+		{name: "AConfirmedClaimThatMovesAnotherDoesNotGoBack", test: func(s *suite) {
+			two(s)
+			s.do(confirm(*Ref(1)))
+			s.do(NewClaim(2, 1, 1))
+			s.do(confirm(*Ref(2)))
+			runs := NewHost(1, 8)
+			runs.Host.StateVersion = 2
+			for n, amount := range []int64{3, 1} {
+				runs.Instances = append(runs.Instances, shard.Instance{UUID: ConsumerID(n + 1), Allocations: []shard.Used{{ProviderUUID: HostID(1), ResourceClass: Class, Amount: amount}}})
+			}
+			s.do(runs)
+			for _, m := range []struct{ from, to, host int }{{1, 3, 2}, {2, 4, 1}} { // to another host, and to another size
+				s.do(moving(m.to, m.from, m.host))
+				s.do(confirm(refOf(m.to, m.from)))
+				s.state(m.from, shard.Released)
+				s.nothing(aborts(m.to, m.host, 8))
+				s.state(m.to, shard.Confirmed)
+			}
+			s.used(1, 1)
+			s.used(2, 1)
+			s.do(release(refOf(3, 1)))
+			s.used(2, 0)
+		}},
 		{name: "TheSameWordAgainWritesNothing", test: func(s *suite) {
 			two(s)
 			first := s.do(rejects(1, 1, 7)).Claim

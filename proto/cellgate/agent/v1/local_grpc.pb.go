@@ -48,8 +48,8 @@ type HostClaimsClient interface {
 	// AbortClaim gives back what an operation took up: it takes nothing on the host from
 	// then on. Of a claim of the cell's the cell is told, which has the room back: a pending
 	// one cannot be confirmed any more, and waits for an alternate or the end of its lease;
-	// a confirmed one ends, unless a report had its instance, or the host's agent does not
-	// know its instances.
+	// a confirmed one ends, unless a report had its instance, it moves another claim, or the
+	// host's agent does not know its instances.
 	AbortClaim(ctx context.Context, in *AbortClaimRequest, opts ...grpc.CallOption) (*AbortClaimResponse, error)
 	// ListHostClaims lists the claims on the host, as the host sees them.
 	ListHostClaims(ctx context.Context, in *ListHostClaimsRequest, opts ...grpc.CallOption) (*ListHostClaimsResponse, error)
@@ -135,8 +135,8 @@ type HostClaimsServer interface {
 	// AbortClaim gives back what an operation took up: it takes nothing on the host from
 	// then on. Of a claim of the cell's the cell is told, which has the room back: a pending
 	// one cannot be confirmed any more, and waits for an alternate or the end of its lease;
-	// a confirmed one ends, unless a report had its instance, or the host's agent does not
-	// know its instances.
+	// a confirmed one ends, unless a report had its instance, it moves another claim, or the
+	// host's agent does not know its instances.
 	AbortClaim(context.Context, *AbortClaimRequest) (*AbortClaimResponse, error)
 	// ListHostClaims lists the claims on the host, as the host sees them.
 	ListHostClaims(context.Context, *ListHostClaimsRequest) (*ListHostClaimsResponse, error)
