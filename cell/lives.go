@@ -41,6 +41,7 @@ func (w *statement) isIn(h *shard.Host) bool {
 // regain asks the agent for its state again when the host's row is another life's: from the
 // second heartbeat on that finds it so, since one agent may be about to follow another. A
 // replica that the agent did not ask to write leaves it for a while to the one that it did.
+// One that cannot read the journal does not know the row: what it accepted may be there.
 func (a *agentSession) regain() *agentv1.ReportResponse {
 	row := a.rows.host(a.host)
 	if a.taking || row == nil || row.host == nil || !a.sessions.speaks(a.host, a) {
@@ -62,7 +63,7 @@ func (a *agentSession) regain() *agentv1.ReportResponse {
 	if said.follows {
 		after += 2 * a.cfg.HeartbeatEvery
 	}
-	if now.Sub(a.lost) < after || !a.sessions.mayAsk(a.host, 2*a.cfg.HeartbeatEvery, max(a.cfg.ReconcileGrace, 2*a.cfg.HeartbeatEvery)) {
+	if now.Sub(a.lost) < after || time.Since(a.follower.lastEnd()) > maxBehind || !a.sessions.mayAsk(a.host, 2*a.cfg.HeartbeatEvery, max(a.cfg.ReconcileGrace, 2*a.cfg.HeartbeatEvery)) {
 		return nil
 	}
 	why := "the host's row is " + lifeText(row.host.Registration(), row.host.ServiceHost)

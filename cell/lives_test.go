@@ -1,8 +1,12 @@
 package cell
 
 import (
+	"bytes"
+	"context"
+	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +14,7 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
+	"cellgate/shard/shardtest"
 )
 
 const hostDiffers = cellgatev1.Finding_HOST_DIFFERS
@@ -87,6 +92,33 @@ func TestALateStateOfALifeThatIsOverDoesNotStay(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A replica that cannot read the journal asks nobody: the row that it has is old.
+func TestWhoCannotReadTheJournalAsksNoAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		var unread atomic.Bool
+		var log bytes.Buffer // read when all is still
+		behind := launchLogged(t, &shardtest.Faulty{Store: store, Before: func(_ context.Context, c shardtest.Call) error {
+			if c.Name == "Tail" && unread.Load() {
+				return shardtest.Unavailable()
+			}
+			return nil
+		}}, slog.New(slog.NewTextHandler(&log, nil)), named("r1"), soon)
+		behind.await(behind.cell.Ready())
+		m := boot(t, 1, 8, start(t, store, named("r2"), soon), behind)
+		unread.Store(true)
+		m.run(1, 2)
+		time.Sleep(8 * behind.cell.cfg.HeartbeatEvery)
+		synctest.Wait()
+		if v := behind.cell.rows.host(hostUUID(1)).host.StateVersion; v != 1 {
+			t.Errorf("who cannot read the journal has version %d", v)
+		}
+		if strings.Contains(log.String(), "asked to report anew") {
+			t.Errorf("its log is\n%s", log.String())
+		}
+	})
 }
 
 // A stream that was opened last, and on which nothing comes any more, does not speak for its
