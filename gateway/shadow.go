@@ -24,7 +24,8 @@ import (
 //   - passes by one, and not by the other, or
 //   - is in one list, and missing in the other, which is long enough to have it, or
 //   - is in both, and has to be left out for their order to be the same, or
-//   - has more of VCPU, MEMORY_MB or DISK_GB free by the table than by the rows.
+//   - has more of VCPU, MEMORY_MB or DISK_GB free by the table than by the rows, or clearly more
+//     DISK_GB than was measured (measuredLess).
 //
 // Which hosts pass is compared by a sum over all of them, and by their uuids where the sums
 // differ. What is free is compared of hosts in turn, passing or not, as
@@ -36,7 +37,7 @@ import (
 // difference is what was suspect every time. What agrees is told after all that was asked
 // before it was decided, so that no gate opens while older answers are in doubt.
 // Answers of busy hosts alone count as nothing. What goes by a host's builds and tasks is not asked for
-// (withoutTasks).
+// (comparablePlacement).
 const (
 	// askedHosts is how many of the first hosts are compared.
 	askedHosts = 32
@@ -380,7 +381,7 @@ func (w *gate) inTurn() []byte {
 // compare asks both. It gives how they differ in what was suspect before too, nil when
 // they do not, and whether there was something to compare.
 func (w *gate) compare(ctx context.Context, j comparison) (diff *cellgatev1.ShadowDifference, found suspects, counts bool, err error) {
-	j.placement = withoutTasks(j.placement)
+	j.placement = comparablePlacement(j.placement, w.measured())
 	before, _ := w.shadow.busy(w.g.now(), w.parts.StandIn.Counted())
 	both, err := w.askBoth(ctx, j, before, false)
 	if err == nil && both.sets() == setsDiffer {
@@ -412,6 +413,20 @@ func (w *gate) compare(ctx context.Context, j comparison) (diff *cellgatev1.Shad
 		LegacyFirst: firstNames(both.old), NativeFirst: firstNames(both.native), Detail: found.String(),
 		Query: queryText(j.placement, j.seed),
 	}, found, true, nil
+}
+
+// measured reports whether a row has less disk than its instances leave.
+func (w *gate) measured() bool {
+	rows := w.rows.Load()
+	if rows == nil {
+		return false
+	}
+	for i := range rows.Hosts {
+		if measures(&rows.Hosts[i].View) {
+			return true
+		}
+	}
+	return false
 }
 
 // probe gives a placement to compare by when there are no requests: of those that came

@@ -144,6 +144,9 @@ func freer(rows *knownRows, table []*cellv1.HostRoom, busy map[string]bool) susp
 			continue
 		}
 		var more []string
+		if text := measuredLess(&row.View, in.GetRooms()); text != "" {
+			more = append(more, text)
+		}
 		for _, of := range proposing.FreeOf(&row.View) {
 			for _, r := range in.GetRooms() {
 				if r.GetResourceClass() == of.GetResourceClass() && r.GetAmount() > max(of.GetAmount(), 0) {
@@ -156,4 +159,29 @@ func freer(rows *knownRows, table []*cellv1.HostRoom, busy map[string]bool) susp
 		}
 	}
 	return found
+}
+
+// measuredMore is how many GB more than by its disk_available_least a host may have free: rows are up to a
+// minute behind what agents measure, and both round down.
+const measuredMore = 2
+
+// measures reports whether a row has less disk free than its instances leave: its
+// disk_available_least is lower, by what else is on the disk, or by disks that may still grow.
+func measures(v *schedule.View) bool { return v.FreeDiskMB < v.TotalDiskGB*1024-v.DiskUsedMB }
+
+// measuredLess says how a host has more disk by the cell's table than was measured; "" when it has not.
+func measuredLess(v *schedule.View, rooms []*cellv1.Room) string {
+	if !measures(v) {
+		return ""
+	}
+	unmeasured := *v
+	unmeasured.DiskUsedMB = v.TotalDiskGB*1024 - v.FreeDiskMB
+	for _, of := range proposing.FreeOf(&unmeasured) {
+		for _, r := range rooms {
+			if free := max(of.GetAmount(), 0); of.GetResourceClass() == "DISK_GB" && r.GetResourceClass() == "DISK_GB" && r.GetAmount() > free+measuredMore {
+				return fmt.Sprintf("DISK_GB free %d by disk_available_least of the rows, %d by the shard", free, r.GetAmount())
+			}
+		}
+	}
+	return ""
 }

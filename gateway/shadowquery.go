@@ -18,10 +18,12 @@ const (
 	maxQueryText, maxRestText = 2000, 1000
 )
 
-// withoutTasks is a placement without what goes by the builds and tasks of a host of late. Rows have
-// them as nova-compute counts (io_workload, failed_builds), and an agent, which does not know of
-// Nova's tasks, as its claims went: such hosts would never stand in the same place.
-func withoutTasks(placement []byte) []byte {
+// comparablePlacement is a placement without what both tables know each in its own way, so that such hosts
+// would never stand in the same place: builds and tasks of late, which rows have as nova-compute counts them
+// (io_workload, failed_builds), and an agent, which does not know of Nova's tasks, as its claims went; and,
+// where rows have measured disks, the disk that is free, of which they are up to a minute behind: it
+// is compared by itself (measuredLess).
+func comparablePlacement(placement []byte, measured bool) []byte {
 	p := &cellv1.Placement{}
 	if err := proto.Unmarshal(placement, p); err != nil {
 		return placement // a defect: this gateway wrote it; the cell refuses it
@@ -32,7 +34,13 @@ func withoutTasks(placement []byte) []byte {
 	}
 	rules.Filters = slices.DeleteFunc(rules.Filters, func(f string) bool { return f == schedule.IoOpsFilter || f == schedule.AggregateIoOpsFilter })
 	rules.Weighers = slices.DeleteFunc(rules.Weighers, func(w *cellv1.Weigher) bool {
-		return w.GetName() == schedule.BuildFailureWeigher || w.GetName() == schedule.IoOpsWeigher
+		switch w.GetName() {
+		case schedule.BuildFailureWeigher, schedule.IoOpsWeigher:
+			return true
+		case schedule.DiskWeigher:
+			return measured
+		}
+		return false
 	})
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(p)
 	if err != nil {

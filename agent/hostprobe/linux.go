@@ -1,10 +1,14 @@
 package hostprobe
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
+
+	"cellgate/schedule"
 )
 
 // diskSize is the size of a file system as df tells it.
@@ -21,6 +25,60 @@ func diskSize(path string) (int64, error) {
 		return 0, fmt.Errorf("%s: a file system of %d blocks of %d bytes", path, s.Blocks, unit)
 	}
 	return int64(s.Blocks) * unit, nil
+}
+
+// leftForInstances is what df tells as available, and the blocks of all files in the directories of dir
+// whose names are uuids: nova/virt/libvirt/driver.py makes disk_available_least of the same, less how large
+// the disks of instances may grow.
+func leftForInstances(dir string) (int64, error) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	unit := int64(s.Frsize)
+	if unit <= 0 {
+		unit = int64(s.Bsize)
+	}
+	left := int64(s.Bavail) * unit
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range entries {
+		if _, err := schedule.ParseID(e.Name()); err != nil || !e.IsDir() {
+			continue
+		}
+		used, err := blocksBelow(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return 0, err
+		}
+		left += used
+	}
+	return left, nil
+}
+
+// blocksBelow is how many bytes the files of a directory have on disk. One that goes meanwhile has none.
+func blocksBelow(dir string) (total int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			total += stat.Blocks * 512
+		}
+		return nil
+	})
+	return total, err
 }
 
 // lockFile takes the lock of an open file, which ends with the process; false when

@@ -21,11 +21,14 @@ type Reader struct {
 	PageKB int64
 	// Disk gives the size, in bytes, of the file system that has a directory.
 	Disk func(path string) (int64, error)
+	// Besides gives what the file system that has a directory has left for instances, in bytes: what is
+	// free, and what the directories of instances in that one take.
+	Besides func(path string) (int64, error)
 }
 
 // ThisMachine reads the machine that the process runs on.
 func ThisMachine() Reader {
-	return Reader{FS: os.DirFS("/"), Arch: archNames[runtime.GOARCH], PageKB: int64(os.Getpagesize()) >> 10, Disk: diskSize}
+	return Reader{FS: os.DirFS("/"), Arch: archNames[runtime.GOARCH], PageKB: int64(os.Getpagesize()) >> 10, Disk: diskSize, Besides: leftForInstances}
 }
 
 // archNames are Nova's names of Go's architectures.
@@ -49,12 +52,14 @@ type Machine struct {
 	// interfaces are the PCI addresses of network interfaces, by name.
 	interfaces map[string]string
 	diskBytes  int64
+	// diskLeft is what of diskBytes instances can have; negative: it was not looked at.
+	diskLeft int64
 }
 
 // Read reads the machine; the settings say what of it is looked at. Its error names
 // everything that could not be read.
 func (r *Reader) Read(s *Settings) (*Machine, error) {
-	m := &Machine{arch: r.Arch}
+	m := &Machine{arch: r.Arch, diskLeft: -1}
 	var errs []error
 	try := func(err error) {
 		if err != nil {
@@ -80,6 +85,12 @@ func (r *Reader) Read(s *Settings) (*Machine, error) {
 	if s.DiskPath != "" {
 		if m.diskBytes, err = r.Disk(s.DiskPath); err != nil {
 			try(fmt.Errorf("agent.host.disk_path: %w; name a directory on the disk of the instances, or none", err))
+		}
+		if s.ReserveUsedDisk && err == nil {
+			if m.diskLeft, err = r.Besides(s.DiskPath); err != nil {
+				m.diskLeft = -1
+				try(fmt.Errorf("agent.host.reserve_used_disk: %w; let the agent read disk_path, Nova's instances_path, or turn it off", err))
+			}
 		}
 	}
 	return m, errors.Join(errs...)

@@ -24,6 +24,9 @@ type Settings struct {
 	DisabledReason string
 	// DiskPath is a directory on the disk of the instances; empty reports no DISK_GB.
 	DiskPath string
+	// ReserveUsedDisk: what the disk has in use besides the directories of instances in DiskPath is
+	// reserved, where that is more than ReservedDiskMB.
+	ReserveUsedDisk bool
 
 	ReservedCPUs, ReservedMemoryMB, ReservedDiskMB int
 	CPURatio, MemoryRatio, DiskRatio               float64

@@ -117,7 +117,14 @@ func (s *Settings) inventories(m *Machine, with *settled) ([]*agentv1.Inventory,
 	add("PCPU", int64(len(dedicated)), 0, 1, "")
 	add("MEMORY_MB", m.memoryKB>>10, s.ReservedMemoryMB, s.MemoryRatio, "reserved_host_memory_mb")
 	// A part of a GiB is reserved whole (nova/compute/utils.py, convert_mb_to_ceil_gb).
-	add("DISK_GB", m.diskBytes>>30, (s.ReservedDiskMB+1023)/1024, s.DiskRatio, "reserved_host_disk_mb")
+	disk := m.diskBytes >> 30
+	reservedDisk := (s.ReservedDiskMB + 1023) / 1024
+	if m.diskLeft >= 0 {
+		// free_disk_gb of compute_nodes has what is configured, disk_available_least what is measured, and
+		// the lesser counts (nova/scheduler/host_manager.py).
+		reservedDisk = max(reservedDisk, int(disk-min(m.diskLeft>>30, disk)))
+	}
+	add("DISK_GB", disk, reservedDisk, s.DiskRatio, "reserved_host_disk_mb")
 	return all, errors.Join(errs...)
 }
 

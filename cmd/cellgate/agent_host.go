@@ -136,7 +136,7 @@ func settingsOf(c config.Agent) hostprobe.Settings {
 	h := c.Host
 	s := hostprobe.Settings{
 		Cell: c.Cell, Disabled: h.Disabled, DisabledReason: h.DisabledReason, DiskPath: h.DiskPath,
-		ReservedCPUs: h.ReservedCPUs, ReservedMemoryMB: h.ReservedMemoryMB, ReservedDiskMB: h.ReservedDiskMB,
+		ReservedCPUs: h.ReservedCPUs, ReservedMemoryMB: h.ReservedMemoryMB, ReservedDiskMB: h.ReservedDiskMB, ReserveUsedDisk: h.ReserveUsedDisk,
 		CPURatio: h.CPURatio, MemoryRatio: h.MemoryRatio, DiskRatio: h.DiskRatio,
 		SharedCPUs: h.SharedCPUs, DedicatedCPUs: h.DedicatedCPUs, Traits: h.Traits,
 		VirtType: h.VirtType, HypervisorType: h.HypervisorType, HypervisorVersion: h.HypervisorVersion, SupportedInstances: h.SupportedInstances,

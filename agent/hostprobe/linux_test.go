@@ -1,0 +1,48 @@
+package hostprobe
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// What the directories of instances have counts as left for instances, whatever else lies beside them.
+func TestWhatIsLeftForInstances(t *testing.T) {
+	write := func(name string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write(make([]byte, 64<<20)); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Sync(); err != nil { // It has its blocks then.
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	write(filepath.Join(dir, first, "disk"))
+	write(filepath.Join(dir, first, "tpm", "state"))
+	used, err := blocksBelow(filepath.Join(dir, first))
+	if err != nil || used < 128<<20 || used > 129<<20 {
+		t.Errorf("an instance has %d bytes, %v", used, err)
+	}
+	write(filepath.Join(dir, "_base", "image"))
+	left, err := leftForInstances(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size, err := diskSize(dir); err != nil || left <= used || left > size {
+		t.Errorf("%d of %d are left, %v", left, size, err)
+	}
+	if _, err := leftForInstances(filepath.Join(dir, "nowhere")); err == nil {
+		t.Error("a directory that is not there was read")
+	}
+}
