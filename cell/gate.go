@@ -32,8 +32,9 @@ type gatekeeper struct {
 	mu       sync.Mutex
 	gateways map[string]*gatewayReport
 	// gone is the newest report of those that are forgotten, for a while; nil for none.
-	gone   *gatewayReport
-	shadow shadowWindow
+	gone    *gatewayReport
+	readers novaReaders
+	shadow  shadowWindow
 	// importer imports until then.
 	importer string
 	until    time.Time
@@ -61,7 +62,7 @@ func newGatekeeper(cfg Config, now func() time.Time) *gatekeeper {
 			settle: cfg.GateSettle, compared: int64(cfg.GateCompared), maxDifference: cfg.GateMaxDifference,
 			classes: cfg.GateClasses, agentVersion: int32(cfg.GateAgentVersion), downTime: cfg.ServiceDownTime,
 		},
-		now: now, gateways: map[string]*gatewayReport{}, moving: make(chan struct{}, 1), news: make(chan struct{}, 1),
+		now: now, gateways: map[string]*gatewayReport{}, readers: newNovaReaders(cfg.ServiceDownTime), moving: make(chan struct{}, 1), news: make(chan struct{}, 1),
 	}
 }
 

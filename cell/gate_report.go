@@ -43,7 +43,9 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 	if move {
 		s.gate.compared(s.rows.gateRow(), req.GetCompared(), req.GetDiffered(), req.GetDifferences())
 		s.tel.GateCompared(req.GetCompared(), req.GetDiffered())
-		out.SendServices = !s.gate.heard(reportOf(req), req.GetRevision(), req.GetUnchanged())
+		report := reportOf(req)
+		s.tellReaders(s.gate.read(&report))
+		out.SendServices = !s.gate.heard(report, req.GetRevision(), req.GetUnchanged())
 		move = !out.SendServices
 	}
 	g, v, err := s.judged(ctx, move)
@@ -82,6 +84,9 @@ func reportOf(req *cellv1.ReportLegacyRequest) legacyReport {
 	r := legacyReport{
 		gateway: req.GetGateway(), name: req.GetGatewayName(), unreadable: req.GetUnreadable(), required: req.GetRequiredVersion(),
 		unclaimed: unclaimedOf(req.GetUnclaimed()), compared: comparisonOf(req.GetHostsCompared()),
+	}
+	if req.GetReadTo() != nil {
+		r.readTo = req.GetReadTo().AsTime()
 	}
 	for _, in := range req.GetServices() {
 		one := legacyService{
@@ -166,6 +171,7 @@ func (c *Cell) gateMessage(g *shard.Gate, v verdict) *cellgatev1.Gate {
 	if d := v.differing; d != nil {
 		out.DifferingHosts, out.HostDifferences = int32(d.differ), d.first
 	}
+	out.Readers = c.gate.readersMessage()
 	c.gate.mu.Lock()
 	defer c.gate.mu.Unlock()
 	if w := &c.gate.shadow; w.epoch == g.Epoch {

@@ -62,6 +62,8 @@ type legacyReport struct {
 	unreadable string
 	required   int32
 	services   []legacyService
+	// readTo is the newest time in the rows that it has read; zero: not known.
+	readTo time.Time
 	// unclaimed is of a gateway that imports and has looked, else nil.
 	unclaimed *unclaimed
 	// compared is of a gateway that compares hosts, else nil.

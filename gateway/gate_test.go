@@ -542,6 +542,35 @@ func TestNothingIsImportedFromADatabaseWithoutNewHeartbeats(t *testing.T) {
 	})
 }
 
+// Each report says how new its rows are, also when nothing else is new.
+func TestReportsSayHowNewTheRowsAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading(1, testHost(1, 4))
+		f.moveGate(cellgatev1.Gate_LEGACY)
+		startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+		time.Sleep(5 * time.Second)
+		if r := last(f.reported()); r.GetReadTo() != nil {
+			t.Errorf("rows without a time are of %v", r.GetReadTo().AsTime())
+		}
+		for range 3 {
+			at := time.Now().Add(-time.Second)
+			u.reader.mu.Lock()
+			u.reader.beat = at
+			u.reader.mu.Unlock()
+			time.Sleep(5 * time.Second)
+			if r := last(f.reported()); !r.GetUnchanged() || !r.GetReadTo().AsTime().Equal(at) {
+				t.Errorf("rows of %v are reported as %v", at, r)
+			}
+		}
+		beat := u.reader.beat
+		u.reader.hook(func(context.Context) error { return unreachable() })
+		time.Sleep(5 * time.Second)
+		if r := last(f.reported()); r.GetUnreadable() == "" || !r.GetReadTo().AsTime().Equal(beat) {
+			t.Errorf("rows that cannot be read are reported as %v", r)
+		}
+	})
+}
+
 func TestGateMovesAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading(1, testHost(1, 4))

@@ -27,6 +27,8 @@ type gateReport struct {
 	// unreadable says why there are no services; leftOut counts rows that are no hosts.
 	unreadable string
 	leftOut    int32
+	// readTo is the newest time in the rows; zero for none.
+	readTo time.Time
 	// shadow has what was compared; last is what the report under way took of it.
 	shadow *comparer
 	last   comparisons
@@ -45,6 +47,9 @@ func (r *gateReport) request(required int, importer, look bool, doubt string) *c
 	}
 	r.last = r.shadow.take()
 	req.Compared, req.Differed, req.Differences = r.last.compared, r.last.differed, r.last.examples
+	if !r.readTo.IsZero() {
+		req.ReadTo = timestamppb.New(r.readTo)
+	}
 	r.doubted = doubt != ""
 	if why := cmp.Or(r.unreadable, doubt); why != "" {
 		req.Unreadable = strings.ToValidUTF8(why[:min(len(why), 1000)], "")
@@ -80,7 +85,7 @@ func (r *gateReport) read(x *legacy.Snapshot, now time.Time, down time.Duration)
 	old := len(services) > 0 && len(r.services) > 0 && !news &&
 		slices.ContainsFunc(services, func(s *cellv1.LegacyService) bool { return s.GetUp() }) &&
 		latest(services).Sub(latest(r.services)) > heartbeatEvery
-	r.unreadable, r.leftOut = "", 0
+	r.unreadable, r.leftOut, r.readTo = "", 0, x.Written
 	for _, n := range x.LeftOutBy {
 		r.leftOut += int32(n)
 	}

@@ -97,6 +97,9 @@ func gateText(g *cellgatev1.Gate) string {
 	if g.GetState() == cellgatev1.Gate_SHADOW {
 		text += fmt.Sprintf(", %d compared, %d differed", g.GetCompared(), g.GetDiffered())
 	}
+	if n := len(readersBehind(g)); n > 0 {
+		text += ", " + counted(n, "gateway") + " behind"
+	}
 	return text
 }
 
@@ -126,6 +129,9 @@ func showGate(w io.Writer, g *cellgatev1.Gate) error {
 	for _, wait := range g.GetWaitsFor() {
 		fmt.Fprintf(&b, "waits for: %s\n", wait)
 	}
+	for _, r := range readersBehind(g) {
+		fmt.Fprintf(&b, "behind: gateway %s %s\n", r.GetGateway(), behindText(r))
+	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
 	}
@@ -144,6 +150,9 @@ func showGate(w io.Writer, g *cellgatev1.Gate) error {
 		if err := t.end(); err != nil {
 			return err
 		}
+	}
+	if err := showReaders(w, g.GetReaders()); err != nil {
+		return err
 	}
 	if all := g.GetHostDifferences(); len(all) > 0 {
 		t := newTable(w, "\nDIFFERS FROM ITS ROW", "DETAIL")

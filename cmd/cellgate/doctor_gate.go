@@ -22,6 +22,7 @@ func (u *upgrade) gate(r *replicas) {
 	}
 	u.withoutInstance(resp.GetWithoutInstance())
 	g := resp.GetGate()
+	u.askReaders(ctx, r, g)
 	if g == nil {
 		u.say("gate", noted, "there is none yet", "start a gateway with this gateway.legacy: it makes it, at LEGACY")
 		return

@@ -108,6 +108,10 @@ type upgrade struct {
 	native, differs bool
 	// scheduler are the cell's replicas, nil when it has none.
 	scheduler *replicas
+	// readers are the gateways that report the legacy tables to any of them.
+	readers map[string]*cellgatev1.GateReader
+	// readTo is the newest time in the rows that the doctor reads.
+	readTo time.Time
 	// told are the service hosts whose nova-compute is too old: what is said of them
 	// covers their agents.
 	told map[string]bool
@@ -132,6 +136,7 @@ func (u *upgrade) examine(tls config.ClientTLS) {
 		defer u.dial(tls)()
 		u.ask()
 		err = u.tables(conf)
+		u.behind()
 	}
 	if err != nil {
 		u.say("legacy database", unhealthy, problemOf(err), "correct it: a cell whose services cannot be read counts as old, and its gate does not open")
@@ -208,6 +213,7 @@ func (u *upgrade) tables(conf legacy.Config) error {
 		return err
 	}
 	u.heartbeats(x)
+	u.readTo = x.Written
 	u.services(x)
 	u.withoutRows(x)
 	u.registered(x)

@@ -273,7 +273,11 @@ type CellReading struct {
 	Gate                     string
 	GateEpoch                int64
 	GateLagging, GateAwaited int
-	JournalAge               time.Duration
+	// GateBehind counts gateways whose rows of Nova's tables are behind, GateReadingLag is the
+	// greatest lag of any.
+	GateBehind     int
+	GateReadingLag time.Duration
+	JournalAge     time.Duration
 	// Findings that stand, by kind, and the hosts that were compared.
 	Findings     map[string]int
 	Compared     int
@@ -303,6 +307,8 @@ func (c *Cell) Watch(read func() (r CellReading, ok bool)) {
 			emit(cellGateEpoch, float64(r.GateEpoch), c.name, c.replica)
 			emit(cellGateLagging, float64(r.GateLagging), c.name, c.replica)
 			emit(cellGateAwaited, float64(r.GateAwaited), c.name, c.replica)
+			emit(cellGateBehind, float64(r.GateBehind), c.name, c.replica)
+			emit(cellGateReadingLag, r.GateReadingLag.Seconds(), c.name, c.replica)
 		}
 		for _, kind := range FindingKinds() {
 			emit(cellFindings, float64(r.Findings[kind]), c.name, c.replica, kind)

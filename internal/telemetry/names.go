@@ -557,6 +557,14 @@ var (
 		Name: "cellgate_cell_gate_awaited_claims", Kind: Reading, Of: inCell, Labels: cellLabels(),
 		Help: "Live claims whose instance no report of their host has had yet. Absent for a cell without a gate.",
 	}
+	cellGateBehind = Metric{
+		Name: "cellgate_cell_gate_gateways_behind", Kind: Reading, Of: inCell, Labels: cellLabels(),
+		Help: "Gateways that report Nova's tables to this replica from a copy that is behind; cellgate cells CELL names them. Absent for a cell without a gate.",
+	}
+	cellGateReadingLag = Metric{
+		Name: "cellgate_cell_gate_reading_lag_seconds", Kind: Reading, Unit: "seconds", Of: inCell, Labels: cellLabels(),
+		Help: "By how much the oldest reading of Nova's tables that a gateway reports to this replica is behind the newest; up to the time between two heartbeats says nothing. Absent for a cell without a gate.",
+	}
 	cellGateMoves = Metric{
 		Name: "cellgate_cell_gate_moves_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelGate),
 		Help: "Moves of the gate that this replica made, by where to.",
@@ -623,7 +631,7 @@ func Metrics() []Metric {
 		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellCold, cellTransactions, cellTransactionSeconds,
 		cellTransactionOps, cellStoreEvents, cellStoreConnections, cellStoreConnectionsMax, cellStoreWait, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellHostsImported, cellHostsWithheld, cellClaims,
 		cellLeasesExpired, cellVerdicts, cellVerdictWait, cellOffersUnanswered, cellAdopted, cellElsewhere, cellOvercommitted, cellJournalAge, cellPinned, cellStreams, cellStates,
-		cellGate, cellGateEpoch, cellGateLagging, cellGateAwaited, cellGateMoves, cellGateCompared,
+		cellGate, cellGateEpoch, cellGateLagging, cellGateAwaited, cellGateBehind, cellGateReadingLag, cellGateMoves, cellGateCompared,
 		cellFindings, cellRepairs, cellHostsCompared, cellReconcileAge,
 		agentHosts, agentConnected, agentReports, agentReconnects, agentVerdicts, agentReadFailures, agentReadAge,
 		buildInfo, traceSpans, callersRefused, certificateEnd,

@@ -11,6 +11,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -191,7 +192,7 @@ func (x HostDifference_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HostDifference_Kind.Descriptor instead.
 func (HostDifference_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{2, 0}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{3, 0}
 }
 
 type Finding_Kind int32
@@ -274,7 +275,7 @@ func (x Finding_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Finding_Kind.Descriptor instead.
 func (Finding_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{13, 0}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{14, 0}
 }
 
 type Cell struct {
@@ -501,8 +502,11 @@ type Gate struct {
 	// another hypervisor than Nova has of them, and the first of them. The gate waits for all.
 	DifferingHosts  int32             `protobuf:"varint,18,opt,name=differing_hosts,json=differingHosts,proto3" json:"differing_hosts,omitempty"`
 	HostDifferences []*HostDifference `protobuf:"bytes,19,rep,name=host_differences,json=hostDifferences,proto3" json:"host_differences,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Gateways that report what they read of Nova's tables to the replica that says this: at
+	// most 64, those first whose rows are behind, by how much. Another replica may hear others.
+	Readers       []*GateReader `protobuf:"bytes,20,rep,name=readers,proto3" json:"readers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Gate) Reset() {
@@ -668,6 +672,106 @@ func (x *Gate) GetHostDifferences() []*HostDifference {
 	return nil
 }
 
+func (x *Gate) GetReaders() []*GateReader {
+	if x != nil {
+		return x.Readers
+	}
+	return nil
+}
+
+// GateReader is how new the rows are that a gateway reads of Nova's tables. Of several that
+// read copies of one database, one may be behind.
+type GateReader struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As people know it: its machine, and where it listens.
+	Gateway string `protobuf:"bytes,1,opt,name=gateway,proto3" json:"gateway,omitempty"`
+	// The newest time in its rows; unset: it does not say, as gateways of before.
+	ReadTo *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=read_to,json=readTo,proto3" json:"read_to,omitempty"`
+	// By how much that is before the newest that any gateway has read. Heartbeats come one by
+	// one, so up to the time between two of them says nothing.
+	Lag *durationpb.Duration `protobuf:"bytes,3,opt,name=lag,proto3" json:"lag,omitempty"`
+	// Set: lag has been more than half of the cell's service_down_time since, but for moments.
+	BehindSince *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=behind_since,json=behindSince,proto3" json:"behind_since,omitempty"`
+	// Why it has not read the tables last; empty when it has.
+	Unreadable string `protobuf:"bytes,5,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
+	// The cell's hosts and instances are imported by it.
+	Imports       bool `protobuf:"varint,6,opt,name=imports,proto3" json:"imports,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GateReader) Reset() {
+	*x = GateReader{}
+	mi := &file_cellgate_v1_cells_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GateReader) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GateReader) ProtoMessage() {}
+
+func (x *GateReader) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_cells_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GateReader.ProtoReflect.Descriptor instead.
+func (*GateReader) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *GateReader) GetGateway() string {
+	if x != nil {
+		return x.Gateway
+	}
+	return ""
+}
+
+func (x *GateReader) GetReadTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReadTo
+	}
+	return nil
+}
+
+func (x *GateReader) GetLag() *durationpb.Duration {
+	if x != nil {
+		return x.Lag
+	}
+	return nil
+}
+
+func (x *GateReader) GetBehindSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BehindSince
+	}
+	return nil
+}
+
+func (x *GateReader) GetUnreadable() string {
+	if x != nil {
+		return x.Unreadable
+	}
+	return ""
+}
+
+func (x *GateReader) GetImports() bool {
+	if x != nil {
+		return x.Imports
+	}
+	return false
+}
+
 // HostDifference is what an agent reports otherwise of its host than Nova's rows say.
 type HostDifference struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -682,7 +786,7 @@ type HostDifference struct {
 
 func (x *HostDifference) Reset() {
 	*x = HostDifference{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[2]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -694,7 +798,7 @@ func (x *HostDifference) String() string {
 func (*HostDifference) ProtoMessage() {}
 
 func (x *HostDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[2]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -707,7 +811,7 @@ func (x *HostDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostDifference.ProtoReflect.Descriptor instead.
 func (*HostDifference) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{2}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *HostDifference) GetKind() HostDifference_Kind {
@@ -747,7 +851,7 @@ type LaggingHost struct {
 
 func (x *LaggingHost) Reset() {
 	*x = LaggingHost{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[3]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -759,7 +863,7 @@ func (x *LaggingHost) String() string {
 func (*LaggingHost) ProtoMessage() {}
 
 func (x *LaggingHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[3]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -772,7 +876,7 @@ func (x *LaggingHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaggingHost.ProtoReflect.Descriptor instead.
 func (*LaggingHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{3}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *LaggingHost) GetHost() string {
@@ -830,7 +934,7 @@ type ShadowDifference struct {
 
 func (x *ShadowDifference) Reset() {
 	*x = ShadowDifference{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[4]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -842,7 +946,7 @@ func (x *ShadowDifference) String() string {
 func (*ShadowDifference) ProtoMessage() {}
 
 func (x *ShadowDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[4]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -855,7 +959,7 @@ func (x *ShadowDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowDifference.ProtoReflect.Descriptor instead.
 func (*ShadowDifference) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{4}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ShadowDifference) GetAt() *timestamppb.Timestamp {
@@ -935,7 +1039,7 @@ type ReplicaState struct {
 
 func (x *ReplicaState) Reset() {
 	*x = ReplicaState{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -947,7 +1051,7 @@ func (x *ReplicaState) String() string {
 func (*ReplicaState) ProtoMessage() {}
 
 func (x *ReplicaState) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -960,7 +1064,7 @@ func (x *ReplicaState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaState.ProtoReflect.Descriptor instead.
 func (*ReplicaState) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{5}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReplicaState) GetAddress() string {
@@ -1013,7 +1117,7 @@ type ResourceTotals struct {
 
 func (x *ResourceTotals) Reset() {
 	*x = ResourceTotals{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1025,7 +1129,7 @@ func (x *ResourceTotals) String() string {
 func (*ResourceTotals) ProtoMessage() {}
 
 func (x *ResourceTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1038,7 +1142,7 @@ func (x *ResourceTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceTotals.ProtoReflect.Descriptor instead.
 func (*ResourceTotals) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ResourceTotals) GetResourceClass() string {
@@ -1077,7 +1181,7 @@ type ListCellsRequest struct {
 
 func (x *ListCellsRequest) Reset() {
 	*x = ListCellsRequest{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[7]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1089,7 +1193,7 @@ func (x *ListCellsRequest) String() string {
 func (*ListCellsRequest) ProtoMessage() {}
 
 func (x *ListCellsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[7]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1102,7 +1206,7 @@ func (x *ListCellsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCellsRequest.ProtoReflect.Descriptor instead.
 func (*ListCellsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{8}
 }
 
 type ListCellsResponse struct {
@@ -1114,7 +1218,7 @@ type ListCellsResponse struct {
 
 func (x *ListCellsResponse) Reset() {
 	*x = ListCellsResponse{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[8]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1230,7 @@ func (x *ListCellsResponse) String() string {
 func (*ListCellsResponse) ProtoMessage() {}
 
 func (x *ListCellsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[8]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1243,7 @@ func (x *ListCellsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCellsResponse.ProtoReflect.Descriptor instead.
 func (*ListCellsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListCellsResponse) GetCells() []*Cell {
@@ -1158,7 +1262,7 @@ type GetCellRequest struct {
 
 func (x *GetCellRequest) Reset() {
 	*x = GetCellRequest{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[9]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1274,7 @@ func (x *GetCellRequest) String() string {
 func (*GetCellRequest) ProtoMessage() {}
 
 func (x *GetCellRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[9]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1287,7 @@ func (x *GetCellRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCellRequest.ProtoReflect.Descriptor instead.
 func (*GetCellRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetCellRequest) GetCell() string {
@@ -1202,7 +1306,7 @@ type GetCellResponse struct {
 
 func (x *GetCellResponse) Reset() {
 	*x = GetCellResponse{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[10]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1214,7 +1318,7 @@ func (x *GetCellResponse) String() string {
 func (*GetCellResponse) ProtoMessage() {}
 
 func (x *GetCellResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[10]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1227,7 +1331,7 @@ func (x *GetCellResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCellResponse.ProtoReflect.Descriptor instead.
 func (*GetCellResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetCellResponse) GetCell() *Cell {
@@ -1249,7 +1353,7 @@ type UpdateCellRequest struct {
 
 func (x *UpdateCellRequest) Reset() {
 	*x = UpdateCellRequest{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[11]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1365,7 @@ func (x *UpdateCellRequest) String() string {
 func (*UpdateCellRequest) ProtoMessage() {}
 
 func (x *UpdateCellRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[11]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1378,7 @@ func (x *UpdateCellRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateCellRequest.ProtoReflect.Descriptor instead.
 func (*UpdateCellRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UpdateCellRequest) GetCell() string {
@@ -1307,7 +1411,7 @@ type UpdateCellResponse struct {
 
 func (x *UpdateCellResponse) Reset() {
 	*x = UpdateCellResponse{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[12]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1319,7 +1423,7 @@ func (x *UpdateCellResponse) String() string {
 func (*UpdateCellResponse) ProtoMessage() {}
 
 func (x *UpdateCellResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[12]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1332,7 +1436,7 @@ func (x *UpdateCellResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateCellResponse.ProtoReflect.Descriptor instead.
 func (*UpdateCellResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UpdateCellResponse) GetCell() *Cell {
@@ -1374,7 +1478,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[13]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +1490,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[13]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +1503,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Finding) GetKind() Finding_Kind {
@@ -1521,7 +1625,7 @@ type ListFindingsRequest struct {
 
 func (x *ListFindingsRequest) Reset() {
 	*x = ListFindingsRequest{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[14]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1533,7 +1637,7 @@ func (x *ListFindingsRequest) String() string {
 func (*ListFindingsRequest) ProtoMessage() {}
 
 func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[14]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1546,7 +1650,7 @@ func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsRequest.ProtoReflect.Descriptor instead.
 func (*ListFindingsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListFindingsRequest) GetCell() string {
@@ -1582,7 +1686,7 @@ type ListFindingsResponse struct {
 
 func (x *ListFindingsResponse) Reset() {
 	*x = ListFindingsResponse{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[15]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1594,7 +1698,7 @@ func (x *ListFindingsResponse) String() string {
 func (*ListFindingsResponse) ProtoMessage() {}
 
 func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[15]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1607,7 +1711,7 @@ func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsResponse.ProtoReflect.Descriptor instead.
 func (*ListFindingsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListFindingsResponse) GetFindings() []*Finding {
@@ -1644,7 +1748,7 @@ type ReconciledCell struct {
 
 func (x *ReconciledCell) Reset() {
 	*x = ReconciledCell{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[16]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1656,7 +1760,7 @@ func (x *ReconciledCell) String() string {
 func (*ReconciledCell) ProtoMessage() {}
 
 func (x *ReconciledCell) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[16]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1669,7 +1773,7 @@ func (x *ReconciledCell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconciledCell.ProtoReflect.Descriptor instead.
 func (*ReconciledCell) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReconciledCell) GetCell() string {
@@ -1718,7 +1822,7 @@ var File_cellgate_v1_cells_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\n" +
-	"\x17cellgate/v1/cells.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xec\x04\n" +
+	"\x17cellgate/v1/cells.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xec\x04\n" +
 	"\x04Cell\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
 	"\tcell_uuid\x18\x02 \x01(\tR\bcellUuid\x12\x18\n" +
@@ -1737,7 +1841,7 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\x0ereplica_states\x18\x0e \x03(\v2\x19.cellgate.v1.ReplicaStateR\rreplicaStates\x12%\n" +
 	"\x04gate\x18\x0f \x01(\v2\x11.cellgate.v1.GateR\x04gate\x12%\n" +
 	"\x0ehosts_imported\x18\x10 \x01(\x05R\rhostsImported\x12%\n" +
-	"\x0ehosts_withheld\x18\x11 \x01(\x05R\rhostsWithheld\"\xa1\x06\n" +
+	"\x0ehosts_withheld\x18\x11 \x01(\x05R\rhostsWithheld\"\xd4\x06\n" +
 	"\x04Gate\x12-\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x17.cellgate.v1.Gate.StateR\x05state\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x120\n" +
@@ -1762,7 +1866,8 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\bdiffered\x18\x10 \x01(\x03R\bdiffered\x12?\n" +
 	"\vdifferences\x18\x11 \x03(\v2\x1d.cellgate.v1.ShadowDifferenceR\vdifferences\x12'\n" +
 	"\x0fdiffering_hosts\x18\x12 \x01(\x05R\x0edifferingHosts\x12F\n" +
-	"\x10host_differences\x18\x13 \x03(\v2\x1b.cellgate.v1.HostDifferenceR\x0fhostDifferences\"B\n" +
+	"\x10host_differences\x18\x13 \x03(\v2\x1b.cellgate.v1.HostDifferenceR\x0fhostDifferences\x121\n" +
+	"\areaders\x18\x14 \x03(\v2\x17.cellgate.v1.GateReaderR\areaders\"B\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -1770,7 +1875,17 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\n" +
 	"\x06SHADOW\x10\x02\x12\n" +
 	"\n" +
-	"\x06NATIVE\x10\x03\"\xdd\x01\n" +
+	"\x06NATIVE\x10\x03\"\x81\x02\n" +
+	"\n" +
+	"GateReader\x12\x18\n" +
+	"\agateway\x18\x01 \x01(\tR\agateway\x123\n" +
+	"\aread_to\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06readTo\x12+\n" +
+	"\x03lag\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03lag\x12=\n" +
+	"\fbehind_since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vbehindSince\x12\x1e\n" +
+	"\n" +
+	"unreadable\x18\x05 \x01(\tR\n" +
+	"unreadable\x12\x18\n" +
+	"\aimports\x18\x06 \x01(\bR\aimports\"\xdd\x01\n" +
 	"\x0eHostDifference\x124\n" +
 	"\x04kind\x18\x01 \x01(\x0e2 .cellgate.v1.HostDifference.KindR\x04kind\x12\x1c\n" +
 	"\x04host\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04host\x12 \n" +
@@ -1898,7 +2013,7 @@ func file_cellgate_v1_cells_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_v1_cells_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_cellgate_v1_cells_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_cellgate_v1_cells_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_cellgate_v1_cells_proto_goTypes = []any{
 	(BreakerState)(0),             // 0: cellgate.v1.BreakerState
 	(Gate_State)(0),               // 1: cellgate.v1.Gate.State
@@ -1906,62 +2021,68 @@ var file_cellgate_v1_cells_proto_goTypes = []any{
 	(Finding_Kind)(0),             // 3: cellgate.v1.Finding.Kind
 	(*Cell)(nil),                  // 4: cellgate.v1.Cell
 	(*Gate)(nil),                  // 5: cellgate.v1.Gate
-	(*HostDifference)(nil),        // 6: cellgate.v1.HostDifference
-	(*LaggingHost)(nil),           // 7: cellgate.v1.LaggingHost
-	(*ShadowDifference)(nil),      // 8: cellgate.v1.ShadowDifference
-	(*ReplicaState)(nil),          // 9: cellgate.v1.ReplicaState
-	(*ResourceTotals)(nil),        // 10: cellgate.v1.ResourceTotals
-	(*ListCellsRequest)(nil),      // 11: cellgate.v1.ListCellsRequest
-	(*ListCellsResponse)(nil),     // 12: cellgate.v1.ListCellsResponse
-	(*GetCellRequest)(nil),        // 13: cellgate.v1.GetCellRequest
-	(*GetCellResponse)(nil),       // 14: cellgate.v1.GetCellResponse
-	(*UpdateCellRequest)(nil),     // 15: cellgate.v1.UpdateCellRequest
-	(*UpdateCellResponse)(nil),    // 16: cellgate.v1.UpdateCellResponse
-	(*Finding)(nil),               // 17: cellgate.v1.Finding
-	(*ListFindingsRequest)(nil),   // 18: cellgate.v1.ListFindingsRequest
-	(*ListFindingsResponse)(nil),  // 19: cellgate.v1.ListFindingsResponse
-	(*ReconciledCell)(nil),        // 20: cellgate.v1.ReconciledCell
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*GateReader)(nil),            // 6: cellgate.v1.GateReader
+	(*HostDifference)(nil),        // 7: cellgate.v1.HostDifference
+	(*LaggingHost)(nil),           // 8: cellgate.v1.LaggingHost
+	(*ShadowDifference)(nil),      // 9: cellgate.v1.ShadowDifference
+	(*ReplicaState)(nil),          // 10: cellgate.v1.ReplicaState
+	(*ResourceTotals)(nil),        // 11: cellgate.v1.ResourceTotals
+	(*ListCellsRequest)(nil),      // 12: cellgate.v1.ListCellsRequest
+	(*ListCellsResponse)(nil),     // 13: cellgate.v1.ListCellsResponse
+	(*GetCellRequest)(nil),        // 14: cellgate.v1.GetCellRequest
+	(*GetCellResponse)(nil),       // 15: cellgate.v1.GetCellResponse
+	(*UpdateCellRequest)(nil),     // 16: cellgate.v1.UpdateCellRequest
+	(*UpdateCellResponse)(nil),    // 17: cellgate.v1.UpdateCellResponse
+	(*Finding)(nil),               // 18: cellgate.v1.Finding
+	(*ListFindingsRequest)(nil),   // 19: cellgate.v1.ListFindingsRequest
+	(*ListFindingsResponse)(nil),  // 20: cellgate.v1.ListFindingsResponse
+	(*ReconciledCell)(nil),        // 21: cellgate.v1.ReconciledCell
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
 }
 var file_cellgate_v1_cells_proto_depIdxs = []int32{
-	10, // 0: cellgate.v1.Cell.resources:type_name -> cellgate.v1.ResourceTotals
-	9,  // 1: cellgate.v1.Cell.replica_states:type_name -> cellgate.v1.ReplicaState
+	11, // 0: cellgate.v1.Cell.resources:type_name -> cellgate.v1.ResourceTotals
+	10, // 1: cellgate.v1.Cell.replica_states:type_name -> cellgate.v1.ReplicaState
 	5,  // 2: cellgate.v1.Cell.gate:type_name -> cellgate.v1.Gate
 	1,  // 3: cellgate.v1.Gate.state:type_name -> cellgate.v1.Gate.State
-	21, // 4: cellgate.v1.Gate.since:type_name -> google.protobuf.Timestamp
+	22, // 4: cellgate.v1.Gate.since:type_name -> google.protobuf.Timestamp
 	1,  // 5: cellgate.v1.Gate.pin:type_name -> cellgate.v1.Gate.State
-	7,  // 6: cellgate.v1.Gate.lagging:type_name -> cellgate.v1.LaggingHost
-	8,  // 7: cellgate.v1.Gate.differences:type_name -> cellgate.v1.ShadowDifference
-	6,  // 8: cellgate.v1.Gate.host_differences:type_name -> cellgate.v1.HostDifference
-	2,  // 9: cellgate.v1.HostDifference.kind:type_name -> cellgate.v1.HostDifference.Kind
-	21, // 10: cellgate.v1.LaggingHost.last_seen:type_name -> google.protobuf.Timestamp
-	21, // 11: cellgate.v1.ShadowDifference.at:type_name -> google.protobuf.Timestamp
-	0,  // 12: cellgate.v1.ReplicaState.breaker:type_name -> cellgate.v1.BreakerState
-	21, // 13: cellgate.v1.ReplicaState.since:type_name -> google.protobuf.Timestamp
-	4,  // 14: cellgate.v1.ListCellsResponse.cells:type_name -> cellgate.v1.Cell
-	4,  // 15: cellgate.v1.GetCellResponse.cell:type_name -> cellgate.v1.Cell
-	1,  // 16: cellgate.v1.UpdateCellRequest.gate_pin:type_name -> cellgate.v1.Gate.State
-	4,  // 17: cellgate.v1.UpdateCellResponse.cell:type_name -> cellgate.v1.Cell
-	3,  // 18: cellgate.v1.Finding.kind:type_name -> cellgate.v1.Finding.Kind
-	21, // 19: cellgate.v1.Finding.since:type_name -> google.protobuf.Timestamp
-	21, // 20: cellgate.v1.Finding.repaired_at:type_name -> google.protobuf.Timestamp
-	3,  // 21: cellgate.v1.ListFindingsRequest.kind:type_name -> cellgate.v1.Finding.Kind
-	17, // 22: cellgate.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	20, // 23: cellgate.v1.ListFindingsResponse.cells:type_name -> cellgate.v1.ReconciledCell
-	21, // 24: cellgate.v1.ReconciledCell.looked_at:type_name -> google.protobuf.Timestamp
-	11, // 25: cellgate.v1.Cells.ListCells:input_type -> cellgate.v1.ListCellsRequest
-	13, // 26: cellgate.v1.Cells.GetCell:input_type -> cellgate.v1.GetCellRequest
-	15, // 27: cellgate.v1.Cells.UpdateCell:input_type -> cellgate.v1.UpdateCellRequest
-	18, // 28: cellgate.v1.Cells.ListFindings:input_type -> cellgate.v1.ListFindingsRequest
-	12, // 29: cellgate.v1.Cells.ListCells:output_type -> cellgate.v1.ListCellsResponse
-	14, // 30: cellgate.v1.Cells.GetCell:output_type -> cellgate.v1.GetCellResponse
-	16, // 31: cellgate.v1.Cells.UpdateCell:output_type -> cellgate.v1.UpdateCellResponse
-	19, // 32: cellgate.v1.Cells.ListFindings:output_type -> cellgate.v1.ListFindingsResponse
-	29, // [29:33] is the sub-list for method output_type
-	25, // [25:29] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	8,  // 6: cellgate.v1.Gate.lagging:type_name -> cellgate.v1.LaggingHost
+	9,  // 7: cellgate.v1.Gate.differences:type_name -> cellgate.v1.ShadowDifference
+	7,  // 8: cellgate.v1.Gate.host_differences:type_name -> cellgate.v1.HostDifference
+	6,  // 9: cellgate.v1.Gate.readers:type_name -> cellgate.v1.GateReader
+	22, // 10: cellgate.v1.GateReader.read_to:type_name -> google.protobuf.Timestamp
+	23, // 11: cellgate.v1.GateReader.lag:type_name -> google.protobuf.Duration
+	22, // 12: cellgate.v1.GateReader.behind_since:type_name -> google.protobuf.Timestamp
+	2,  // 13: cellgate.v1.HostDifference.kind:type_name -> cellgate.v1.HostDifference.Kind
+	22, // 14: cellgate.v1.LaggingHost.last_seen:type_name -> google.protobuf.Timestamp
+	22, // 15: cellgate.v1.ShadowDifference.at:type_name -> google.protobuf.Timestamp
+	0,  // 16: cellgate.v1.ReplicaState.breaker:type_name -> cellgate.v1.BreakerState
+	22, // 17: cellgate.v1.ReplicaState.since:type_name -> google.protobuf.Timestamp
+	4,  // 18: cellgate.v1.ListCellsResponse.cells:type_name -> cellgate.v1.Cell
+	4,  // 19: cellgate.v1.GetCellResponse.cell:type_name -> cellgate.v1.Cell
+	1,  // 20: cellgate.v1.UpdateCellRequest.gate_pin:type_name -> cellgate.v1.Gate.State
+	4,  // 21: cellgate.v1.UpdateCellResponse.cell:type_name -> cellgate.v1.Cell
+	3,  // 22: cellgate.v1.Finding.kind:type_name -> cellgate.v1.Finding.Kind
+	22, // 23: cellgate.v1.Finding.since:type_name -> google.protobuf.Timestamp
+	22, // 24: cellgate.v1.Finding.repaired_at:type_name -> google.protobuf.Timestamp
+	3,  // 25: cellgate.v1.ListFindingsRequest.kind:type_name -> cellgate.v1.Finding.Kind
+	18, // 26: cellgate.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	21, // 27: cellgate.v1.ListFindingsResponse.cells:type_name -> cellgate.v1.ReconciledCell
+	22, // 28: cellgate.v1.ReconciledCell.looked_at:type_name -> google.protobuf.Timestamp
+	12, // 29: cellgate.v1.Cells.ListCells:input_type -> cellgate.v1.ListCellsRequest
+	14, // 30: cellgate.v1.Cells.GetCell:input_type -> cellgate.v1.GetCellRequest
+	16, // 31: cellgate.v1.Cells.UpdateCell:input_type -> cellgate.v1.UpdateCellRequest
+	19, // 32: cellgate.v1.Cells.ListFindings:input_type -> cellgate.v1.ListFindingsRequest
+	13, // 33: cellgate.v1.Cells.ListCells:output_type -> cellgate.v1.ListCellsResponse
+	15, // 34: cellgate.v1.Cells.GetCell:output_type -> cellgate.v1.GetCellResponse
+	17, // 35: cellgate.v1.Cells.UpdateCell:output_type -> cellgate.v1.UpdateCellResponse
+	20, // 36: cellgate.v1.Cells.ListFindings:output_type -> cellgate.v1.ListFindingsResponse
+	33, // [33:37] is the sub-list for method output_type
+	29, // [29:33] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_cells_proto_init() }
@@ -1975,7 +2096,7 @@ func file_cellgate_v1_cells_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_cells_proto_rawDesc), len(file_cellgate_v1_cells_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
