@@ -146,37 +146,59 @@ func (n *novaWatch) write(ctx context.Context) error {
 			}
 		}
 	}
-	if len(changes) > 0 {
-		first := &changes[0]
-		n.log.Info("audit: Nova's services say otherwise of hosts", "hosts", len(changes), "first", first.HostUUID, "state", string(first.State), "reason", first.Reason)
+	if words := slices.DeleteFunc(changes, func(p shard.SetNovaState) bool { return p.Refresh }); len(words) > 0 {
+		first := &words[0]
+		n.log.Info("audit: Nova's services say otherwise of hosts", "hosts", len(words), "first", first.HostUUID, "state", string(first.State), "reason", first.Reason)
 	}
 	return nil
 }
 
-// unknownToNova is the reason of a host that no report names.
+// unknownToNova is the reason of a host that no report names, unknownWord what is said of it.
 const unknownToNova = "Nova's tables have no host of this uuid"
 
+var unknownWord = novaWord{shard.NovaDisabled, unknownToNova}
+
 // changes gives the words that the rows do not have, by host, but for those of readings that
-// are older than the rows'.
+// are older than the rows'. That a host is there or not, and is silent, is said by the tables
+// as a whole, and is as new as these; else a word is as new as the row of the host's service.
+//
+// Of a gateway that reports to another replica the rows tell how new its readings are: the
+// newest time in them, which the newest reading keeps so in one of them. While all readings that
+// were reported here are behind that, they say neither that hosts are silent, which is what a copy
+// of Nova's database that is behind looks like, nor that hosts are not there.
 func (n *novaWatch) changes() []shard.SetNovaState {
 	reports, now := n.gate.services(), n.gate.now()
+	named, newest := nodesOf(reports)
 	var list []shard.SetNovaState
 	n.rows.mu.RLock()
 	defer n.rows.mu.RUnlock()
+	known := n.rows.newestOfNova(now)
+	behind := !newest.IsZero() && known.NovaRead(now).Sub(newest) > n.gate.readers.most
 	for uuid, r := range readingsOf(reports, n.rows.byNova) {
 		w := r.word()
 		p := shard.SetNovaState{HostUUID: uuid, State: w.state, Reason: w.reason, At: r.at}
-		if row := n.rows.hosts[uuid]; row != nil && row.host != nil && row.novaWord() != w && !p.Outdated(row.admin, now) {
+		row := n.rows.hosts[uuid]
+		if w.state == shard.NovaSilent || row != nil && row.novaWord() == unknownWord {
+			p.At = later(r.at, named[uuid])
+		}
+		if row != nil && row.host != nil && row.novaWord() != w && !p.Outdated(row.admin, now) && !(behind && w.state == shard.NovaSilent) {
 			list = append(list, p)
 		}
 	}
-	if named := nodesOf(reports); len(named) > 0 {
-		w := novaWord{shard.NovaDisabled, unknownToNova}
+	if len(named) > 0 && !behind {
 		for uuid, row := range n.rows.hosts {
-			if row.host != nil && !row.host.Imported && !named[uuid] && row.novaWord() != w {
-				list = append(list, shard.SetNovaState{HostUUID: uuid, State: w.state, Reason: w.reason})
+			if row.host == nil || row.host.Imported || row.novaWord() == unknownWord {
+				continue
+			}
+			p := shard.SetNovaState{HostUUID: uuid, State: unknownWord.state, Reason: unknownWord.reason, At: newest}
+			if _, is := named[uuid]; !is && !p.Outdated(row.admin, now) {
+				list = append(list, p)
 			}
 		}
+	}
+	if at := newest.Add(-n.gate.readers.most / 4); known != nil && at.Sub(known.NovaRead(now)) > n.gate.readers.most/2 &&
+		!slices.ContainsFunc(list, func(p shard.SetNovaState) bool { return p.HostUUID == known.HostUUID }) {
+		list = append(list, shard.SetNovaState{HostUUID: known.HostUUID, State: known.Nova, Reason: known.NovaReason, At: at, Refresh: true})
 	}
 	slices.SortFunc(list, func(a, b shard.SetNovaState) int { return cmp.Compare(a.HostUUID, b.HostUUID) })
 	return list
@@ -221,26 +243,42 @@ func (k *gatekeeper) ofNewHost(uuid string) novaWord {
 	return novaWord{}
 }
 
-// nodesOf gives the compute nodes that reports name.
-func nodesOf(reports [][]legacyService) map[string]bool {
-	named := map[string]bool{}
-	for _, services := range reports {
-		for i := range services {
-			for _, uuid := range services[i].nodes {
-				named[uuid] = true
+// newestOfNova gives the row with the word of the newest reading of Nova's tables; nil for
+// none. The caller holds mu.
+func (r *rows) newestOfNova(now time.Time) (newest *shard.AdminState) {
+	for _, row := range r.hosts {
+		if row.host == nil || row.admin == nil {
+			continue
+		}
+		if at := row.admin.NovaRead(now); !at.IsZero() && (newest == nil || at.After(newest.NovaAt) || at.Equal(newest.NovaAt) && row.admin.HostUUID < newest.HostUUID) {
+			newest = row.admin
+		}
+	}
+	return newest
+}
+
+// nodesOf gives the compute nodes that reports name, with how new the newest of these is, and
+// how new the newest report is; zero where it is not known.
+func nodesOf(reports []legacyReport) (named map[string]time.Time, newest time.Time) {
+	named = map[string]time.Time{}
+	for _, r := range reports {
+		newest = later(newest, r.readTo)
+		for i := range r.services {
+			for _, uuid := range r.services[i].nodes {
+				named[uuid] = later(named[uuid], r.readTo)
 			}
 		}
 	}
-	return named
+	return named, newest
 }
 
 // readingsOf gives what reports say of those compute nodes that one of them says something
 // against, and of those in known: of the others there is nothing to write.
-func readingsOf(reports [][]legacyService, known map[string]bool) map[string]novaReading {
+func readingsOf(reports []legacyReport, known map[string]bool) map[string]novaReading {
 	of := map[string]bool{}
-	for _, services := range reports {
-		for i := range services {
-			s := &services[i]
+	for _, report := range reports {
+		for i := range report.services {
+			s := &report.services[i]
 			against := s.disabled || s.forcedDown || !s.up
 			for _, uuid := range s.nodes {
 				if against || known[uuid] {
@@ -253,10 +291,10 @@ func readingsOf(reports [][]legacyService, known map[string]bool) map[string]nov
 	if len(of) == 0 {
 		return all
 	}
-	for _, services := range reports {
+	for _, report := range reports {
 		one := map[string]novaReading{}
-		for i := range services {
-			s := &services[i]
+		for i := range report.services {
+			s := &report.services[i]
 			for _, uuid := range s.nodes {
 				if !of[uuid] {
 					continue
@@ -285,16 +323,16 @@ func (row *hostRow) novaWord() novaWord {
 	return novaWord{row.admin.Nova, row.admin.NovaReason}
 }
 
-// services gives those of each report. Reports of gateways that cannot read them say
+// services gives the reports with services. Those of gateways that cannot read them say
 // nothing.
-func (k *gatekeeper) services() [][]legacyService {
+func (k *gatekeeper) services() []legacyReport {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.forget()
-	var reports [][]legacyService
+	var reports []legacyReport
 	for _, g := range k.gateways {
 		if g.unreadable == "" {
-			reports = append(reports, g.services)
+			reports = append(reports, g.legacyReport)
 		}
 	}
 	return reports

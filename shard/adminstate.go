@@ -27,7 +27,8 @@ type AdminState struct {
 	// speaks against the host. NovaReason is that of NovaDisabled and NovaForcedDown.
 	Nova       NovaState
 	NovaReason string
-	// NovaAt is of the reading that said so: see SetNovaState. Zero: not known.
+	// NovaAt is of the newest reading that is known to have said so: see SetNovaState. Zero:
+	// not known.
 	NovaAt time.Time
 	// Silent: a replica that counted the host as down, for its agent was silent, said so
 	// last, and none has heard the agent since. It is for replicas that start: who hears the
@@ -91,16 +92,18 @@ type SetAdminState struct {
 }
 
 // SetNovaState replaces what Nova's service says of a host, and leaves the operator's word.
-// The host must be there: NOT_FOUND. What says the same is not written, nor what an older
-// reading says: two gateways may read two replicas of one database.
+// The host must be there: NOT_FOUND. What says the same is not written, but see Refresh, nor
+// what an older reading says: two gateways may read two replicas of one database.
 type SetNovaState struct {
 	HostUUID string
 	// State is empty when nothing speaks against the host.
 	State  NovaState
 	Reason string
-	// At is when Nova wrote the service's row, as it was read. Zero: not known, and older
-	// than none.
+	// At is when Nova wrote what says so, as it was read. Zero: not known, and older than none.
 	At time.Time
+	// Refresh: what a row says already is written where At is later, so that AdminState.NovaAt
+	// tells other replicas how new the newest reading is.
+	Refresh bool
 }
 
 // maxNovaAhead is how far AdminState.NovaAt may be ahead of the store's time: a later one is
@@ -110,7 +113,23 @@ const maxNovaAhead = time.Minute
 // Outdated reports whether a word of Nova's is of an older reading than the one that a row
 // has, at a moment of store time.
 func (p *SetNovaState) Outdated(by *AdminState, now time.Time) bool {
-	return by != nil && !p.At.IsZero() && p.At.Before(by.NovaAt) && !by.NovaAt.After(now.Add(maxNovaAhead))
+	return !p.At.IsZero() && p.At.Before(by.NovaRead(now))
+}
+
+// NovaRead is NovaAt where it counts at a moment of store time, else zero.
+func (a *AdminState) NovaRead(now time.Time) time.Time {
+	if a == nil || a.NovaAt.After(now.Add(maxNovaAhead)) {
+		return time.Time{}
+	}
+	return a.NovaAt
+}
+
+// says reports whether nothing of a word has to be written to a row.
+func (p *SetNovaState) says(old *AdminState) bool {
+	if old == nil {
+		return p.State == ""
+	}
+	return old.Nova == p.State && old.NovaReason == p.Reason && !(p.Refresh && p.At.After(old.NovaAt))
 }
 
 // SetSilent notes that a host's agent is silent, or that it was heard again (AdminState.Silent),
@@ -268,7 +287,7 @@ func (t *transaction) setNovaState(p *SetNovaState) Outcome {
 		return refused(fault.NotFound, "host %s is not in this cell", p.HostUUID)
 	}
 	old := t.view.AdminStates[p.HostUUID]
-	if old == nil && p.State == "" || old != nil && old.Nova == p.State && old.NovaReason == p.Reason || p.Outdated(old, t.now) {
+	if p.says(old) || p.Outdated(old, t.now) {
 		return Outcome{AdminState: old}
 	}
 	n := t.adminStateOf(p.HostUUID)

@@ -46,7 +46,8 @@ func (o *oracle) operate(now time.Time, host string, word Admin, until time.Time
 }
 
 // serve takes the word of a host's service, unless it is of an older reading.
-func (o *oracle) serve(now time.Time, host string, word NovaState, at time.Time) answer {
+func (o *oracle) serve(now time.Time, p *SetNovaState) answer {
+	host, word, at := p.HostUUID, p.State, p.At
 	if _, there := o.hosts[host]; !there {
 		return answer{kind: fault.NotFound}
 	}
@@ -55,6 +56,9 @@ func (o *oracle) serve(now time.Time, host string, word NovaState, at time.Time)
 	}
 	known := o.novaAt[host]
 	older := !at.IsZero() && at.Before(known) && known.Sub(now) <= time.Minute
+	if o.nova[host] == word && p.Refresh && at.After(known) {
+		o.novaAt[host] = at
+	}
 	if o.nova[host] == word || older {
 		return o.wordsOf(host)
 	}

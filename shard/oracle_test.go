@@ -152,7 +152,7 @@ func (o *oracle) decide(now time.Time, op Op) answer {
 		})
 	case op.SetNovaState != nil:
 		p := op.SetNovaState
-		return o.counted(p.HostUUID, false, func() answer { return o.serve(now, p.HostUUID, p.State, p.At) })
+		return o.counted(p.HostUUID, false, func() answer { return o.serve(now, p) })
 	case op.SetSilent != nil:
 		p := op.SetSilent
 		return o.counted(p.HostUUID, false, func() answer { return o.hush(p.HostUUID, p.Silent) })
