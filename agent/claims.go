@@ -89,6 +89,13 @@ func (c *Claims) unsaid(by any) ([]*agentv1.Verdict, <-chan struct{}) {
 	return c.ledger.say(by), c.said
 }
 
+// aborts gives the verdicts on all claims that were aborted, of those that somebody offered.
+func (c *Claims) aborts(by any) []*agentv1.Verdict {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ledger.aborts(by)
+}
+
 // onNews has somebody told when confirmed claims of the cell came or went.
 func (c *Claims) onNews(news func()) {
 	c.mu.Lock()
@@ -174,6 +181,8 @@ func (c *Claims) MoveClaim(in *agentv1.MoveClaimRequest) (*agentv1.HostClaim, er
 
 // AbortClaim gives back what an operation took up: the claim takes nothing on the host
 // from then on. Each replica that offered it is told, now or when the stream to it is back.
+// A claim that an instance on the host has alone is not given back, nor is a confirmed one
+// that moves another: ALREADY_EXISTS.
 // One of the cell's is listed until the cell ends it, one that was made on
 // the host until its time is over. Idempotent.
 func (c *Claims) AbortClaim(id string) (*agentv1.HostClaim, error) {
@@ -184,8 +193,10 @@ func (c *Claims) AbortClaim(id string) (*agentv1.HostClaim, error) {
 	switch {
 	case h == nil:
 		return nil, fault.New(fault.NotFound, "no claim %s on this host", id)
-	case c.ledger.covered(h):
+	case c.ledger.covered(h), c.ledger.alone(h):
 		return nil, fault.New(fault.AlreadyExists, "instance %s of claim %s is on the host", h.instance, id)
+	case h.movesForGood():
+		return nil, fault.New(fault.AlreadyExists, "claim %s is confirmed, which has ended claim %s of instance %s: select again to move it back, or release the claim", id, h.moves, h.instance)
 	}
 	if !h.aborted {
 		c.ledger.abort(h)
@@ -309,10 +320,10 @@ func (l *ledger) show(c *heldClaim) *agentv1.HostClaim {
 		Offered: len(c.offers) > 0, Operation: string(c.kind), State: agentv1.HostClaim_HELD,
 	}
 	switch {
+	case l.covered(c), c.aborted && l.alone(c):
+		out.State = agentv1.HostClaim_RUNNING
 	case c.aborted:
 		out.State = agentv1.HostClaim_ABORTED
-	case l.covered(c):
-		out.State = agentv1.HostClaim_RUNNING
 	}
 	return out
 }

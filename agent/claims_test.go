@@ -241,3 +241,79 @@ func TestAnAbortedClaimTakesNothing(t *testing.T) {
 	got, err = c.AbortClaim("b")
 	refusedAs(t, fault.AlreadyExists, got, err)
 }
+
+// An instance on the host is not left without its claim by an abort, whatever its size, nor
+// is one elsewhere that the cell has only this claim of.
+func TestWhatAnInstanceHasAloneIsNotAborted(t *testing.T) {
+	offer := func(id string, n int, moves string, confirmed bool) *agentv1.ClaimOffer {
+		o := offerTo(id, n, 5)
+		o.TakesAbort, o.MovesClaimId, o.Confirmed, o.WantsVerdict = true, moves, confirmed, !confirmed
+		return o
+	}
+	resize := func(c *Claims, id string, n int) {
+		t.Helper()
+		got, err := c.ResizeClaim(&agentv1.ResizeClaimRequest{ClaimId: id, InstanceUuid: instanceUUID(n)})
+		is(t, agentv1.HostClaim_HELD, got, err)
+	}
+	t.Run("resized, its source ended", func(t *testing.T) {
+		c, _ := claimsOf(smallHost(4)) // instance 0 has 4
+		c.offered("r", offer("old", 0, "", true))
+		c.offered("r", offer("new", 0, "old", false))
+		resize(c, "new", 0)
+		c.ended("old", "RELEASED")
+		got, err := c.AbortClaim("new")
+		refusedAs(t, fault.AlreadyExists, got, err)
+	})
+	t.Run("confirmed", func(t *testing.T) {
+		c, _ := claimsOf(smallHost(4))
+		for id, n := range map[string]int{"here": 0, "elsewhere": 10} {
+			c.offered("r", offer(id, n, "old", true))
+			got, err := c.AbortClaim(id)
+			refusedAs(t, fault.AlreadyExists, got, err)
+		}
+	})
+	t.Run("while its source is there", func(t *testing.T) {
+		c, _ := claimsOf(smallHost(4))
+		c.offered("r", offer("old", 0, "", true))
+		c.offered("r", offer("new", 0, "old", false))
+		resize(c, "new", 0)
+		got, err := c.AbortClaim("new")
+		is(t, agentv1.HostClaim_ABORTED, got, err)
+		c.ended("old", "RELEASED")
+		if s := statesOf(c); s["new"] != agentv1.HostClaim_RUNNING {
+			t.Errorf("listed: %v", s)
+		}
+	})
+	for name, tell := range map[string]func(*Claims){
+		"offered": func(c *Claims) { c.offered("r", offer("a", 10, "old", true)) },
+		"in a set": func(c *Claims) {
+			c.set("r", &agentv1.ClaimSet{ClaimIds: []string{"a"}, ConfirmedClaimIds: []string{"a"}})
+		},
+		"other amounts": func(c *Claims) { o := offer("a", 10, "old", true); o.Usages = vcpus(6); c.offered("r", o) },
+	} {
+		t.Run("aborted before it was known to be confirmed: "+name, func(t *testing.T) {
+			c, _ := claimsOf(smallHost(4)) // 10 free
+			c.offered("r", offer("a", 10, "old", false))
+			got, err := c.AbortClaim("a")
+			is(t, agentv1.HostClaim_ABORTED, got, err)
+			tell(c)
+			if s := statesOf(c); s["a"] != agentv1.HostClaim_HELD {
+				t.Errorf("listed: %v", s)
+			}
+			if v := c.offered("r", offerTo("b", 11, 6)); v.GetReason() != agentv1.Verdict_NO_ROOM {
+				t.Errorf("its room is promised: %v", v)
+			}
+		})
+	}
+}
+
+func TestAnAbortedClaimWhoseInstanceCameRuns(t *testing.T) {
+	c, _ := claimsOf(smallHost(4))
+	c.offered("r", offerTo("a", 10, 5))
+	got, err := c.AbortClaim("a")
+	is(t, agentv1.HostClaim_ABORTED, got, err)
+	c.observe(smallHost(4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5)) // instance 10 is there
+	if s := statesOf(c); s["a"] != agentv1.HostClaim_RUNNING {
+		t.Errorf("listed: %v", s)
+	}
+}

@@ -44,13 +44,17 @@ func NewHost(state *agentv1.FullState) *Host {
 func (h *Host) Put(state *agentv1.FullState) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.put(state)
+	h.put(state, 0)
 }
 
-func (h *Host) put(state *agentv1.FullState) {
+// put makes state the next version, above that one too.
+func (h *Host) put(state *agentv1.FullState, above uint64) {
+	now, before := time.Now(), h.state.GetVersion()
 	state.Verifies = h.state.GetVerifies()
-	state.BootId, state.Version = h.bootID, h.state.Version+1
-	h.puts[state.Version%uint64(len(h.puts))] = time.Now()
+	state.BootId, state.Version = h.bootID, max(before, above)+1
+	for v := range min(state.Version-before, uint64(len(h.puts))) {
+		h.puts[(state.Version-v)%uint64(len(h.puts))] = now
+	}
 	h.state = state
 	h.claims.observe(state)
 	close(h.changed)
@@ -75,12 +79,13 @@ func (h *Host) State() (*agentv1.FullState, <-chan struct{}) {
 	return h.state, h.changed
 }
 
-// renew makes the state the next version as it is, unless there is one after version.
-func (h *Host) renew(version uint64) {
+// renew makes the state the next version as it is, unless there is one after version and
+// above.
+func (h *Host) renew(version, above uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.state.GetVersion() == version {
-		h.put(proto.CloneOf(h.state))
+	if v := h.state.GetVersion(); v == version || v <= above {
+		h.put(proto.CloneOf(h.state), above)
 	}
 }
 

@@ -145,6 +145,17 @@ func (l *ledger) covered(c *heldClaim) bool {
 	return from == nil || from.instance != c.instance
 }
 
+// alone reports whether the claim's instance is on the host, in whatever size, and its cell
+// has no other claim of it there.
+func (l *ledger) alone(c *heldClaim) bool {
+	_, there := l.exist[c.instance]
+	from := l.held[c.moves]
+	return there && len(c.offers) > 0 && (from == nil || from.instance != c.instance)
+}
+
+// movesForGood reports whether the claim has taken the place of the one that it moves.
+func (c *heldClaim) movesForGood() bool { return c.confirmed && c.moves != "" && len(c.offers) > 0 }
+
 // takes reports whether a held claim takes of the host, besides its instances.
 func (l *ledger) takes(c *heldClaim) bool { return !c.aborted && !l.covered(c) }
 
@@ -257,6 +268,7 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 			l.confirmations++
 		}
 		c.offers[by], c.at, c.confirmed = o.GetTakesAbort(), now, o.GetConfirmed()
+		c.stands()
 		if v := l.abortOf(c, by); v != nil {
 			return v
 		}
@@ -271,6 +283,7 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 	}
 	if before := l.held[id]; before != nil && before.instance == c.instance {
 		c.kind, c.aborted, c.first = before.kind, before.aborted, before.first
+		c.stands()
 		if c.confirmed && before.confirmed {
 			c.since = before.since
 		}
@@ -337,8 +350,22 @@ func (l *ledger) abortOf(c *heldClaim, by any) *agentv1.Verdict {
 	return l.verdict(c.id, agentv1.Verdict_ABORTED, "an operation on the host gave it back")
 }
 
+// aborts are the verdicts on all claims that were aborted and that somebody offered.
+func (l *ledger) aborts(by any) (verdicts []*agentv1.Verdict) {
+	for _, c := range l.held {
+		if v := l.abortOf(c, by); v != nil {
+			verdicts = append(verdicts, v)
+		}
+	}
+	return verdicts
+}
+
 // gaveBack reports whether a claim was aborted, and its instance is not there all the same.
-func (l *ledger) gaveBack(c *heldClaim) bool { return c.aborted && !l.covered(c) }
+func (l *ledger) gaveBack(c *heldClaim) bool { return c.aborted && !l.covered(c) && !l.alone(c) }
+
+// stands takes back that a claim was aborted, which its cell confirmed before it heard so,
+// where the claim does not end by it (movesForGood).
+func (c *heldClaim) stands() { c.aborted = c.aborted && !c.movesForGood() }
 
 // ended drops a claim that the cell ended, in a state, or put elsewhere.
 func (l *ledger) ended(now time.Time, id, state string) {
@@ -388,6 +415,7 @@ func (l *ledger) set(now time.Time, by any, s *agentv1.ClaimSet) {
 	for _, id := range s.GetConfirmedClaimIds() {
 		if c := l.held[id]; c != nil && !c.confirmed {
 			c.confirmed, c.since = true, now
+			c.stands()
 			l.confirmations++
 		}
 	}

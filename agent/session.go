@@ -46,11 +46,15 @@ type session struct {
 	// sending is the state of that version; base the newest that was accepted, which
 	// the replica takes Deltas to. nil: the whole state is to be sent.
 	sending, base *agentv1.FullState
+	// unknowing: the newest accepted state knew no instances.
+	unknowing bool
 	// epoch is of the newest Resync. pausing: one waits for its time, which retry is
-	// set to; renews is the version to be renewed then, 0 for none.
+	// set to; renews is the version to be renewed then, 0 for none, above what the new one
+	// is to be above.
 	epoch   uint64
 	pausing bool
 	renews  uint64
+	above   uint64
 	// beat, answer and retry are timers: while waiting only answer runs.
 	beat, answer, retry *time.Timer
 	every               time.Duration
@@ -135,7 +139,7 @@ func receive(ctx context.Context, stream grpc.BidiStreamingClient[agentv1.Report
 func (s *session) sendState() error {
 	follow := !s.host.writes(s.deps.Replica)
 	if s.renews > 0 && !follow {
-		s.host.renew(s.renews)
+		s.host.renew(s.renews, s.above)
 	}
 	s.sending, s.changed = s.host.State()
 	s.rest()
@@ -164,6 +168,10 @@ func (s *session) sendWithVerdicts(state *agentv1.ReportRequest) error {
 func (s *session) sendVerdicts() error {
 	verdicts, said := s.host.claims.unsaid(s.Reporter)
 	s.said = said
+	return s.say(verdicts)
+}
+
+func (s *session) say(verdicts []*agentv1.Verdict) error {
 	for _, v := range verdicts {
 		s.deps.Tel.Verdict(true)
 		if err := s.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_Verdict{Verdict: v}}); err != nil {
@@ -214,7 +222,7 @@ func (s *session) hear(m *agentv1.ReportResponse) error {
 func (s *session) take(m *agentv1.ReportResponse) error {
 	switch {
 	case m.GetAccepted() != nil && m.GetAccepted().GetVersion() == s.sent:
-		s.takeAccepted(m.GetAccepted())
+		return s.takeAccepted(m.GetAccepted())
 	case m.GetRefused() != nil && m.GetRefused().GetVersion() == s.sent:
 		return s.takeRefused(m.GetRefused())
 	case m.GetResync() != nil:
@@ -223,9 +231,9 @@ func (s *session) take(m *agentv1.ReportResponse) error {
 	return nil
 }
 
-func (s *session) takeAccepted(m *agentv1.Accepted) {
+func (s *session) takeAccepted(m *agentv1.Accepted) error {
 	if !s.waiting {
-		return // of a state that a Resync overtook
+		return nil // of a state that a Resync overtook
 	}
 	s.rest()
 	s.waiting = false
@@ -248,6 +256,13 @@ func (s *session) takeAccepted(m *agentv1.Accepted) {
 		s.proven = s.sent
 	}
 	s.deps.Accepted(waited)
+	known := s.unknowing && !s.sending.GetInstancesUnknown()
+	s.unknowing = s.sending.GetInstancesUnknown()
+	if known {
+		// Who knew no instances was not believed about confirmed claims.
+		return s.say(s.host.claims.aborts(s.Reporter))
+	}
+	return nil
 }
 
 func (s *session) takeRefused(m *agentv1.Refused) error {
@@ -287,7 +302,7 @@ func (s *session) takeResync(m *agentv1.Resync) {
 	}
 	s.epoch = max(s.epoch, m.GetEpoch())
 	if m.GetRenew() {
-		s.renews = s.host.version()
+		s.renews, s.above = s.host.version(), m.GetAbove()
 	}
 	within := min(max(m.GetWithin().AsDuration(), 0), longestPause)
 	if s.waiting {

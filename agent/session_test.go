@@ -170,6 +170,77 @@ func TestResyncRenewsTheState(t *testing.T) {
 	})
 }
 
+// An agent that is behind its own life goes on above what the cell has; one that is not
+// takes no step for it.
+func TestResyncRenewsAboveWhatTheCellHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &fakeCell{takesDeltas: true}
+		c.start()
+		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
+		synctest.Wait()
+		for n, above := range []uint64{40, 40} {
+			m := resync(uint64(n+1), 0, true)
+			m.GetResync().Above = above
+			c.tell(m)
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		busier(host, 10)
+		synctest.Wait()
+		states, _, _ := c.heard()
+		if len(states) != 3 || states[1].GetVersion() != 41 || states[2].GetVersion() != 42 {
+			t.Fatalf("the states are %v, want the versions 1, 41 and 42", states)
+		}
+		if d := c.heardDeltas(); len(d) != 1 || d[0].GetBaseVersion() != 42 || d[0].GetVersion() != 43 {
+			t.Errorf("the deltas are %v, want one from 42 to 43", d)
+		}
+	})
+}
+
+// What was aborted while the host did not know its instances is told again once the cell has
+// a state that does.
+func TestAnAbortIsToldAgainOnceInstancesAreKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &fakeCell{takesDeltas: true}
+		c.start()
+		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
+		next := func(unknown bool) {
+			s, _ := host.State()
+			s = proto.CloneOf(s)
+			if s.InstancesUnknown = unknown; unknown {
+				s.Instances = nil
+			}
+			host.Put(s)
+			synctest.Wait()
+		}
+		verdicts := func() []*agentv1.Verdict {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.verdicts
+		}
+		next(true)
+		s, _ := host.State()
+		o := offerTo("a", 10, 1)
+		o.Usages[0].ProviderUuid, o.TakesAbort, o.Confirmed, o.WantsVerdict = s.GetHostUuid(), true, true, false
+		c.tell(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimOffer{ClaimOffer: o}})
+		synctest.Wait()
+		if _, err := host.Claims().AbortClaim("a"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		next(true)
+		if n := len(verdicts()); n != 1 {
+			t.Fatalf("told %d times while nothing was known, want once", n)
+		}
+		for range 2 {
+			next(false)
+		}
+		if got := verdicts(); len(got) != 2 || got[1].GetReason() != agentv1.Verdict_ABORTED || got[1].GetVersion() != 4 {
+			t.Errorf("told is %v, want a second abort of version 4", got)
+		}
+	})
+}
+
 // A cell that answers every state with Resync is not asked in a circle.
 func TestResyncAfterResyncIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -121,7 +121,7 @@ func TestSimulatedHostsMakeRoomAtOnce(t *testing.T) {
 		c.offer("a", 1, most, true, nil)
 		c.runs("confirmed", 2, map[int]int32{1: most})
 		c.host.claims.ended("a", "RELEASED")
-		c.host.renew(2) // a state that still has it
+		c.host.renew(2, 0) // a state that still has it
 		if v := c.asked("b", 2, most); v.GetOutcome() != agentv1.Verdict_OK {
 			t.Errorf("all that the ended claim's instance took: %v", v)
 		}

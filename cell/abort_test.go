@@ -106,3 +106,55 @@ func TestShadowKeepsWhatAHostGivesBack(t *testing.T) {
 		r.must(confirm("c1", 1))
 	})
 }
+
+// A host hears at once that a move's claim was confirmed, so that it does not abort it; what
+// it aborted before it heard so it is told again, once, and the claim stays.
+func TestAHostIsToldThatAMoveWasConfirmed(t *testing.T) {
+	for name, aborts := range map[string]bool{"heard": false, "aborted meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, newStore(t), mode(VerifyAsync))
+				a, told := r.verifying(1)
+				r.must(newClaim("c1", 1, 1, 2))
+				r.must(confirm("c1", 1))
+				move := newClaim("c2", 1, 1, 3)
+				move.GetClaim().MovesClaimId = "c1"
+				r.must(move)
+				synctest.Wait()
+				a.says("c1", 0)
+				a.says("c2", 0)
+				rest(told)
+				r.must(confirm("c2", 1))
+				synctest.Wait()
+				offers := func() (n int) {
+					for _, m := range rest(told) {
+						if o := m.GetClaimOffer(); o != nil {
+							if n++; o.GetClaimId() != "c2" || !o.GetConfirmed() || o.GetWantsVerdict() {
+								t.Errorf("offered is %v", o)
+							}
+						}
+					}
+					return n
+				}
+				if n := offers(); n != 1 {
+					t.Errorf("told %d times, want once", n)
+				}
+				if aborts {
+					a.says("c2", agentv1.Verdict_ABORTED)
+					synctest.Wait()
+					if n := offers(); n != 1 {
+						t.Errorf("told %d times after the abort, want once", n)
+					}
+					a.says("c2", agentv1.Verdict_ABORTED) // an agent of before
+				}
+				time.Sleep(3 * verifySweep)
+				if n := offers(); n != 0 {
+					t.Errorf("told %d times more", n)
+				}
+				if c := r.claimNow("c2"); c.GetState() != cellgatev1.ClaimState_CONFIRMED || len(c.GetAllocations()) != 1 {
+					t.Errorf("the claim is %v", c)
+				}
+			})
+		})
+	}
+}

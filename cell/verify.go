@@ -105,6 +105,8 @@ type offer struct {
 	// verdict is nil until it comes; counted: it was missed for too long.
 	verdict *agentv1.Verdict
 	counted bool
+	// confirmed: it was sent as one that is confirmed.
+	confirmed bool
 	// again: the next verdict counts, whatever it is; the one before was doubted.
 	again bool
 	// despite is the rejection that it was sent in spite of, see insist; nil for none.

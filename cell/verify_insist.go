@@ -10,10 +10,21 @@ import (
 // room would be promised again. The agent is not asked for a verdict; one that rejects it
 // all the same is heard, but not told again in spite of the same state. Nor is one that was
 // given back (ABORTED): the agent would say the same, and what comes of it is the shard's to
-// say.
+// say; but it is where the claim took the place of another, which no abort ends. That it did
+// is told the agent too that did not reject it, so that it refuses to abort it.
 func (v *verifier) insist(h *verified, c *shard.Claim) {
 	o := h.offers[c.ClaimID]
-	if o == nil || o.verdict.GetOutcome() != agentv1.Verdict_REJECTED || o.verdict.GetReason() == agentv1.Verdict_ABORTED {
+	if o == nil {
+		return
+	}
+	moved := c.State == shard.Confirmed && c.Moves != ""
+	if o.verdict.GetOutcome() != agentv1.Verdict_REJECTED {
+		if moved && !o.confirmed {
+			v.send(h, c, offerOf(c))
+		}
+		return
+	}
+	if o.verdict.GetReason() == agentv1.Verdict_ABORTED && !moved {
 		return
 	}
 	if c.State != shard.Confirmed && (v.mode != VerifyShadow || c.State != shard.Pending) {

@@ -73,7 +73,7 @@ func (v *verifier) send(h *verified, c *shard.Claim, m *agentv1.ReportResponse) 
 		v.missed(c.HostUUID, h)
 		return
 	}
-	h.offers[c.ClaimID] = &offer{sent: v.now(), counted: c.State != shard.Pending}
+	h.offers[c.ClaimID] = &offer{sent: v.now(), counted: c.State != shard.Pending, confirmed: c.State == shard.Confirmed}
 	v.at[c.ClaimID] = c.HostUUID
 }
 

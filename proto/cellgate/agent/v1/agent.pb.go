@@ -1139,7 +1139,10 @@ type Resync struct {
 	Within *durationpb.Duration `protobuf:"bytes,3,opt,name=within,proto3" json:"within,omitempty"`
 	// The state is wanted as a new version, so that the shard writes it again. The
 	// agent makes one where it asks the replica to write (not follow).
-	Renew         bool `protobuf:"varint,4,opt,name=renew,proto3" json:"renew,omitempty"`
+	Renew bool `protobuf:"varint,4,opt,name=renew,proto3" json:"renew,omitempty"`
+	// With renew: the new version is above this one, of the same agent life, which the shard
+	// has. An agent is below it when its machine was put back to an earlier moment.
+	Above         uint64 `protobuf:"varint,5,opt,name=above,proto3" json:"above,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1200,6 +1203,13 @@ func (x *Resync) GetRenew() bool {
 		return x.Renew
 	}
 	return false
+}
+
+func (x *Resync) GetAbove() uint64 {
+	if x != nil {
+		return x.Above
+	}
+	return 0
 }
 
 // ClaimOffer is a claim that the cell made on this host, or one that it holds there
@@ -2083,12 +2093,13 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"aggregates\"\\\n" +
 	"\tNamespace\x12.\n" +
 	"\x04name\x18\x01 \x01(\tB\x1a\xbaH\x17r\x15\x18?2\x11^[a-z][a-z0-9_]*$R\x04name\x12\x1f\n" +
-	"\x05facts\x18\x02 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\x05facts\"\x7f\n" +
+	"\x05facts\x18\x02 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\x05facts\"\x95\x01\n" +
 	"\x06Resync\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x121\n" +
 	"\x06within\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06within\x12\x14\n" +
-	"\x05renew\x18\x04 \x01(\bR\x05renew\"\xfe\x02\n" +
+	"\x05renew\x18\x04 \x01(\bR\x05renew\x12\x14\n" +
+	"\x05above\x18\x05 \x01(\x04R\x05above\"\xfe\x02\n" +
 	"\n" +
 	"ClaimOffer\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +
