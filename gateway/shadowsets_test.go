@@ -37,7 +37,7 @@ func TestShadowFindsOneHostBesideABusyOne(t *testing.T) {
 				f.mu.Lock()
 				f.gate.awaited = []*cellv1.AwaitedClaim{{ClaimId: "c", HostUuid: rows[busy-1].UUID.String()}}
 				f.mu.Unlock()
-				time.Sleep(10 * time.Second)
+				time.Sleep(20 * time.Second)
 				compared, differed, examples := f.toldOf()
 				other := func(e *cellgatev1.ShadowDifference) bool { return e.GetDetail() != c.want }
 				if compared == 0 || (differed > 0) != (c.want != "") || slices.ContainsFunc(examples, other) {
