@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"cellgate/gateway"
 	"cellgate/gateway/importer"
@@ -70,11 +71,16 @@ func legacyPart(c config.LegacyCell, uuid string, log *slog.Logger) (gateway.Leg
 	}, nil
 }
 
+// behindFor is how long data are not behind for that to be told: an address may lead to
+// several servers in turn.
+const behindFor = time.Minute
+
 // tellImports logs when imports begin to fail and when they go on, when hosts are left
 // to agents though their services are old, when instances have no claim, when the data are behind, and what was
 // changed.
 func tellImports(log *slog.Logger) func(importer.Report, error) {
-	failing, left, unclaimed, behind := false, false, false, false
+	failing, left, unclaimed := false, false, false
+	var behind time.Time // when they were last, zero for not
 	return func(r importer.Report, err error) {
 		switch {
 		case err != nil && !failing:
@@ -98,12 +104,15 @@ func tellImports(log *slog.Logger) func(importer.Report, error) {
 		}
 		unclaimed = r.Unclaimed > 0 || unclaimed && err != nil
 		switch is := r.Behind > 0 || r.Outdated > 0; {
-		case is && !behind:
+		case is && behind.IsZero():
 			log.Warn("legacy hosts are not imported from older data than there were: this gateway reads a copy of Nova's database that is behind", "by", r.Behind, "hosts_with_newer_imports", r.Outdated)
-		case !is && behind && err == nil:
+		case !is && !behind.IsZero() && err == nil && r.At.Sub(behind) >= behindFor:
+			behind = time.Time{}
 			log.Info("the legacy database is not behind any more", "claims_newer_than_rows", r.Kept)
 		}
-		behind = r.Behind > 0 || r.Outdated > 0 || behind && err != nil
+		if r.Behind > 0 || r.Outdated > 0 {
+			behind = r.At
+		}
 		log.Debug("imported legacy hosts", "report", r)
 	}
 }

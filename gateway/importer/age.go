@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -9,19 +10,32 @@ import (
 )
 
 // data is how new what was read is. The clock of a server does not tell: that of a replica
-// of Nova's database goes on while its rows are behind.
+// of Nova's database goes on while its rows are behind. An address may lead to several servers:
+// what one gave says nothing of another's rows.
 type data struct {
-	// written is the greatest Written of the snapshots.
-	written time.Time
-	// rows is the newest time in the rows of instances that were read, as long as it is
-	// before their pass began: what was written before it is in the last pass.
-	rows time.Time
+	// written is the greatest Written of the snapshots, heartbeat the greatest one of snapshots
+	// and passes.
+	written, heartbeat time.Time
+	// witness is the id of the row of instances with the newest time that was ever read: a
+	// server that has that write has those before it.
+	witness   int64
+	witnessed time.Time
+	// whole is the moment up to which the rows of the last pass are taken to be whole.
+	whole time.Time
 }
 
 // beatsTell is how far behind heartbeats the rows of instances are taken to be where none
 // of these was written since: one that is deleted leaves a newer time, unless its row was
 // purged.
 const beatsTell = 10 * time.Minute
+
+// behindError is that rows of instances are of a server that is behind those that were read
+// before.
+type behindError struct{ by time.Duration }
+
+func (e *behindError) Error() string {
+	return fmt.Sprintf("the rows of instances are %v older than what was read before: they are of another server, a replica that is behind", e.by)
+}
 
 // writtenAt is how new the data of a snapshot are; without any time the server's clock.
 func writtenAt(x *legacy.Snapshot) time.Time {
@@ -41,21 +55,49 @@ func (m *Importer) behind(x *legacy.Snapshot) time.Duration {
 		return m.data.written.Sub(at)
 	}
 	m.data.written = at
+	m.data.beats(x.Heartbeat)
 	return 0
 }
 
-// instancesAt is the moment up to which the rows of instances are taken to be whole.
-func (m *Importer) instancesAt(x *legacy.Snapshot) *timestamppb.Timestamp {
+func (d *data) beats(at time.Time) {
+	if at.After(d.heartbeat) {
+		d.heartbeat = at
+	}
+}
+
+// older is by how much the heartbeats beside rows of instances are behind those that were read
+// before; 0 for none. A row's time may go back with another writer's clock: those of instances
+// say only to which moment rows are whole.
+func (d *data) older(age legacy.InstanceAge) time.Duration {
+	if age.Heartbeat.IsZero() {
+		return 0
+	}
+	return max(d.heartbeat.Sub(age.Heartbeat), 0)
+}
+
+// wholeTo is the moment up to which a page's transaction has all rows of instances, by its own
+// age and rows.
+func wholeTo(p *legacy.InstancePage) time.Time {
+	at := p.Age.Heartbeat
+	if at.IsZero() {
+		at = p.At
+	}
+	if at = at.Add(-beatsTell); p.Age.Witness.After(at) {
+		at = p.Age.Witness
+	}
+	for i := range p.Instances {
+		if w := p.Instances[i].Written(p.At); w.After(at) {
+			at = w
+		}
+	}
+	return at
+}
+
+// instancesAt is the moment up to which the instances of the last pass are whole.
+func (m *Importer) instancesAt() *timestamppb.Timestamp {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at := x.Heartbeat
-	if at.IsZero() {
-		at = x.At
-	}
-	if at = at.Add(-beatsTell); m.data.rows.After(at) {
-		at = m.data.rows
-	}
-	return timestamppb.New(at)
+	return timestamppb.New(m.data.whole)
 }
 
 // nextVersion orders the states of all imports by how new their data are, in microseconds
@@ -74,17 +116,13 @@ func (m *Importer) nextVersion(x *legacy.Snapshot) uint64 {
 	return m.version
 }
 
-// wrote takes the times of rows that were read; at is when their pass began.
-func (m *Importer) wrote(rows []legacy.Instance, at time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i := range rows {
-		m.data.wrote(&rows[i], at)
-	}
-}
-
-func (d *data) wrote(row *legacy.Instance, at time.Time) {
-	if w := row.Written(at); w.After(d.rows) {
-		d.rows = w
+// read takes what a page says of how new rows are.
+func (d *data) read(p *legacy.InstancePage) {
+	d.beats(p.Age.Heartbeat)
+	for i := range p.Instances {
+		row := &p.Instances[i]
+		if w := row.Written(p.At); w.After(d.witnessed) || row.ID == d.witness && !w.IsZero() {
+			d.witness, d.witnessed = row.ID, w
+		}
 	}
 }

@@ -29,7 +29,7 @@ type Lister interface {
 // Rows gives the rows of instances; a legacy.Reader does.
 type Rows interface {
 	Instances(ctx context.Context, from legacy.InstancePoint) iter.Seq2[*legacy.InstancePage, error]
-	InstancesOn(ctx context.Context, host string) ([]legacy.Instance, error)
+	InstancesOn(ctx context.Context, host string, witness int64) (*legacy.InstancePage, error)
 }
 
 // Config says what an Importer does. Zero fields get the defaults named.

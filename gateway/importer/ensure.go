@@ -3,6 +3,8 @@ package importer
 import (
 	"context"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"cellgate/gateway/legacy"
 	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
@@ -23,11 +25,14 @@ func (m *Importer) Ensure(ctx context.Context, x *legacy.Snapshot, hostUUID stri
 	if row == nil {
 		return nil, fault.New(fault.NotFound, "compute_nodes has no host %s", hostUUID)
 	}
-	rows, err := m.rowsOf(x).InstancesOn(ctx, row.ServiceHost)
+	m.mu.Lock()
+	witness := m.data.witness
+	m.mu.Unlock()
+	rows, err := m.rowsOf(x).InstancesOn(ctx, row.ServiceHost, witness)
 	if err != nil {
 		return nil, err
 	}
-	on := onHost(rows, row, alone)
+	on := onHost(rows.Instances, row, alone)
 	state, why := m.stateOf(row, servicesOf(x)[row.ServiceID], on, false)
 	if why != nil {
 		return nil, fault.New(fault.NotFound, "host %s cannot be imported: %s", row.ServiceHost, why.Detail)
@@ -36,12 +41,12 @@ func (m *Importer) Ensure(ctx context.Context, x *legacy.Snapshot, hostUUID stri
 	if err != nil {
 		return nil, fault.Wrap(fault.NotFound, err, "host %s cannot be imported", row.ServiceHost)
 	}
-	m.wrote(rows, x.At)
 	h := m.ensuring(row, on, shapeOf(state))
 	m.mu.Lock()
+	m.data.read(rows)
 	state.Version = m.nextVersion(x)
 	m.mu.Unlock()
-	out, err := c.ImportHosts(ctx, &cellv1.ImportHostsRequest{Hosts: []*cellv1.ImportedHost{{State: state}}, InstancesAt: m.instancesAt(x)})
+	out, err := c.ImportHosts(ctx, &cellv1.ImportHostsRequest{Hosts: []*cellv1.ImportedHost{{State: state}}, InstancesAt: timestamppb.New(wholeTo(rows))})
 	if err != nil {
 		return nil, err
 	}

@@ -244,6 +244,8 @@ type nova struct {
 	services  map[int64]*legacy.Service
 	rows      map[int64]legacy.Instance
 	revisions uint64
+	// beat is the newest heartbeat beside the rows of instances.
+	beat time.Time
 	// fail, when set, ends a pass after a page.
 	fail func() error
 }
@@ -321,7 +323,7 @@ func (n *nova) Instances(_ context.Context, from legacy.InstancePoint) iter.Seq2
 		at := n.now
 		ids := slices.Sorted(maps.Keys(n.rows))
 		for len(ids) > 0 {
-			page := &legacy.InstancePage{At: at}
+			page := &legacy.InstancePage{At: at, Age: n.age(from.Witness)}
 			some := ids[:min(3, len(ids))]
 			ids = ids[len(some):]
 			for _, id := range some {
@@ -348,13 +350,19 @@ func (n *nova) Instances(_ context.Context, from legacy.InstancePoint) iter.Seq2
 	}
 }
 
-func (n *nova) InstancesOn(_ context.Context, host string) (all []legacy.Instance, err error) {
+func (n *nova) InstancesOn(_ context.Context, host string, witness int64) (*legacy.InstancePage, error) {
+	p := &legacy.InstancePage{At: n.now, Age: n.age(witness)}
 	for _, id := range slices.Sorted(maps.Keys(n.rows)) {
 		if r := n.rows[id]; r.Host == host && !r.Deleted {
-			all = append(all, r)
+			p.Instances = append(p.Instances, r)
 		}
 	}
-	return all, nil
+	return p, nil
+}
+
+func (n *nova) age(witness int64) legacy.InstanceAge {
+	row := n.rows[witness]
+	return legacy.InstanceAge{Heartbeat: n.beat, Witness: row.Written(n.now)}
 }
 
 // importerOf makes an importer without pauses, of which every pass is after is a full

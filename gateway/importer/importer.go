@@ -143,11 +143,16 @@ func (m *Importer) step(ctx context.Context, x *legacy.Snapshot, c Caller, insta
 	}
 	full, err := m.pass(ctx, m.rows(x))
 	r.Full = full
+	var old *behindError
+	if errors.As(err, &old) {
+		r.Behind = old.by
+		return r, nil
+	}
 	if err != nil {
 		return r, err
 	}
 	asked := m.askForGone(ctx, c)
-	err = m.send(ctx, m.plan(x, &r), m.instancesAt(x), c, &r)
+	err = m.send(ctx, m.plan(x, &r), m.instancesAt(), c, &r)
 	m.agentHosts(x, &r)
 	slices.SortFunc(r.LeftOut, func(a, b LeftOut) int {
 		return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Host, b.Host), cmp.Compare(a.UUID, b.UUID))

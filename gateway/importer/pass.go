@@ -15,10 +15,22 @@ type reading struct {
 	// at is the server's time when it began; zero until a page came.
 	at   time.Time
 	rows int
+	// whole is the least of what its parts, each a transaction of its own, are whole to; part
+	// is that of the part under way. Zero: there is none yet.
+	whole, part time.Time
+}
+
+// endPart notes that a part is over.
+func (r *reading) endPart() {
+	if !r.part.IsZero() && (r.whole.IsZero() || r.part.Before(r.whole)) {
+		r.whole = r.part
+	}
+	r.part = time.Time{}
 }
 
 // pass finishes a pass over instances: of all live ones at first and every
-// Config.FullEvery, else of those that were written since the pass before.
+// Config.FullEvery, else of those that were written since the pass before. Of a server that
+// is behind nothing is taken, which is a behindError, and the pass goes on with the next one.
 func (m *Importer) pass(ctx context.Context, rows Rows) (full bool, err error) {
 	now := m.conf.Now()
 	if m.reading == nil {
@@ -32,9 +44,17 @@ func (m *Importer) pass(ctx context.Context, rows Rows) (full bool, err error) {
 		}
 	}
 	r := m.reading
+	m.mu.Lock()
+	before := m.data
+	m.mu.Unlock()
+	r.point.Witness = before.witness
+	defer r.endPart()
 	for p, err := range rows.Instances(ctx, r.point) {
 		if err != nil {
 			return r.full, err
+		}
+		if by := before.older(p.Age); by > 0 {
+			return r.full, &behindError{by}
 		}
 		if r.at.IsZero() {
 			r.at = p.At
@@ -51,7 +71,9 @@ func (m *Importer) pass(ctx context.Context, rows Rows) (full bool, err error) {
 	defer m.mu.Unlock()
 	m.passes++
 	m.reading = nil
-	// A table without rows gives no page, and no time: the next pass is as this one.
+	r.endPart()
+	m.data.whole = r.whole
+	// Without a page there is no time: the next pass is as this one.
 	if !r.at.IsZero() {
 		m.since = r.at
 	}
@@ -73,8 +95,11 @@ func (m *Importer) page(p *legacy.InstancePage, r *reading) error {
 	if m.passes+1 == m.first {
 		quiet = r.at.Add(-m.conf.Settle)
 	}
+	if w := wholeTo(p); w.After(r.part) {
+		r.part = w
+	}
+	m.data.read(p)
 	for i := range p.Instances {
-		m.data.wrote(&p.Instances[i], p.At)
 		if err := m.known.take(&p.Instances[i], m.passes+1, r.at, quiet); err != nil {
 			return err
 		}

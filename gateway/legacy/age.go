@@ -8,24 +8,55 @@ import (
 
 // readAge finds out how new the data are that the server gives: its own clock says nothing
 // of that where it is a replica.
-func (r *Reader) readAge(ctx context.Context, s *session, x *Snapshot) error {
+func (r *Reader) readAge(ctx context.Context, s *session, x *Snapshot) (err error) {
 	at := x.At.UTC()
-	_, err := s.each(ctx, `SELECT max(CASE WHEN last_seen_up <= ? THEN last_seen_up END), max(CASE WHEN updated_at <= ? THEN updated_at END),
-		max(CASE WHEN created_at <= ? THEN created_at END) FROM services WHERE deleted = 0`, []any{at, at, at}, func(rows *sql.Rows) error {
-		var seen, updated, created nullTime
-		if err := rows.Scan(&seen, &updated, &created); err != nil {
-			return err
-		}
-		x.Heartbeat = utc(seen)
-		x.Written = newest(x.Heartbeat, utc(updated), utc(created))
-		return nil
-	})
+	x.Heartbeat, x.Written, err = s.services(ctx, at)
 	for i := range x.nodes {
 		if t := x.nodes[i].row.stamp.changed(); !t.After(at) {
 			x.Written = newest(x.Written, t)
 		}
 	}
 	return err
+}
+
+// services gives the newest heartbeat of any live service, and the newest time in their rows;
+// none that is later than at.
+func (s *session) services(ctx context.Context, at time.Time) (heartbeat, written time.Time, err error) {
+	_, err = s.each(ctx, `SELECT max(CASE WHEN last_seen_up <= ? THEN last_seen_up END), max(CASE WHEN updated_at <= ? THEN updated_at END),
+		max(CASE WHEN created_at <= ? THEN created_at END) FROM services WHERE deleted = 0`, []any{at, at, at}, func(rows *sql.Rows) error {
+		var seen, updated, created nullTime
+		if err := rows.Scan(&seen, &updated, &created); err != nil {
+			return err
+		}
+		heartbeat = utc(seen)
+		written = newest(heartbeat, utc(updated), utc(created))
+		return nil
+	})
+	return heartbeat, written, err
+}
+
+// InstanceAge is how new rows of instances are, by what was read in their transaction: of an
+// address that leads to several servers each transaction may meet another one.
+type InstanceAge struct {
+	// Heartbeat is as a Snapshot's.
+	Heartbeat time.Time
+	// Witness is when the row that the reader was asked about was written last; zero: the
+	// server does not have it.
+	Witness time.Time
+}
+
+func (s *session) instanceAge(ctx context.Context, witness int64, at time.Time) (age InstanceAge, err error) {
+	if age.Heartbeat, _, err = s.services(ctx, at.UTC()); err != nil || witness == 0 {
+		return age, err
+	}
+	_, err = s.each(ctx, "SELECT created_at, updated_at, deleted_at FROM instances WHERE id = ?", []any{witness}, func(rows *sql.Rows) error {
+		var created, updated, deleted nullTime
+		err := rows.Scan(&created, &updated, &deleted)
+		i := Instance{CreatedAt: utc(created), UpdatedAt: utc(updated), DeletedAt: utc(deleted)}
+		age.Witness = i.Written(at)
+		return err
+	})
+	return age, err
 }
 
 // Silent reports whether no service at all had a heartbeat within down of At: then nobody

@@ -37,6 +37,8 @@ type InstancePoint struct {
 	Since time.Time
 	// After is the Last of a page: the pass goes on behind it.
 	After int64
+	// Witness is the id of a row that InstancePage.Age is to have; 0 for none.
+	Witness int64
 }
 
 // InstancePage is some rows, by id.
@@ -47,6 +49,8 @@ type InstancePage struct {
 	At time.Time
 	// Last is the greatest id that has been looked at.
 	Last int64
+	// Age is the same for all pages of a part.
+	Age InstanceAge
 }
 
 // instanceOverlap is how much further back than Since a pass looks: a writer's clock
@@ -58,37 +62,44 @@ const instanceOverlap = 2 * time.Minute
 const instanceWindow = 50_000
 
 // Instances passes over instances, at most PageSize rows a page, each page a query of
-// its own. It ends after the first error. There is no index by which the server finds
+// its own, all of them in one transaction: they are of one server and moment. There is a
+// page even where there are no rows. It ends after the first error. There is no index by which the server finds
 // changed rows, deleted ones above all: a pass makes it read the table. What it
 // misses is a row that was deleted from the table, and a write that left no time or
 // one more than two minutes wrong: whoever needs to know compares with a pass over
 // all live rows now and then.
 func (r *Reader) Instances(ctx context.Context, from InstancePoint) iter.Seq2[*InstancePage, error] {
 	return func(yield func(*InstancePage, error) bool) {
-		at, last, err := r.instanceBounds(ctx)
-		for after := from.After; err == nil && after < last; {
-			p := &InstancePage{At: at}
-			if err = r.instancePage(ctx, from.Since, after, p); err == nil {
-				after = p.Last
-				if !yield(p, nil) {
-					return
-				}
+		ended := false
+		err := r.cell.transaction(ctx, func(s *session, at time.Time) error {
+			age, err := s.instanceAge(ctx, from.Witness, at)
+			if err != nil {
+				return err
 			}
-		}
-		if err != nil {
+			var last int64
+			if _, err := s.each(ctx, "SELECT coalesce(max(id), 0) FROM instances", nil, func(rows *sql.Rows) error { return rows.Scan(&last) }); err != nil {
+				return err
+			}
+			columns, err := s.instanceColumns(ctx)
+			if err != nil {
+				return err
+			}
+			for after, first := from.After, true; !ended && (first || after < last); first = false {
+				p := &InstancePage{At: at, Last: after, Age: age}
+				if after < last {
+					if err := s.instancePage(ctx, columns, from.Since, after, p); err != nil {
+						return err
+					}
+				}
+				after = p.Last
+				ended = !yield(p, nil)
+			}
+			return nil
+		})
+		if err != nil && !ended {
 			yield(nil, err)
 		}
 	}
-}
-
-// instanceBounds gives the server's time, and the greatest id after it.
-func (r *Reader) instanceBounds(ctx context.Context) (at time.Time, last int64, err error) {
-	err = r.cell.transaction(ctx, func(s *session, now time.Time) error {
-		at = now
-		_, err := s.each(ctx, "SELECT coalesce(max(id), 0) FROM instances", nil, func(rows *sql.Rows) error { return rows.Scan(&last) })
-		return err
-	})
-	return at, last, err
 }
 
 // instanceColumns are what scanInstance reads, in its order.
@@ -98,16 +109,7 @@ func (s *session) instanceColumns(ctx context.Context) (string, error) {
 	vm_state, task_state, image_ref, deleted, ` + hidden + `, created_at, updated_at, deleted_at`, err
 }
 
-func (r *Reader) instancePage(ctx context.Context, since time.Time, after int64, p *InstancePage) error {
-	s, err := r.cell.take(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.end(ctx)
-	columns, err := s.instanceColumns(ctx)
-	if err != nil {
-		return err
-	}
+func (s *session) instancePage(ctx context.Context, columns string, since time.Time, after int64, p *InstancePage) error {
 	to := after + instanceWindow
 	which, args := "deleted = 0", []any{after, to}
 	if !since.IsZero() {
@@ -116,41 +118,49 @@ func (r *Reader) instancePage(ctx context.Context, since time.Time, after int64,
 		args = append(args, t, t, t)
 	}
 	n, err := s.each(ctx, "SELECT "+columns+" FROM instances WHERE id > ? AND id <= ? AND "+which+" ORDER BY id LIMIT ?",
-		append(args, r.conf.PageSize), func(rows *sql.Rows) error {
+		append(args, s.conf.PageSize), func(rows *sql.Rows) error {
 			i, err := scanInstance(rows)
 			p.Instances = append(p.Instances, i)
 			return err
 		})
 	p.Last = to
-	if n == r.conf.PageSize {
+	if n == s.conf.PageSize {
 		p.Last = p.Instances[n-1].ID
 	}
 	return err
 }
 
-// InstancesOn gives the live rows of instances of a host, by id, but hidden ones. The host is compared
+// InstancesOn gives the live rows of instances of a host, by id, but hidden ones, with the age
+// of what was read and of a witness, as in InstancePoint. The host is compared
 // with case, whatever the server does. Nova has an index for it.
-func (r *Reader) InstancesOn(ctx context.Context, host string) (all []Instance, err error) {
-	s, err := r.cell.take(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer s.end(ctx)
-	columns, err := s.instanceColumns(ctx)
-	if err != nil {
-		return nil, err
-	}
-	_, err = s.pages(ctx, list{
-		table: "instances of a host", page: r.conf.PageSize, max: r.conf.MaxRows, args: []any{host},
-		text: "SELECT " + columns + " FROM instances WHERE host = ? AND deleted = 0 AND id > ? ORDER BY id LIMIT ?",
-	}, func(rows *sql.Rows) (int64, error) {
-		i, err := scanInstance(rows)
-		if err == nil && i.Host == host && !i.Deleted {
-			all = append(all, i)
+func (r *Reader) InstancesOn(ctx context.Context, host string, witness int64) (*InstancePage, error) {
+	p := &InstancePage{}
+	err := r.cell.transaction(ctx, func(s *session, at time.Time) (err error) {
+		p.At = at
+		if p.Age, err = s.instanceAge(ctx, witness, at); err != nil {
+			return err
 		}
-		return i.ID, err
+		columns, err := s.instanceColumns(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = s.pages(ctx, list{
+			table: "instances of a host", page: r.conf.PageSize, max: r.conf.MaxRows, args: []any{host},
+			text: "SELECT " + columns + " FROM instances WHERE host = ? AND deleted = 0 AND id > ? ORDER BY id LIMIT ?",
+		}, func(rows *sql.Rows) (int64, error) {
+			i, err := scanInstance(rows)
+			if err == nil && i.Host == host && !i.Deleted {
+				p.Instances = append(p.Instances, i)
+			}
+			p.Last = i.ID
+			return i.ID, err
+		})
+		return err
 	})
-	return all, err
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 func scanInstance(rows *sql.Rows) (i Instance, err error) {

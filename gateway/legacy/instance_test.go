@@ -122,12 +122,15 @@ func TestInstancesOnAHost(t *testing.T) {
 		rows[0]["host"], rows[1]["host"], rows[2]["deleted"] = "host2", "HOST1", 3
 		rows[3]["host"] = nil
 		w.cell.Insert(t, "instances", rows...)
-		all, err := w.InstancesOn(t.Context(), "host1")
-		if err != nil || len(all) != 26 || all[0].ID != 5 || all[0].VCPUs != 2 {
-			t.Errorf("%v, %v", ids(all), err)
+		p, err := w.InstancesOn(t.Context(), "host1", 3)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if all, err := w.InstancesOn(t.Context(), "host9"); err != nil || len(all) != 0 {
-			t.Errorf("%v, %v", all, err)
+		if all := p.Instances; len(all) != 26 || all[0].ID != 5 || all[0].VCPUs != 2 || !p.Age.Witness.Equal(w.now.Add(-24*time.Hour)) {
+			t.Errorf("%v, %+v", ids(all), p.Age)
+		}
+		if p, err := w.InstancesOn(t.Context(), "host9", 99); err != nil || len(p.Instances) != 0 || !p.Age.Witness.IsZero() {
+			t.Errorf("%+v, %v", p, err)
 		}
 	})
 }

@@ -32,11 +32,11 @@ func TestSchemasOfOlderReleases(t *testing.T) {
 			}
 			var on, passed []int64
 			for i := 1; i <= 3; i++ {
-				all, err := w.InstancesOn(t.Context(), name(i))
+				p, err := w.InstancesOn(t.Context(), name(i), 0)
 				if err != nil {
-					t.Error(err)
+					t.Fatal(err)
 				}
-				on = append(on, ids(all)...)
+				on = append(on, ids(p.Instances)...)
 			}
 			all, _ := w.pass(InstancePoint{})
 			for _, i := range all {

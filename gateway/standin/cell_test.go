@@ -148,13 +148,14 @@ func (i *instances) Instances(context.Context, legacy.InstancePoint) iter.Seq2[*
 	}
 }
 
-func (i *instances) InstancesOn(_ context.Context, host string) (out []legacy.Instance, err error) {
+func (i *instances) InstancesOn(_ context.Context, host string, _ int64) (*legacy.InstancePage, error) {
+	p := &legacy.InstancePage{At: i.at}
 	for _, r := range i.rows {
 		if r.Host == host {
-			out = append(out, r)
+			p.Instances = append(p.Instances, r)
 		}
 	}
-	return out, nil
+	return p, nil
 }
 
 // instances gives the rows of the world's.
