@@ -86,8 +86,8 @@ func receive(stream reportStream, to chan<- *agentv1.ReportRequest) error {
 	}
 }
 
-// agentSession is what one stream has said so far. All but opened, epoch, said, heard and
-// out belong to the goroutine of Report.
+// agentSession is what one stream has said so far. All but opened, epoch, said, heard, back
+// and out belong to the goroutine of Report.
 type agentSession struct {
 	*Cell
 	// opened orders the streams of this replica.
@@ -108,8 +108,9 @@ type agentSession struct {
 	// nil before the first.
 	said  atomic.Pointer[statement]
 	heard atomic.Pointer[time.Time]
-	// lost is since when the host's row is another agent life's; zero while it is not.
-	lost time.Time
+	lost  losing
+	// back is the row's version that the agent was found behind; 0 for none (regain).
+	back atomic.Uint64
 	// out has what is to be told the agent besides its answers (sessions.tell).
 	out chan *agentv1.ReportResponse
 }

@@ -16,7 +16,10 @@ import (
 // knows no order of lives: the state that is written last is the row. So what a life says
 // while a later stream of another one speaks for the host is not written; and the stream that
 // speaks for the host looks, at each heartbeat, whether the row is its own, and asks its
-// agent for the state again when it is not. Who is dead cannot answer.
+// agent for the state again when it is not. Who is dead cannot answer. So does an agent that
+// went back to an earlier moment of its own life, as one whose machine was restored with its
+// memory: its states are older than the row, and none is written until it is asked for one
+// above that.
 
 // statement is what a stream's newest accepted state is.
 type statement struct {
@@ -24,6 +27,8 @@ type statement struct {
 	serviceHost string
 	// follows: the agent asked another replica to write the state.
 	follows bool
+	// back is the version of the row that the agent was found behind; 0 for none.
+	back uint64
 }
 
 func statementOf(s *agentv1.FullState) *statement {
@@ -38,39 +43,77 @@ func (w *statement) isIn(h *shard.Host) bool {
 	return h.BootID == w.BootID && h.StateVersion >= w.StateVersion
 }
 
-// regain asks the agent for its state again when the host's row is another life's: from the
-// second heartbeat on that finds it so, since one agent may be about to follow another. A
-// replica that the agent did not ask to write leaves it for a while to the one that it did.
+// wentBack reports whether a row is a later state of the life than its agent knows of.
+func (w *statement) wentBack(h *shard.Host) bool {
+	return h.BootID == w.BootID && w.StateVersion < w.back && h.StateVersion >= w.back
+}
+
+// losing is since when a host's row is not what its agent said; the zero value while it is.
+// behind is the row's version then, where the row is the same life's.
+type losing struct {
+	at     time.Time
+	behind uint64
+}
+
+// next goes by what the row is now. A later state of the same life may be on its way on this
+// stream: it begins anew with one that reaches what the row was.
+func (l losing) next(said *statement, row *shard.Host, now time.Time) losing {
+	var behind uint64
+	if said.isIn(row) {
+		if row.StateVersion == said.StateVersion {
+			return losing{}
+		}
+		behind = row.StateVersion
+	}
+	if !l.at.IsZero() && (l.behind > 0) == (behind > 0) && (behind == 0 || said.StateVersion < l.behind) {
+		return l
+	}
+	return losing{at: now, behind: behind}
+}
+
+// regain asks the agent for its state again when the host's row is another life's, or a later
+// one of its own life than it knows of: from the second heartbeat on that finds it so, since
+// one agent may be about to follow another, and a state may be on its way. A replica that the agent did not ask to write leaves it for a while to the one that it did.
 // One that cannot read the journal does not know the row: what it accepted may be there.
 func (a *agentSession) regain() *agentv1.ReportResponse {
 	row := a.rows.host(a.host)
 	if a.taking || row == nil || row.host == nil || !a.sessions.speaks(a.host, a) {
-		a.lost = time.Time{}
+		a.lost = losing{}
 		return nil
 	}
 	if a.held.GetVerifies() {
 		a.verify.begin(a) // another stream of the host may have been told of claims till now
 	}
 	said, now := a.said.Load(), a.now()
-	if said.isIn(row.host) {
-		a.lost = time.Time{}
+	if a.lost = a.lost.next(said, row.host, now); a.lost.at.IsZero() {
+		a.back.Store(0)
 		return nil
-	}
-	if a.lost.IsZero() {
-		a.lost = now
 	}
 	after := a.cfg.HeartbeatEvery / 2
 	if said.follows {
 		after += 2 * a.cfg.HeartbeatEvery
 	}
-	if now.Sub(a.lost) < after || time.Since(a.follower.lastEnd()) > maxBehind || !a.sessions.mayAsk(a.host, 2*a.cfg.HeartbeatEvery, max(a.cfg.ReconcileGrace, 2*a.cfg.HeartbeatEvery)) {
+	if now.Sub(a.lost.at) < after || time.Since(a.follower.lastEnd()) > maxBehind {
+		return nil
+	}
+	a.back.Store(a.lost.behind)
+	if !a.sessions.mayAsk(a.host, 2*a.cfg.HeartbeatEvery, max(a.cfg.ReconcileGrace, 2*a.cfg.HeartbeatEvery)) {
 		return nil
 	}
 	why := "the host's row is " + lifeText(row.host.Registration(), row.host.ServiceHost)
 	a.log.Warn("audit: a host's agent was asked to report anew", "host", said.serviceHost, "host_uuid", a.host, "because", why,
 		"boot_id", said.BootID, "version", said.StateVersion)
-	m := resync(a.epoch.Add(1), why, 0)
+	return a.renewal(why, 0, row.host)
+}
+
+// renewal asks for the whole state as a new version, above that of a row of the same life;
+// nil for no row.
+func (a *agentSession) renewal(why string, within time.Duration, row *shard.Host) *agentv1.ReportResponse {
+	m := resync(a.epoch.Add(1), why, within)
 	m.GetResync().Renew = true
+	if said := a.said.Load(); row != nil && said != nil && row.BootID == said.BootID {
+		m.GetResync().Above = row.StateVersion
+	}
 	return m
 }
 
@@ -167,20 +210,22 @@ func (s *sessions) statements(host string) (list []*statement) {
 	defer s.mu.Unlock()
 	for _, a := range slices.Backward(s.byHost[host]) {
 		if w := a.said.Load(); w != nil && s.lives(a) {
-			list = append(list, w)
+			n := *w
+			n.back = a.back.Load()
+			list = append(list, &n)
 		}
 	}
 	return list
 }
 
-// otherLife says that a host's row is another life's than an agent's that is heard here;
-// nil when it is not.
+// otherLife says that a host's row is another life's than an agent's that is heard here, or
+// a later one of that life than the agent knows of; nil when it is not.
 func (r *reconciler) otherLife(row *hostRow) *cellgatev1.Finding {
 	if row == nil || row.host == nil || row.host.Imported {
 		return nil
 	}
 	for _, w := range r.sessions.statements(row.host.UUID) {
-		if !w.isIn(row.host) {
+		if !w.isIn(row.host) || w.wentBack(row.host) {
 			return &cellgatev1.Finding{
 				Kind: cellgatev1.Finding_HOST_DIFFERS, HostUuid: row.host.UUID, ServiceHost: row.host.ServiceHost,
 				Detail: "the row is " + lifeText(row.host.Registration(), row.host.ServiceHost) + ", and an agent that is heard here is " + lifeText(w.Registration, w.serviceHost),

@@ -3,6 +3,7 @@ package cell
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
@@ -348,6 +350,98 @@ func TestAsksForAHostAreEverFurtherApart(t *testing.T) {
 	for name, to := range map[string]time.Time{"quiet": now.Add(5 * time.Minute), "back": begun} {
 		if now = to; !s.mayAsk("h", 20*time.Second, 2*time.Minute) {
 			t.Errorf("%s: not asked", name)
+		}
+	}
+}
+
+// An agent that comes back with its life and an earlier version, as one of a machine that was
+// restored with its memory, is asked for a state above the row; until it gives one that is a
+// finding. An operator can ask for it too.
+func TestAnAgentThatWentBackIsAskedToGoOnAboveTheRow(t *testing.T) {
+	for _, knows := range []bool{true, false} {
+		for _, byHand := range []bool{false, true} {
+			t.Run(fmt.Sprintf("knows above %v, by hand %v", knows, byHand), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := start(t, newStore(t), soon)
+					at := func(version uint64, vcpus int32, epoch uint64) *agentv1.FullState {
+						s := plainState(1, vcpus)
+						s.Version, s.Epoch = version, epoch
+						return s
+					}
+					before := r.register(at(90, 8, 0))
+					before.cancel()
+					s := at(3, 64, 0)
+					a, told := r.telling(s)
+					a.last = s
+					var asked []uint64
+					pass := func(beats int) {
+						for range beats {
+							time.Sleep(r.cell.cfg.HeartbeatEvery)
+							a.heartbeat()
+							calm()
+							for _, m := range rest(told) {
+								s := m.GetResync()
+								if s == nil {
+									continue
+								}
+								asked = append(asked, s.GetAbove())
+								next := a.last.GetVersion() + 1
+								if knows && s.GetRenew() {
+									next = max(next, s.GetAbove()+1)
+								}
+								a.last = at(next, 64, s.GetEpoch())
+								if err := a.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: a.last}}); err != nil {
+									t.Fatal(err)
+								}
+								calm()
+							}
+						}
+					}
+					if byHand {
+						if _, err := r.cells.ResyncHosts(t.Context(), &cellv1.ResyncHostsRequest{HostUuid: hostUUID(1)}); err != nil {
+							t.Fatal(err)
+						}
+						pass(1)
+					} else {
+						if pass(1); len(asked) != 0 {
+							t.Errorf("asked at once, above %d", asked)
+						}
+						pass(2)
+					}
+					if len(asked) != 1 || asked[0] != 90 {
+						t.Fatalf("asked above %d, want once above 90", asked)
+					}
+					version := r.cell.rows.host(hostUUID(1)).host.StateVersion
+					if knows {
+						if version != 91 || r.propose(query(64)).GetPassed() != 1 {
+							t.Errorf("the row is of version %d", version)
+						}
+						pass(20)
+						r.stand()
+						return
+					}
+					pass(20)
+					if version != 90 || !strings.Contains(r.stand(hostDiffers)[0].GetDetail(), "version 90") {
+						t.Errorf("the row is of version %d", version)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A replica that an agent's newest state reaches a little after the others asks for nothing.
+func TestALateStateOfALifeThatGoesOnIsNotAskedFor(t *testing.T) {
+	var l losing
+	now := time.Unix(1e9, 0)
+	for version := uint64(1); version < 20; version++ {
+		now = now.Add(10 * time.Second)
+		said := &statement{Registration: shard.Registration{BootID: "a", StateVersion: version}}
+		if l = l.next(said, &shard.Host{BootID: "a", StateVersion: version + 1}, now); l.at != now {
+			t.Fatalf("version %d: behind since %v", version, now.Sub(l.at))
+		}
+		if got := l.next(said, &shard.Host{BootID: "a", StateVersion: version}, now); got != (losing{}) {
+			t.Errorf("version %d, as the row is: %v", version, got)
 		}
 	}
 }

@@ -147,7 +147,7 @@ func (r *reconciler) repairHosts(l *looking) {
 					return
 				}
 				asked[key.host] = true
-				r.sessions.startOver(key.host, "reconcile: "+kindName(kind), 0)
+				r.sessions.startOver(key.host, "reconcile: "+kindName(kind), 0, r.rows.registered(key.host))
 				r.log.Warn("audit: a host's agent was asked to report anew", "host_uuid", key.host, "because", kindName(kind), "instance", key.instance)
 				r.tel.Repaired(kindName(kind), "done")
 			}

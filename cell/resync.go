@@ -9,6 +9,7 @@ import (
 
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/shard"
 )
 
 // resyncEach is how long the states of hosts that are asked together are apart, on
@@ -32,7 +33,7 @@ func (s *scheduler) ResyncHosts(_ context.Context, req *cellv1.ResyncHostsReques
 	within := time.Duration(len(hosts)-1) * resyncEach
 	asked := 0
 	for _, host := range hosts {
-		if s.sessions.startOver(host, req.GetReason(), max(within, 0)) {
+		if s.sessions.startOver(host, req.GetReason(), max(within, 0), s.rows.registered(host)) {
 			asked++
 		}
 	}
@@ -40,14 +41,13 @@ func (s *scheduler) ResyncHosts(_ context.Context, req *cellv1.ResyncHostsReques
 	return &cellv1.ResyncHostsResponse{Hosts: int32(asked), Within: durationpb.New(max(within, 0))}, nil
 }
 
-// startOver begins a new epoch on the streams of a host; false when there is none. An
+// startOver begins a new epoch on the streams of a host, whose row that is; false when there is none. An
 // agent that reads too slowly to be told is told when it sends something.
-func (s *sessions) startOver(host, why string, within time.Duration) bool {
+func (s *sessions) startOver(host, why string, within time.Duration, row *shard.Host) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.byHost[host] {
-		m := resync(a.epoch.Add(1), why, within)
-		m.GetResync().Renew = true
+		m := a.renewal(why, within, row)
 		select {
 		case a.out <- m:
 		default:

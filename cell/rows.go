@@ -166,6 +166,14 @@ func (r *rows) applyHost(h *shard.Host, d *dirty) error {
 // row is the host's row, gone or not; nil while only the usage has been seen.
 func (h *hostRow) row() *shard.Host { return cmp.Or(h.host, h.gone) }
 
+// registered is the row of a host in service, nil for none.
+func (r *rows) registered(uuid string) *shard.Host {
+	if row := r.host(uuid); row != nil {
+		return row.host
+	}
+	return nil
+}
+
 // put replaces what is known of a host, which is none while it is gone and holds nothing.
 func (r *rows) put(uuid string, next *hostRow) {
 	if h := next.row(); h != nil {
