@@ -21,7 +21,7 @@ import (
 // gate is what this gateway knows of the gate of a cell under upgrade, and the parts
 // that answer while it is not NATIVE:
 //
-//	LEGACY, SHADOW   the stand-in, from rows that are fresh
+//	LEGACY, SHADOW   the stand-in, from rows that are fresh; see noBeats, too
 //	NATIVE           the cell's replicas
 //	not known        nobody: the cell is unavailable, with the reason
 //
@@ -69,16 +69,22 @@ type knownGate struct {
 }
 
 // doubt says why the rows do not tell how services are now: this gateway may have been paused
-// since it read them. "" when they do, and when there are none.
+// since it read them, or they are silent. "" when they do, and when there are none.
 func (w *gate) doubt() string {
 	rows := w.rows.Load()
 	if rows == nil {
 		return ""
 	}
-	if age := rows.age(w.g.now()); age > w.cfg.rowsMaxAge() {
-		return "they were last read " + age.Round(time.Second).String() + " ago"
+	if w.tooOld() {
+		return "they were last read " + rows.age(w.g.now()).Round(time.Second).String() + " ago"
 	}
-	return ""
+	return w.noBeats()
+}
+
+// tooOld reports whether the rows were read too long ago to go by.
+func (w *gate) tooOld() bool {
+	rows := w.rows.Load()
+	return rows != nil && rows.age(w.g.now()) > w.cfg.rowsMaxAge()
 }
 
 type knownRows struct {
@@ -163,6 +169,9 @@ func (w *gate) view() gateView {
 		v.err = fault.New(fault.CellUnavailable, "the cell's gate is %s, and its legacy database has not been read yet%s", v.known.GetState(), because(&w.unread))
 	case rows.age(now) > w.cfg.rowsMaxAge():
 		v.err = fault.New(fault.CellUnavailable, "the cell's gate is %s, and its legacy database was last read %s ago%s", v.known.GetState(), rows.age(now).Round(time.Second), because(&w.unread))
+	case w.noBeats() != "":
+		// Its hosts would all be down, and the cell full.
+		v.err = fault.New(fault.CellUnavailable, "the cell's gate is %s, and its legacy database tells nothing of now: %s", v.known.GetState(), w.noBeats())
 	default:
 		v.standIn = true
 	}
@@ -310,7 +319,7 @@ func (w *gate) leave() { <-w.asking }
 
 // ask asks the cell for its gate, with a report unless it only looks. It needs asking.
 func (w *gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse, error) {
-	req := w.report.request(w.cfg.RequiredVersion, w.importer != nil && w.staleBy() == 0, look, w.doubt())
+	req := w.report.request(w.cfg.RequiredVersion, w.importer != nil && w.noBeats() == "", look, w.doubt())
 	if w.importer != nil && !req.GetLook() {
 		req.Unclaimed, req.ImportsInstances = w.importer.Unclaimed(), true
 	}

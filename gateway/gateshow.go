@@ -29,8 +29,13 @@ func (g *Gateway) showGate(row *cellgatev1.Cell, c *cell) {
 	if c.gate.disabledByNova() {
 		addReason(row, disabledInNova)
 	}
-	if age := c.gate.staleBy(); age > 0 && c.gate.importer != nil {
-		addReason(row, "this gateway's legacy database is behind, or nobody writes to it: the newest heartbeat of any service is "+age.Round(time.Second).String()+" old, and nothing is imported from it")
+	if why := c.gate.noBeats(); why != "" {
+		if v.err == nil { // else it says so
+			addReason(row, "this gateway's legacy database tells nothing of now: "+why)
+		}
+		if c.gate.importer != nil {
+			addReason(row, "nothing is imported from it")
+		}
 	}
 	switch {
 	case v.standIn:

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cellgate/gateway/legacy"
+	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -96,4 +98,96 @@ func TestServicesThatWereReadLongAgoAreNotReported(t *testing.T) {
 			t.Errorf("it is read again: %v", last)
 		}
 	})
+}
+
+// In a database to which nobody writes all hosts would be down within moments, and the cell full.
+// It is unavailable instead while its gate is LEGACY or SHADOW; in NATIVE the shard answers, and
+// the cell is told of no service that is down.
+func TestACellToWhoseDatabaseNobodyWritesIsUnavailableAndNotFull(t *testing.T) {
+	for _, state := range []cellgatev1.Gate_State{cellgatev1.Gate_LEGACY, cellgatev1.Gate_SHADOW, cellgatev1.Gate_NATIVE} {
+		t.Run(state.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, u := newFakeCell(1, testHost(1, 4)), newUpgrading(1, testHost(1, 4))
+				f.moveGate(state)
+				u.reader.stopAt(time.Now())
+				w := startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+				time.Sleep(57 * time.Second)
+				if r := w.choose(ask(1, 1)).GetCells()[0]; r.GetOutcome() != cellgatev1.CellOutcome_SEARCHED {
+					t.Errorf("just before: %v", r)
+				}
+				time.Sleep(6 * time.Second)
+				if state == cellgatev1.Gate_NATIVE {
+					if r := w.choose(ask(2, 1)).GetCells()[0]; r.GetSource() != cellgatev1.CellSource_NATIVE {
+						t.Errorf("it is answered by %v", r)
+					}
+				} else if e := w.refused(ask(2, 1), fault.CellUnavailable); !strings.Contains(e.Message, "the newest heartbeat of any service is 1m") {
+					t.Errorf("it says %q", e.Message)
+				}
+				reports := f.reported()
+				for _, r := range reports {
+					for _, s := range r.GetServices() {
+						if !s.GetUp() {
+							t.Errorf("%s is reported to be down: %v", s.GetHost(), r)
+						}
+					}
+				}
+				if last := reports[len(reports)-1]; !strings.Contains(last.GetUnreadable(), "a copy that is behind, nobody writes to it") || last.GetHostsCompared() != nil {
+					t.Errorf("it reports %v", last)
+				}
+				out, err := w.cellsAPI.ListCells(t.Context(), &cellgatev1.ListCellsRequest{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c := out.GetCells()[0]; c.GetAvailable() != (state == cellgatev1.Gate_NATIVE) || strings.Count(c.GetReason(), "the newest heartbeat") != 1 || !strings.Contains(c.GetReason(), "nothing is imported from it") {
+					t.Errorf("the cell is shown as %v, %q", c.GetAvailable(), c.GetReason())
+				}
+				// Somebody writes again.
+				u.reader.stopAt(time.Now())
+				time.Sleep(3 * time.Second)
+				reports = f.reported()
+				if last := reports[len(reports)-1]; last.GetUnreadable() != "" {
+					t.Errorf("with heartbeats it reports %v", last)
+				}
+				if state != cellgatev1.Gate_NATIVE && !w.g.cells[0].view().standIn {
+					t.Error("with heartbeats it does not answer")
+				}
+			})
+		})
+	}
+}
+
+// One that is dead while others live is down.
+func TestADeadServiceAmongOthersIsReportedDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading(1, testHost(1, 1))
+		f.moveGate(cellgatev1.Gate_NATIVE)
+		u.reader.stopAt(time.Now())
+		startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+		for range 10 {
+			time.Sleep(8 * time.Second)
+			u.reader.mu.Lock()
+			u.reader.beat, u.reader.services[1].LastSeenUp = time.Now(), time.Now()
+			u.reader.mu.Unlock()
+		}
+		var last *cellv1.ReportLegacyRequest
+		for _, r := range f.reported() {
+			if len(r.GetServices()) > 0 {
+				last = r
+			}
+		}
+		if s := last.GetServices(); s[0].GetUp() || !s[1].GetUp() {
+			t.Errorf("it reports %v", last)
+		}
+	})
+}
+
+// stopAt has two services, one of which had its last heartbeat 9 s before the other, and nobody
+// write any more.
+func (r *fakeReader) stopAt(at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.beat = at
+	r.services = []legacy.Service{
+		{ID: 1, Host: "host001", Version: 68, LastSeenUp: at.Add(-9 * time.Second)}, {ID: 2, Host: "host002", Version: 68, LastSeenUp: at},
+	}
 }

@@ -126,7 +126,7 @@ func jittered(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
 func (k *watching) round(ctx context.Context) {
 	began := k.g.now()
 	reads := !k.reading && !began.Before(k.readFrom)
-	if k.tell(ctx, reads && k.doubt() != "") {
+	if k.tell(ctx, reads && k.tooOld()) {
 		k.asked = began
 	}
 	if !reads || ctx.Err() != nil {
@@ -250,7 +250,7 @@ func (k *watching) took(ctx context.Context, got read) (tell bool) {
 	tell = k.report.read(got.rows, server, k.cfg.ServiceDownTime)
 	switch {
 	case k.importer == nil:
-	case k.staleBy() > 0:
+	case k.noBeats() != "":
 		k.importer.Offer(nil, false)
 	case now.Before(k.importUntil):
 		k.importer.Offer(got.rows, k.native())
@@ -260,24 +260,25 @@ func (k *watching) took(ctx context.Context, got read) (tell bool) {
 
 // heardBefore tells when services fall silent in the rows, and when they are heard again.
 func (k *watching) heardBefore(ctx context.Context, x *legacy.Snapshot) {
-	before, now := k.staleBy() > 0, x.Silent(k.cfg.ServiceDownTime)
+	before, now := k.noBeats() != "", x.WhySilent(k.cfg.ServiceDownTime)
 	switch {
-	case now && !before:
-		k.g.log.WarnContext(ctx, "no service of a cell's legacy database has a new heartbeat: it is a copy that is behind, or nobody writes to it. This gateway imports nothing from it",
-			"cell", k.cell.cfg.Name, "newest_heartbeat", x.Heartbeat, "server_time", x.At)
-	case before && !now:
+	case now != "" && !before:
+		k.g.log.WarnContext(ctx, "no service of a cell's legacy database has a new heartbeat. This gateway imports nothing from it, and has no answer for the cell while its gate is LEGACY or SHADOW",
+			"cell", k.cell.cfg.Name, "why", now, "newest_heartbeat", x.Heartbeat, "server_time", x.At)
+	case before && now == "":
 		k.g.log.InfoContext(ctx, "services of a cell's legacy database have heartbeats again", "cell", k.cell.cfg.Name)
 	}
 }
 
-// staleBy is how old the newest heartbeat of the rows that were read last was, where that is
-// so long that nothing is imported from them; else 0.
-func (w *gate) staleBy() time.Duration {
+// noBeats says why the rows that were read last tell nothing of now, whenever they were read: no
+// service at all has a new heartbeat. Nothing is answered or imported from them, and no service is
+// reported. "" when one has.
+func (w *gate) noBeats() string {
 	rows := w.rows.Load()
-	if rows == nil || !rows.Silent(w.cfg.ServiceDownTime) {
-		return 0
+	if rows == nil {
+		return ""
 	}
-	return rows.At.Sub(rows.Heartbeat)
+	return rows.WhySilent(w.cfg.ServiceDownTime)
 }
 
 // native reports whether the gate was NATIVE when the cell was asked last.

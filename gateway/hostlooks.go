@@ -102,7 +102,7 @@ func (l *hostLooks) comparison(rows *knownRows, now time.Time, down time.Duratio
 	out := &cellv1.HostComparison{GateEpoch: l.epoch}
 	for i := range rows.Hosts {
 		row := &rows.Hosts[i]
-		if s := services[row.ServiceID]; s != nil && !serviceCounts(s, now, down) {
+		if s := services[row.ServiceID]; s != nil && !serviceCounts(s, rows.Moment(now, down), down) {
 			continue
 		}
 		out.Hosts++

@@ -229,10 +229,11 @@ func (u *upgrade) tables(conf legacy.Config) error {
 
 // heartbeats examines how far behind the data of the database are.
 func (u *upgrade) heartbeats(x *legacy.Snapshot) {
-	if !x.Silent(cmp.Or(u.conf.ServiceDownTime, time.Minute)) {
+	down := cmp.Or(u.conf.ServiceDownTime, time.Minute)
+	if !x.Silent(down) {
 		u.doctor.ok(u.conf.Cell+" legacy database", "has %s and %s of nova-compute, read in %v", counted(len(x.Hosts), "host"), counted(len(x.Services), "live service"), x.Took.Round(time.Millisecond))
 		return
 	}
-	u.say("legacy database", unhealthy, "the newest heartbeat of any service is "+x.At.Sub(x.Heartbeat).Round(time.Second).String()+" old: it is a copy that is behind, or nobody writes to it",
-		"read a database that is not behind (gateway.legacy), or start Nova's services: gateways import nothing from it meanwhile")
+	u.say("legacy database", unhealthy, x.WhySilent(down),
+		"read a database that is not behind (gateway.legacy), start Nova's services, or correct the clock: gateways answer nothing from it meanwhile (the cell is unavailable while its gate is LEGACY or SHADOW), import nothing, and take no host for down by it")
 }

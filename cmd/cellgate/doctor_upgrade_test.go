@@ -176,7 +176,7 @@ func TestDoctorUpgradeIsContent(t *testing.T) {
 		t.Errorf("an import into memory: %d %s", status, text)
 	}
 	c.cell.Exec(t, "UPDATE services SET last_seen_up = created_at")
-	must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), "cell1 legacy database", unhealthy, "a copy that is behind, or nobody writes to it")
+	must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), "cell1 legacy database", unhealthy, "a copy that is behind, nobody writes to it")
 	if _, text, status := typed(t.Context(), "", "import", "--config", c.config, "--cell", "cell1"); status == exitDone || !strings.Contains(text, "nothing is imported from it") {
 		t.Errorf("an import from a copy that is behind: %d %s", status, text)
 	}

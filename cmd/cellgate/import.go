@@ -140,7 +140,7 @@ func (i *importing) run(ctx context.Context, dry, watch, asJSON bool) error {
 	said := imported{Cell: i.legacy.Cell, At: d.At, Counts: d.Counts, Lines: append([]importer.Line{}, d.Lines...)}
 	if !dry {
 		if down := cmp.Or(i.legacy.ServiceDownTime, time.Minute); i.x.Silent(down) {
-			return fmt.Errorf("the newest heartbeat of any service is %v old: the database is a copy that is behind, or nobody writes to it, and nothing is imported from it", i.x.At.Sub(i.x.Heartbeat).Round(time.Second))
+			return fmt.Errorf("%s; nothing is imported from it", i.x.WhySilent(down))
 		}
 		total, err := i.fill(ctx, watch, asJSON)
 		if watch && ctx.Err() != nil {

@@ -60,10 +60,29 @@ func (s *session) instanceAge(ctx context.Context, witness int64, at time.Time) 
 }
 
 // Silent reports whether no service at all had a heartbeat within down of At: then nobody
-// writes to the database, or it is a replica that is behind. One that never had a heartbeat
-// is not silent.
+// writes to the database, or it is a replica that is behind. It says nothing of which hosts are
+// down, and nothing new of the others. One that never had a heartbeat is not silent.
 func (x *Snapshot) Silent(down time.Duration) bool {
 	return !x.Heartbeat.IsZero() && x.At.Sub(x.Heartbeat) > down
+}
+
+// WhySilent says so in words; "" for one that is not.
+func (x *Snapshot) WhySilent(down time.Duration) string {
+	if !x.Silent(down) {
+		return ""
+	}
+	return "the newest heartbeat of any service is " + x.At.Sub(x.Heartbeat).Round(time.Second).String() + " old: it is a copy that is behind, nobody writes to it, or its server's clock is ahead"
+}
+
+// Moment is when services count as up or down, at a later time of the server: then, as in Nova, but
+// no later than half of down after the newest heartbeat of any. So in a copy that stops they do not
+// fall silent one by one before it is Silent: Nova has down be two and a half times what is between
+// two heartbeats.
+func (x *Snapshot) Moment(now time.Time, down time.Duration) time.Time {
+	if last := x.Heartbeat.Add(down / 2); !x.Heartbeat.IsZero() && !x.Silent(down) && last.Before(now) {
+		return last
+	}
+	return now
 }
 
 // Written gives the newest time of a row that is not later than at; zero when it has none.

@@ -44,3 +44,28 @@ func TestHowNewTheDataAre(t *testing.T) {
 		}
 	})
 }
+
+// In a copy that stops nobody falls silent before all do; one that is dead among others is down.
+func TestNobodyIsDownInACopyThatStops(t *testing.T) {
+	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+		w := newWorld(t, k, 3)
+		w.do("UPDATE services SET last_seen_up = ?, updated_at = ?", w.now.Add(-55*time.Second), w.now.Add(-55*time.Second))
+		w.do("UPDATE services SET last_seen_up = ? WHERE id = 1", w.now.Add(-64*time.Second))
+		down := func(x *Snapshot, after time.Duration) (n int) {
+			for _, h := range x.HostsAt(x.At.Add(after)) {
+				if h.Down {
+					n++
+				}
+			}
+			return n
+		}
+		x, err := w.Load(t.Context())
+		if err != nil || down(x, 0) != 0 || down(x, 4*time.Second) != 0 || down(x, time.Hour) != 0 || x.Hosts[0].Down {
+			t.Errorf("in a copy that stopped %d, %d, %d are down, %v", down(x, 0), down(x, 4*time.Second), down(x, time.Hour), err)
+		}
+		w.do("UPDATE services SET last_seen_up = ? WHERE id = 2", w.now)
+		if x, err = w.Load(t.Context()); err != nil || down(x, 0) != 1 || !x.Hosts[0].Down {
+			t.Errorf("of one that is dead and others that live %d are down, %v", down(x, 0), err)
+		}
+	})
+}

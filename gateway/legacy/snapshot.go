@@ -121,7 +121,7 @@ func (x *Snapshot) NamelessAggregates() []NamelessAggregate {
 func (x *Snapshot) Reader() *Reader { return x.of }
 
 // HostsAt gives the hosts as they are at a later time of the server, by At and a
-// clock of one's own: a service that is silent goes down without any row changing.
+// clock of one's own, and by Moment.
 func (x *Snapshot) HostsAt(now time.Time) []Host {
 	hosts := make([]Host, len(x.Hosts))
 	for i, h := range x.Hosts {
@@ -133,7 +133,9 @@ func (x *Snapshot) HostsAt(now time.Time) []Host {
 
 // DownAt reports whether a host of x is down at a later time of the server, as in
 // HostsAt.
-func (h *Host) DownAt(x *Snapshot, now time.Time) bool { return !h.service.Up(now, x.down) }
+func (h *Host) DownAt(x *Snapshot, now time.Time) bool {
+	return !h.service.Up(x.Moment(now, x.down), x.down)
+}
 
 // Follows reports whether the revisions of x and of one before it can be compared: both
 // are of one Reader.
@@ -208,7 +210,7 @@ func (x *Snapshot) join(most int) {
 			Revision: n.revision, service: service,
 		}
 		h.Cell = x.CellUUID
-		h.ServiceHost, h.Disabled, h.Down = name, service.Disabled, !service.Up(x.At, x.down)
+		h.ServiceHost, h.Disabled, h.Down = name, service.Disabled, !service.Up(x.Moment(x.At, x.down), x.down)
 		if x.api != nil {
 			h.Aggregates = x.api.aggregates[name]
 		}
