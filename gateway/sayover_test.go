@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -151,6 +153,46 @@ func TestNothingIsSaidOfAHostThatCannotBeLookedAt(t *testing.T) {
 		}, nil)
 		if rec := w.send(way[0], way[1], way[2]); rec.Code != 503 || !strings.Contains(rec.Body.String(), "CELL_UNAVAILABLE") || cells[0].said() != "[]" {
 			t.Errorf("%v: %d %s; said over %s", way, rec.Code, rec.Body, cells[0].said())
+		}
+	}
+}
+
+// Of what is said of a host one replica gets one copy, whatever became of it: a second one
+// would be refused as overtaken by the first, and its caller told that somebody else was
+// faster.
+func TestWhatIsSaidOfAHostGoesToOneReplica(t *testing.T) {
+	host := "/v1/hosts/" + testUUID(0xa, 1)
+	for _, way := range [][3]string{
+		{"PATCH", host, `{"admin_state": "DISABLED", "reason": "r"}`},
+		{"PATCH", host, `{"admin_state": "DISABLED", "reason": "r", "cell": "cell1", "if_generation": 7}`},
+		{"PUT", host + "/facts/cinder?cell=cell1", "{}"},
+		{"DELETE", host + "/facts/cinder", ""},
+	} {
+		for name, done := range map[string]bool{"the answer is lost": true, "the call fails": false} {
+			t.Run(way[0]+" "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := twoReplicas(t, nil)
+					var copies atomic.Int32
+					for _, f := range w.cells {
+						f.mu.Lock()
+						f.generation = 7
+						f.mu.Unlock()
+						fails := func(method string, lost bool) error {
+							if method != "SetAdminState" && method != "PutFacts" || lost != done {
+								return nil
+							}
+							copies.Add(1)
+							return fault.New(fault.CellUnavailable, "the connection broke")
+						}
+						f.hook(func(_ context.Context, method string, _ any) error { return fails(method, false) },
+							func(method string, _ any) error { return fails(method, true) })
+					}
+					rec := w.send(way[0], way[1], way[2])
+					if n := copies.Load(); n != 1 || rec.Code == 200 || strings.Contains(rec.Body.String(), "STALE_GENERATION") {
+						t.Errorf("%d copies; %d %s", n, rec.Code, rec.Body)
+					}
+				})
+			})
 		}
 	}
 }
