@@ -118,9 +118,9 @@ func showGate(w io.Writer, g *cellgatev1.Gate) error {
 		return nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\ngate %s, epoch %d: %s\n", g.GetState(), g.GetEpoch(), g.GetReason())
+	fmt.Fprintf(&b, "\ngate %s, epoch %d: %s\n", g.GetState(), g.GetEpoch(), printable(g.GetReason()))
 	if g.GetPin() != cellgatev1.Gate_STATE_UNSPECIFIED {
-		fmt.Fprintf(&b, "pinned at %s: %s\n", g.GetPin(), g.GetPinReason())
+		fmt.Fprintf(&b, "pinned at %s: %s\n", g.GetPin(), printable(g.GetPinReason()))
 	}
 	if g.GetServices() > 0 {
 		fmt.Fprintf(&b, "services that count: %d, of version %d or newer, %d is required\n", g.GetServices(), g.GetMinVersion(), g.GetRequiredVersion())

@@ -106,7 +106,7 @@ func operatorText(a *cellgatev1.HostAdmin) string {
 		return ""
 	}
 	if a.GetReason() != "" {
-		text += ": " + a.GetReason()
+		text += ": " + printable(a.GetReason())
 	}
 	return text
 }
@@ -118,10 +118,10 @@ func adminLine(a *cellgatev1.HostAdmin) string {
 	}
 	text := ""
 	if operator := operatorText(a); operator != "" || a.GetBy() != "" || a.GetNova() == "" {
-		text = fmt.Sprintf("%s (since %s, by %s)\n", cmp.Or(operator, "in service"), a.GetSince().AsTime().Format(time.RFC3339), cmp.Or(a.GetBy(), "Nova"))
+		text = fmt.Sprintf("%s (since %s, by %s)\n", cmp.Or(operator, "in service"), a.GetSince().AsTime().Format(time.RFC3339), cmp.Or(printable(a.GetBy()), "Nova"))
 	}
 	if a.GetNova() != "" {
-		text += a.GetNova() + "\n"
+		text += printable(a.GetNova()) + "\n"
 	}
 	return text
 }

@@ -3,8 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode"
+	"unicode/utf8"
 )
 
 // table prints rows under headers, aligned.
@@ -12,20 +15,49 @@ type table struct{ w *tabwriter.Writer }
 
 func newTable(w io.Writer, headers ...any) *table {
 	t := &table{tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)}
-	t.row(headers...)
+	texts := make([]string, len(headers))
+	for i, h := range headers {
+		texts[i] = fmt.Sprint(h)
+	}
+	t.line(texts)
 	return t
 }
 
-// row adds a row; an empty cell is shown as "-".
+// row adds a row; an empty cell is shown as "-", and what is no text as printable has it.
 func (t *table) row(cells ...any) {
 	texts := make([]string, len(cells))
 	for i, c := range cells {
-		if texts[i] = fmt.Sprint(c); texts[i] == "" {
+		if texts[i] = printable(fmt.Sprint(c)); texts[i] == "" {
 			texts[i] = "-"
 		}
 	}
-	// A tabwriter keeps its error for Flush.
-	_, _ = fmt.Fprintln(t.w, strings.Join(texts, "\t"))
+	t.line(texts)
+}
+
+// line adds a line; a tabwriter keeps its error for end.
+func (t *table) line(texts []string) { _, _ = fmt.Fprintln(t.w, strings.Join(texts, "\t")) }
+
+// printable gives a text whose characters that are not printed, as those that end a line or
+// speak to the terminal, are as Go writes them: \n, \x1b.
+func printable(text string) string {
+	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 && utf8.ValidString(text) {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, n := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+		text = text[n:]
+	}
+	return b.String()
 }
 
 // end prints the table.
