@@ -227,9 +227,16 @@ func (u *upgrade) tables(conf legacy.Config) error {
 	return errors.Join(u.deleted(reader), u.instances(reader, x))
 }
 
+// aheadTold is how far a heartbeat may be ahead of the server's clock untold.
+const aheadTold = 5 * time.Second
+
 // heartbeats examines how far behind the data of the database are.
 func (u *upgrade) heartbeats(x *legacy.Snapshot) {
 	down := cmp.Or(u.conf.ServiceDownTime, time.Minute)
+	if n := max(x.Ahead, x.Heartbeat.Sub(x.At)); n > aheadTold {
+		u.say("clock", warned, "the newest heartbeat of any service is "+n.Round(time.Second).String()+" ahead of the clock of the database's server",
+			"set the clocks of Nova's machines and of the server alike (NTP): a service whose heartbeats are further ahead than service_down_time counts as down")
+	}
 	if !x.Silent(down) {
 		u.doctor.ok(u.conf.Cell+" legacy database", "has %s and %s of nova-compute, read in %v", counted(len(x.Hosts), "host"), counted(len(x.Services), "live service"), x.Took.Round(time.Millisecond))
 		return

@@ -79,7 +79,7 @@ func (d *data) older(age legacy.InstanceAge) time.Duration {
 // age and rows.
 func wholeTo(p *legacy.InstancePage) time.Time {
 	at := p.Age.Heartbeat
-	if at.IsZero() {
+	if at.IsZero() || at.After(p.At) {
 		at = p.At
 	}
 	if at = at.Add(-beatsTell); p.Age.Witness.After(at) {

@@ -7,12 +7,16 @@ import (
 )
 
 // readAge finds out how new the data are that the server gives: its own clock says nothing
-// of that where it is a replica.
+// of that where it is a replica. Times that are ahead of it by service_down_time at most are of
+// now, as in Nova.
 func (r *Reader) readAge(ctx context.Context, s *session, x *Snapshot) (err error) {
-	at := x.At.UTC()
-	x.Heartbeat, x.Written, err = s.services(ctx, at)
+	until := x.At.Add(x.down).UTC()
+	var last time.Time
+	if x.Heartbeat, x.Written, last, err = s.services(ctx, until); last.After(until) {
+		x.Ahead = last.Sub(x.At)
+	}
 	for i := range x.nodes {
-		if t := x.nodes[i].row.stamp.changed(); !t.After(at) {
+		if t := x.nodes[i].row.stamp.changed(); !t.After(until) {
 			x.Written = newest(x.Written, t)
 		}
 	}
@@ -20,19 +24,19 @@ func (r *Reader) readAge(ctx context.Context, s *session, x *Snapshot) (err erro
 }
 
 // services gives the newest heartbeat of any live service, and the newest time in their rows;
-// none that is later than at.
-func (s *session) services(ctx context.Context, at time.Time) (heartbeat, written time.Time, err error) {
+// none that is later than until. last is the newest heartbeat of all.
+func (s *session) services(ctx context.Context, until time.Time) (heartbeat, written, last time.Time, err error) {
 	_, err = s.each(ctx, `SELECT max(CASE WHEN last_seen_up <= ? THEN last_seen_up END), max(CASE WHEN updated_at <= ? THEN updated_at END),
-		max(CASE WHEN created_at <= ? THEN created_at END) FROM services WHERE deleted = 0`, []any{at, at, at}, func(rows *sql.Rows) error {
-		var seen, updated, created nullTime
-		if err := rows.Scan(&seen, &updated, &created); err != nil {
+		max(CASE WHEN created_at <= ? THEN created_at END), max(last_seen_up) FROM services WHERE deleted = 0`, []any{until, until, until}, func(rows *sql.Rows) error {
+		var seen, updated, created, all nullTime
+		if err := rows.Scan(&seen, &updated, &created, &all); err != nil {
 			return err
 		}
-		heartbeat = utc(seen)
+		heartbeat, last = utc(seen), utc(all)
 		written = newest(heartbeat, utc(updated), utc(created))
 		return nil
 	})
-	return heartbeat, written, err
+	return heartbeat, written, last, err
 }
 
 // InstanceAge is how new rows of instances are, by what was read in their transaction: of an
@@ -45,8 +49,8 @@ type InstanceAge struct {
 	Witness time.Time
 }
 
-func (s *session) instanceAge(ctx context.Context, witness int64, at time.Time) (age InstanceAge, err error) {
-	if age.Heartbeat, _, err = s.services(ctx, at.UTC()); err != nil || witness == 0 {
+func (s *session) instanceAge(ctx context.Context, witness int64, at time.Time, down time.Duration) (age InstanceAge, err error) {
+	if age.Heartbeat, _, _, err = s.services(ctx, at.Add(down).UTC()); err != nil || witness == 0 {
 		return age, err
 	}
 	_, err = s.each(ctx, "SELECT created_at, updated_at, deleted_at FROM instances WHERE id = ?", []any{witness}, func(rows *sql.Rows) error {
@@ -60,16 +64,22 @@ func (s *session) instanceAge(ctx context.Context, witness int64, at time.Time) 
 }
 
 // Silent reports whether no service at all had a heartbeat within down of At: then nobody
-// writes to the database, or it is a replica that is behind. It says nothing of which hosts are
-// down, and nothing new of the others. One that never had a heartbeat is not silent.
+// writes to the database, it is a replica that is behind, or clocks differ. It says nothing of which
+// hosts are down, and nothing new of the others. One that never had a heartbeat is not silent.
 func (x *Snapshot) Silent(down time.Duration) bool {
-	return !x.Heartbeat.IsZero() && x.At.Sub(x.Heartbeat) > down
+	if x.Heartbeat.IsZero() {
+		return x.Ahead > 0
+	}
+	return x.At.Sub(x.Heartbeat) > down
 }
 
 // WhySilent says so in words; "" for one that is not.
 func (x *Snapshot) WhySilent(down time.Duration) string {
-	if !x.Silent(down) {
+	switch {
+	case !x.Silent(down):
 		return ""
+	case x.Ahead > 0:
+		return "the newest heartbeat of any service is " + x.Ahead.Round(time.Second).String() + " ahead of its server's clock: the clocks of Nova's services and of the server differ by more than service_down_time"
 	}
 	return "the newest heartbeat of any service is " + x.At.Sub(x.Heartbeat).Round(time.Second).String() + " old: it is a copy that is behind, nobody writes to it, or its server's clock is ahead"
 }

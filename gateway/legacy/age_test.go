@@ -1,6 +1,7 @@
 package legacy
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -8,7 +9,7 @@ import (
 )
 
 // How new the data are is what somebody wrote last, of any service or compute node, and not
-// the clock of the server; what is ahead of that does not count.
+// the clock of the server; what is ahead of that by more than service_down_time does not count.
 func TestHowNewTheDataAre(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		w := newWorld(t, k, 3)
@@ -33,7 +34,21 @@ func TestHowNewTheDataAre(t *testing.T) {
 		check("a conductor", time.Second, time.Second, false)
 		w.do("UPDATE services SET last_seen_up = ?, updated_at = ? WHERE id = 1", ago(-time.Hour), ago(-time.Hour))
 		w.do("UPDATE compute_nodes SET updated_at = ? WHERE id = 1", ago(-time.Hour))
-		check("a clock that is ahead", time.Second, time.Second, false)
+		check("a clock that is far ahead", time.Second, time.Second, false)
+		if x.Ahead < 50*time.Minute || x.Ahead > time.Hour || x.WhySilent(time.Minute) != "" {
+			t.Errorf("an hour ahead is %v, %q", x.Ahead, x.WhySilent(time.Minute))
+		}
+		w.do("UPDATE services SET last_seen_up = ?, updated_at = ? WHERE id IN (1, 9)", ago(-45*time.Second), ago(-45*time.Second))
+		check("clocks that are ahead", -45*time.Second, -45*time.Second, false)
+		if x.Ahead != 0 {
+			t.Errorf("45 s ahead: %v", x.Ahead)
+		}
+		w.do("UPDATE services SET last_seen_up = ?, updated_at = ? WHERE id IN (1, 9)", ago(-time.Hour), ago(-time.Hour))
+		check("all clocks are far ahead but that of the dead", 3*time.Minute, 2*time.Minute, true)
+		if why := x.WhySilent(time.Minute); !strings.Contains(why, "the newest heartbeat of any service is ") || !strings.Contains(why, " ahead of its server's clock: the clocks") {
+			t.Errorf("it says %q", why)
+		}
+		w.do("UPDATE services SET last_seen_up = ?, updated_at = ? WHERE id = 9", ago(time.Second), ago(time.Second))
 		w.do("UPDATE services SET deleted = id WHERE id = 9")
 		check("a service that is deleted", 3*time.Minute, 2*time.Minute, true)
 		w.do("UPDATE services SET last_seen_up = NULL, created_at = NULL, updated_at = NULL")

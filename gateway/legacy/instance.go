@@ -72,7 +72,7 @@ func (r *Reader) Instances(ctx context.Context, from InstancePoint) iter.Seq2[*I
 	return func(yield func(*InstancePage, error) bool) {
 		ended := false
 		err := r.cell.transaction(ctx, func(s *session, at time.Time) error {
-			age, err := s.instanceAge(ctx, from.Witness, at)
+			age, err := s.instanceAge(ctx, from.Witness, at, r.conf.ServiceDownTime)
 			if err != nil {
 				return err
 			}
@@ -137,7 +137,7 @@ func (r *Reader) InstancesOn(ctx context.Context, host string, witness int64) (*
 	p := &InstancePage{}
 	err := r.cell.transaction(ctx, func(s *session, at time.Time) (err error) {
 		p.At = at
-		if p.Age, err = s.instanceAge(ctx, witness, at); err != nil {
+		if p.Age, err = s.instanceAge(ctx, witness, at, r.conf.ServiceDownTime); err != nil {
 			return err
 		}
 		columns, err := s.instanceColumns(ctx)

@@ -23,8 +23,12 @@ type Snapshot struct {
 	// Heartbeat is the newest one of any live service, nova-compute's or not, and Written the
 	// newest time of those, of their rows and of compute_nodes: of two snapshots that with
 	// the later one has the newer data, wherever the database has a replica that is behind.
-	// Times that are later than At do not count; zero: there is none.
+	// Times that are later than At by more than service_down_time do not count; zero: there is
+	// none.
 	Heartbeat, Written time.Time
+	// Ahead is by how much the newest heartbeat of all is later than At, where it does not count;
+	// else 0.
+	Ahead time.Duration
 	// Took is how long it took to read and to make, by the clock here.
 	Took time.Duration
 	// Full: every row was read. Else those that were not known.
