@@ -30,7 +30,8 @@ const (
 
 // Claims are the claims on a host: those that its cell offers, and those of operations
 // on the host itself, as Nova's resource tracker has them (instance_claim, resize_claim,
-// move_claim and abort). It is safe for concurrent use.
+// move_claim and abort); uuids of these may be in letters of either case. It is safe for
+// concurrent use.
 type Claims struct {
 	mu     sync.Mutex
 	ledger *ledger
@@ -186,6 +187,7 @@ func (c *Claims) MoveClaim(in *agentv1.MoveClaimRequest) (*agentv1.HostClaim, er
 // One of the cell's is listed until the cell ends it, one that was made on
 // the host until its time is over. Idempotent.
 func (c *Claims) AbortClaim(id string) (*agentv1.HostClaim, error) {
+	id = canonical(id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ledger.expire(c.now())
@@ -229,6 +231,7 @@ func (c *Claims) take(kind claimKind, id, instance, moves string, usages []*agen
 	if ttl == 0 {
 		ttl = localClaimFor
 	}
+	id, instance, moves, usages = canonical(id), canonical(instance), canonical(moves), canonicalUsages(usages)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l, now := c.ledger, c.now()

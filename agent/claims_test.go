@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,6 +83,37 @@ func TestAnOfferedClaimIsTakenUpByItsID(t *testing.T) {
 	is(t, agentv1.HostClaim_RUNNING, got, err)
 	if s := statesOf(c); len(s) != 1 {
 		t.Errorf("listed: %v", s)
+	}
+}
+
+// An operation may write uuids in capitals: they are those of the cell and of the reports.
+func TestOperationsMayWriteUUIDsInCapitals(t *testing.T) {
+	const claim = "dddddddd-0000-4000-8000-00000000000a"
+	upper := strings.ToUpper(claim)
+	c, _ := claimsOf(smallHost(4)) // 10 free
+	c.offered("r", offerTo(claim, 10, 8))
+	in := &agentv1.InstanceClaimRequest{ClaimId: upper, InstanceUuid: strings.ToUpper(instanceUUID(10)), Usages: vcpus(8)}
+	in.Usages[0].ProviderUuid = strings.ToUpper(rootUUID)
+	got, err := c.InstanceClaim(in)
+	is(t, agentv1.HostClaim_HELD, got, err)
+	if !got.GetOffered() || got.GetClaimId() != claim {
+		t.Errorf("taken up: %v", got)
+	}
+	got, err = c.AbortClaim(upper)
+	is(t, agentv1.HostClaim_ABORTED, got, err)
+
+	// Made here: what the report has is the same instance.
+	in.ClaimId, in.InstanceUuid = strings.ToUpper("dddddddd-0000-4000-8000-00000000000b"), strings.ToUpper(instanceUUID(1))
+	got, err = c.InstanceClaim(in)
+	is(t, agentv1.HostClaim_HELD, got, err)
+	c.observe(smallHost(4, 8))
+	if s := statesOf(c); len(s) != 1 {
+		t.Errorf("with the instance there: %v", s)
+	}
+	got, err = c.ResizeClaim(&agentv1.ResizeClaimRequest{ClaimId: "r", InstanceUuid: instanceUUID(0), MovesClaimId: upper, Usages: vcpus(1)})
+	is(t, agentv1.HostClaim_HELD, got, err)
+	if got.GetMovesClaimId() != claim {
+		t.Errorf("moves %s, want %s", got.GetMovesClaimId(), claim)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 // (hostprobe), or a simulation.
 type Source interface {
 	// Hosts are the source's hosts, each with its first state; the same ones at
-	// every call.
+	// every call. Uuids in states are in lower case, as cells have them.
 	Hosts() []*Host
 	// Run puts a new state into a host (Host.Put) whenever what there is to say of
 	// it changed. It ends with ctx, and then returns nil.

@@ -137,6 +137,7 @@ func readOwner(file string) (*owner, error) {
 	if err := d.Decode(&o); err != nil || !rpc.IsUUID(o.UUID) || o.ServiceHost == "" {
 		return nil, fmt.Errorf("agent.host.state_dir: %s says not whose directory this is (%w); remove it when this host is the owner", file, cmp.Or(err, errors.New("a field is missing")))
 	}
+	o.UUID = strings.ToLower(o.UUID)
 	return &o, nil
 }
 

@@ -102,6 +102,12 @@ func TestIdentityOfAnotherHostIsRefused(t *testing.T) {
 	}
 	write(t, file, strings.ToUpper(id.UUID))
 	closed(t, identity(t, c))
+	write(t, host, `{"uuid": "`+strings.ToUpper(id.UUID)+`", "service_host": "compute1"}`)
+	upper := identity(t, c)
+	if upper.UUID != id.UUID {
+		t.Errorf("of files in capitals: %s, want %s", upper.UUID, id.UUID)
+	}
+	closed(t, upper)
 	for _, text := range []string{"", "{}", `{"uuid": "x", "service_host": "y"}`, `{"uuid": "` + id.UUID + `", "service_host": "compute1", "more": 1}`} {
 		write(t, host, text)
 		refused(t, c, host, "says not whose")

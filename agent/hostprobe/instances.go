@@ -17,7 +17,7 @@ import (
 
 // Instances tells which instances exist on the host.
 type Instances interface {
-	// List gives the instances that there are now, each once.
+	// List gives the instances that there are now, each once, with uuids in lower case.
 	List() ([]Instance, error)
 }
 
@@ -47,8 +47,8 @@ type InstanceNode struct {
 }
 
 // Directory is a directory with a file UUID.json for each instance, whose object has
-// the fields of Instance. Files whose names begin with a dot are left alone: write one
-// of those and rename it.
+// the fields of Instance; letters of a uuid may be of either case. Files whose names begin
+// with a dot are left alone: write one of those and rename it.
 type Directory struct {
 	FS   fs.FS
 	Path string
@@ -68,6 +68,7 @@ func (d Directory) List() ([]Instance, error) {
 	}
 	var all []Instance
 	var errs []error
+	files := map[string]string{}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {
 			continue
@@ -80,6 +81,11 @@ func (d Directory) List() ([]Instance, error) {
 			errs = append(errs, fmt.Errorf("agent.host.instances_dir: /%s: %w", path.Join(d.Path, e.Name()), err))
 			continue
 		}
+		if other, is := files[i.UUID]; is {
+			errs = append(errs, fmt.Errorf("agent.host.instances_dir: /%s and %s are of one instance, %s: remove one of them", path.Join(d.Path, other), e.Name(), i.UUID))
+			continue
+		}
+		files[i.UUID] = e.Name()
 		all = append(all, *i)
 	}
 	if len(all) > maxInstances {
@@ -105,13 +111,13 @@ func (d Directory) read(name string) (*Instance, error) {
 		return nil, fmt.Errorf("is larger than %d bytes", maxInstanceFile)
 	}
 	i, err := parseInstance(text)
-	if err == nil && !strings.EqualFold(i.UUID, uuid) {
+	if err == nil && i.UUID != strings.ToLower(uuid) {
 		err = fmt.Errorf("instance_uuid is %q, not that of the file's name", i.UUID)
 	}
 	return i, err
 }
 
-// parseInstance reads one instance and checks it by itself.
+// parseInstance reads one instance and checks it by itself. Its uuid becomes lower case.
 func parseInstance(text []byte) (*Instance, error) {
 	var i Instance
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -125,6 +131,7 @@ func parseInstance(text []byte) (*Instance, error) {
 	if !rpc.IsUUID(i.UUID) {
 		return nil, fmt.Errorf("instance_uuid: %q is not a uuid", i.UUID)
 	}
+	i.UUID = strings.ToLower(i.UUID)
 	if len(i.ProjectID) > 255 || len(i.UserID) > 255 {
 		return nil, errors.New("project_id, user_id: longer than 255 bytes")
 	}

@@ -95,6 +95,25 @@ func TestBadInstancesAreNamed(t *testing.T) {
 	}
 }
 
+// A uuid is the same in capitals: it is told as cells have it, once.
+func TestInstancesInCapitals(t *testing.T) {
+	const lower = "abcdef12-0000-4000-8000-00000000abcd"
+	upper := strings.ToUpper(lower)
+	object := func(uuid string) string { return `{"instance_uuid": "` + uuid + `"}` }
+	for name, uuid := range map[string]string{upper: upper, lower: upper, upper[:8] + lower[8:]: lower} {
+		all, err := directory(map[string]string{name + ".json": object(uuid)}).List()
+		if err != nil || len(all) != 1 || all[0].UUID != lower {
+			t.Errorf("%s in %s: %v, %v", uuid, name, all, err)
+		}
+	}
+	_, err := directory(map[string]string{lower + ".json": object(lower), upper + ".json": object(upper)}).List()
+	for _, want := range []string{lower + ".json", upper + ".json", "of one instance"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("two files of one instance: %v, want %q", err, want)
+		}
+	}
+}
+
 // An instance that the host cannot have is named.
 func TestInstancesThatDoNotFitTheMachine(t *testing.T) {
 	for want, i := range map[string]Instance{
