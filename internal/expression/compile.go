@@ -87,13 +87,14 @@ func compile(text, what string, kinds ...types.Kind) (*Program, error) {
 	if p := ownMap(tree.NativeRep()); p != nil {
 		return nil, p
 	}
-	if p := ownPatterns(tree.NativeRep()); p != nil {
+	own, p := patternsOf(tree.NativeRep())
+	if p != nil {
 		return nil, p
 	}
 	if k := tree.OutputType().Kind(); k != types.DynKind && !slices.Contains(kinds, k) {
 		return nil, &Problem{Message: "must be " + what + ", is " + tree.OutputType().String()}
 	}
-	program, err := made.Program(tree, cel.CostTracking(costs{}), cel.CostLimit(MaxCost))
+	program, err := made.Program(tree, own.use(), cel.CostTracking(costs{own}), cel.CostLimit(MaxCost))
 	if err != nil {
 		return nil, &Problem{Message: err.Error()}
 	}

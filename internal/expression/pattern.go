@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"regexp/syntax"
@@ -13,8 +14,12 @@ import (
 	"cel.dev/cel-go/interpreter"
 )
 
-// maxPattern is how large a pattern may be, by sizeOf.
-const maxPattern = 1000
+const (
+	// maxPatterns is how large the patterns of a text may be together, by sizeOf.
+	maxPatterns = 1000
+	// maxPatternBytes is how long one may be: to read it can take 0.1 ms a byte.
+	maxPatternBytes = 512
+)
 
 // Overloads of matches: CEL has its own by other names.
 const (
@@ -22,13 +27,13 @@ const (
 	textMatches = "string_matches_within_cost"
 )
 
-// matchesFunction is matches of CEL, which is not asked what would cost too much: CEL itself counts a
-// call once it is over, and its own bound on patterns has no counted repetition.
+// matchesFunction declares matches, which each text's patterns are the implementation of: CEL's own reads
+// a pattern again for each host, counts a call once it is over, and has a bound on patterns that panics
+// at a counted repetition.
 func matchesFunction() cel.EnvOption {
 	texts := []*cel.Type{cel.StringType, cel.StringType}
 	return cel.Function(overloads.Matches,
-		cel.Overload(matchesOf, texts, cel.BoolType, cel.BinaryBinding(matches)),
-		cel.MemberOverload(textMatches, texts, cel.BoolType, cel.BinaryBinding(matches)))
+		cel.Overload(matchesOf, texts, cel.BoolType), cel.MemberOverload(textMatches, texts, cel.BoolType))
 }
 
 // pattern is a regular expression, and its size.
@@ -37,17 +42,20 @@ type pattern struct {
 	size int
 }
 
-// patterns keeps those that were asked for last, of all texts.
-var patterns texts[*pattern]
+// patterns are those of a text, by their own texts.
+type patterns map[string]*pattern
 
 func makePattern(text string) (*pattern, error) {
+	if len(text) > maxPatternBytes {
+		return nil, fmt.Errorf("a pattern of %d bytes, must have at most %d", len(text), maxPatternBytes)
+	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		return nil, err
 	}
 	size := sizeOf(parsed)
-	if size > maxPattern {
-		return nil, fmt.Errorf("a pattern of %d steps, must have at most %d", size, maxPattern)
+	if size > maxPatterns {
+		return nil, fmt.Errorf("a pattern of %d steps, must have at most %d", size, maxPatterns)
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {
@@ -56,12 +64,14 @@ func makePattern(text string) (*pattern, error) {
 	return &pattern{re, size}, nil
 }
 
-// sizeOf is about how many steps a pattern has once its repetitions are written out.
+// sizeOf is about how many steps a pattern has once its repetitions and classes are written out.
 func sizeOf(re *syntax.Regexp) int {
 	size := 1
 	switch re.Op {
 	case syntax.OpLiteral:
 		size = len(re.Rune)
+	case syntax.OpCharClass: // Its ranges: those of Unicode have hundreds.
+		size = max(1, len(re.Rune)/2)
 	case syntax.OpRepeat:
 		return size + max(re.Min, re.Max, 1)*sizeOf(re.Sub[0])
 	}
@@ -74,28 +84,27 @@ func sizeOf(re *syntax.Regexp) int {
 // costOf is what it costs to look for a pattern in a text, in steps.
 func (p *pattern) costOf(bytes int) int { return 1 + p.size/4 + (bytes+1)*p.size/40 }
 
-func matches(text, of ref.Val) ref.Val {
-	in, isText := text.(types.String)
-	what, isPattern := of.(types.String)
-	if !isText || !isPattern {
-		return types.MaybeNoSuchOverloadErr(text)
-	}
-	p, err := patterns.compile(string(what), makeShort)
-	if err != nil {
-		return types.WrapErr(err)
-	}
-	if p.costOf(len(in)) > MaxCost {
-		giveUp()
-	}
-	return types.Bool(p.re.MatchString(string(in)))
-}
-
-// makeShort is makePattern for a pattern that may come of facts.
-func makeShort(text string) (*pattern, error) {
-	if len(text) > MaxBytes {
-		return nil, fmt.Errorf("a pattern of %d bytes, must have at most %d", len(text), MaxBytes)
-	}
-	return makePattern(text)
+// use has matches go by the patterns of a text. What would cost too much is not begun.
+func (ps patterns) use() cel.ProgramOption {
+	return cel.OptimizeRegex(&interpreter.RegexOptimization{
+		Function: overloads.Matches, RegexIndex: 1,
+		Factory: func(call interpreter.InterpretableCall, text string) (interpreter.InterpretableCall, error) {
+			p := ps[text]
+			if p == nil {
+				return nil, errors.New("a pattern that was not read")
+			}
+			return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), func(args ...ref.Val) ref.Val {
+				in, ok := args[0].(types.String)
+				if !ok {
+					return types.MaybeNoSuchOverloadErr(args[0])
+				}
+				if p.costOf(len(in)) > MaxCost {
+					giveUp()
+				}
+				return types.Bool(p.re.MatchString(string(in)))
+			}), nil
+		},
+	})
 }
 
 // giveUp ends the evaluation as CEL does when its steps are spent.
@@ -103,25 +112,37 @@ func giveUp() {
 	panic(interpreter.EvalCancelledError{Cause: interpreter.CostLimitExceeded, Message: "would cost more than is left"})
 }
 
-// ownPatterns refuses patterns in the text that are none, or too large, and keeps the others.
-func ownPatterns(tree *ast.AST) (found *Problem) {
+// patternsOf reads the patterns in a text. One that is made at a host, of whatever there is, would have to be read there.
+func patternsOf(tree *ast.AST) (found patterns, wrong *Problem) {
+	found = patterns{}
+	all := 0
 	ast.PreOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		if found != nil || e.Kind() != ast.CallKind || e.AsCall().FunctionName() != overloads.Matches {
+		if wrong != nil || e.Kind() != ast.CallKind || e.AsCall().FunctionName() != overloads.Matches {
 			return
 		}
 		args := e.AsCall().Args()
 		of := args[len(args)-1]
-		if of.Kind() != ast.LiteralKind {
-			return
-		}
-		text, ok := of.AsLiteral().(types.String)
-		if !ok {
-			return
-		}
-		if _, err := patterns.compile(string(text), makePattern); err != nil {
+		refuse := func(message string) {
 			at := tree.SourceInfo().GetStartLocation(of.ID())
-			found = &Problem{Line: at.Line(), Column: at.Column() + 1, Message: "invalid matches argument: " + err.Error()}
+			wrong = &Problem{Line: at.Line(), Column: at.Column() + 1, Message: message}
 		}
+		var text types.String
+		if of.Kind() == ast.LiteralKind {
+			text, _ = of.AsLiteral().(types.String)
+		} else {
+			refuse("the pattern of matches must be a text in the expression")
+			return
+		}
+		p, err := makePattern(string(text))
+		if err != nil {
+			refuse("invalid matches argument: " + err.Error())
+			return
+		}
+		if all += p.size; all > maxPatterns {
+			refuse(fmt.Sprintf("the patterns come to %d steps, must come to at most %d", all, maxPatterns))
+			return
+		}
+		found[string(text)] = p
 	}))
-	return found
+	return found, wrong
 }
