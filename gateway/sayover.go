@@ -3,15 +3,21 @@ package gateway
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strconv"
+	"time"
 
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// maxOvertaken is how often what is said of a host is said again because something else was
-// said meanwhile.
-const maxOvertaken = 8
+const (
+	// overtakenFor is for how long what is said of a host is said again because something else was
+	// said meanwhile: services that say theirs of one host at the same time overtake each other.
+	overtakenFor = 5 * time.Second
+	// overtakenPause bounds the pause before that; it begins with a millisecond.
+	overtakenPause = 128 * time.Millisecond
+)
 
 // sayOver has a cell change what is said of a host, over the host's generation as it is known
 // in the cell now: a message that comes late finds a newer one there and changes nothing
@@ -25,15 +31,34 @@ func sayOver[T any](ctx context.Context, g *Gateway, c *cell, host string, known
 			return none, err
 		}
 	}
-	for range 1 + maxOvertaken {
+	end := g.now().Add(overtakenFor)
+	for pause := time.Millisecond; ; pause = min(2*pause, overtakenPause) {
 		got, err := say(known)
 		newest := newestOf(err)
 		if newest <= known {
 			return got, changed(ctx, c, err)
 		}
 		known = newest
+		if !sleepUntil(ctx, g.now(), end, pause/2+rand.N(pause)) {
+			break
+		}
 	}
 	return none, fault.New(fault.Contended, "something else was said of host %s each time", host).With("cell", c.cfg.Name)
+}
+
+// sleepUntil waits for a while; false when that does not end before end, or ctx does.
+func sleepUntil(ctx context.Context, now, end time.Time, d time.Duration) bool {
+	if now.Add(d).After(end) {
+		return false
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // generationOf gives the generation of a host as a cell knows it, the lowest when it does not

@@ -99,19 +99,20 @@ func TestShadowOfMeasuredDisks(t *testing.T) {
 		reserved int64
 		want     string
 	}{
-		"the agent reserves it":         {30, ""},
-		"nearly":                        {29, ""},
-		"the agent knows nothing of it": {0, "host002: DISK_GB free 70 by disk_available_least of the rows, 100 by the shard"},
+		"the agent reserves it":         {20, ""},
+		"nearly":                        {19, ""},
+		"a little more":                 {21, ""},
+		"the agent knows nothing of it": {0, "host002: DISK_GB free 80 by disk_available_least of the rows, 100 by the shard"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				disk := func(n int, used int64) schedule.Host {
+				disk := func(n int, used int64) schedule.Host { // Some probes ask for 80 GB.
 					h := testHost(n, 1)
 					h.Resources[2].Capacity, h.Resources[2].Used = 100, used
 					h.View.FreeDiskMB = (100 - used) * 1024
 					return h
 				}
-				rows := []schedule.Host{disk(1, 0), disk(2, 30)}
+				rows := []schedule.Host{disk(1, 0), disk(2, 20)}
 				_, f, _ := shadowing(t, []schedule.Host{disk(1, 0), disk(2, c.reserved)}, rows)
 				time.Sleep(30 * time.Second)
 				compared, differed, examples := f.toldOf()

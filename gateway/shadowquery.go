@@ -22,7 +22,7 @@ const (
 // would never stand in the same place: builds and tasks of late, which rows have as nova-compute counts them
 // (io_workload, failed_builds), and an agent, which does not know of Nova's tasks, as its claims went; and,
 // where rows have measured disks, the disk that is free, of which they are up to a minute behind: it
-// is compared by itself (measuredLess).
+// is compared by itself (measuredLess), and the query asks for none.
 func comparablePlacement(placement []byte, measured bool) []byte {
 	p := &cellv1.Placement{}
 	if err := proto.Unmarshal(placement, p); err != nil {
@@ -32,7 +32,18 @@ func comparablePlacement(placement []byte, measured bool) []byte {
 	if rules == nil {
 		return placement
 	}
-	rules.Filters = slices.DeleteFunc(rules.Filters, func(f string) bool { return f == schedule.IoOpsFilter || f == schedule.AggregateIoOpsFilter })
+	rules.Filters = slices.DeleteFunc(rules.Filters, func(f string) bool {
+		switch f {
+		case schedule.IoOpsFilter, schedule.AggregateIoOpsFilter:
+			return true
+		case schedule.DiskFilter, schedule.AggregateDiskFilter, schedule.ExactDiskFilter:
+			return measured
+		}
+		return false
+	})
+	if measured {
+		p.Resources = slices.DeleteFunc(p.Resources, func(a *cellv1.Amount) bool { return a.GetResourceClass() == "DISK_GB" })
+	}
 	rules.Weighers = slices.DeleteFunc(rules.Weighers, func(w *cellv1.Weigher) bool {
 		switch w.GetName() {
 		case schedule.BuildFailureWeigher, schedule.IoOpsWeigher:
