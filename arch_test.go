@@ -50,6 +50,7 @@ var rules = []rule{
 	{folder: "proto", why: "generated code knows nothing of the product"},
 	{folder: "internal/fault", stdOnly: true, why: "the shard contract imports it"},
 	{folder: "internal/expression", may: []string{"schedule"}, why: "a question about a host knows neither who asks nor who keeps hosts"},
+	{folder: "internal/hoststate", may: []string{"internal/fault", "proto", "schedule"}, why: "what is asked of a state knows neither who says it nor who keeps it"},
 	{folder: "internal/proposing", may: []string{"internal/expression", "internal/fault", "internal/limits", "proto", "schedule"}, why: "cell and gateway answer queries by it: it knows neither, and no store"},
 	{folder: "internal/proposing/proposingtest", may: []string{"proto", "schedule"}, why: "the other side of the wire, for tests, knows nobody who answers"},
 	{folder: "internal/rpc", may: []string{"internal/fault"}, why: "transport knows no service"},

@@ -3,6 +3,7 @@ package agent
 import (
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/internal/hoststate"
 	"cellgate/internal/proposing"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -21,14 +22,9 @@ func newHardware(state *agentv1.FullState) *hardware {
 	if err != nil {
 		return &hardware{table: schedule.NewTable()} // no cell takes such a state
 	}
-	f := state.GetFacts()
 	host := schedule.Host{
 		UUID: id, ServiceHost: state.GetServiceHost(), NodeName: state.GetNodename(),
-		Facts: schedule.ParseFacts(schedule.FactTexts{
-			HypervisorType: state.GetHypervisorType(), HypervisorHostname: state.GetNodename(), HostIP: state.GetHostIp(),
-			CPUInfo: f.GetCpuInfo(), SupportedInstances: f.GetSupportedInstances(), Stats: f.GetStats(), Metrics: f.GetMetrics(),
-			NUMATopology: f.GetNumaTopology(), PCIPools: f.GetPciStats(),
-		}),
+		Facts: schedule.ParseFacts(hoststate.FactTexts(state)),
 	}
 	if providers := state.GetProviders(); len(providers) > 0 {
 		for _, i := range providers[0].GetInventories() {

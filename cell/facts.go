@@ -1,10 +1,9 @@
 package cell
 
 import (
-	"maps"
-	"slices"
 	"sync"
 
+	"cellgate/internal/hoststate"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	"cellgate/schedule"
 	"cellgate/shard"
@@ -47,8 +46,8 @@ func factsOf(f *agentv1.Facts) *shard.Facts {
 
 // checkFacts refuses facts that Nova could not read, so that no request meets them.
 func (r *reader) checkFacts(f *schedule.Facts) {
-	for _, field := range slices.Sorted(maps.Keys(f.Failed)) {
-		r.Problem("facts."+field, "cannot be read: %s", f.Failed[field])
+	for _, bad := range hoststate.Unreadable(f) {
+		r.Problem(bad.Path, "%s", bad.Problem)
 	}
 }
 

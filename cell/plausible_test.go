@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"cellgate/internal/hoststate"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
@@ -28,7 +29,7 @@ func TestAnAgentIsRefusedWhatItCannotMean(t *testing.T) {
 		}
 	}
 	s := plainState(1, 8)
-	s.Version = maxVersion
+	s.Version = hoststate.MaxVersion
 	s.Facts = &agentv1.Facts{CpuInfo: `{"arch": "x86_64"}`, Stats: "{}", NumaTopology: `{"nova_object.name": "NUMATopology", "nova_object.data": {"cells": []}}`}
 	if got := a.report(s); got.GetAccepted() == nil {
 		t.Errorf("what an agent says: %v", got)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/hoststate"
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
@@ -77,7 +78,7 @@ func (t *stateTaking) takeState(ctx context.Context, in *agentv1.FullState) take
 		err = fault.Invalid("agent_version", "must be at least 1: 0 is for hosts that are imported")
 	}
 	if err == nil {
-		err = plausible(in, t.held)
+		err = fault.InvalidFields(hoststate.NotPlausible(in, t.held))
 	}
 	if err != nil {
 		return t.refuse(in, err)

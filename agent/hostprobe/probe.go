@@ -11,9 +11,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/agent"
+	"cellgate/internal/fault"
+	"cellgate/internal/hoststate"
 	"cellgate/internal/rpc"
 	"cellgate/internal/telemetry"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
+	"cellgate/schedule"
 )
 
 // Config is what a probe reads and how often.
@@ -148,8 +151,7 @@ func (p *Probe) Read(cfg Config) (*Report, error) {
 	return Read(p.uuid, cfg, p.deps.Read)
 }
 
-// Read reads a machine once and judges it. What a cell would refuse for its form is an
-// error.
+// Read reads a machine once and judges it. What every cell would refuse is an error.
 func Read(hostUUID string, cfg Config, read func(*Settings) (*Machine, error)) (*Report, error) {
 	m, err := read(&cfg.Settings)
 	var instances []Instance
@@ -168,6 +170,10 @@ func Read(hostUUID string, cfg Config, read func(*Settings) (*Machine, error)) (
 	whole := clone(report.State)
 	whole.BootId, whole.Version = hostUUID, 1 // any will do
 	if err := rpc.Validate(whole); err != nil {
+		return nil, err
+	}
+	bad := append(hoststate.NotPlausible(whole, nil), hoststate.Unreadable(schedule.ParseFacts(hoststate.FactTexts(whole)))...)
+	if err := fault.InvalidFields(bad); err != nil {
 		return nil, err
 	}
 	return report, nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/hoststate"
 	"cellgate/schedule"
 )
 
@@ -88,6 +89,20 @@ var traitName = regexp.MustCompile(`^[A-Z0-9_]{1,255}$`)
 func (s *Settings) settle() (out settled, problems []fault.Field) {
 	bad := func(field, format string, args ...any) {
 		problems = append(problems, fault.Field{Path: field, Problem: fmt.Sprintf(format, args...)})
+	}
+	for _, n := range [...]struct{ field, name string }{{"service_host", s.ServiceHost}, {"nodename", s.NodeName}} {
+		if why := hoststate.NameProblem(n.name); n.name != "" && why != "" {
+			bad(n.field, "%q: %s", n.name, why)
+		}
+	}
+	aggregates := map[string]int{}
+	for i, a := range s.Aggregates {
+		id := strings.ToLower(a.UUID)
+		if first, is := aggregates[id]; is && id != "" {
+			bad(fmt.Sprintf("aggregates[%d].uuid", i), "aggregates[%d] has %s already", first, a.UUID)
+			continue
+		}
+		aggregates[id] = i
 	}
 	var err error
 	cpus := func(field, text string) (set cpuSet) {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"cellgate/agent"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
@@ -62,7 +63,7 @@ func (s *Settings) Report(m *Machine, hostUUID string, instances []Instance) (*R
 		Providers: []*agentv1.Provider{{Uuid: hostUUID, Name: s.NodeName, Traits: s.traits(m), Inventories: inventories}},
 	}
 	for _, a := range s.Aggregates {
-		state.Aggregates = append(state.Aggregates, &agentv1.Aggregate{Uuid: a.UUID, Name: a.Name, Metadata: a.Metadata})
+		state.Aggregates = append(state.Aggregates, &agentv1.Aggregate{Uuid: strings.ToLower(a.UUID), Name: a.Name, Metadata: a.Metadata})
 	}
 	for i := range instances {
 		told, err := instances[i].reported(hostUUID, inventories)

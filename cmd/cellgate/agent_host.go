@@ -168,6 +168,7 @@ func hostProblems(c config.Config) []fault.Field {
 		return nil
 	}
 	s := settingsOf(c.Agent)
+	s.ServiceHost, s.NodeName = c.Agent.Host.ServiceHost, c.Agent.Host.NodeName
 	bad := s.Problems()
 	for i := range bad {
 		bad[i].Path = "agent.host." + bad[i].Path

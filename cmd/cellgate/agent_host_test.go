@@ -99,6 +99,9 @@ func TestTheAgentOfThisHost(t *testing.T) {
 	hostFile(t, dir, door, "cpu_shared_set: none")
 	hangUp()
 	p.await(`msg="the new configuration is not taken, the former one stays" err=".*cpu_shared_set`)
+	hostFile(t, dir, door, `nodename: "a\tb"`)
+	hangUp()
+	p.await(`msg="the new configuration is not taken, the former one stays" err=".*agent.host.nodename`)
 	hostFile(t, dir, door, "disabled: true", "disabled_reason: tested", "instances_dir: "+instances)
 	hangUp()
 	p.await(`msg="the new configuration is taken"`)
@@ -145,6 +148,20 @@ func TestTheAgentOfAHostThatCannotStart(t *testing.T) {
 	rows := diagnoses(t, exitRefused, "agent", "--config", file)
 	if rows["host"].Status != unhealthy {
 		t.Errorf("doctor says %v", rows["host"])
+	}
+}
+
+// A name that every cell refuses is told before anything is sent.
+func TestTheAgentOfAHostWhoseNameNoCellTakes(t *testing.T) {
+	onLinux(t)
+	for _, name := range []string{`"   "`, `"a\tb"`} {
+		file := hostFile(t, t.TempDir(), "127.0.0.1:1", "nodename: "+name)
+		for _, args := range [][]string{{"agent"}, {"agent", "--print"}, {"doctor", "agent"}} {
+			out, text, status := typed(t.Context(), "", append(args, "--config", file)...)
+			if status == exitDone || !strings.Contains(out+text, "agent.host.nodename") {
+				t.Errorf("%v of %s: status %d\n%s%s", args, name, status, out, text)
+			}
+		}
 	}
 }
 

@@ -1,0 +1,41 @@
+package hostprobe
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What every cell refuses of names and aggregates is a problem of the settings, and keeps a
+// former configuration.
+func TestSettingsThatEveryCellRefuses(t *testing.T) {
+	aggregate := Aggregate{UUID: "abcdef12-0000-4000-8000-00000000abcd", Name: "a"}
+	for path, change := range map[string]func(s *Settings){
+		"nodename":     func(s *Settings) { s.NodeName = "   " },
+		"service_host": func(s *Settings) { s.ServiceHost = "a\tb" },
+		"aggregates[1].uuid": func(s *Settings) {
+			s.Aggregates = []Aggregate{aggregate, {UUID: strings.ToUpper(aggregate.UUID), Name: "b"}}
+		},
+	} {
+		s := plain()
+		change(&s)
+		if p := s.Problems(); len(p) != 1 || p[0].Path != path {
+			t.Errorf("%s: %v", path, p)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			m := &machine{files: tree(t, "one-node"), disk: 100 << 30}
+			p, host, log := probing(t, m, Config{Settings: plain(), Every: 10 * time.Second}, nil)
+			p.Reload(Config{Settings: s, Every: time.Second})
+			after(2)
+			if _, v := version(host); v != 1 || !strings.Contains(log.String(), "the former one stays") || !strings.Contains(log.String(), "agent.host."+path) {
+				t.Errorf("version %d:\n%s", v, log)
+			}
+		})
+	}
+	s := plain()
+	s.Aggregates = []Aggregate{{UUID: strings.ToUpper(aggregate.UUID), Name: "a"}}
+	if r, err := report(t, tree(t, "one-node"), s); err != nil || r.State.GetAggregates()[0].GetUuid() != aggregate.UUID {
+		t.Errorf("in capitals: %v %v", r, err)
+	}
+}
