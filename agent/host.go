@@ -26,6 +26,8 @@ type Host struct {
 	state   *agentv1.FullState
 	changed chan struct{} // closed and replaced by Put
 	streams streams
+	// refusals are what replicas refused, by replica, until they accept a state.
+	refusals map[string]string
 	// puts is when the newest versions were put, by version modulo its length.
 	puts [8]time.Time
 }

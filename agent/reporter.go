@@ -144,7 +144,7 @@ func (r *Reporter) reportRefused(m *agentv1.Refused) {
 		return
 	}
 	r.told = m.GetVersion()
-	r.deps.Log.Warn("the cell refused the host's state",
+	r.deps.Log.Warn("the cell refused the host's state: until it accepts one no heartbeat is sent there, and the host is down after the cell's service_down_time",
 		"version", m.GetVersion(), "reason", m.GetReason(), "problems", m.GetProblems(),
 		"retry_in", fmt.Sprint(r.cfg.RefusedRetry, " or when the state changes"))
 }

@@ -85,6 +85,9 @@ func TestReporterTellsRefusalOnceAndWaitsForChange(t *testing.T) {
 		if states, beats, _ := c.heard(); len(states) != 1 || len(beats) != 0 {
 			t.Fatalf("%d states and %d heartbeats in 9 minutes of refusal, want 1 and 0", len(states), len(beats))
 		}
+		if why := host.Refused(); !strings.Contains(why, "refuses version 1: INVALID_REQUEST: io_workload: must be 7") {
+			t.Errorf("while it is refused: %q", why)
+		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if states, _, _ := c.heard(); len(states) != 2 {
@@ -99,6 +102,9 @@ func TestReporterTellsRefusalOnceAndWaitsForChange(t *testing.T) {
 		time.Sleep(2 * heartbeatEvery)
 		synctest.Wait()
 		states, beats, streams := c.heard()
+		if why := host.Refused(); why != "" {
+			t.Errorf("once it is accepted: %q", why)
+		}
 		if len(states) != 3 || len(beats) == 0 || streams != 1 {
 			t.Errorf("after the change: %d states, %d heartbeats, %d streams; want 3, some, 1", len(states), len(beats), streams)
 		}

@@ -249,6 +249,7 @@ func (s *session) takeAccepted(m *agentv1.Accepted) error {
 	s.beat.Reset(rand.N(s.every) + 1)
 	s.accepted = true
 	s.host.streamAccepted(s.deps.Replica)
+	s.host.taken(s.deps.Replica)
 	s.deps.Tel.Reported("")
 	waited := time.Duration(0)
 	if s.proven < s.sent {
@@ -289,6 +290,7 @@ func (s *session) takeRefused(m *agentv1.Refused) error {
 		return s.sendState()
 	}
 	s.refused = true
+	s.host.refused(s.deps.Replica, m)
 	s.reportRefused(m)
 	s.retry.Reset(s.cfg.RefusedRetry)
 	return nil

@@ -63,6 +63,10 @@ CELLGATE_AGENT_<KEY> and a flag; flags win. SIGHUP reads the configuration again
 	return cmd
 }
 
+// statesCheck is the check of an agent's readiness that fails while a replica refuses a
+// host's state.
+const statesCheck = "states"
+
 // runAgents runs the agents that add adds.
 func runAgents(cmd *cobra.Command, t terminal, c config.Config, add func(*assembly, config.Agent, dialFunc) (*agent.Fleet, error)) error {
 	a := &assembly{log: newLog(c.Log, t)}
@@ -83,7 +87,11 @@ func runAgents(cmd *cobra.Command, t terminal, c config.Config, add func(*assemb
 	hosts := max(c.Agent.Hosts, 1)
 	working := health.New(nil, func() []health.Check {
 		n := f.Accepted()
-		return []health.Check{{Name: "hosts", OK: n >= hosts, Why: fmt.Sprintf("%d of %d are registered", n, hosts)}}
+		refused := health.Check{Name: statesCheck, OK: true}
+		if n, why := f.Refused(); n > 0 {
+			refused = health.Check{Name: statesCheck, Why: fmt.Sprintf("%d of %d hosts are refused, and not heard by their cell; the first: %s", n, hosts, why)}
+		}
+		return []health.Check{{Name: "hosts", OK: n >= hosts, Why: fmt.Sprintf("%d of %d are registered", n, hosts)}, refused}
 	})
 	working.Of(processOfAgent(c.Agent, a.command))
 	a.addMetrics(web, working, open)

@@ -157,19 +157,27 @@ func servedBy(ctx context.Context, addr string, creds credentials.TransportCrede
 
 // webServedBy is the same for HTTP: only a cellgate's /healthz is a Report.
 func webServedBy(ctx context.Context, url string, config *tls.Config) (health.Process, bool) {
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/healthz", nil)
-	if err != nil {
-		return health.Process{}, false
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return health.Process{}, false
-	}
-	defer func() { _ = resp.Body.Close() }()
-	var report health.Report
-	if json.NewDecoder(http.MaxBytesReader(nil, resp.Body, 1<<16)).Decode(&report) != nil || report.Process == nil || report.Process.Kind == "" {
+	report, ok := webReport(ctx, url+"/healthz", config)
+	if !ok {
 		return health.Process{}, false
 	}
 	return *report.Process, true
+}
+
+// webReport is what a process says of its health; false for what is no cellgate's.
+func webReport(ctx context.Context, url string, config *tls.Config) (report health.Report, ok bool) {
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return report, false
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return report, false
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if json.NewDecoder(http.MaxBytesReader(nil, resp.Body, 1<<16)).Decode(&report) != nil || report.Process == nil || report.Process.Kind == "" {
+		return report, false
+	}
+	return report, true
 }

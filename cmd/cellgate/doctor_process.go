@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -69,6 +70,9 @@ func (d *doctor) agent(c config.Config) {
 	if c.Agent.Metrics != "" {
 		at := &addresses{doctor: d, process: processOfAgent(c.Agent, "agent")}
 		at.port("agent.metrics", c.Agent.Metrics)
+		if at.served {
+			d.accepted(c.Agent.Metrics)
+		}
 	}
 	if c.Agent.Hosts == 0 {
 		d.host(c.Agent)
@@ -88,6 +92,21 @@ func (d *doctor) agent(c config.Config) {
 	})
 	for _, address := range c.Agent.Replicas {
 		d.reports(fmt.Sprintf("cell %s at %s", c.Agent.Cell, address), dial, address, c.Agent.Cell)
+	}
+}
+
+// accepted examines whether the cell takes what the agent says that runs.
+func (d *doctor) accepted(addr string) {
+	ctx, cancel := context.WithTimeout(d.ctx, askWithin)
+	defer cancel()
+	report, ok := webReport(ctx, "http://"+addr+"/readyz", nil)
+	if !ok {
+		return // told with the port
+	}
+	for _, c := range report.Checks {
+		if c.Name == statesCheck && !c.OK {
+			d.add("agent's "+c.Name, unhealthy, c.Why, "correct what is named and reload the agent; its cell's log has the refusal too")
+		}
 	}
 }
 

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+// refusing is a cell that refuses every state.
+type refusing struct {
+	agentv1.UnimplementedHostReportsServer
+}
+
+func (refusing) Report(s grpc.BidiStreamingServer[agentv1.ReportRequest, agentv1.ReportResponse]) error {
+	for {
+		m, err := s.Recv()
+		if err != nil {
+			return err
+		}
+		if err := s.Send(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Refused{Refused: &agentv1.Refused{
+			BootId: m.GetFullState().GetBootId(), Version: m.GetFullState().GetVersion(), Reason: "INVALID_REQUEST", Problems: []string{"nodename: is another's"},
+		}}}); err != nil {
+			return err
+		}
+	}
+}
+
+// While a cell refuses what an agent says, the agent is not ready and doctor fails, both
+// with what is wrong.
+func TestAnAgentWhoseStateIsRefusedSaysSo(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	agentv1.RegisterHostReportsServer(server, refusing{})
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	defer func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+	args := []string{"agent", "--cell", "cell1", "--replica", l.Addr().String(), "--hosts", "1", "--seed", "7"}
+	p := launch(t, true, append(args, "--metrics", "127.0.0.1:0")...)
+	at := p.await(`msg="metrics are served" metrics=(\S+)`)[1]
+	p.await(`level=WARN msg="the cell refused the host's state: until it accepts one no heartbeat is sent there`)
+	const why = "1 of 1 hosts are refused, and not heard by their cell; the first: host cell1-r01-h001: replica "
+	report, ok := webReport(t.Context(), "http://"+at+"/readyz", nil)
+	if !ok || report.Status != "not ready" || len(report.Checks) != 3 || !strings.HasPrefix(report.Checks[2].Why, why) || !strings.HasSuffix(report.Checks[2].Why, "nodename: is another's") {
+		t.Errorf("/readyz: %+v", report)
+	}
+	row := diagnoses(t, exitRefused, append(args, "--metrics", at)...)["agent's states"]
+	if row.Status != unhealthy || !strings.HasPrefix(row.What, why) {
+		t.Errorf("doctor: %+v", row)
+	}
+	p.stop()
+}
