@@ -42,7 +42,7 @@ func (o *ordering) writtenAt(s *legacyService) time.Time {
 func (r gateRules) newestRows(reports []legacyReport, gone *legacyReport, now time.Time) []legacyReport {
 	readings := make([]*legacyReport, 0, len(reports)+1)
 	for i := range reports {
-		if reports[i].unreadable == "" {
+		if reports[i].unreadable == "" || len(reports[i].services) > 0 { // it read these before
 			readings = append(readings, &reports[i])
 		}
 	}

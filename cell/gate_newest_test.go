@@ -41,7 +41,7 @@ func TestTheNewestRowOfAServiceCounts(t *testing.T) {
 		{"one that is behind alone", []legacyReport{rowsBy("g2", rowOf("a", 60, 40*s), rowOf("b", 66, 42*s))}, nil, true},
 		{"one that is behind", []legacyReport{rowsBy("g2", rowOf("a", 60, 40*s), rowOf("b", 66, 42*s)), fresh}, nil, false},
 		{"one that is behind, and the other is not heard any more", []legacyReport{rowsBy("g2", rowOf("a", 60, 40*s), rowOf("b", 66, 42*s))}, &fresh, false},
-		{"one that is behind, and the other cannot read", []legacyReport{rowsBy("g2", rowOf("a", 60, 40*s)), cannot}, nil, true},
+		{"one that is behind, and the other cannot read any more", []legacyReport{rowsBy("g2", rowOf("a", 60, 40*s)), cannot}, nil, false},
 		{"a rollback", []legacyReport{rowsBy("g2", rowOf("a", 60, 1*s), rowOf("b", 66, 2*s)), fresh}, nil, true},
 		{"a rollback that the one which is gone has not seen", []legacyReport{rowsBy("g2", rowOf("a", 60, 1*s), rowOf("b", 66, 2*s))}, &fresh, true},
 		{"a rollback that a gateway which is behind has not seen", []legacyReport{fresh, rowsBy("g2", rowOf("a", 60, 1*s))}, nil, true},

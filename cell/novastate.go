@@ -76,6 +76,13 @@ func (r novaReading) or(o novaReading) novaReading {
 	return novaReading{r.admin, r.up || o.up, later(r.at, o.at)}
 }
 
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
@@ -174,12 +181,17 @@ func (n *novaWatch) changes() []shard.SetNovaState {
 	defer n.rows.mu.RUnlock()
 	known := n.rows.newestOfNova(now)
 	behind := !newest.IsZero() && known.NovaRead(now).Sub(newest) > n.gate.readers.most
+	// agrees: what is refreshed is what the readings here say, too.
+	agrees := true
 	for uuid, r := range readingsOf(reports, n.rows.byNova) {
 		w := r.word()
 		p := shard.SetNovaState{HostUUID: uuid, State: w.state, Reason: w.reason, At: r.at}
 		row := n.rows.hosts[uuid]
 		if w.state == shard.NovaSilent || row != nil && row.novaWord() == unknownWord {
-			p.At = later(r.at, named[uuid])
+			p.At = earlier(later(r.at, named[uuid]), now)
+		}
+		if known != nil && uuid == known.HostUUID {
+			agrees = row != nil && row.novaWord() == w
 		}
 		if row != nil && row.host != nil && row.novaWord() != w && !p.Outdated(row.admin, now) && !(behind && w.state == shard.NovaSilent) {
 			list = append(list, p)
@@ -190,13 +202,13 @@ func (n *novaWatch) changes() []shard.SetNovaState {
 			if row.host == nil || row.host.Imported || row.novaWord() == unknownWord {
 				continue
 			}
-			p := shard.SetNovaState{HostUUID: uuid, State: unknownWord.state, Reason: unknownWord.reason, At: newest}
+			p := shard.SetNovaState{HostUUID: uuid, State: unknownWord.state, Reason: unknownWord.reason, At: earlier(newest, now)}
 			if _, is := named[uuid]; !is && !p.Outdated(row.admin, now) {
 				list = append(list, p)
 			}
 		}
 	}
-	if at := newest.Add(-n.gate.readers.most / 4); known != nil && at.Sub(known.NovaRead(now)) > n.gate.readers.most/2 &&
+	if at := earlier(newest, now).Add(-n.gate.readers.most / 4); known != nil && agrees && at.Sub(known.NovaRead(now)) > n.gate.readers.most/2 &&
 		!slices.ContainsFunc(list, func(p shard.SetNovaState) bool { return p.HostUUID == known.HostUUID }) {
 		list = append(list, shard.SetNovaState{HostUUID: known.HostUUID, State: known.Nova, Reason: known.NovaReason, At: at, Refresh: true})
 	}

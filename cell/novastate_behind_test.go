@@ -159,3 +159,37 @@ func TestReplicasTakeNoTurnsAboutSilence(t *testing.T) {
 		})
 	}
 }
+
+// A host that was silent comes back with its own heartbeat, though other rows of Nova's are dated in the
+// future, by a machine whose clock is ahead.
+func TestASilentHostComesBackWhereAClockIsAhead(t *testing.T) {
+	for _, lead := range []time.Duration{0, 15 * time.Second, 50 * time.Second} {
+		t.Run(lead.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fresh, _, _ := twoReplicas(t)
+				report := func(n int, beats func(host int) bool) {
+					for range n {
+						req := readCopy("g1", 0, time.Time{}, 0, 1, 2)
+						for i, s := range req.GetServices() {
+							if !beats(i) {
+								old := time.Now().Add(-2 * time.Minute)
+								s.ChangedAt, s.LastSeen, s.Up = timestamppb.New(old), timestamppb.New(old), false
+							}
+						}
+						req.ReadTo = timestamppb.New(time.Now().Add(lead))
+						fresh.told(req)
+						time.Sleep(2 * time.Second)
+					}
+				}
+				report(60, func(host int) bool { return host != 2 })
+				if out := fresh.outNow(); out != 1 {
+					t.Fatalf("%d hosts are out while one is silent", out)
+				}
+				report(10, func(int) bool { return true })
+				if out := fresh.outNow(); out != 0 {
+					t.Errorf("%d hosts are out after it beat again for 20 s", out)
+				}
+			})
+		})
+	}
+}

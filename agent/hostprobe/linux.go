@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"cellgate/schedule"
@@ -44,18 +45,27 @@ func leftForInstances(dir string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	isNovas := false
 	for _, e := range entries {
 		if _, err := schedule.ParseID(e.Name()); err != nil || !e.IsDir() {
+			isNovas = isNovas || slices.Contains(novasOwn, e.Name())
 			continue
 		}
+		isNovas = true
 		used, err := blocksBelow(filepath.Join(dir, e.Name()))
 		if err != nil {
 			return 0, err
 		}
 		left += used
 	}
+	if !isNovas {
+		return 0, errNotInstancesPath
+	}
 	return left, nil
 }
+
+// novasOwn is what nova-compute makes in its instances_path beside directories of instances.
+var novasOwn = []string{"_base", "locks", "compute_nodes"}
 
 // blocksBelow is how many bytes the files of a directory have on disk. One that goes meanwhile has none.
 func blocksBelow(dir string) (total int64, err error) {

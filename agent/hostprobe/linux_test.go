@@ -1,6 +1,7 @@
 package hostprobe
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -28,6 +29,10 @@ func TestWhatIsLeftForInstances(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
+	write(filepath.Join(dir, "instances", first, "disk"))
+	if _, err := leftForInstances(dir); !errors.Is(err, errNotInstancesPath) {
+		t.Errorf("the directory above was taken for it: %v", err)
+	}
 	write(filepath.Join(dir, first, "disk"))
 	write(filepath.Join(dir, first, "tpm", "state"))
 	used, err := blocksBelow(filepath.Join(dir, first))

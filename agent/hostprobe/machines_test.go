@@ -287,6 +287,12 @@ func TestReservedOfADiskInUse(t *testing.T) {
 	}
 	s := plain()
 	s.ReserveUsedDisk = true
+	other := reader(t, tree(t, "one-node"))
+	other.Besides = func(string) (int64, error) { return 0, errNotInstancesPath }
+	got, err := Read(hostUUID, Config{Settings: s, Instances: list(nil)}, other.Read)
+	if err != nil || amount(got.State, "DISK_GB").GetReserved() != 0 || !slices.ContainsFunc(got.Notes, func(n string) bool { return strings.Contains(n, "instances_path") }) {
+		t.Errorf("with another directory: %v %v", got, err)
+	}
 	r := reader(t, tree(t, "one-node"))
 	r.Besides = func(string) (int64, error) { return 0, errors.New("open: permission denied") }
 	if _, err := r.Read(&s); err == nil || !strings.Contains(err.Error(), "agent.host.reserve_used_disk: open: permission denied") {

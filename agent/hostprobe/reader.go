@@ -54,7 +54,12 @@ type Machine struct {
 	diskBytes  int64
 	// diskLeft is what of diskBytes instances can have; negative: it was not looked at.
 	diskLeft int64
+	// notInstancesPath: nothing in disk_path is Nova's.
+	notInstancesPath bool
 }
+
+// errNotInstancesPath: what instances use would be taken for something else.
+var errNotInstancesPath = errors.New("no directory of an instance in it, and nothing else that nova-compute makes")
 
 // Read reads the machine; the settings say what of it is looked at. Its error names
 // everything that could not be read.
@@ -87,7 +92,11 @@ func (r *Reader) Read(s *Settings) (*Machine, error) {
 			try(fmt.Errorf("agent.host.disk_path: %w; name a directory on the disk of the instances, or none", err))
 		}
 		if s.ReserveUsedDisk && err == nil {
-			if m.diskLeft, err = r.Besides(s.DiskPath); err != nil {
+			m.diskLeft, err = r.Besides(s.DiskPath)
+			switch {
+			case errors.Is(err, errNotInstancesPath):
+				m.diskLeft, m.notInstancesPath = -1, true
+			case err != nil:
 				m.diskLeft = -1
 				try(fmt.Errorf("agent.host.reserve_used_disk: %w; let the agent read disk_path, Nova's instances_path, or turn it off", err))
 			}

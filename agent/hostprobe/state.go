@@ -86,6 +86,9 @@ func (s *Settings) Report(m *Machine, hostUUID string, instances []Instance) (*R
 	for _, i := range unmatched {
 		r.Notes = append(r.Notes, fmt.Sprintf("agent.host.pci_devices[%d] names no device of this machine", i))
 	}
+	if m.notInstancesPath {
+		r.Notes = append(r.Notes, fmt.Sprintf("agent.host.reserve_used_disk: %s does not look like Nova's instances_path (%v): what the disk has in use is not reserved", s.DiskPath, errNotInstancesPath))
+	}
 	if s.VirtType == "kvm" && !m.kvm {
 		r.Notes = append(r.Notes, "agent.host.virt_type is kvm, which this machine's kernel does not have")
 	}
