@@ -23,7 +23,10 @@ func TestMain(m *testing.M) {
 		slog.Error("no store to test with", "error", err)
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("cellgate/systemtest/simulation.waitsForever"))
+	// A run that is given up stays where it is: these are of the two tests of that (limit_test.go).
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("cellgate/systemtest/simulation.waitsForever"),
+		goleak.IgnoreAnyFunction("cellgate/systemtest/simulation.sleep"), goleak.IgnoreAnyFunction("cellgate/systemtest/simulation.standsStill"),
+		goleak.IgnoreAnyFunction("testing/synctest.testingSynctestTest"), goleak.IgnoreAnyFunction("testing/synctest.Test"))
 }
 
 func keepOneDecision() error {
