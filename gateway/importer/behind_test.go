@@ -137,12 +137,7 @@ func TestACopyThatIsBehindEndsNoClaim(t *testing.T) {
 				source, behind := legacytest.NewCell(t, k.Shared(t)), legacytest.NewCell(t, k.Shared(t))
 				now := source.Now(t).Truncate(time.Second).Add(-20 * time.Second)
 				for _, d := range []*legacytest.Database{source, behind} {
-					d.Insert(t, "compute_nodes", legacytest.Row{
-						"id": 1, "uuid": hostID(1), "host": "host1", "hypervisor_hostname": "node1", "deleted": 0, "created_at": now, "updated_at": now,
-						"vcpus": 8, "vcpus_used": 2, "memory_mb": 65536, "memory_mb_used": 0, "free_ram_mb": 65536, "local_gb": 1000, "local_gb_used": 0, "free_disk_gb": 1000,
-						"hypervisor_type": "QEMU", "hypervisor_version": 6002000, "cpu_info": "{}", "supported_instances": "[]", "metrics": "[]", "stats": "{}",
-					})
-					d.Insert(t, "services", legacytest.Row{"id": 1, "host": "host1", "binary": "nova-compute", "report_count": 1, "deleted": 0, "version": 60, "last_seen_up": now})
+					aCompute(t, d, now)
 					d.Insert(t, "instances", rowOn(1, "host1", "node1", now))
 				}
 				to := newScheduler(t)
@@ -248,4 +243,15 @@ func TestAHostWithANewerImportIsSentAgain(t *testing.T) {
 	if r := step(t, m, n, c); r.Outdated != 0 || c.hosts[hostID(1)] == nil {
 		t.Errorf("%+v", r)
 	}
+}
+
+// aCompute is host1 of 8 VCPU, and its nova-compute that beat at a time.
+func aCompute(t *testing.T, d *legacytest.Database, at time.Time) {
+	t.Helper()
+	d.Insert(t, "compute_nodes", legacytest.Row{
+		"id": 1, "uuid": hostID(1), "host": "host1", "hypervisor_hostname": "node1", "deleted": 0, "created_at": at, "updated_at": at,
+		"vcpus": 8, "vcpus_used": 2, "memory_mb": 65536, "memory_mb_used": 0, "free_ram_mb": 65536, "local_gb": 1000, "local_gb_used": 0, "free_disk_gb": 1000,
+		"hypervisor_type": "QEMU", "hypervisor_version": 6002000, "cpu_info": "{}", "supported_instances": "[]", "metrics": "[]", "stats": "{}",
+	})
+	d.Insert(t, "services", legacytest.Row{"id": 1, "host": "host1", "binary": "nova-compute", "report_count": 1, "deleted": 0, "version": 60, "last_seen_up": at})
 }

@@ -39,12 +39,7 @@ func TestAnAddressOfTwoServersEndsNoClaim(t *testing.T) {
 				source, behind := legacytest.NewCell(t, k.Shared(t)), legacytest.NewCell(t, k.Shared(t))
 				now := source.Now(t).Truncate(time.Second).Add(-20 * time.Second)
 				for _, d := range []*legacytest.Database{source, behind} {
-					d.Insert(t, "compute_nodes", legacytest.Row{
-						"id": 1, "uuid": hostID(1), "host": "host1", "hypervisor_hostname": "node1", "deleted": 0, "created_at": now, "updated_at": now,
-						"vcpus": 8, "vcpus_used": 2, "memory_mb": 65536, "memory_mb_used": 0, "free_ram_mb": 65536, "local_gb": 1000, "local_gb_used": 0, "free_disk_gb": 1000,
-						"hypervisor_type": "QEMU", "hypervisor_version": 6002000, "cpu_info": "{}", "supported_instances": "[]", "metrics": "[]", "stats": "{}",
-					})
-					d.Insert(t, "services", legacytest.Row{"id": 1, "host": "host1", "binary": "nova-compute", "report_count": 1, "deleted": 0, "version": 60, "last_seen_up": now})
+					aCompute(t, d, now)
 					started := rowOn(2, nil, nil, now)
 					started["created_at"], started["updated_at"] = now, now
 					d.Insert(t, "instances", rowOn(1, "host1", "node1", now), started)
