@@ -43,9 +43,10 @@ SPARE := GOGC=400
 
 .PHONY: test
 test: needs $(TOOLS)/.stamp ## Run all tests with the race detector; what did not run is counted and listed at the end. AGAIN=1 runs a few that failed once more, and lists them.
-	@mkdir -p .cellgate && rm -f .cellgate/again*
-	$(RACED) $(TOOLS)/gotestsum --format pkgname $(call again,.cellgate/again-race) --packages "$$(go list $(LONGEST:%=./%) ./... | grep -vxF cellgate/$(PURE))" -- -race -count=1 -timeout 40m $(BRISK)
-	CELLGATE_RAN_RACED=1 $(SPARE) $(TOOLS)/gotestsum --format pkgname $(call again,.cellgate/again) --packages "./$(PURE) $(LEFT_OUT:%=./%)" -- -count=1 -timeout 40m $(BRISK)
+	@mkdir -p .cellgate && rm -f .cellgate/again* .cellgate/tests*.json
+	$(RACED) $(TOOLS)/gotestsum --format pkgname $(call again,.cellgate/again-race) --jsonfile .cellgate/tests-race.json --packages "$$(go list $(LONGEST:%=./%) ./... | grep -vxF cellgate/$(PURE))" -- -race -count=1 -timeout 40m $(BRISK)
+	CELLGATE_RAN_RACED=1 $(SPARE) $(TOOLS)/gotestsum --format pkgname $(call again,.cellgate/again) --jsonfile .cellgate/tests.json --packages "./$(PURE) $(LEFT_OUT:%=./%)" -- -count=1 -timeout 40m $(BRISK)
+	@awk -f tools/packagefailures.awk .cellgate/tests-race.json .cellgate/tests.json
 	@if [ -s .cellgate/again-race ] || [ -s .cellgate/again ]; then echo "failed, then passed when run again; each is a defect of the test or of what it tests:"; cat .cellgate/again*; fi
 
 # More than six failures (a subtest counts its parent too), or a data race, are never run again.
