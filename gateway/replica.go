@@ -176,7 +176,8 @@ func try[T any](ctx context.Context, c *cell, a attempt, once func(context.Conte
 //   - the caller's end, and a deadline of its own that is shorter than the budget,
 //     are not the replica's;
 //   - a refusal is an answer, but that of a replica which does not admit this gateway:
-//     then the next one is asked;
+//     then the next one is asked; so it is when the replica's breaker opens while a
+//     call that changes nothing is under way at it;
 //   - what is left counts for the breaker, and goes to the next replica when the
 //     error table allows it, the call may be repeated, time is left and the retry
 //     budget has some left too.
@@ -219,10 +220,12 @@ func tryInOrder[T any](ctx context.Context, c *cell, a attempt, once func(contex
 		}
 		t.took = time.Since(within.began)
 		late := t.took >= a.budget
+		// As if the replica had not let it in.
+		leftAlone := a.read && p.closed.Err() != nil
 		switch {
 		case late:
 			err = tooSlow(err, c, a.budget)
-		case a.read && p.closed.Err() != nil:
+		case leftAlone:
 			err = p.b.refused()
 		}
 		v := judge(err, t)
@@ -231,10 +234,11 @@ func tryInOrder[T any](ctx context.Context, c *cell, a attempt, once func(contex
 			err = hurried(err)
 		}
 		// A replica that does not admit this gateway did nothing with the call, and
-		// loads nobody by the next: that is no retry.
-		barred := errors.Is(err, errNotAdmitted)
-		again := barred || v == failed && a.again && rpc.MayRepeat(fault.KindOf(err))
-		if late || !again || from+1 >= len(a.order) || !barred && !c.retries.take() {
+		// loads nobody by the next: that is no retry. Nor is a call that would have gone
+		// to the next one, had it come later.
+		free := leftAlone || errors.Is(err, errNotAdmitted)
+		again := free || v == failed && a.again && rpc.MayRepeat(fault.KindOf(err))
+		if late || !again || i+1 >= len(a.order) || !free && !c.retries.take() {
 			if unsent && failure != nil {
 				err = failure // what was sent before may have been done
 			}

@@ -70,6 +70,46 @@ func TestReadsAndProposalsGoToTheNextReplica(t *testing.T) {
 	})
 }
 
+// What changes nothing and is under way at a replica when its breaker opens goes to the next
+// replica at once, whatever is left of the retries.
+func TestWhatIsUnderWayWhenABreakerOpensGoesToTheNextReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := twoReplicas(t, nil)
+		w.cells[0].hook(hangAll, nil)
+		c := w.g.cells[0]
+		for c.retries.take() {
+		}
+		reads := []func() error{
+			func() error { _, _, err := w.dry(t.Context()); return err },
+			func() error {
+				_, err := w.hosts.GetHost(t.Context(), &cellgatev1.GetHostRequest{HostUuid: testUUID(0xa, 1)})
+				return err
+			},
+		}
+		done := make(chan error, len(reads))
+		for _, read := range reads {
+			go func() { done <- read() }()
+		}
+		synctest.Wait()
+		began := time.Now()
+		for first := c.replicas[0]; first.refuses() == nil; {
+			p, err := first.breaker.enter(asks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.leave(failed, fault.New(fault.CellUnavailable, "killed"))
+		}
+		for range reads {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("that took %v", took)
+		}
+	})
+}
+
 // A claim whose outcome is unknown is not sent to another replica: it is released,
 // through one that answers, and planned again under another id; once for each other
 // replica.
