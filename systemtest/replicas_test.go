@@ -145,7 +145,7 @@ func pace() time.Duration {
 	if os.Getenv("CELLGATE_LONG") != "" {
 		return 20 * time.Millisecond
 	}
-	return 100 * time.Millisecond
+	return 50 * time.Millisecond
 }
 
 // load has callers place instances, each one a pace at most, until stop is closed.
@@ -180,7 +180,8 @@ func (w *oneCell) load(callers int, stop <-chan struct{}) (answered map[string]b
 }
 
 // A replica that is frozen longer than its hosts may be silent, and one that is killed,
-// cost callers time and no answer; the frozen one does no harm when it wakes.
+// cost callers time and no answer; the frozen one does no harm when it wakes. Callers are so
+// many that several wait for a replica when its breaker opens.
 func TestReplicasFrozenAndKilled(t *testing.T) {
 	freeze := downAfter + 4*time.Second
 	if os.Getenv("CELLGATE_LONG") != "" {
@@ -195,7 +196,7 @@ func TestReplicasFrozenAndKilled(t *testing.T) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		a, l, f := w.load(4, stop)
+		a, l, f := w.load(16, stop)
 		done <- result{a, l, f}
 	}()
 	wait := func(d time.Duration) { <-time.After(d) }
