@@ -73,8 +73,8 @@ type verifier struct {
 	at map[string]string
 	// due are the hosts that need a look, and from when on.
 	due map[string]time.Time
-	// awaited are the claims whose callers wait for a verdict.
-	awaited map[string]chan *agentv1.Verdict
+	// awaited are the claims whose callers wait for the verdict of a host.
+	awaited map[placed]chan *agentv1.Verdict
 	// rejected are to be written; wake has an element while there are some.
 	rejected []shard.Op
 	wake     chan struct{}
@@ -83,6 +83,9 @@ type verifier struct {
 	doubted []doubted
 	check   chan struct{}
 }
+
+// placed is a claim on a host.
+type placed struct{ claim, host string }
 
 // verified is a host whose agent verifies.
 type verified struct {
@@ -117,7 +120,7 @@ func newVerifier(cfg Config, rows *rows, sessions *sessions, now func() time.Tim
 	return &verifier{
 		mode: cfg.VerifyMode, wait: cfg.VerifyWait, rows: rows, sessions: sessions, now: now, log: log, tel: tel,
 		hosts: map[string]*verified{}, at: map[string]string{}, due: map[string]time.Time{},
-		awaited: map[string]chan *agentv1.Verdict{}, wake: make(chan struct{}, 1), check: make(chan struct{}, 1),
+		awaited: map[placed]chan *agentv1.Verdict{}, wake: make(chan struct{}, 1), check: make(chan struct{}, 1),
 	}
 }
 

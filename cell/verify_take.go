@@ -38,7 +38,7 @@ func (v *verifier) take(a *agentSession, in *agentv1.Verdict) {
 	if v.mode == VerifyShadow {
 		return
 	}
-	if w := v.awaited[c.ClaimID]; w != nil {
+	if w := v.awaited[placed{c.ClaimID, a.host}]; w != nil {
 		select {
 		case w <- in:
 			return
@@ -107,7 +107,7 @@ func (v *verifier) write(ctx context.Context) error {
 
 // waiting are the operations of a call that wait for verdicts; nil for none.
 type waiting struct {
-	claims []string
+	claims []placed
 	heard  []chan *agentv1.Verdict
 }
 
@@ -131,34 +131,35 @@ func (v *verifier) expect(ops []shard.Op) *waiting {
 	if len(v.hosts) == 0 {
 		return nil
 	}
-	w := &waiting{claims: make([]string, len(ops)), heard: make([]chan *agentv1.Verdict, len(ops))}
+	w := &waiting{claims: make([]placed, len(ops)), heard: make([]chan *agentv1.Verdict, len(ops))}
 	for i, op := range ops {
-		id, host := claimedBy(op)
-		if v.hosts[host] == nil {
+		at := claimedBy(op)
+		h := v.hosts[at.host]
+		if h == nil {
 			continue
 		}
-		w.claims[i] = id
-		if v.awaited[id] == nil {
-			// Of two calls about one claim the first waits for its verdict.
+		w.claims[i] = at
+		if v.awaited[at] == nil {
+			// Of two calls about one claim on one host the first waits for its verdict.
 			w.heard[i] = make(chan *agentv1.Verdict, 1)
-			v.awaited[id] = w.heard[i]
+			v.awaited[at] = w.heard[i]
 		}
-		if h := v.hosts[host]; h.offers[id] != nil && h.offers[id].verdict != nil && w.heard[i] != nil {
-			w.heard[i] <- h.offers[id].verdict // sent again
+		if o := h.offers[at.claim]; o != nil && o.verdict != nil && w.heard[i] != nil {
+			w.heard[i] <- o.verdict // sent again
 		}
 	}
 	return w
 }
 
-// claimedBy is the claim that an operation puts on a host.
-func claimedBy(op shard.Op) (id, host string) {
+// claimedBy is what an operation puts on a host.
+func claimedBy(op shard.Op) placed {
 	switch {
 	case op.Claim != nil:
-		return op.Claim.ClaimID, op.Claim.HostUUID
+		return placed{op.Claim.ClaimID, op.Claim.HostUUID}
 	case op.Swap != nil:
-		return op.Swap.ClaimID, op.Swap.HostUUID
+		return placed{op.Swap.ClaimID, op.Swap.HostUUID}
 	}
-	return "", ""
+	return placed{}
 }
 
 // forgetWaits ends the waits of a call. What came too late is taken as in VerifyAsync.
@@ -168,15 +169,15 @@ func (v *verifier) forgetWaits(w *waiting) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for i, id := range w.claims {
+	for i, at := range w.claims {
 		if w.heard[i] == nil {
 			continue
 		}
-		delete(v.awaited, id)
+		delete(v.awaited, at)
 		select {
 		case in := <-w.heard[i]:
-			if c := v.rows.claim(id); c != nil && in.GetOutcome() == agentv1.Verdict_REJECTED {
-				v.note(judgeOf(c.HostUUID, in, false))
+			if in.GetOutcome() == agentv1.Verdict_REJECTED && v.rows.claim(at.claim) != nil {
+				v.note(judgeOf(at.host, in, false))
 			}
 		default:
 		}
@@ -221,7 +222,7 @@ func (v *verifier) await(ctx context.Context, w *waiting, ops []shard.Op, answer
 		}
 		v.tel.VerdictWaited(time.Since(began), in != nil)
 		if in.GetOutcome() == agentv1.Verdict_REJECTED {
-			judges, of = append(judges, judgeOf(answers[i].outcome.Claim.HostUUID, in, ops[i].Claim != nil)), append(of, i)
+			judges, of = append(judges, judgeOf(w.claims[i].host, in, ops[i].Claim != nil)), append(of, i)
 		}
 	}
 	if len(judges) == 0 {
