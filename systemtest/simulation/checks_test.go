@@ -46,12 +46,14 @@ type checkedCell struct {
 	// journal, of those that were read there.
 	claims  map[string]*shard.Claim
 	written map[string]place
+	// states counts those of each agent life that were written.
+	states map[string]int
 }
 
 func newChecks(w *world) *checks {
 	k := &checks{world: w, promises: map[string]*promise{}, ends: map[string]string{}}
 	for _, c := range w.cells {
-		k.cells = append(k.cells, &checkedCell{cell: c, hosts: map[string]*shard.Host{}, usages: map[string]*shard.Usage{}, admins: map[string]*shard.AdminState{}, claims: map[string]*shard.Claim{}, written: map[string]place{}})
+		k.cells = append(k.cells, &checkedCell{cell: c, hosts: map[string]*shard.Host{}, usages: map[string]*shard.Usage{}, admins: map[string]*shard.AdminState{}, claims: map[string]*shard.Claim{}, written: map[string]place{}, states: map[string]int{}})
 	}
 	return k
 }
@@ -172,6 +174,7 @@ func (k *checks) take(c *checkedCell, e shard.Entry) {
 		case ch.Host != nil:
 			k.tell(c, e, "host %s version %d of its life", ch.Host.ServiceHost, ch.Host.StateVersion)
 			c.hosts[ch.Host.UUID] = ch.Host
+			c.states[ch.Host.BootID]++
 		case ch.Usage != nil:
 			c.usages[ch.Usage.HostUUID] = ch.Usage
 		case ch.Claim != nil:
