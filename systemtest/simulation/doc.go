@@ -41,7 +41,8 @@
 //
 // A seed that takes minutes of real time has failed, says where it is, and is left; the others
 // go on. So has one whose calls are tried anew without end while no time passes: in a process
-// such a loop would take a processor.
+// such a loop would take a processor. A run that panics has failed too; a panic in a goroutine
+// of a part, which nobody can recover, ends all, and the goroutine's head names the seed.
 //
 // What was broken on purpose and not noticed, and what notices it: a call whose time ends
 // between its claim and its answer gives nothing back (the lease ends it here;

@@ -1,11 +1,16 @@
 package simulation
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"regexp"
 	"runtime"
 	"runtime/debug"
+	"runtime/pprof"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -38,19 +43,27 @@ func (o *watched) begins(w *world) {
 
 // within has play run in a bubble, for at most so much real time. A run that takes longer,
 // whose goroutines cannot be ended, is left to itself and has failed; so has one all of
-// whose goroutines wait for each other.
+// whose goroutines wait for each other, and one that panics.
 func within(t *testing.T, limit time.Duration, play func(*testing.T, *watched) result) result {
 	o := &watched{}
 	done := make(chan result, 1)
 	go func() {
 		r := result{wrongs: []string{"it ended before it was over"}}
+		panicked := false
 		defer func() {
-			if why := recover(); why != nil {
+			if why := recover(); why != nil && !panicked { // what a panic leaves waits for ever
 				r = o.stuck(fmt.Sprint(why))
 			}
 			done <- r
 		}()
-		synctest.Test(t, func(t *testing.T) { r = play(t, o) })
+		synctest.Test(t, func(t *testing.T) {
+			defer func() {
+				if why := recover(); why != nil {
+					r, panicked = o.stuck(panicText(why)), true
+				}
+			}()
+			r = play(t, o)
+		})
 	}()
 	late := time.NewTimer(limit)
 	defer late.Stop()
@@ -60,6 +73,22 @@ func within(t *testing.T, limit time.Duration, play func(*testing.T, *watched) r
 	case <-late.C:
 		return o.stuck(fmt.Sprintf("it hangs: it is not over after %v of real time", limit))
 	}
+}
+
+// panicText is a panic and where it was, in a function that recovers.
+func panicText(why any) string { return fmt.Sprintf("panic: %v\n%s", why, debug.Stack()) }
+
+// goOn notes a panic of a goroutine that it is deferred in, and the run goes on.
+func (w *world) goOn() {
+	if why := recover(); why != nil {
+		w.wrong("%s", panicText(why))
+	}
+}
+
+// named does what a seed does. A panic in one of its goroutines that nobody recovers ends
+// the process: the goroutine's head in what is told then has the seed.
+func named(seed uint64, do func()) {
+	pprof.Do(context.Background(), pprof.Labels("seed", strconv.FormatUint(seed, 10)), func(context.Context) { do() })
 }
 
 // sleep lets the bubble's time pass.
@@ -131,3 +160,52 @@ func TestARunThatIsDeadlockedHasFailed(t *testing.T) {
 }
 
 func waitsForever() { select {} }
+
+// A panic in a run fails it, says where it was, and the others go on.
+func TestARunThatPanicsHasFailed(t *testing.T) {
+	for name, play := range map[string]func(*world){
+		"in the main goroutine": func(w *world) { w.later(time.Hour, func() {}); panics() },
+		"in a fault's":          func(w *world) { w.later(1, panics); w.background.Wait() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := within(t, seedLimit, func(_ *testing.T, o *watched) result {
+				w := &world{}
+				o.begins(w)
+				play(w)
+				return result{wrongs: w.wrongs, traces: w.traces}
+			})
+			for _, want := range []string{"panic: a claim of nobody", "simulation.panics"} {
+				if told := strings.Join(r.wrongs, "\n"); !strings.Contains(told, want) {
+					t.Errorf("%q is not in what is told:\n%s", want, told)
+				}
+			}
+		})
+	}
+}
+
+func panics() { panic("a claim of nobody") }
+
+// One in a goroutine of a part, which nobody can recover, ends all, and names the seed.
+func TestAPanicOfAPartNamesItsSeed(t *testing.T) {
+	const child = "CELLGATE_SIM_PANICS"
+	if os.Getenv(child) != "" {
+		named(1353, func() {
+			within(t, seedLimit, func(*testing.T, *watched) result {
+				go panics()
+				waitsForever()
+				return result{}
+			})
+		})
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAPanicOfAPartNamesItsSeed$")
+	cmd.Env = append(os.Environ(), child+"=1")
+	told, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Error("the process went on")
+	}
+	head, _, _ := strings.Cut(string(told), "panic(")
+	if !strings.Contains(head, "a claim of nobody") || !strings.Contains(head, `"seed": "1353"`) {
+		t.Errorf("told is\n%s", told)
+	}
+}

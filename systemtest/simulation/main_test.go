@@ -18,6 +18,10 @@ import (
 // TestMain has the store make what it keeps for the whole process before the first
 // bubble: what is made in one bubble cannot be used in the next.
 func TestMain(m *testing.M) {
+	if err := os.Setenv("GODEBUG", "tracebacklabels=1,"+os.Getenv("GODEBUG")); err != nil {
+		slog.Error("no labels", "error", err)
+		os.Exit(1)
+	}
 	raced.LeaveOut("TestI1_I2_I3_I4_I8_I9_Simulation")
 	if err := keepOneDecision(); err != nil {
 		slog.Error("no store to test with", "error", err)

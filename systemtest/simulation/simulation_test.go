@@ -14,7 +14,8 @@ import (
 	"cellgate/internal/raced"
 )
 
-// settings of a run, from the environment.
+// settings of a run, from the environment: so many seeds from the first one on, by default
+// one when the first is named.
 type settings struct {
 	first, seeds uint64
 	runs         int
@@ -39,11 +40,12 @@ func settingsOf(t *testing.T) settings {
 	if os.Getenv("CELLGATE_LONG") != "" {
 		s.seeds, s.length = 1000, 2
 	}
-	s.seeds = uint64(number("CELLGATE_SIM_SEEDS", int(s.seeds)))
-	s.length = number("CELLGATE_SIM_LENGTH", s.length)
 	if n := number("CELLGATE_SIM_SEED", 0); n > 0 {
-		s.first, s.seeds, s.trace = uint64(n), 1, true
+		s.first, s.seeds = uint64(n), 1
 	}
+	s.seeds = uint64(number("CELLGATE_SIM_SEEDS", int(s.seeds)))
+	s.trace = s.seeds == 1
+	s.length = number("CELLGATE_SIM_LENGTH", s.length)
 	s.runs = number("CELLGATE_SIM_RUNS", 1)
 	return s
 }
@@ -141,7 +143,9 @@ func TestI1_I2_I3_I4_I8_I9_Simulation(t *testing.T) {
 func play(t *testing.T, seed uint64, set settings) (r result) {
 	t.Helper()
 	p := newPlan(seed, set.length)
-	r = within(t, time.Duration(set.length)*seedLimit, func(_ *testing.T, o *watched) result { return run(p, o) })
+	named(seed, func() {
+		r = within(t, time.Duration(set.length)*seedLimit, func(_ *testing.T, o *watched) result { return run(p, o) })
+	})
 	if set.trace || len(r.wrongs) > 0 {
 		t.Logf("seed %d: %d cells of %d replicas and %d hosts, %d gateways, mode %s, %d faults, %d callers, %d transactions, %d checks in %v of virtual time",
 			seed, p.cells, p.replicas, p.hostsEach, p.gateways, p.mode, len(p.faults), len(p.stories), r.entries, r.checks, r.virtual)
@@ -173,5 +177,29 @@ func TestPlansFollowFromTheirSeeds(t *testing.T) {
 		if a, b := fmt.Sprintf("%+v", *newPlan(seed, 1)), fmt.Sprintf("%+v", *newPlan(seed, 1)); a != b {
 			t.Fatalf("seed %d has two plans:\n%s\n%s", seed, a, b)
 		}
+	}
+}
+
+func TestSettings(t *testing.T) {
+	for name, c := range map[string]struct {
+		env  map[string]string
+		want settings
+	}{
+		"none":                {want: settings{first: 1, seeds: 200, runs: 1, length: 1}},
+		"all":                 {map[string]string{"SEEDS": "3000"}, settings{first: 1, seeds: 3000, runs: 1, length: 1}},
+		"long":                {map[string]string{"LONG": "1"}, settings{first: 1, seeds: 1000, runs: 1, length: 2}},
+		"one seed":            {map[string]string{"SEED": "7"}, settings{first: 7, seeds: 1, runs: 1, length: 1, trace: true}},
+		"one seed many times": {map[string]string{"SEED": "7", "RUNS": "20", "LENGTH": "2"}, settings{first: 7, seeds: 1, runs: 20, length: 2, trace: true}},
+		"seeds from one on":   {map[string]string{"SEED": "7", "SEEDS": "50"}, settings{first: 7, seeds: 50, runs: 1, length: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, n := range []string{"SEED", "SEEDS", "RUNS", "LENGTH"} {
+				t.Setenv("CELLGATE_SIM_"+n, c.env[n])
+			}
+			t.Setenv("CELLGATE_LONG", c.env["LONG"])
+			if got := settingsOf(t); got != c.want {
+				t.Errorf("the settings are %+v, want %+v", got, c.want)
+			}
+		})
 	}
 }

@@ -70,8 +70,8 @@ func run(p *plan, o *watched) result {
 	w.startAll()
 	watch, unwatch := context.WithCancel(context.Background())
 	var watching sync.WaitGroup
-	watching.Go(func() { w.checks.run(watch) })
-	watching.Go(func() { w.watchTables(watch) })
+	watching.Go(func() { defer w.goOn(); w.checks.run(watch) })
+	watching.Go(func() { defer w.goOn(); w.watchTables(watch) })
 	sleep(2 * time.Second) // the hosts are there
 	for _, f := range p.faults {
 		w.later(f.at, func() { w.inject(f) })
@@ -192,6 +192,7 @@ func (w *world) calmSince(t time.Time) bool {
 // later has something done after a while.
 func (w *world) later(d time.Duration, do func()) {
 	w.background.Go(func() {
+		defer w.goOn()
 		sleep(d)
 		do()
 	})
