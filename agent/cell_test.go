@@ -29,6 +29,8 @@ type fakeCell struct {
 	mute   bool
 	// end is what every stream ends with at its first message; nil for none.
 	end error
+	// held is the version that refusals name as held.
+	held uint64
 	// reason of refusals; empty means a bad state.
 	reason string
 	// takesDeltas is said in each answer; answer, when set, has the answer to a delta.
@@ -41,6 +43,7 @@ type fakeCell struct {
 	states   []*agentv1.FullState
 	deltas   []*agentv1.Delta
 	beats    []time.Time
+	named    []uint64
 	verdicts []*agentv1.Verdict
 	streams  int
 	last     grpc.BidiStreamingServer[agentv1.ReportRequest, agentv1.ReportResponse]
@@ -85,7 +88,7 @@ func (c *fakeCell) hear(m *agentv1.ReportRequest) *agentv1.ReportResponse {
 	}
 	state := m.GetFullState()
 	if state == nil {
-		c.beats = append(c.beats, time.Now())
+		c.beats, c.named = append(c.beats, time.Now()), append(c.named, m.GetHeartbeat().GetVersion())
 		return &agentv1.ReportResponse{}
 	}
 	c.states = append(c.states, state)
@@ -96,6 +99,7 @@ func (c *fakeCell) hear(m *agentv1.ReportRequest) *agentv1.ReportResponse {
 		if p := c.refuse(state); p != nil {
 			return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Refused{Refused: &agentv1.Refused{
 				BootId: state.GetBootId(), Version: state.GetVersion(), Reason: cmp.Or(c.reason, "INVALID_REQUEST"), Problems: p,
+				HeldVersion: c.held, HeartbeatEvery: durationpb.New(heartbeatEvery),
 			}}}
 		}
 	}

@@ -27,7 +27,7 @@ type Host struct {
 	changed chan struct{} // closed and replaced by Put
 	streams streams
 	// refusals are what replicas refused, by replica, until they accept a state.
-	refusals map[string]string
+	refusals map[string]refusedBy
 	// puts is when the newest versions were put, by version modulo its length.
 	puts [8]time.Time
 }

@@ -5,19 +5,33 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// refused notes that a replica refused the host's state: it hears nothing of the host until
-// it accepts one.
+// refusedBy is what a replica refused of a host, since when it accepted nothing.
+type refusedBy struct {
+	since time.Time
+	why   string
+	// held is the version that keeps the host in service there; 0 for none.
+	held uint64
+}
+
+// refused notes that a replica refused the host's state.
 func (h *Host) refused(replica string, m *agentv1.Refused) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.refusals == nil {
-		h.refusals = map[string]string{}
+		h.refusals = map[string]refusedBy{}
 	}
-	h.refusals[replica] = fmt.Sprintf("replica %s refuses version %d: %s: %s", replica, m.GetVersion(), m.GetReason(), strings.Join(m.GetProblems(), ", "))
+	by, ok := h.refusals[replica]
+	if !ok {
+		by.since = time.Now()
+	}
+	by.held = m.GetHeldVersion()
+	by.why = fmt.Sprintf("version %d: %s: %s", m.GetVersion(), m.GetReason(), strings.Join(m.GetProblems(), ", "))
+	h.refusals[replica] = by
 }
 
 // taken notes that a replica accepted the host's state.
@@ -28,13 +42,18 @@ func (h *Host) taken(replica string) {
 }
 
 // Refused says which replicas refused the host's newest state and accepted none since, with
-// what is wrong; "" for none.
+// what is wrong and what becomes of the host there; "" for none.
 func (h *Host) Refused() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := make([]string, 0, len(h.refusals))
 	for _, replica := range slices.Sorted(maps.Keys(h.refusals)) {
-		all = append(all, h.refusals[replica])
+		by := h.refusals[replica]
+		then := "the host is not heard there"
+		if by.held > 0 {
+			then = fmt.Sprintf("the host stays in service there by version %d", by.held)
+		}
+		all = append(all, fmt.Sprintf("replica %s refuses since %s %s (%s)", replica, by.since.UTC().Format(time.RFC3339), by.why, then))
 	}
 	return strings.Join(all, "; ")
 }

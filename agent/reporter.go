@@ -144,7 +144,11 @@ func (r *Reporter) reportRefused(m *agentv1.Refused) {
 		return
 	}
 	r.told = m.GetVersion()
-	r.deps.Log.Warn("the cell refused the host's state: until it accepts one no heartbeat is sent there, and the host is down after the cell's service_down_time",
-		"version", m.GetVersion(), "reason", m.GetReason(), "problems", m.GetProblems(),
+	text := "the cell refused the host's state: until it accepts one no heartbeat is sent there, and the host is down after the cell's service_down_time"
+	if m.GetHeldVersion() > 0 {
+		text = "the cell refused the host's state: until it accepts one the host stays in service by the version that the cell holds"
+	}
+	r.deps.Log.Warn(text,
+		"version", m.GetVersion(), "held", m.GetHeldVersion(), "reason", m.GetReason(), "problems", m.GetProblems(),
 		"retry_in", fmt.Sprint(r.cfg.RefusedRetry, " or when the state changes"))
 }

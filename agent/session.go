@@ -34,6 +34,8 @@ const (
 //	                  │ └──Resync──┬──Resync┘                    │
 //	                  │            └──► pausing ──changed, or within──► send state
 //	                  └──Refused──► resting ──changed, or late───┘
+//
+// While it rests it beats too, where the refusal names a version that the replica holds.
 type session struct {
 	*Reporter
 	stream grpc.BidiStreamingClient[agentv1.ReportRequest, agentv1.ReportResponse]
@@ -43,6 +45,9 @@ type session struct {
 	changed <-chan struct{}
 	// said is closed when an operation on the host has a verdict to tell.
 	said <-chan struct{}
+	// held is the version that heartbeats name while the newest state is refused; 0 for
+	// the newest one's.
+	held uint64
 	// sending is the state of that version; base the newest that was accepted, which
 	// the replica takes Deltas to. nil: the whole state is to be sent.
 	sending, base *agentv1.FullState
@@ -194,8 +199,12 @@ func (s *session) marked(follow bool) *agentv1.FullState {
 
 func (s *session) sendHeartbeat() error {
 	s.beat.Reset(s.every)
+	version := s.sent
+	if s.held > 0 {
+		version = s.held
+	}
 	return s.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_Heartbeat{
-		Heartbeat: &agentv1.Heartbeat{BootId: s.host.bootID, Version: s.sent},
+		Heartbeat: &agentv1.Heartbeat{BootId: s.host.bootID, Version: version},
 	}})
 }
 
@@ -240,10 +249,8 @@ func (s *session) takeAccepted(m *agentv1.Accepted) error {
 	if m.GetTakesDeltas() {
 		s.base = s.sending
 	}
-	s.every = heartbeatDefault
-	if d := m.GetHeartbeatEvery().AsDuration(); d > 0 {
-		s.every = max(d, heartbeatLeast)
-	}
+	s.held = 0
+	s.beatsEvery(m.GetHeartbeatEvery().AsDuration())
 	// The first beat comes anywhere in the interval: hosts that were accepted
 	// together do not beat together.
 	s.beat.Reset(rand.N(s.every) + 1)
@@ -264,6 +271,14 @@ func (s *session) takeAccepted(m *agentv1.Accepted) error {
 		return s.say(s.host.claims.aborts(s.Reporter))
 	}
 	return nil
+}
+
+// beatsEvery takes how often the cell wants heartbeats; 0 for what is usual.
+func (s *session) beatsEvery(d time.Duration) {
+	s.every = heartbeatDefault
+	if d > 0 {
+		s.every = max(d, heartbeatLeast)
+	}
 }
 
 func (s *session) takeRefused(m *agentv1.Refused) error {
@@ -293,7 +308,14 @@ func (s *session) takeRefused(m *agentv1.Refused) error {
 	s.host.refused(s.deps.Replica, m)
 	s.reportRefused(m)
 	s.retry.Reset(s.cfg.RefusedRetry)
-	return nil
+	if s.held = m.GetHeldVersion(); s.held == 0 {
+		return nil
+	}
+	// At once, so that a host that changes all the time is heard; then as after an Accepted.
+	s.beatsEvery(m.GetHeartbeatEvery().AsDuration())
+	err := s.sendHeartbeat()
+	s.beat.Reset(rand.N(s.every) + 1)
+	return err
 }
 
 // takeResync sends the whole state after a random part of the time that the cell

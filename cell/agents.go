@@ -97,6 +97,8 @@ type agentSession struct {
 	host string
 	// held is the newest state that was accepted: what the next Delta changes.
 	held *agentv1.FullState
+	// refusal is of the newest state when it was refused; nil when one was accepted since.
+	refusal *refusal
 	// taking: a state is being taken, by a goroutine of its own, which puts what
 	// came of it into took. next is the newest state that came meanwhile.
 	taking bool
@@ -116,13 +118,14 @@ type agentSession struct {
 }
 
 // taken is what came of a state: the answer and, when it was accepted, the host's
-// uuid and the state. outlived: it was not written (sessions.outlived). An error ends the
-// stream.
+// uuid and the state; refusal says which state was not. outlived: it was not written
+// (sessions.outlived). An error ends the stream.
 type taken struct {
 	reply    *agentv1.ReportResponse
 	host     string
 	state    *agentv1.FullState
 	outlived bool
+	refusal  *refusal
 	err      error
 }
 
@@ -166,8 +169,12 @@ func (a *agentSession) settle(ctx context.Context, t taken) (*agentv1.ReportResp
 	if t.err != nil {
 		return nil, t.err
 	}
+	if t.refusal != nil {
+		a.refuses(t.refusal)
+	}
 	if t.state != nil {
 		a.held = t.state
+		a.endRefusal()
 		a.said.Store(statementOf(t.state))
 		if !t.outlived {
 			a.reported.heard(a, t.host, t.state, a.now())
@@ -178,7 +185,7 @@ func (a *agentSession) settle(ctx context.Context, t taken) (*agentv1.ReportResp
 		}
 		a.live.heard(t.host)
 		if t.state.GetVerifies() && a.sessions.speaks(a.host, a) {
-			a.verify.begin(a)
+			a.verify.begin(a, t.state)
 		}
 	}
 	if m := a.next; m != nil {
@@ -194,6 +201,7 @@ func (a *agentSession) leave(cancel context.CancelFunc) {
 	if a.taking {
 		<-a.took
 	}
+	a.endRefusal()
 	if a.host != "" {
 		a.sessions.remove(a.host, a)
 		a.verify.end(a)
@@ -205,11 +213,19 @@ func (a *agentSession) leave(cancel context.CancelFunc) {
 // refusal that crossed it would have the agent rest for minutes. So is one whose state
 // another agent life overwrote (regain).
 func (a *agentSession) takeHeartbeat(b *agentv1.Heartbeat) *agentv1.ReportResponse {
+	stands := a.standsBy(b)
 	if a.host == "" {
 		return a.refused(b.GetBootId(), b.GetVersion(), fault.Invalid("heartbeat", "a full state must come first"))
 	}
 	if row := a.rows.host(a.host); row != nil && row.host != nil && row.host.Imported {
 		return a.refused(b.GetBootId(), b.GetVersion(), errImported(row.host.ServiceHost))
+	}
+	switch {
+	case a.refusal != nil && !stands:
+		return nil // the answer to its state says what to name, if anything
+	case stands:
+		a.live.heard(a.host)
+		return a.regain()
 	}
 	a.live.heard(a.host)
 	if !sameUUID(b.GetBootId(), a.held.GetBootId()) || b.GetVersion() != a.held.GetVersion() {

@@ -52,6 +52,7 @@ type Cell struct {
 	strangers strangers
 	verify    *verifier
 	reported  reported
+	refusals  refusals
 	reconcile *reconciler
 	// sessions are the streams of the agents that this replica hears.
 	sessions sessions

@@ -64,6 +64,9 @@ func (c *Cell) instanceGone(id string) error {
 	if _, up := c.live.lastSeen(claim.HostUUID); !up {
 		return nil
 	}
+	if c.refusalOf(claim.HostUUID) != nil {
+		return fault.New(fault.CellUnavailable, "host %s may have the instance still: the newest state of its agent is refused", claim.ServiceHost)
+	}
 	rep := c.reported.of(claim.HostUUID)
 	if rep == nil || !c.sessions.speaks(claim.HostUUID, rep.by) {
 		return fault.New(fault.CellUnavailable, "the agent of host %s, which may have the instance still, is not heard by this replica", claim.ServiceHost)

@@ -81,10 +81,16 @@ func (a *agentSession) regain() *agentv1.ReportResponse {
 		a.lost = losing{}
 		return nil
 	}
-	if a.held.GetVerifies() {
-		a.verify.begin(a) // another stream of the host may have been told of claims till now
+	if s := a.newest(); s.GetVerifies() {
+		a.verify.begin(a, s) // another stream of the host may have been told of claims till now
 	}
 	said, now := a.said.Load(), a.now()
+	if a.refusal != nil && row.host.BootID == said.BootID {
+		// The row is of its life, of whichever version: what it says besides is refused.
+		a.lost = losing{}
+		a.back.Store(0)
+		return nil
+	}
 	if a.lost = a.lost.next(said, row.host, now); a.lost.at.IsZero() {
 		a.back.Store(0)
 		return nil
@@ -194,6 +200,16 @@ func (s *sessions) outlived(host string, opened uint64, boot string) bool {
 	}
 	said := by.said.Load()
 	return said != nil && said.BootID != boot
+}
+
+// speaksSince is when the stream was opened that speaks for a host; 0 for none.
+func (s *sessions) speaksSince(host string) (opened uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.speakerLocked(host); a != nil {
+		opened = a.opened
+	}
+	return opened
 }
 
 // speaks reports whether a stream speaks for a host.

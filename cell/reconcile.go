@@ -127,13 +127,17 @@ func (r *reconciler) look(ctx context.Context) error {
 }
 
 // comparable gives the report of a host that can be compared with its rows: of an
-// agent that is heard here and knows its instances, and of which the row is.
+// agent that is heard here, knows its instances and is not refused since, and of which the
+// row is.
 func (r *reconciler) comparable(row *hostRow) *report {
 	if row == nil || row.host == nil || row.host.Imported || row.host.InstancesUnknown {
 		return nil
 	}
 	if _, up := r.live.lastSeen(row.host.UUID); !up {
 		return nil
+	}
+	if r.refusalOf(row.host.UUID) != nil {
+		return nil // its agent knows better
 	}
 	rep := r.reported.of(row.host.UUID)
 	if rep == nil || !r.sessions.speaks(row.host.UUID, rep.by) || rep.state.GetInstancesUnknown() || rep.saidBy() != row.host.Registration() {
@@ -146,6 +150,9 @@ func (r *reconciler) lookAt(l *looking, host string) {
 	row := r.rows.host(host)
 	if f := r.otherLife(row); f != nil {
 		l.seen[findingKey{kind: f.GetKind(), host: host, life: true}] = f
+	}
+	if f := r.refusedState(row); f != nil {
+		l.seen[keyOf(f)] = f
 	}
 	rep := r.comparable(row)
 	var ids []string
@@ -194,8 +201,12 @@ func (r *reconciler) settle(l *looking) {
 		}
 	}
 	for key, f := range l.seen {
-		if r.open[key] == nil {
-			r.open[key] = &condition{finding: f, since: l.now}
+		if r.open[key] != nil {
+			continue
+		}
+		r.open[key] = &condition{finding: f, since: l.now}
+		if since := f.GetSince(); since != nil {
+			r.open[key].since, r.open[key].certain = since.AsTime(), true
 		}
 	}
 }

@@ -2,7 +2,6 @@ package cell
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -32,17 +31,17 @@ func (t *stateTaking) take(ctx context.Context, m *agentv1.ReportRequest) (out t
 	state := m.GetFullState()
 	if d := m.GetDelta(); d != nil {
 		if err := rpc.Validate(d); err != nil {
-			return t.refuseDelta(d, err)
+			return t.refuseDelta(ctx, d, err)
 		}
 		if why := t.gap(d); why != "" {
 			return taken{reply: resync(t.epoch, why, 0)}
 		}
 		var err error
 		if state, err = applyDelta(t.held, d); err != nil {
-			return t.refuseDelta(d, err)
+			return t.refuseDelta(ctx, d, err)
 		}
 	} else if err := rpc.Validate(state); err != nil {
-		return t.refuse(state, err)
+		return t.refuse(ctx, state, err)
 	}
 	if state.GetEpoch() < t.epoch {
 		return taken{reply: resync(t.epoch, "the cell was told to start over", 0)}
@@ -81,13 +80,13 @@ func (t *stateTaking) takeState(ctx context.Context, in *agentv1.FullState) take
 		err = fault.InvalidFields(hoststate.NotPlausible(in, t.held))
 	}
 	if err != nil {
-		return t.refuse(in, err)
+		return t.refuse(ctx, in, err)
 	}
 	if err := t.mayReport(ctx, &put.Host); err != nil {
 		return taken{err: err}
 	}
 	if t.host != "" && t.host != put.Host.UUID {
-		return t.refuse(in, fault.Invalid("host_uuid", "this stream is for host %s", t.host))
+		return t.refuse(ctx, in, fault.Invalid("host_uuid", "this stream is for host %s", t.host))
 	}
 	defer t.rows.expect(put.Host.UUID, facts)()
 	if t.letsAnotherWrite(put.Host.UUID, in.GetFollow()) {
@@ -97,7 +96,7 @@ func (t *stateTaking) takeState(ctx context.Context, in *agentv1.FullState) take
 	if !t.holds(&put.Host) {
 		if outlived = t.sessions.outlived(put.Host.UUID, t.opened, put.Host.BootID); !outlived {
 			if err := t.write(ctx, put); err != nil {
-				return t.refuse(in, err)
+				return t.refuse(ctx, in, err)
 			}
 		}
 	}
@@ -208,9 +207,9 @@ func (t *stateTaking) accepted(in *agentv1.FullState) *agentv1.ReportResponse {
 	}}}
 }
 
-// refuse answers a state that was not taken. Only what the agent may mend or try
+// refuse answers a whole state that was not taken. Only what the agent may mend or try
 // again is an answer; anything else ends the stream.
-func (t *stateTaking) refuse(in *agentv1.FullState, err error) taken {
+func (t *stateTaking) refuse(ctx context.Context, in *agentv1.FullState, err error) taken {
 	t.tel.State(err)
 	switch fault.KindOf(err) {
 	case fault.InvalidRequest, fault.Overloaded, fault.OutcomeUnknown:
@@ -219,31 +218,17 @@ func (t *stateTaking) refuse(in *agentv1.FullState, err error) taken {
 			tell = t.log.Debug // the agent tries again within seconds
 		}
 		tell("a host's state was refused", "host", in.GetServiceHost(), "host_uuid", in.GetHostUuid(), "err", err)
-		return taken{reply: t.refused(in.GetBootId(), in.GetVersion(), err)}
+		return t.refusedWhole(ctx, in, err)
 	}
 	return taken{err: err}
 }
 
-// refuseDelta answers a delta that could not be applied.
-func (t *stateTaking) refuseDelta(d *agentv1.Delta, err error) taken {
+// refuseDelta answers a delta that could not be applied. The whole state follows.
+func (t *stateTaking) refuseDelta(ctx context.Context, d *agentv1.Delta, err error) taken {
 	in := &agentv1.FullState{
 		BootId: d.GetBootId(), Version: d.GetVersion(), HostUuid: t.held.GetHostUuid(), ServiceHost: t.held.GetServiceHost(),
 	}
-	return t.refuse(in, err)
-}
-
-// refused is a refusal that names what is wrong; of a delta's state, the fields are
-// those of the state that it gives.
-func (c *Cell) refused(boot string, version uint64, err error) *agentv1.ReportResponse {
-	out := &agentv1.Refused{BootId: boot, Version: version, Reason: string(fault.KindOf(err)), Cell: c.cfg.Name}
-	var f *fault.Error
-	if errors.As(err, &f) {
-		for _, field := range f.Fields {
-			out.Problems = append(out.Problems, fmt.Sprintf("%s: %s", field.Path, field.Problem))
-		}
-		if len(f.Fields) == 0 {
-			out.Problems = []string{f.Message}
-		}
-	}
-	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Refused{Refused: out}}
+	out := t.refuse(ctx, in, err)
+	out.refusal = nil
+	return out
 }

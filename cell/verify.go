@@ -124,8 +124,9 @@ func newVerifier(cfg Config, rows *rows, sessions *sessions, now func() time.Tim
 	}
 }
 
-// begin notes that a host's agent verifies on a stream; its claims are offered.
-func (v *verifier) begin(a *agentSession) {
+// begin notes that a host's agent, which reported a state, verifies on a stream; its claims are
+// offered.
+func (v *verifier) begin(a *agentSession, state *agentv1.FullState) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if h := v.hosts[a.host]; h != nil {
@@ -134,7 +135,7 @@ func (v *verifier) begin(a *agentSession) {
 		}
 		v.forget(a.host, h)
 	}
-	v.hosts[a.host] = &verified{session: a, offers: map[string]*offer{}, reported: reportedIn(a.held)}
+	v.hosts[a.host] = &verified{session: a, offers: map[string]*offer{}, reported: reportedIn(state)}
 	v.sweepLocked(a.host)
 }
 

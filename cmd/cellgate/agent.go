@@ -89,7 +89,7 @@ func runAgents(cmd *cobra.Command, t terminal, c config.Config, add func(*assemb
 		n := f.Accepted()
 		refused := health.Check{Name: statesCheck, OK: true}
 		if n, why := f.Refused(); n > 0 {
-			refused = health.Check{Name: statesCheck, Why: fmt.Sprintf("%d of %d hosts are refused, and not heard by their cell; the first: %s", n, hosts, why)}
+			refused = health.Check{Name: statesCheck, Why: fmt.Sprintf("what %d of %d hosts say is refused; the first: %s", n, hosts, why)}
 		}
 		return []health.Check{{Name: "hosts", OK: n >= hosts, Why: fmt.Sprintf("%d of %d are registered", n, hosts)}, refused}
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -106,7 +107,15 @@ func capacity(i *cellgatev1.HostInventory) int64 {
 	return int64(float64(i.GetTotal()-i.GetReserved()) * i.GetAllocationRatio())
 }
 
+// hostState is what a host is, in a word or a line; one whose newest state is refused is marked.
 func hostState(h *cellgatev1.Host) string {
+	if h.GetRefused() != nil {
+		return knownState(h) + " (newer state refused)"
+	}
+	return knownState(h)
+}
+
+func knownState(h *cellgatev1.Host) string {
 	switch admin := adminText(h.GetAdmin()); {
 	case admin != "" && h.GetImported():
 		return admin + " (imported)"
@@ -126,6 +135,18 @@ func hostState(h *cellgatev1.Host) string {
 	return "up"
 }
 
+// refusedLine says what is refused of a host, as a line; "" for nothing.
+func refusedLine(r *cellgatev1.RefusedState) string {
+	if r == nil {
+		return ""
+	}
+	then := "it is not heard meanwhile"
+	if r.GetStays() {
+		then = "it stays in service by the state before, which is shown"
+	}
+	return fmt.Sprintf("its newer state, version %d, is refused since %s: %s; %s\n", r.GetVersion(), r.GetSince().AsTime().Format(time.RFC3339), strings.Join(r.GetProblems(), ", "), then)
+}
+
 // hostSource says who speaks for a host.
 func hostSource(h *cellgatev1.Host) string {
 	switch {
@@ -143,8 +164,8 @@ func showHost(w io.Writer, m *cellgatev1.GetHostResponse) error {
 	if err := showHosts(w, &cellgatev1.ListHostsResponse{Hosts: []*cellgatev1.Host{h}}); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(w, "\nnode %s, generation %d, %s\n%straits: %s\n\n",
-		h.GetNodename(), h.GetGeneration(), hostSource(h), adminLine(h.GetAdmin()), strings.Join(h.GetTraits(), " ")); err != nil {
+	if _, err := fmt.Fprintf(w, "\nnode %s, generation %d, %s\n%s%straits: %s\n\n",
+		h.GetNodename(), h.GetGeneration(), hostSource(h), adminLine(h.GetAdmin()), refusedLine(h.GetRefused()), strings.Join(h.GetTraits(), " ")); err != nil {
 		return err
 	}
 	t := newTable(w, "RESOURCE CLASS", "TOTAL", "RESERVED", "RATIO", "CAPACITY", "USED", "MIN", "MAX", "STEP", "PROVIDER")

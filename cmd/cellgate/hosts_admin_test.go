@@ -21,7 +21,10 @@ func TestWhatOperatorsWantOfAHostIsShown(t *testing.T) {
 		h.Admin.Nova = "disabled in Nova: HW failure"
 		return h
 	}
+	refused := is(cellgatev1.HostAdmin_ENABLED, true)
+	refused.Refused = &cellgatev1.RefusedState{Since: end, Version: 7, Problems: []string{"nodename: is blank"}, Stays: true}
 	for want, h := range map[string]*cellgatev1.Host{
+		"up (newer state refused)":                            refused,
 		"disabled by operator: a kernel":                      is(cellgatev1.HostAdmin_DISABLED, true),
 		"disabled by operator: a kernel (down)":               is(cellgatev1.HostAdmin_DISABLED, false),
 		"disabled by operator: a kernel (imported)":           imported,
@@ -36,6 +39,9 @@ func TestWhatOperatorsWantOfAHostIsShown(t *testing.T) {
 		if got := hostState(h); got != want {
 			t.Errorf("%v is shown as %q, want %q", h.GetAdmin(), got, want)
 		}
+	}
+	if got, want := refusedLine(refused.GetRefused()), "its newer state, version 7, is refused since 2026-01-31T18:00:00Z: nodename: is blank; it stays in service by the state before, which is shown\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 	if got, want := adminLine(is(cellgatev1.HostAdmin_FORCED_DOWN, false).GetAdmin()), "forced down: a kernel (since 2026-01-31T18:00:00Z, by alice)\n"; got != want {
 		t.Errorf("%q, want %q", got, want)

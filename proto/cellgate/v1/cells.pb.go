@@ -219,6 +219,8 @@ const (
 	Finding_TABLE_DIFFERS Finding_Kind = 9
 	// The shard's row of a host is not what its agent reported.
 	Finding_HOST_DIFFERS Finding_Kind = 10
+	// The newest state that a host's agent reports is refused.
+	Finding_STATE_REFUSED Finding_Kind = 11
 )
 
 // Enum value maps for Finding_Kind.
@@ -235,6 +237,7 @@ var (
 		8:  "USAGE_DIFFERS",
 		9:  "TABLE_DIFFERS",
 		10: "HOST_DIFFERS",
+		11: "STATE_REFUSED",
 	}
 	Finding_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":   0,
@@ -248,6 +251,7 @@ var (
 		"USAGE_DIFFERS":      8,
 		"TABLE_DIFFERS":      9,
 		"HOST_DIFFERS":       10,
+		"STATE_REFUSED":      11,
 	}
 )
 
@@ -1940,7 +1944,7 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\bgate_pin\x18\x02 \x01(\x0e2\x17.cellgate.v1.Gate.StateB\b\xbaH\x05\x82\x01\x02\x10\x01R\agatePin\x12 \n" +
 	"\x06reason\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06reason\";\n" +
 	"\x12UpdateCellResponse\x12%\n" +
-	"\x04cell\x18\x01 \x01(\v2\x11.cellgate.v1.CellR\x04cell\"\x8d\x06\n" +
+	"\x04cell\x18\x01 \x01(\v2\x11.cellgate.v1.CellR\x04cell\"\xa0\x06\n" +
 	"\aFinding\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.cellgate.v1.Finding.KindR\x04kind\x12\x12\n" +
 	"\x04cell\x18\x02 \x01(\tR\x04cell\x12\x1b\n" +
@@ -1959,7 +1963,7 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\x05since\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
 	"\x06repair\x18\x0e \x01(\tR\x06repair\x12;\n" +
 	"\vrepaired_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"repairedAt\"\xe6\x01\n" +
+	"repairedAt\"\xf9\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eORPHANED_CLAIM\x10\x01\x12\x16\n" +
@@ -1972,7 +1976,8 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\rUSAGE_DIFFERS\x10\b\x12\x11\n" +
 	"\rTABLE_DIFFERS\x10\t\x12\x10\n" +
 	"\fHOST_DIFFERS\x10\n" +
-	"\"\x88\x01\n" +
+	"\x12\x11\n" +
+	"\rSTATE_REFUSED\x10\v\"\x88\x01\n" +
 	"\x13ListFindingsRequest\x12\x1c\n" +
 	"\x04cell\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x127\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x19.cellgate.v1.Finding.KindB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04kind\x12\x1a\n" +

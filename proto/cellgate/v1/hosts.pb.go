@@ -81,7 +81,7 @@ func (x HostAdmin_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HostAdmin_State.Descriptor instead.
 func (HostAdmin_State) EnumDescriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{1, 0}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{2, 0}
 }
 
 type Host struct {
@@ -117,8 +117,11 @@ type Host struct {
 	// Its agent does not know which instances are on it: claims on it are brought in line
 	// with Nova's tables, while the cell is in a gateway's gateway.legacy.
 	InstancesUnknown bool `protobuf:"varint,19,opt,name=instances_unknown,json=instancesUnknown,proto3" json:"instances_unknown,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The replica that answers refuses the newest state that its agent reports; unset while
+	// it does not. What is shown is the state before.
+	Refused       *RefusedState `protobuf:"bytes,20,opt,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Host) Reset() {
@@ -284,6 +287,85 @@ func (x *Host) GetInstancesUnknown() bool {
 	return false
 }
 
+func (x *Host) GetRefused() *RefusedState {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+// RefusedState is a state of a host that its cell does not take.
+type RefusedState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Since when none of that agent was taken.
+	Since   *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
+	Version uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// One a problem, each naming its field.
+	Problems []string `protobuf:"bytes,3,rep,name=problems,proto3" json:"problems,omitempty"`
+	// Heartbeats keep the host up by the state before.
+	Stays         bool `protobuf:"varint,4,opt,name=stays,proto3" json:"stays,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefusedState) Reset() {
+	*x = RefusedState{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefusedState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefusedState) ProtoMessage() {}
+
+func (x *RefusedState) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefusedState.ProtoReflect.Descriptor instead.
+func (*RefusedState) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RefusedState) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *RefusedState) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *RefusedState) GetProblems() []string {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+func (x *RefusedState) GetStays() bool {
+	if x != nil {
+		return x.Stays
+	}
+	return false
+}
+
 // HostAdmin is an operator's word about a host.
 type HostAdmin struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -304,7 +386,7 @@ type HostAdmin struct {
 
 func (x *HostAdmin) Reset() {
 	*x = HostAdmin{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[1]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -316,7 +398,7 @@ func (x *HostAdmin) String() string {
 func (*HostAdmin) ProtoMessage() {}
 
 func (x *HostAdmin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[1]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -329,7 +411,7 @@ func (x *HostAdmin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAdmin.ProtoReflect.Descriptor instead.
 func (*HostAdmin) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{1}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *HostAdmin) GetState() HostAdmin_State {
@@ -397,7 +479,7 @@ type HostNamespace struct {
 
 func (x *HostNamespace) Reset() {
 	*x = HostNamespace{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[2]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -409,7 +491,7 @@ func (x *HostNamespace) String() string {
 func (*HostNamespace) ProtoMessage() {}
 
 func (x *HostNamespace) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[2]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -422,7 +504,7 @@ func (x *HostNamespace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostNamespace.ProtoReflect.Descriptor instead.
 func (*HostNamespace) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{2}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *HostNamespace) GetName() string {
@@ -464,7 +546,7 @@ type HostAggregate struct {
 
 func (x *HostAggregate) Reset() {
 	*x = HostAggregate{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[3]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -476,7 +558,7 @@ func (x *HostAggregate) String() string {
 func (*HostAggregate) ProtoMessage() {}
 
 func (x *HostAggregate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[3]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -489,7 +571,7 @@ func (x *HostAggregate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAggregate.ProtoReflect.Descriptor instead.
 func (*HostAggregate) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{3}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *HostAggregate) GetUuid() string {
@@ -530,7 +612,7 @@ type HostInventory struct {
 
 func (x *HostInventory) Reset() {
 	*x = HostInventory{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[4]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -542,7 +624,7 @@ func (x *HostInventory) String() string {
 func (*HostInventory) ProtoMessage() {}
 
 func (x *HostInventory) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[4]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -555,7 +637,7 @@ func (x *HostInventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostInventory.ProtoReflect.Descriptor instead.
 func (*HostInventory) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{4}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HostInventory) GetProviderUuid() string {
@@ -640,7 +722,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[5]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -652,7 +734,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[5]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -665,7 +747,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{5}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListHostsRequest) GetCell() string {
@@ -724,7 +806,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[6]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -736,7 +818,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[6]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -749,7 +831,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListHostsResponse) GetHosts() []*Host {
@@ -782,7 +864,7 @@ type GetHostRequest struct {
 
 func (x *GetHostRequest) Reset() {
 	*x = GetHostRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[7]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -794,7 +876,7 @@ func (x *GetHostRequest) String() string {
 func (*GetHostRequest) ProtoMessage() {}
 
 func (x *GetHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[7]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -807,7 +889,7 @@ func (x *GetHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHostRequest.ProtoReflect.Descriptor instead.
 func (*GetHostRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetHostRequest) GetHostUuid() string {
@@ -826,7 +908,7 @@ type GetHostResponse struct {
 
 func (x *GetHostResponse) Reset() {
 	*x = GetHostResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[8]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +920,7 @@ func (x *GetHostResponse) String() string {
 func (*GetHostResponse) ProtoMessage() {}
 
 func (x *GetHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[8]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -851,7 +933,7 @@ func (x *GetHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHostResponse.ProtoReflect.Descriptor instead.
 func (*GetHostResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetHostResponse) GetHost() *Host {
@@ -874,7 +956,7 @@ type ResyncHostsRequest struct {
 
 func (x *ResyncHostsRequest) Reset() {
 	*x = ResyncHostsRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[9]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -886,7 +968,7 @@ func (x *ResyncHostsRequest) String() string {
 func (*ResyncHostsRequest) ProtoMessage() {}
 
 func (x *ResyncHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[9]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -899,7 +981,7 @@ func (x *ResyncHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncHostsRequest.ProtoReflect.Descriptor instead.
 func (*ResyncHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ResyncHostsRequest) GetCell() string {
@@ -933,7 +1015,7 @@ type ResyncHostsResponse struct {
 
 func (x *ResyncHostsResponse) Reset() {
 	*x = ResyncHostsResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[10]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -945,7 +1027,7 @@ func (x *ResyncHostsResponse) String() string {
 func (*ResyncHostsResponse) ProtoMessage() {}
 
 func (x *ResyncHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[10]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -958,7 +1040,7 @@ func (x *ResyncHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncHostsResponse.ProtoReflect.Descriptor instead.
 func (*ResyncHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ResyncHostsResponse) GetReplicas() []*ResyncedReplica {
@@ -984,7 +1066,7 @@ type ResyncedReplica struct {
 
 func (x *ResyncedReplica) Reset() {
 	*x = ResyncedReplica{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[11]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1078,7 @@ func (x *ResyncedReplica) String() string {
 func (*ResyncedReplica) ProtoMessage() {}
 
 func (x *ResyncedReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[11]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1091,7 @@ func (x *ResyncedReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncedReplica.ProtoReflect.Descriptor instead.
 func (*ResyncedReplica) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ResyncedReplica) GetReplica() string {
@@ -1061,7 +1143,7 @@ type UpdateHostRequest struct {
 
 func (x *UpdateHostRequest) Reset() {
 	*x = UpdateHostRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[12]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1155,7 @@ func (x *UpdateHostRequest) String() string {
 func (*UpdateHostRequest) ProtoMessage() {}
 
 func (x *UpdateHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[12]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1168,7 @@ func (x *UpdateHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateHostRequest.ProtoReflect.Descriptor instead.
 func (*UpdateHostRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UpdateHostRequest) GetHostUuid() string {
@@ -1147,7 +1229,7 @@ type UpdateHostResponse struct {
 
 func (x *UpdateHostResponse) Reset() {
 	*x = UpdateHostResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[13]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1241,7 @@ func (x *UpdateHostResponse) String() string {
 func (*UpdateHostResponse) ProtoMessage() {}
 
 func (x *UpdateHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[13]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1254,7 @@ func (x *UpdateHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateHostResponse.ProtoReflect.Descriptor instead.
 func (*UpdateHostResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UpdateHostResponse) GetHost() *Host {
@@ -1201,7 +1283,7 @@ type PutFactsRequest struct {
 
 func (x *PutFactsRequest) Reset() {
 	*x = PutFactsRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[14]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1295,7 @@ func (x *PutFactsRequest) String() string {
 func (*PutFactsRequest) ProtoMessage() {}
 
 func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[14]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1308,7 @@ func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsRequest.ProtoReflect.Descriptor instead.
 func (*PutFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PutFactsRequest) GetHostUuid() string {
@@ -1274,7 +1356,7 @@ type PutFactsResponse struct {
 
 func (x *PutFactsResponse) Reset() {
 	*x = PutFactsResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[15]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1368,7 @@ func (x *PutFactsResponse) String() string {
 func (*PutFactsResponse) ProtoMessage() {}
 
 func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[15]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1381,7 @@ func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsResponse.ProtoReflect.Descriptor instead.
 func (*PutFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PutFactsResponse) GetNamespace() *HostNamespace {
@@ -1329,7 +1411,7 @@ type DeleteFactsRequest struct {
 
 func (x *DeleteFactsRequest) Reset() {
 	*x = DeleteFactsRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[16]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1341,7 +1423,7 @@ func (x *DeleteFactsRequest) String() string {
 func (*DeleteFactsRequest) ProtoMessage() {}
 
 func (x *DeleteFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[16]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1354,7 +1436,7 @@ func (x *DeleteFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteFactsRequest.ProtoReflect.Descriptor instead.
 func (*DeleteFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DeleteFactsRequest) GetHostUuid() string {
@@ -1394,7 +1476,7 @@ type DeleteFactsResponse struct {
 
 func (x *DeleteFactsResponse) Reset() {
 	*x = DeleteFactsResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[17]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1406,7 +1488,7 @@ func (x *DeleteFactsResponse) String() string {
 func (*DeleteFactsResponse) ProtoMessage() {}
 
 func (x *DeleteFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[17]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1419,7 +1501,7 @@ func (x *DeleteFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteFactsResponse.ProtoReflect.Descriptor instead.
 func (*DeleteFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{17}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DeleteFactsResponse) GetCell() string {
@@ -1433,7 +1515,7 @@ var File_cellgate_v1_hosts_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\n" +
-	"\x17cellgate/v1/hosts.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdc\x05\n" +
+	"\x17cellgate/v1/hosts.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x91\x06\n" +
 	"\x04Host\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12!\n" +
 	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x12\x1a\n" +
@@ -1461,7 +1543,13 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"namespaces\x18\x11 \x03(\v2\x1a.cellgate.v1.HostNamespaceR\n" +
 	"namespaces\x12,\n" +
 	"\x05admin\x18\x12 \x01(\v2\x16.cellgate.v1.HostAdminR\x05admin\x12+\n" +
-	"\x11instances_unknown\x18\x13 \x01(\bR\x10instancesUnknown\"\xdc\x02\n" +
+	"\x11instances_unknown\x18\x13 \x01(\bR\x10instancesUnknown\x123\n" +
+	"\arefused\x18\x14 \x01(\v2\x19.cellgate.v1.RefusedStateR\arefused\"\x8c\x01\n" +
+	"\fRefusedState\x120\n" +
+	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x1a\n" +
+	"\bproblems\x18\x03 \x03(\tR\bproblems\x12\x14\n" +
+	"\x05stays\x18\x04 \x01(\bR\x05stays\"\xdc\x02\n" +
 	"\tHostAdmin\x122\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1c.cellgate.v1.HostAdmin.StateR\x05state\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x0e\n" +
@@ -1582,70 +1670,73 @@ func file_cellgate_v1_hosts_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_v1_hosts_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cellgate_v1_hosts_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_cellgate_v1_hosts_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_cellgate_v1_hosts_proto_goTypes = []any{
 	(HostAdmin_State)(0),          // 0: cellgate.v1.HostAdmin.State
 	(*Host)(nil),                  // 1: cellgate.v1.Host
-	(*HostAdmin)(nil),             // 2: cellgate.v1.HostAdmin
-	(*HostNamespace)(nil),         // 3: cellgate.v1.HostNamespace
-	(*HostAggregate)(nil),         // 4: cellgate.v1.HostAggregate
-	(*HostInventory)(nil),         // 5: cellgate.v1.HostInventory
-	(*ListHostsRequest)(nil),      // 6: cellgate.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),     // 7: cellgate.v1.ListHostsResponse
-	(*GetHostRequest)(nil),        // 8: cellgate.v1.GetHostRequest
-	(*GetHostResponse)(nil),       // 9: cellgate.v1.GetHostResponse
-	(*ResyncHostsRequest)(nil),    // 10: cellgate.v1.ResyncHostsRequest
-	(*ResyncHostsResponse)(nil),   // 11: cellgate.v1.ResyncHostsResponse
-	(*ResyncedReplica)(nil),       // 12: cellgate.v1.ResyncedReplica
-	(*UpdateHostRequest)(nil),     // 13: cellgate.v1.UpdateHostRequest
-	(*UpdateHostResponse)(nil),    // 14: cellgate.v1.UpdateHostResponse
-	(*PutFactsRequest)(nil),       // 15: cellgate.v1.PutFactsRequest
-	(*PutFactsResponse)(nil),      // 16: cellgate.v1.PutFactsResponse
-	(*DeleteFactsRequest)(nil),    // 17: cellgate.v1.DeleteFactsRequest
-	(*DeleteFactsResponse)(nil),   // 18: cellgate.v1.DeleteFactsResponse
-	nil,                           // 19: cellgate.v1.HostAggregate.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),       // 21: google.protobuf.Struct
-	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
+	(*RefusedState)(nil),          // 2: cellgate.v1.RefusedState
+	(*HostAdmin)(nil),             // 3: cellgate.v1.HostAdmin
+	(*HostNamespace)(nil),         // 4: cellgate.v1.HostNamespace
+	(*HostAggregate)(nil),         // 5: cellgate.v1.HostAggregate
+	(*HostInventory)(nil),         // 6: cellgate.v1.HostInventory
+	(*ListHostsRequest)(nil),      // 7: cellgate.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),     // 8: cellgate.v1.ListHostsResponse
+	(*GetHostRequest)(nil),        // 9: cellgate.v1.GetHostRequest
+	(*GetHostResponse)(nil),       // 10: cellgate.v1.GetHostResponse
+	(*ResyncHostsRequest)(nil),    // 11: cellgate.v1.ResyncHostsRequest
+	(*ResyncHostsResponse)(nil),   // 12: cellgate.v1.ResyncHostsResponse
+	(*ResyncedReplica)(nil),       // 13: cellgate.v1.ResyncedReplica
+	(*UpdateHostRequest)(nil),     // 14: cellgate.v1.UpdateHostRequest
+	(*UpdateHostResponse)(nil),    // 15: cellgate.v1.UpdateHostResponse
+	(*PutFactsRequest)(nil),       // 16: cellgate.v1.PutFactsRequest
+	(*PutFactsResponse)(nil),      // 17: cellgate.v1.PutFactsResponse
+	(*DeleteFactsRequest)(nil),    // 18: cellgate.v1.DeleteFactsRequest
+	(*DeleteFactsResponse)(nil),   // 19: cellgate.v1.DeleteFactsResponse
+	nil,                           // 20: cellgate.v1.HostAggregate.MetadataEntry
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),       // 22: google.protobuf.Struct
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
 }
 var file_cellgate_v1_hosts_proto_depIdxs = []int32{
-	4,  // 0: cellgate.v1.Host.aggregates:type_name -> cellgate.v1.HostAggregate
-	5,  // 1: cellgate.v1.Host.inventories:type_name -> cellgate.v1.HostInventory
-	20, // 2: cellgate.v1.Host.last_seen_at:type_name -> google.protobuf.Timestamp
-	3,  // 3: cellgate.v1.Host.namespaces:type_name -> cellgate.v1.HostNamespace
-	2,  // 4: cellgate.v1.Host.admin:type_name -> cellgate.v1.HostAdmin
-	0,  // 5: cellgate.v1.HostAdmin.state:type_name -> cellgate.v1.HostAdmin.State
-	20, // 6: cellgate.v1.HostAdmin.since:type_name -> google.protobuf.Timestamp
-	20, // 7: cellgate.v1.HostAdmin.until:type_name -> google.protobuf.Timestamp
-	21, // 8: cellgate.v1.HostNamespace.facts:type_name -> google.protobuf.Struct
-	19, // 9: cellgate.v1.HostAggregate.metadata:type_name -> cellgate.v1.HostAggregate.MetadataEntry
-	1,  // 10: cellgate.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	1,  // 11: cellgate.v1.GetHostResponse.host:type_name -> cellgate.v1.Host
-	12, // 12: cellgate.v1.ResyncHostsResponse.replicas:type_name -> cellgate.v1.ResyncedReplica
-	22, // 13: cellgate.v1.ResyncedReplica.within:type_name -> google.protobuf.Duration
-	0,  // 14: cellgate.v1.UpdateHostRequest.admin_state:type_name -> cellgate.v1.HostAdmin.State
-	20, // 15: cellgate.v1.UpdateHostRequest.until:type_name -> google.protobuf.Timestamp
-	22, // 16: cellgate.v1.UpdateHostRequest.lasts:type_name -> google.protobuf.Duration
-	1,  // 17: cellgate.v1.UpdateHostResponse.host:type_name -> cellgate.v1.Host
-	21, // 18: cellgate.v1.PutFactsRequest.facts:type_name -> google.protobuf.Struct
-	3,  // 19: cellgate.v1.PutFactsResponse.namespace:type_name -> cellgate.v1.HostNamespace
-	6,  // 20: cellgate.v1.Hosts.ListHosts:input_type -> cellgate.v1.ListHostsRequest
-	8,  // 21: cellgate.v1.Hosts.GetHost:input_type -> cellgate.v1.GetHostRequest
-	13, // 22: cellgate.v1.Hosts.UpdateHost:input_type -> cellgate.v1.UpdateHostRequest
-	10, // 23: cellgate.v1.Hosts.ResyncHosts:input_type -> cellgate.v1.ResyncHostsRequest
-	15, // 24: cellgate.v1.Hosts.PutFacts:input_type -> cellgate.v1.PutFactsRequest
-	17, // 25: cellgate.v1.Hosts.DeleteFacts:input_type -> cellgate.v1.DeleteFactsRequest
-	7,  // 26: cellgate.v1.Hosts.ListHosts:output_type -> cellgate.v1.ListHostsResponse
-	9,  // 27: cellgate.v1.Hosts.GetHost:output_type -> cellgate.v1.GetHostResponse
-	14, // 28: cellgate.v1.Hosts.UpdateHost:output_type -> cellgate.v1.UpdateHostResponse
-	11, // 29: cellgate.v1.Hosts.ResyncHosts:output_type -> cellgate.v1.ResyncHostsResponse
-	16, // 30: cellgate.v1.Hosts.PutFacts:output_type -> cellgate.v1.PutFactsResponse
-	18, // 31: cellgate.v1.Hosts.DeleteFacts:output_type -> cellgate.v1.DeleteFactsResponse
-	26, // [26:32] is the sub-list for method output_type
-	20, // [20:26] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	5,  // 0: cellgate.v1.Host.aggregates:type_name -> cellgate.v1.HostAggregate
+	6,  // 1: cellgate.v1.Host.inventories:type_name -> cellgate.v1.HostInventory
+	21, // 2: cellgate.v1.Host.last_seen_at:type_name -> google.protobuf.Timestamp
+	4,  // 3: cellgate.v1.Host.namespaces:type_name -> cellgate.v1.HostNamespace
+	3,  // 4: cellgate.v1.Host.admin:type_name -> cellgate.v1.HostAdmin
+	2,  // 5: cellgate.v1.Host.refused:type_name -> cellgate.v1.RefusedState
+	21, // 6: cellgate.v1.RefusedState.since:type_name -> google.protobuf.Timestamp
+	0,  // 7: cellgate.v1.HostAdmin.state:type_name -> cellgate.v1.HostAdmin.State
+	21, // 8: cellgate.v1.HostAdmin.since:type_name -> google.protobuf.Timestamp
+	21, // 9: cellgate.v1.HostAdmin.until:type_name -> google.protobuf.Timestamp
+	22, // 10: cellgate.v1.HostNamespace.facts:type_name -> google.protobuf.Struct
+	20, // 11: cellgate.v1.HostAggregate.metadata:type_name -> cellgate.v1.HostAggregate.MetadataEntry
+	1,  // 12: cellgate.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	1,  // 13: cellgate.v1.GetHostResponse.host:type_name -> cellgate.v1.Host
+	13, // 14: cellgate.v1.ResyncHostsResponse.replicas:type_name -> cellgate.v1.ResyncedReplica
+	23, // 15: cellgate.v1.ResyncedReplica.within:type_name -> google.protobuf.Duration
+	0,  // 16: cellgate.v1.UpdateHostRequest.admin_state:type_name -> cellgate.v1.HostAdmin.State
+	21, // 17: cellgate.v1.UpdateHostRequest.until:type_name -> google.protobuf.Timestamp
+	23, // 18: cellgate.v1.UpdateHostRequest.lasts:type_name -> google.protobuf.Duration
+	1,  // 19: cellgate.v1.UpdateHostResponse.host:type_name -> cellgate.v1.Host
+	22, // 20: cellgate.v1.PutFactsRequest.facts:type_name -> google.protobuf.Struct
+	4,  // 21: cellgate.v1.PutFactsResponse.namespace:type_name -> cellgate.v1.HostNamespace
+	7,  // 22: cellgate.v1.Hosts.ListHosts:input_type -> cellgate.v1.ListHostsRequest
+	9,  // 23: cellgate.v1.Hosts.GetHost:input_type -> cellgate.v1.GetHostRequest
+	14, // 24: cellgate.v1.Hosts.UpdateHost:input_type -> cellgate.v1.UpdateHostRequest
+	11, // 25: cellgate.v1.Hosts.ResyncHosts:input_type -> cellgate.v1.ResyncHostsRequest
+	16, // 26: cellgate.v1.Hosts.PutFacts:input_type -> cellgate.v1.PutFactsRequest
+	18, // 27: cellgate.v1.Hosts.DeleteFacts:input_type -> cellgate.v1.DeleteFactsRequest
+	8,  // 28: cellgate.v1.Hosts.ListHosts:output_type -> cellgate.v1.ListHostsResponse
+	10, // 29: cellgate.v1.Hosts.GetHost:output_type -> cellgate.v1.GetHostResponse
+	15, // 30: cellgate.v1.Hosts.UpdateHost:output_type -> cellgate.v1.UpdateHostResponse
+	12, // 31: cellgate.v1.Hosts.ResyncHosts:output_type -> cellgate.v1.ResyncHostsResponse
+	17, // 32: cellgate.v1.Hosts.PutFacts:output_type -> cellgate.v1.PutFactsResponse
+	19, // 33: cellgate.v1.Hosts.DeleteFacts:output_type -> cellgate.v1.DeleteFactsResponse
+	28, // [28:34] is the sub-list for method output_type
+	22, // [22:28] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_hosts_proto_init() }
@@ -1659,7 +1750,7 @@ func file_cellgate_v1_hosts_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_hosts_proto_rawDesc), len(file_cellgate_v1_hosts_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -529,7 +529,8 @@ func (x *Accepted) GetTakesDeltas() bool {
 	return false
 }
 
-// Refused: the state was not taken. The stream stays open for a better one.
+// Refused: the state was not taken. The stream stays open for a better one. With a
+// held_version the host stays in service meanwhile, by the state of that version.
 type Refused struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	BootId  string                 `protobuf:"bytes,1,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
@@ -538,9 +539,14 @@ type Refused struct {
 	// One a problem, each naming its field: of a Delta, or of the state that it gives.
 	Problems []string `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
 	// The name of the cell that answers.
-	Cell          string `protobuf:"bytes,5,opt,name=cell,proto3" json:"cell,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Cell string `protobuf:"bytes,5,opt,name=cell,proto3" json:"cell,omitempty"`
+	// The version of this agent life that the cell has of the host. Heartbeats that name it
+	// keep the host up. 0: it has none, or the host is not to stay; it is not heard then.
+	HeldVersion uint64 `protobuf:"varint,6,opt,name=held_version,json=heldVersion,proto3" json:"held_version,omitempty"`
+	// With held_version: how often to send heartbeats.
+	HeartbeatEvery *durationpb.Duration `protobuf:"bytes,7,opt,name=heartbeat_every,json=heartbeatEvery,proto3" json:"heartbeat_every,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Refused) Reset() {
@@ -606,6 +612,20 @@ func (x *Refused) GetCell() string {
 		return x.Cell
 	}
 	return ""
+}
+
+func (x *Refused) GetHeldVersion() uint64 {
+	if x != nil {
+		return x.HeldVersion
+	}
+	return 0
+}
+
+func (x *Refused) GetHeartbeatEvery() *durationpb.Duration {
+	if x != nil {
+		return x.HeartbeatEvery
+	}
+	return nil
 }
 
 // FullState is everything a host says of itself.
@@ -2017,13 +2037,15 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12B\n" +
 	"\x0fheartbeat_every\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x0eheartbeatEvery\x12!\n" +
-	"\ftakes_deltas\x18\x04 \x01(\bR\vtakesDeltas\"\x84\x01\n" +
+	"\ftakes_deltas\x18\x04 \x01(\bR\vtakesDeltas\"\xeb\x01\n" +
 	"\aRefused\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1a\n" +
 	"\bproblems\x18\x04 \x03(\tR\bproblems\x12\x12\n" +
-	"\x04cell\x18\x05 \x01(\tR\x04cell\"\x95\b\n" +
+	"\x04cell\x18\x05 \x01(\tR\x04cell\x12!\n" +
+	"\fheld_version\x18\x06 \x01(\x04R\vheldVersion\x12B\n" +
+	"\x0fheartbeat_every\x18\a \x01(\v2\x19.google.protobuf.DurationR\x0eheartbeatEvery\"\x95\b\n" +
 	"\tFullState\x12!\n" +
 	"\aboot_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06bootId\x12!\n" +
 	"\aversion\x18\x02 \x01(\x04B\a\xbaH\x042\x02(\x01R\aversion\x12,\n" +
@@ -2240,32 +2262,33 @@ var file_cellgate_agent_v1_agent_proto_depIdxs = []int32{
 	13, // 8: cellgate.agent.v1.ReportResponse.claim_ended:type_name -> cellgate.agent.v1.ClaimEnded
 	14, // 9: cellgate.agent.v1.ReportResponse.claim_set:type_name -> cellgate.agent.v1.ClaimSet
 	23, // 10: cellgate.agent.v1.Accepted.heartbeat_every:type_name -> google.protobuf.Duration
-	17, // 11: cellgate.agent.v1.FullState.providers:type_name -> cellgate.agent.v1.Provider
-	19, // 12: cellgate.agent.v1.FullState.aggregates:type_name -> cellgate.agent.v1.Aggregate
-	20, // 13: cellgate.agent.v1.FullState.instances:type_name -> cellgate.agent.v1.Instance
-	16, // 14: cellgate.agent.v1.FullState.facts:type_name -> cellgate.agent.v1.Facts
-	10, // 15: cellgate.agent.v1.FullState.namespaces:type_name -> cellgate.agent.v1.Namespace
-	17, // 16: cellgate.agent.v1.Delta.providers:type_name -> cellgate.agent.v1.Provider
-	20, // 17: cellgate.agent.v1.Delta.instances:type_name -> cellgate.agent.v1.Instance
-	16, // 18: cellgate.agent.v1.Delta.facts:type_name -> cellgate.agent.v1.Facts
-	9,  // 19: cellgate.agent.v1.Delta.aggregates:type_name -> cellgate.agent.v1.Aggregates
-	10, // 20: cellgate.agent.v1.Delta.namespaces:type_name -> cellgate.agent.v1.Namespace
-	19, // 21: cellgate.agent.v1.Aggregates.aggregates:type_name -> cellgate.agent.v1.Aggregate
-	23, // 22: cellgate.agent.v1.Resync.within:type_name -> google.protobuf.Duration
-	21, // 23: cellgate.agent.v1.ClaimOffer.usages:type_name -> cellgate.agent.v1.Usage
-	24, // 24: cellgate.agent.v1.ClaimOffer.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 25: cellgate.agent.v1.Verdict.outcome:type_name -> cellgate.agent.v1.Verdict.Outcome
-	1,  // 26: cellgate.agent.v1.Verdict.reason:type_name -> cellgate.agent.v1.Verdict.Reason
-	18, // 27: cellgate.agent.v1.Provider.inventories:type_name -> cellgate.agent.v1.Inventory
-	22, // 28: cellgate.agent.v1.Aggregate.metadata:type_name -> cellgate.agent.v1.Aggregate.MetadataEntry
-	21, // 29: cellgate.agent.v1.Instance.usages:type_name -> cellgate.agent.v1.Usage
-	2,  // 30: cellgate.agent.v1.HostReports.Report:input_type -> cellgate.agent.v1.ReportRequest
-	3,  // 31: cellgate.agent.v1.HostReports.Report:output_type -> cellgate.agent.v1.ReportResponse
-	31, // [31:32] is the sub-list for method output_type
-	30, // [30:31] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	23, // 11: cellgate.agent.v1.Refused.heartbeat_every:type_name -> google.protobuf.Duration
+	17, // 12: cellgate.agent.v1.FullState.providers:type_name -> cellgate.agent.v1.Provider
+	19, // 13: cellgate.agent.v1.FullState.aggregates:type_name -> cellgate.agent.v1.Aggregate
+	20, // 14: cellgate.agent.v1.FullState.instances:type_name -> cellgate.agent.v1.Instance
+	16, // 15: cellgate.agent.v1.FullState.facts:type_name -> cellgate.agent.v1.Facts
+	10, // 16: cellgate.agent.v1.FullState.namespaces:type_name -> cellgate.agent.v1.Namespace
+	17, // 17: cellgate.agent.v1.Delta.providers:type_name -> cellgate.agent.v1.Provider
+	20, // 18: cellgate.agent.v1.Delta.instances:type_name -> cellgate.agent.v1.Instance
+	16, // 19: cellgate.agent.v1.Delta.facts:type_name -> cellgate.agent.v1.Facts
+	9,  // 20: cellgate.agent.v1.Delta.aggregates:type_name -> cellgate.agent.v1.Aggregates
+	10, // 21: cellgate.agent.v1.Delta.namespaces:type_name -> cellgate.agent.v1.Namespace
+	19, // 22: cellgate.agent.v1.Aggregates.aggregates:type_name -> cellgate.agent.v1.Aggregate
+	23, // 23: cellgate.agent.v1.Resync.within:type_name -> google.protobuf.Duration
+	21, // 24: cellgate.agent.v1.ClaimOffer.usages:type_name -> cellgate.agent.v1.Usage
+	24, // 25: cellgate.agent.v1.ClaimOffer.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 26: cellgate.agent.v1.Verdict.outcome:type_name -> cellgate.agent.v1.Verdict.Outcome
+	1,  // 27: cellgate.agent.v1.Verdict.reason:type_name -> cellgate.agent.v1.Verdict.Reason
+	18, // 28: cellgate.agent.v1.Provider.inventories:type_name -> cellgate.agent.v1.Inventory
+	22, // 29: cellgate.agent.v1.Aggregate.metadata:type_name -> cellgate.agent.v1.Aggregate.MetadataEntry
+	21, // 30: cellgate.agent.v1.Instance.usages:type_name -> cellgate.agent.v1.Usage
+	2,  // 31: cellgate.agent.v1.HostReports.Report:input_type -> cellgate.agent.v1.ReportRequest
+	3,  // 32: cellgate.agent.v1.HostReports.Report:output_type -> cellgate.agent.v1.ReportResponse
+	32, // [32:33] is the sub-list for method output_type
+	31, // [31:32] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_agent_v1_agent_proto_init() }

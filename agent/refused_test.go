@@ -1,0 +1,109 @@
+package agent
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+// stateOf is a state with so much IO under way.
+func stateOf(io int32) *agentv1.FullState {
+	s := Simulate(1, "cell1", 0)
+	s.IoWorkload = io
+	return s
+}
+
+// While the cell refuses the newest state, heartbeats name the one that it holds, also on a
+// stream that nothing was accepted on and where the host changes faster than it beats; once a
+// state is accepted they name that.
+func TestARefusedAgentBeatsForTheStateThatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &fakeCell{held: 5, refuse: func(s *agentv1.FullState) []string {
+			if s.GetIoWorkload() != 7 {
+				return []string{"io_workload: must be 7"}
+			}
+			return nil
+		}}
+		c.start()
+		var out bytes.Buffer
+		host := reporting(t, c, ReporterConfig{RefusedRetry: 10 * time.Minute}, ReporterDeps{Log: slog.New(slog.NewTextHandler(&out, nil))})
+		began := time.Now()
+		time.Sleep(20*heartbeatEvery + time.Second)
+		synctest.Wait()
+		_, beats, streams := c.heard()
+		if n := len(beats); n < 21 || n > 22 || beats[0] != began || streams != 1 {
+			t.Fatalf("%d heartbeats in 20 intervals, over %d streams: %v", n, streams, beats)
+		}
+		if why := host.Refused(); !strings.Contains(why, "version 1: INVALID_REQUEST: io_workload: must be 7 (the host stays in service there by version 5)") ||
+			!strings.Contains(why, "since "+began.UTC().Format(time.RFC3339)) {
+			t.Errorf("while it is refused: %q", why)
+		}
+		if !strings.Contains(out.String(), "stays in service") {
+			t.Errorf("the log is %s", out.String())
+		}
+		for range 60 {
+			host.Put(stateOf(1))
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		_, beats, _ = c.heard()
+		for i := 1; i < len(beats); i++ {
+			if d := beats[i].Sub(beats[i-1]); d > heartbeatEvery {
+				t.Errorf("beat %d after %v", i, d)
+			}
+		}
+		if why := host.Refused(); !strings.Contains(why, "since "+began.UTC().Format(time.RFC3339)) {
+			t.Errorf("after other refusals: %q", why)
+		}
+		for _, v := range c.named {
+			if v != 5 {
+				t.Fatalf("heartbeats name %v", c.named)
+			}
+		}
+		host.Put(stateOf(7))
+		time.Sleep(2 * heartbeatEvery)
+		synctest.Wait()
+		if last := c.named[len(c.named)-1]; last != 62 || host.Refused() != "" {
+			t.Errorf("once version 62 is accepted heartbeats name %d; %q", last, host.Refused())
+		}
+	})
+}
+
+// An agent that is asked for its state meanwhile beats until it sends it, for what is held,
+// and for nothing when the next refusal names nothing.
+func TestARefusedAgentIsAskedForItsState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &fakeCell{held: 5, refuse: func(*agentv1.FullState) []string { return []string{"io_workload: must be 7"} }}
+		c.start()
+		reporting(t, c, ReporterConfig{}, ReporterDeps{})
+		time.Sleep(2 * heartbeatEvery)
+		synctest.Wait()
+		c.tell(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Resync{Resync: &agentv1.Resync{Epoch: 1, Renew: true}}})
+		synctest.Wait()
+		states, _, _ := c.heard()
+		if len(states) != 2 || states[1].GetVersion() != 2 || states[1].GetEpoch() != 1 {
+			t.Fatalf("states: %v", states)
+		}
+		c.mu.Lock()
+		c.held = 0
+		c.mu.Unlock()
+		c.tell(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Resync{Resync: &agentv1.Resync{Epoch: 2}}})
+		synctest.Wait()
+		_, before, _ := c.heard()
+		time.Sleep(4 * time.Minute)
+		synctest.Wait()
+		if _, beats, _ := c.heard(); len(beats) != len(before) {
+			t.Errorf("%d heartbeats where nothing is held", len(beats)-len(before))
+		}
+		for _, v := range c.named {
+			if v != 5 {
+				t.Errorf("heartbeats name %v", c.named)
+			}
+		}
+	})
+}

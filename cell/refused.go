@@ -1,0 +1,207 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
+	"cellgate/internal/security"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
+)
+
+// A host whose newest state is refused stays in service by the one before, where the shard
+// has one of the same agent life, and where the agent judges the claims that are made on it:
+// it knows what the cell does not. The refusal names the version that the shard has, and
+// the agent's heartbeats name it again (docs/adr/0023). What only a report shows is neither
+// found nor put right on such a host.
+
+// refusal is the newest state that a stream's agent reported, which was refused, and none was
+// accepted on the stream since. It is not changed.
+type refusal struct {
+	host  string
+	state *agentv1.FullState
+	// since is of the first refusal without an accepted state between.
+	since    time.Time
+	problems []string
+	// held is what the shard has of the agent's life, which heartbeats are to name; the zero
+	// value when the host does not stay by it.
+	held shard.Registration
+}
+
+// stays reports whether heartbeats keep the host up.
+func (f *refusal) stays() bool { return f != nil && f.held.StateVersion > 0 }
+
+// named reports whether a heartbeat is of the state that is held.
+func (f *refusal) named(b *agentv1.Heartbeat) bool {
+	return f.stays() && sameUUID(b.GetBootId(), f.held.BootID) && b.GetVersion() == f.held.StateVersion
+}
+
+// text is for people.
+func (f *refusal) text() string {
+	stays := "nothing of this life of its agent is held that it could stay in service by: it is not heard"
+	if f.stays() {
+		stays = fmt.Sprintf("version %d is held, and keeps it in service", f.held.StateVersion)
+	}
+	return fmt.Sprintf("version %d of its state is refused: %s; %s", f.state.GetVersion(), strings.Join(f.problems, ", "), stays)
+}
+
+// refusedWhole answers a whole state that breaks a rule, and notes it when its sender may speak for the host. The
+// host stays when the shard has a state of the same agent life, the agent judges claims, and
+// what it says counts.
+func (t *stateTaking) refusedWhole(ctx context.Context, in *agentv1.FullState, err error) taken {
+	m := t.refused(in.GetBootId(), in.GetVersion(), err)
+	out := taken{reply: m}
+	if fault.KindOf(err) != fault.InvalidRequest || !rpc.IsUUID(in.GetHostUuid()) || !rpc.IsUUID(in.GetBootId()) {
+		return out
+	}
+	host, boot := strings.ToLower(in.GetHostUuid()), strings.ToLower(in.GetBootId())
+	row := t.rows.host(host)
+	if row == nil || row.host == nil || t.host != "" && t.host != host || security.MayReport(ctx, row.host.ServiceHost) != nil {
+		return out
+	}
+	out.refusal = &refusal{host: host, state: in, since: t.now(), problems: m.GetRefused().GetProblems()}
+	judged := in.GetVerifies() && t.cfg.VerifyMode != VerifyShadow
+	if judged && !row.host.Imported && row.host.BootID == boot && !t.sessions.outlived(host, t.opened, boot) {
+		out.refusal.held = row.host.Registration()
+		m.GetRefused().HeldVersion, m.GetRefused().HeartbeatEvery = row.host.StateVersion, durationpb.New(t.cfg.HeartbeatEvery)
+	}
+	return out
+}
+
+// refuses notes that the stream's newest state was refused.
+func (a *agentSession) refuses(f *refusal) {
+	if a.refusal != nil {
+		f.since = a.refusal.since
+	}
+	a.refusal = f
+	a.refusals.note(a, f)
+}
+
+// endRefusal notes that a state was accepted on the stream, or that it ended.
+func (a *agentSession) endRefusal() {
+	if a.refusal != nil {
+		a.refusals.forget(a, a.refusal.host)
+		a.refusal = nil
+	}
+}
+
+// standsBy takes a heartbeat of the state that is held while the newest one is refused; false
+// for any other. One on a stream that nothing was accepted on makes it a stream of the host.
+func (a *agentSession) standsBy(b *agentv1.Heartbeat) bool {
+	if !a.refusal.named(b) {
+		return false
+	}
+	if a.host == "" {
+		a.host = a.refusal.host
+		a.said.Store(&statement{Registration: a.refusal.held, serviceHost: a.rows.serviceHost(a.host), follows: a.refusal.state.GetFollow()})
+		a.sessions.add(a.host, a)
+	}
+	return true
+}
+
+// newest is the newest state that the agent reported, accepted or not.
+func (a *agentSession) newest() *agentv1.FullState {
+	if a.refusal != nil {
+		return a.refusal.state
+	}
+	return a.held
+}
+
+// refusals are those that stand, by host and stream. The zero value is ready.
+type refusals struct {
+	mu     sync.Mutex
+	byHost map[string]map[*agentSession]*refusal
+}
+
+func (r *refusals) note(a *agentSession, f *refusal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byHost == nil {
+		r.byHost = map[string]map[*agentSession]*refusal{}
+	}
+	if r.byHost[f.host] == nil {
+		r.byHost[f.host] = map[*agentSession]*refusal{}
+	}
+	r.byHost[f.host][a] = f
+}
+
+func (r *refusals) forget(a *agentSession, host string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byHost[host], a)
+	if len(r.byHost[host]) == 0 {
+		delete(r.byHost, host)
+	}
+}
+
+// newest gives the refusal on the stream of a host that was opened last, and when; nil for
+// none.
+func (r *refusals) newest(host string) (f *refusal, opened uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for a, other := range r.byHost[host] {
+		if a.opened >= opened {
+			f, opened = other, a.opened
+		}
+	}
+	return f, opened
+}
+
+// refusalOf gives what this replica refuses of a host: nil for nothing, and when a later
+// stream speaks for the host.
+func (c *Cell) refusalOf(host string) *refusal {
+	f, opened := c.refusals.newest(host)
+	if f == nil || c.sessions.speaksSince(host) > opened {
+		return nil
+	}
+	return f
+}
+
+// refusedMessage is a refusal as people see it.
+func refusedMessage(f *refusal) *cellgatev1.RefusedState {
+	if f == nil {
+		return nil
+	}
+	return &cellgatev1.RefusedState{Since: timestamppb.New(f.since), Version: f.state.GetVersion(), Problems: f.problems, Stays: f.stays()}
+}
+
+// refusedState says that a host's newest state is refused here; nil when it is not.
+func (r *reconciler) refusedState(row *hostRow) *cellgatev1.Finding {
+	if row == nil || row.host == nil {
+		return nil
+	}
+	f := r.refusalOf(row.host.UUID)
+	if f == nil {
+		return nil
+	}
+	return &cellgatev1.Finding{
+		Kind: cellgatev1.Finding_STATE_REFUSED, HostUuid: row.host.UUID, ServiceHost: row.host.ServiceHost,
+		Detail: f.text(), Since: timestamppb.New(f.since),
+	}
+}
+
+// refused is a refusal that names what is wrong; of a delta's state, the fields are
+// those of the state that it gives.
+func (c *Cell) refused(boot string, version uint64, err error) *agentv1.ReportResponse {
+	out := &agentv1.Refused{BootId: boot, Version: version, Reason: string(fault.KindOf(err)), Cell: c.cfg.Name}
+	var f *fault.Error
+	if errors.As(err, &f) {
+		for _, field := range f.Fields {
+			out.Problems = append(out.Problems, fmt.Sprintf("%s: %s", field.Path, field.Problem))
+		}
+		if len(f.Fields) == 0 {
+			out.Problems = []string{f.Message}
+		}
+	}
+	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Refused{Refused: out}}
+}

@@ -1,0 +1,315 @@
+package cell
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
+)
+
+const stateRefused = cellgatev1.Finding_STATE_REFUSED
+
+// implausible makes a state one that every cell refuses.
+func implausible(s *agentv1.FullState) *agentv1.FullState {
+	s.Facts = &agentv1.Facts{CpuInfo: "["}
+	return s
+}
+
+// breaks has the machine report what its cell refuses.
+func (m *machine) breaks() {
+	m.host.Put(implausible(m.state()))
+	calm()
+}
+
+// answerTo sends a message, and gives its answer: what is said of claims is left out.
+func (a *agent) answerTo(m *agentv1.ReportRequest) *agentv1.ReportResponse {
+	a.t.Helper()
+	if err := a.stream.Send(m); err != nil {
+		a.t.Fatal(err)
+	}
+	for {
+		got, err := a.stream.Recv()
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		if got.GetClaimSet() == nil {
+			return got
+		}
+	}
+}
+
+func wholeState(s *agentv1.FullState) *agentv1.ReportRequest {
+	return &agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: s}}
+}
+
+func deltaFrom(base, version uint64) *agentv1.ReportRequest {
+	return &agentv1.ReportRequest{Message: &agentv1.ReportRequest_Delta{Delta: &agentv1.Delta{BootId: bootA, BaseVersion: base, Version: version}}}
+}
+
+// shown is host 1 as its replica lists it.
+func (r *replica) shown() *cellgatev1.Host {
+	r.t.Helper()
+	out, err := r.cells.ListHosts(context.Background(), &cellv1.ListHostsRequest{HostUuid: hostUUID(1)})
+	if err != nil || len(out.GetHosts()) != 1 {
+		r.t.Fatalf("hosts: %v, %v", out, err)
+	}
+	return out.GetHosts()[0]
+}
+
+// A host whose newer state is refused stays in service by the one before, is told everywhere,
+// and its claims are judged by what its agent knows. Its next state that is fine ends that.
+func TestAHostWhoseNewerStateIsRefusedStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t), soon)
+		m := boot(t, 1, 8, r)
+		m.runs[1] = 6
+		m.breaks()
+		since := time.Now()
+		time.Sleep(20 * time.Minute)
+		if p := r.propose(query(8)); p.GetPassed() != 1 {
+			t.Fatalf("the host is not proposed: %v", p)
+		}
+		h := r.shown()
+		if ref := h.GetRefused(); !h.GetUp() || !ref.GetStays() || ref.GetVersion() != 2 || since.Sub(ref.GetSince().AsTime()) > 2*time.Second ||
+			len(ref.GetProblems()) != 1 || ref.GetProblems()[0] != "facts.cpu_info: must be a JSON object" {
+			t.Errorf("the host is shown as %v", h)
+		}
+		f := r.stand(stateRefused)[0]
+		if f.GetSince().AsTime() != h.GetRefused().GetSince().AsTime() || !strings.Contains(f.GetDetail(), "facts.cpu_info") || !strings.Contains(f.GetDetail(), "version 1 is held") {
+			t.Errorf("found %v", f)
+		}
+		if v := r.cell.rows.host(hostUUID(1)).host.StateVersion; v != 1 {
+			t.Errorf("the row is of version %d: the agent was asked for its state", v)
+		}
+		// The agent knows of an instance that the cell has no report of.
+		r.must(newClaim("k1", 400, 1, 4), newClaim("k2", 401, 1, 2))
+		calm()
+		if a, b := r.claimNow("k1").GetVerdict(), r.claimNow("k2").GetVerdict(); a.GetReason() != "NO_ROOM" || b.GetReason() != "" {
+			t.Errorf("the verdicts are %v and %v", a, b)
+		}
+		r.must(release("k1", 400), release("k2", 401))
+		m.run(1, 5)
+		if h := r.shown(); h.GetRefused() != nil || !h.GetUp() {
+			t.Errorf("once a state is accepted the host is shown as %v", h)
+		}
+		time.Sleep(found)
+		r.stand()
+		m.breaks()
+		m.stop()
+		time.Sleep(2 * r.cell.cfg.ServiceDownTime)
+		if r.shown().GetUp() {
+			t.Error("a host whose agent is gone is up")
+		}
+		r.stand()
+	})
+}
+
+// A replica that starts while the state is refused goes by the row of the shard, and offers
+// the host its claims.
+func TestARefusedHostStaysAtAReplicaThatStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		first := start(t, store, soon)
+		m := boot(t, 1, 8, first)
+		m.breaks()
+		first.stop()
+		m.stop()
+		second := start(t, store, soon)
+		m.replicas = []*replica{second}
+		m.resume()
+		m.breaks() // a later version, which the row is not of
+		time.Sleep(10 * time.Minute)
+		if p := second.propose(query(8)); p.GetPassed() != 1 {
+			t.Fatalf("the host is not proposed: %v", p)
+		}
+		second.stand(stateRefused)
+		second.must(newClaim("k1", 400, 1, 2))
+		calm()
+		second.cell.verify.mu.Lock()
+		defer second.cell.verify.mu.Unlock()
+		if h := second.cell.verify.hosts[hostUUID(1)]; h == nil || h.offers["k1"] == nil || h.offers["k1"].verdict.GetBootId() != m.bootID() {
+			t.Error("the claim was not offered to the agent")
+		}
+	})
+}
+
+// Where nothing of the agent's life is held, or nobody judges the host's claims, it is down as
+// one whose agent is silent, and its finding says so.
+func TestARefusedHostThatIsNotKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode  VerifyMode
+		state func(*agentv1.FullState)
+	}{
+		"another life":          {VerifyAsync, func(s *agentv1.FullState) { s.BootId = consumerUUID(77) }},
+		"claims are not judged": {VerifyAsync, func(s *agentv1.FullState) { s.Verifies = false }},
+		"verdicts do not count": {VerifyShadow, func(*agentv1.FullState) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, newStore(t), soon, mode(c.mode))
+				before := plainState(1, 8)
+				before.Verifies = true
+				a := r.register(before)
+				next := implausible(plainState(1, 8))
+				next.Version, next.Verifies = 2, true
+				c.state(next)
+				if m := a.answerTo(wholeState(next)).GetRefused(); m.GetVersion() != 2 || m.GetHeldVersion() != 0 {
+					t.Fatalf("refused %v", m)
+				}
+				a.last = before
+				for range 10 {
+					a.heartbeat() // of a version that was not named to it
+					time.Sleep(r.cell.cfg.HeartbeatEvery)
+				}
+				if r.shown().GetUp() || r.shown().GetRefused().GetStays() {
+					t.Errorf("the host is %v", r.shown())
+				}
+				if f := r.stand(stateRefused)[0]; !strings.Contains(f.GetDetail(), "nothing of this life") {
+					t.Errorf("found %v", f)
+				}
+			})
+		})
+	}
+}
+
+// An agent of before, which does not heed the version that is held, is not heard, however
+// often it offers its state again.
+func TestAnAgentOfBeforeWhoseStateIsRefusedIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t), soon)
+		s := plainState(1, 8)
+		s.Verifies = true
+		a := r.register(s)
+		for n := range 3 {
+			next := implausible(plainState(1, 8))
+			next.Version, next.Verifies = uint64(n)+2, true
+			if m := a.answerTo(wholeState(next)).GetRefused(); m.GetHeldVersion() != 1 || m.GetHeartbeatEvery().AsDuration() != r.cell.cfg.HeartbeatEvery {
+				t.Fatalf("refused %v", m)
+			}
+			time.Sleep(r.cell.cfg.ServiceDownTime * 2 / 3)
+		}
+		if r.shown().GetUp() {
+			t.Error("the host is up")
+		}
+		// A Delta goes on from what is held.
+		if m := a.answerTo(deltaFrom(4, 5)); m.GetResync() == nil {
+			t.Errorf("a delta to what was refused: %v", m)
+		}
+		if m := a.answerTo(deltaFrom(1, 5)); m.GetAccepted() == nil {
+			t.Errorf("a delta to what is held: %v", m)
+		}
+		if h := r.shown(); !h.GetUp() || h.GetRefused() != nil {
+			t.Errorf("the host is %v", h)
+		}
+	})
+}
+
+// Of two replicas one takes the state, and the other refuses it: neither asks for it again,
+// and the row is what was taken.
+func TestReplicasThatHoldDifferentVersionsDoNotAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		takes, refuses := start(t, store, named("r1"), soon), start(t, store, named("r2"), soon)
+		state := func(version uint64) *agentv1.FullState {
+			s := plainState(1, 8)
+			s.Version, s.Verifies = version, true
+			return s
+		}
+		one, told := takes.telling(state(1))
+		calm()
+		other := refuses.agent()
+		if m := other.report(state(1)); m.GetAccepted() == nil {
+			t.Fatalf("version 1: %v", m)
+		}
+		if m := other.answerTo(wholeState(implausible(state(2)))).GetRefused(); m.GetHeldVersion() != 1 {
+			t.Fatalf("refused %v", m)
+		}
+		other.last = state(1)
+		if err := one.stream.Send(wholeState(state(2))); err != nil {
+			t.Fatal(err)
+		}
+		one.last = state(2)
+		heard := make(chan *agentv1.ReportResponse, 1024)
+		go func() {
+			defer close(heard)
+			for {
+				m, err := other.stream.Recv()
+				if err != nil {
+					return
+				}
+				heard <- m
+			}
+		}()
+		for range 60 {
+			one.heartbeat()
+			other.heartbeat()
+			time.Sleep(takes.cell.cfg.HeartbeatEvery)
+		}
+		for _, m := range append(rest(told), rest(heard)...) {
+			if m.GetResync() != nil || m.GetRefused() != nil {
+				t.Errorf("told %v", m)
+			}
+		}
+		for _, r := range []*replica{takes, refuses} {
+			if h := r.cell.rows.host(hostUUID(1)).host; h.StateVersion != 2 || !r.shown().GetUp() {
+				t.Errorf("%s: the row is of version %d, and the host %v", r.cell.cfg.Replica, h.StateVersion, r.shown())
+			}
+		}
+		takes.stand()
+		refuses.stand(stateRefused)
+	})
+}
+
+// The row becomes another agent's while the newer state of this one is refused: it is asked
+// once, finds that nothing of its life is held, and is silent from then on.
+func TestARefusedAgentWhoseRowIsLostIsNotAskedForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		r := start(t, store, soon)
+		m := boot(t, 1, 8, r)
+		m.breaks()
+		lane, err := store.OpenLane(t.Context(), "r9")
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := *r.cell.rows.host(hostUUID(1)).host
+		row.BootID, row.StateVersion = consumerUUID(77), 1
+		if _, err := lane.Apply(t.Context(), []shard.Op{{PutHost: &shard.PutHost{Host: row}}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		if s, _ := m.host.State(); s.GetVersion() != 3 {
+			t.Errorf("the agent was asked %d times", s.GetVersion()-2)
+		}
+		if h := r.shown(); h.GetUp() || h.GetRefused().GetStays() {
+			t.Errorf("the host is %v", h)
+		}
+	})
+}
+
+// What was reported before a refusal ends no claim: the instance may have come back.
+func TestARefusedHostsClaimsStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		r := start(t, store, soon)
+		m := boot(t, 1, 8, r)
+		r.must(newClaim("k1", 1, 1, 3), confirm("k1", 1))
+		m.run(1, 3)
+		m.run(1, 0)
+		m.runs[1] = 3
+		m.breaks()
+		time.Sleep(2 * gone)
+		if s := claimStateIn(t, store, "k1"); s != shard.Confirmed {
+			t.Errorf("the claim of an instance that is there again is %s", s)
+		}
+		if err := r.cell.instanceGone("k1"); err == nil {
+			t.Error("a gateway is told that the instance is gone")
+		}
+	})
+}
