@@ -287,6 +287,8 @@ type fakeReader struct {
 	disabled bool // by cell_mappings
 	// beat, when set, is the newest heartbeat of any service.
 	beat time.Time
+	// fill, when set, changes what was read.
+	fill func(*legacy.Snapshot)
 }
 
 func (r *fakeReader) Load(ctx context.Context) (*legacy.Snapshot, error) {
@@ -294,6 +296,9 @@ func (r *fakeReader) Load(ctx context.Context) (*legacy.Snapshot, error) {
 	read := r.read
 	r.reads++
 	x := &legacy.Snapshot{At: time.Now(), Full: true, HasAggregates: true, CellDisabled: r.disabled, Services: slices.Clone(r.services), Hosts: slices.Clone(r.hosts), Heartbeat: r.beat, Written: r.beat}
+	if r.fill != nil {
+		r.fill(x)
+	}
 	r.mu.Unlock()
 	if read != nil {
 		if err := read(ctx); err != nil {

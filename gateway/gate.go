@@ -21,7 +21,7 @@ import (
 // gate is what this gateway knows of the gate of a cell under upgrade, and the parts
 // that answer while it is not NATIVE:
 //
-//	LEGACY, SHADOW   the stand-in, from rows that are fresh; see noBeats, too
+//	LEGACY, SHADOW   the stand-in, from rows that are fresh; see noBeats and unsure, too
 //	NATIVE           the cell's replicas
 //	not known        nobody: the cell is unavailable, with the reason
 //
@@ -45,6 +45,8 @@ type gate struct {
 	// have none. They belong to who holds asking.
 	report gateReport
 	room   askedRoom
+	// gateless: the cell has said that it has no gate yet. It belongs to who holds asking.
+	gateless bool
 	// hurry asks for rows and a report at once.
 	hurry chan struct{}
 	// first is closed once the gate was asked for and the rows were, or soon.
@@ -69,7 +71,8 @@ type knownGate struct {
 }
 
 // doubt says why the rows do not tell how services are now: this gateway may have been paused
-// since it read them, or they are silent. "" when they do, and when there are none.
+// since it read them, they are silent, or may be. "" when they do, and when there are none. A cell
+// without a gate has one by the first report, whatever its services are. It needs asking.
 func (w *gate) doubt() string {
 	rows := w.rows.Load()
 	if rows == nil {
@@ -78,7 +81,10 @@ func (w *gate) doubt() string {
 	if w.tooOld() {
 		return "they were last read " + rows.age(w.g.now()).Round(time.Second).String() + " ago"
 	}
-	return w.noBeats()
+	if why := w.noBeats(); why != "" || w.gateless {
+		return why
+	}
+	return w.unsure()
 }
 
 // tooOld reports whether the rows were read too long ago to go by.
@@ -91,6 +97,9 @@ type knownRows struct {
 	*legacy.Snapshot
 	// at is when their reading began, by the gateway's clock.
 	at time.Time
+	// unsure says why it was not known then which services are silent; noneUp: every nova-compute was down.
+	unsure string
+	noneUp bool
 	// places are of Hosts, made when first asked for.
 	index  sync.Once
 	places map[schedule.ID]int
@@ -172,6 +181,8 @@ func (w *gate) view() gateView {
 	case w.noBeats() != "":
 		// Its hosts would all be down, and the cell full.
 		v.err = fault.New(fault.CellUnavailable, "the cell's gate is %s, and its legacy database tells nothing of now: %s", v.known.GetState(), w.noBeats())
+	case rows.noneUp && w.unsure() != "":
+		v.err = fault.New(fault.CellUnavailable, "the cell's gate is %s, and its legacy database may tell nothing of now: %s", v.known.GetState(), w.unsure())
 	default:
 		v.standIn = true
 	}
@@ -344,8 +355,10 @@ func (w *gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse
 		// empty.
 		why := "it has no gate yet, and the legacy database has not been read"
 		w.unheard.Store(&why)
+		w.gateless = true
 		return resp, nil
 	}
+	w.gateless = false
 	w.learn(ctx, resp.GetGate())
 	w.parts.StandIn.Withheld(resp.GetWithheld())
 	return resp, nil

@@ -123,7 +123,7 @@ func servicesOf(x *legacy.Snapshot, now time.Time, down time.Duration) []*cellv1
 	for i := range x.Services {
 		s := &x.Services[i]
 		out[i] = &cellv1.LegacyService{
-			Host: s.Name(), Version: int32(s.Version), Disabled: s.Disabled, DisabledReason: reasonText(s.DisabledReason), ForcedDown: s.ForcedDown, Up: s.Up(x.Moment(now, down), down), NodeUuids: nodes[s.ID],
+			Host: s.Name(), Version: int32(s.Version), Disabled: s.Disabled, DisabledReason: reasonText(s.DisabledReason), ForcedDown: s.ForcedDown, Up: x.Up(s, now, down), NodeUuids: nodes[s.ID],
 		}
 		if !s.LastSeenUp.IsZero() {
 			out[i].LastSeen = timestamppb.New(s.LastSeenUp)

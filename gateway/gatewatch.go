@@ -51,6 +51,8 @@ type watching struct {
 	// silent: the cell did not answer last.
 	silent      bool
 	importUntil time.Time
+	// beats has seen all rows that were read.
+	beats legacy.Watch
 }
 
 // read is the outcome of one read of the databases.
@@ -243,9 +245,10 @@ func (k *watching) took(ctx context.Context, got read) (tell bool) {
 		k.fullFrom = now.Add(jittered(fullEvery))
 	}
 	server := got.rows.At.Add(now.Sub(got.began))
+	got.rows = k.beats.Judge(got.rows, got.began, k.cfg.ServiceDownTime)
 	k.parts.StandIn.Update(got.rows, server, got.awaited, got.asked)
 	k.heardBefore(ctx, got.rows)
-	k.rows.Store(&knownRows{Snapshot: got.rows, at: got.began})
+	k.rows.Store(&knownRows{Snapshot: got.rows, at: got.began, unsure: got.rows.Unsure(server, k.cfg.ServiceDownTime), noneUp: noneUp(got.rows, server, k.cfg.ServiceDownTime)})
 	k.unread.Store(nil)
 	tell = k.report.read(got.rows, server, k.cfg.ServiceDownTime)
 	switch {
@@ -256,29 +259,6 @@ func (k *watching) took(ctx context.Context, got read) (tell bool) {
 		k.importer.Offer(got.rows, k.native())
 	}
 	return tell
-}
-
-// heardBefore tells when services fall silent in the rows, and when they are heard again.
-func (k *watching) heardBefore(ctx context.Context, x *legacy.Snapshot) {
-	before, now := k.noBeats() != "", x.WhySilent(k.cfg.ServiceDownTime)
-	switch {
-	case now != "" && !before:
-		k.g.log.WarnContext(ctx, "no service of a cell's legacy database has a new heartbeat. This gateway imports nothing from it, and has no answer for the cell while its gate is LEGACY or SHADOW",
-			"cell", k.cell.cfg.Name, "why", now, "newest_heartbeat", x.Heartbeat, "server_time", x.At)
-	case before && now == "":
-		k.g.log.InfoContext(ctx, "services of a cell's legacy database have heartbeats again", "cell", k.cell.cfg.Name)
-	}
-}
-
-// noBeats says why the rows that were read last tell nothing of now, whenever they were read: no
-// service at all has a new heartbeat. Nothing is answered or imported from them, and no service is
-// reported. "" when one has.
-func (w *gate) noBeats() string {
-	rows := w.rows.Load()
-	if rows == nil {
-		return ""
-	}
-	return rows.WhySilent(w.cfg.ServiceDownTime)
 }
 
 // native reports whether the gate was NATIVE when the cell was asked last.

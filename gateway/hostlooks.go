@@ -102,7 +102,7 @@ func (l *hostLooks) comparison(rows *knownRows, now time.Time, down time.Duratio
 	out := &cellv1.HostComparison{GateEpoch: l.epoch}
 	for i := range rows.Hosts {
 		row := &rows.Hosts[i]
-		if s := services[row.ServiceID]; s != nil && !serviceCounts(s, rows.Moment(now, down), down) {
+		if s := services[row.ServiceID]; s != nil && !serviceCounts(rows.Snapshot, s, now, down) {
 			continue
 		}
 		out.Hosts++
@@ -130,11 +130,11 @@ func (l *hostLooks) comparison(rows *knownRows, now time.Time, down time.Duratio
 }
 
 // serviceCounts is the cell's rule of which services hold its gate.
-func serviceCounts(s *legacy.Service, now time.Time, down time.Duration) bool {
+func serviceCounts(x *legacy.Snapshot, s *legacy.Service, now time.Time, down time.Duration) bool {
 	switch {
 	case s.ForcedDown:
 		return false
-	case s.Up(now, down):
+	case x.Up(s, now, down):
 		return true
 	}
 	return !s.Disabled && !s.LastSeenUp.IsZero() && now.Sub(s.LastSeenUp) < 2*down

@@ -192,8 +192,10 @@ func showDifferences(w io.Writer, all []*cellgatev1.ShadowDifference) error {
 		return err
 	}
 	var b strings.Builder
+	told := map[string]bool{"": true}
 	for _, d := range newest {
-		if d.GetQuery() != "" {
+		if !told[d.GetQuery()] {
+			told[d.GetQuery()] = true
 			fmt.Fprintf(&b, "\nasked at %s: %s\n", d.GetAt().AsTime().Format(time.RFC3339), d.GetQuery())
 		}
 	}

@@ -93,6 +93,11 @@ func TestShowCellTellsADifferenceOnce(t *testing.T) {
 		!strings.Contains(text, "asked at 2026-02-03T04:05:59Z: query 0\n") || !strings.Contains(text, "asked at 2026-02-03T04:05:50Z: query 9\n") {
 		t.Errorf("it shows\n%s", text)
 	}
+	c.Gate.Differences[9].Query = "query 0"
+	out.Reset()
+	if err := showCell(&out, c); err != nil || strings.Count(out.String(), "asked at ") != 1 {
+		t.Errorf("one question of two differences is not told once, %v:\n%s", err, out.String())
+	}
 	if !strings.Contains(text, "\n2026-02-03T04:05:59Z  15 ") || !strings.Contains(text, "\n2026-02-03T04:05:50Z  1 ") {
 		t.Errorf("the times are not in\n%s", text)
 	}

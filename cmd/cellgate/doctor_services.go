@@ -195,7 +195,7 @@ func (u *upgrade) outOfService(x *legacy.Snapshot) {
 			forced++
 		case s.Disabled:
 			disabled++
-		case !s.Up(x.Moment(x.At, down), down):
+		case !x.Up(s, x.At, down):
 			silent++
 		}
 	}

@@ -26,8 +26,9 @@ type Snapshot struct {
 	// Times that are later than At by more than service_down_time do not count; zero: there is
 	// none.
 	Heartbeat, Written time.Time
-	// Ahead is by how much the newest heartbeat of all is later than At, where it does not count;
-	// else 0.
+	// Ahead is by how much the newest heartbeat of all is later than At, where those that do not
+	// count are no fewer than those within service_down_time of Heartbeat; else 0: a dead row of the
+	// far future tells nothing of clocks.
 	Ahead time.Duration
 	// Took is how long it took to read and to make, by the clock here.
 	Took time.Duration
@@ -38,11 +39,14 @@ type Snapshot struct {
 	Hosts []Host
 	// Services by id, of all hosts: left out or not.
 	Services []Service
+	// Others are the heartbeats of the live services that are no nova-compute, the newest 1,024.
+	Others []Beat
 	// LeftOut are the first rows, by id, that are no hosts; at most Config.MaxLeftOut.
 	LeftOut []LeftOut
 	// LeftOutBy counts all of them.
 	LeftOutBy map[Reason]int
 
+	pulse    pulse
 	of       *Reader
 	revision uint64
 	nodes    []tracked
@@ -125,7 +129,7 @@ func (x *Snapshot) NamelessAggregates() []NamelessAggregate {
 func (x *Snapshot) Reader() *Reader { return x.of }
 
 // HostsAt gives the hosts as they are at a later time of the server, by At and a
-// clock of one's own, and by Moment.
+// clock of one's own; see Up.
 func (x *Snapshot) HostsAt(now time.Time) []Host {
 	hosts := make([]Host, len(x.Hosts))
 	for i, h := range x.Hosts {
@@ -138,7 +142,7 @@ func (x *Snapshot) HostsAt(now time.Time) []Host {
 // DownAt reports whether a host of x is down at a later time of the server, as in
 // HostsAt.
 func (h *Host) DownAt(x *Snapshot, now time.Time) bool {
-	return !h.service.Up(x.Moment(now, x.down), x.down)
+	return !x.Up(h.service, now, x.down)
 }
 
 // Follows reports whether the revisions of x and of one before it can be compared: both
@@ -214,7 +218,7 @@ func (x *Snapshot) join(most int) {
 			Revision: n.revision, service: service,
 		}
 		h.Cell = x.CellUUID
-		h.ServiceHost, h.Disabled, h.Down = name, service.Disabled, !service.Up(x.Moment(x.At, x.down), x.down)
+		h.ServiceHost, h.Disabled, h.Down = name, service.Disabled, !x.Up(service, x.At, x.down)
 		if x.api != nil {
 			h.Aggregates = x.api.aggregates[name]
 		}

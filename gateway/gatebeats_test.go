@@ -1,0 +1,141 @@
+package gateway
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cellgate/gateway/legacy"
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// beating has two nova-computes and a conductor, whose clock is ahead, beat every 10 s until a copy stops;
+// host002 is dead for an hour if that is said.
+func (r *fakeReader) beating(ahead time.Duration, stops time.Time, dead bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fill = func(x *legacy.Snapshot) {
+		beat := x.At
+		if !stops.IsZero() && beat.After(stops) {
+			beat = stops
+		}
+		beat = beat.Truncate(10 * time.Second)
+		x.Services = []legacy.Service{{ID: 1, Host: "host001", Version: 68, LastSeenUp: beat}, {ID: 2, Host: "host002", Version: 68, LastSeenUp: beat}}
+		if dead {
+			x.Services[1].LastSeenUp = beat.Add(-time.Hour)
+		}
+		x.Others = []legacy.Beat{{ID: 3, Seen: beat.Add(ahead)}}
+		x.Heartbeat = beat.Add(max(0, ahead))
+	}
+}
+
+// goesDown gives the hosts that reports have down, and why the last one has no services.
+func goesDown(reports []*cellv1.ReportLegacyRequest) (down map[string]bool, unreadable string) {
+	down = map[string]bool{}
+	for _, r := range reports {
+		for _, s := range r.GetServices() {
+			if !s.GetUp() {
+				down[s.GetHost()] = true
+			}
+		}
+		unreadable = r.GetUnreadable()
+	}
+	return down, unreadable
+}
+
+// A conductor whose clock is ahead makes a copy that stopped look new: no service is reported down by
+// it, it is found within service_down_time, and what was told counts again when it goes on.
+func TestACopyThatStopsIsFoundThoughAClockIsAhead(t *testing.T) {
+	for _, ahead := range []time.Duration{-40 * time.Second, 0, 20 * time.Second, 50 * time.Second} {
+		for _, state := range []cellgatev1.Gate_State{cellgatev1.Gate_LEGACY, cellgatev1.Gate_NATIVE} {
+			t.Run(ahead.String()+" "+state.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f, u := newFakeCell(1, testHost(1, 4)), newUpgrading(1, testHost(1, 4))
+					f.moveGate(state)
+					u.reader.beating(ahead, time.Time{}, false)
+					w := startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+					time.Sleep(2 * time.Minute)
+					if down, why := goesDown(f.reported()); len(down) != 0 || why != "" {
+						t.Fatalf("a live one: %v are down, %q", down, why)
+					}
+					u.reader.beating(ahead, time.Now(), false)
+					time.Sleep(57 * time.Second)
+					if down, why := goesDown(f.reported()); len(down) != 0 || why != "" {
+						t.Errorf("57 s after it stopped: %v are down, %q", down, why)
+					}
+					if r := w.choose(ask(1, 1)).GetCells()[0]; r.GetOutcome() != cellgatev1.CellOutcome_SEARCHED {
+						t.Errorf("57 s after it stopped: %v", r)
+					}
+					time.Sleep(18 * time.Second)
+					if down, why := goesDown(f.reported()); len(down) != 0 || !strings.Contains(why, "it is a copy that is behind, ") {
+						t.Errorf("75 s after it stopped: %v are down, %q", down, why)
+					}
+					if state == cellgatev1.Gate_LEGACY {
+						w.refused(ask(2, 1), fault.CellUnavailable)
+					}
+					time.Sleep(3 * time.Minute)
+					u.reader.beating(ahead, time.Time{}, false)
+					time.Sleep(20 * time.Second)
+					if down, why := goesDown(f.reported()); len(down) != 0 || why != "" {
+						t.Errorf("it goes on: %v are down, %q", down, why)
+					}
+					if r := w.choose(ask(3, 1)).GetCells()[0]; r.GetOutcome() != cellgatev1.CellOutcome_SEARCHED {
+						t.Errorf("it goes on: %v", r)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A gateway that starts does not know yet who writes: it tells of a service that is down once it has seen
+// others beat, and of a copy that stopped before nothing. A cell without a gate has one all the same.
+func TestAGatewayThatStartsTellsNobodyDownBeforeItSawHeartbeats(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		stopped     time.Duration // ago; 0: not
+		gate        cellgatev1.Gate_State
+		early, late bool // host002 is told down within 2 s, within half a minute
+		refused     fault.Kind
+	}{
+		{"live", 0, cellgatev1.Gate_NATIVE, false, true, ""},
+		{"live, LEGACY", 0, cellgatev1.Gate_LEGACY, false, true, ""},
+		{"live, without a gate", 0, cellgatev1.Gate_STATE_UNSPECIFIED, true, true, ""},
+		{"stopped", 75 * time.Second, cellgatev1.Gate_NATIVE, false, false, ""},
+		{"stopped, LEGACY", 75 * time.Second, cellgatev1.Gate_LEGACY, false, false, fault.CellUnavailable},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Second) // no heartbeat comes as it starts
+				f, u := newFakeCell(1, testHost(1, 4)), newUpgrading(1, testHost(1, 4))
+				if c.gate != cellgatev1.Gate_STATE_UNSPECIFIED {
+					f.moveGate(c.gate)
+				}
+				var stops time.Time
+				if c.stopped > 0 {
+					stops = time.Now().Add(-c.stopped)
+				}
+				u.reader.beating(50*time.Second, stops, true)
+				w := startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+				time.Sleep(2 * time.Second)
+				if down, _ := goesDown(f.reported()); down["host002"] != c.early || down["host001"] {
+					t.Errorf("after 2 s %v are down", down)
+				}
+				if c.refused != "" {
+					if e := w.refused(ask(1, 1), c.refused); !strings.Contains(e.Message, "too few heartbeats came") {
+						t.Errorf("it says %q", e.Message)
+					}
+				} else if r := w.choose(ask(1, 1)).GetCells()[0]; r.GetOutcome() != cellgatev1.CellOutcome_SEARCHED {
+					t.Errorf("it answers %v", r)
+				}
+				time.Sleep(30 * time.Second)
+				if down, _ := goesDown(f.reported()); down["host002"] != c.late || down["host001"] {
+					t.Errorf("after half a minute %v are down", down)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,129 @@
+package legacy
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Beat is the newest heartbeat of a service, by the clock of whoever wrote it, in UTC.
+type Beat struct {
+	// ID is that of its row of services.
+	ID   int64
+	Seen time.Time
+}
+
+// Watch sees by the successive readings of one database whether heartbeats go on in it, by the clock
+// of whoever reads: one time tells that of nothing, where the clocks of Nova's services differ. It
+// belongs to one goroutine. The zero value is ready.
+type Watch struct {
+	rows map[int64]beating
+	// reading counts the readings.
+	reading uint64
+	// since is the first reading, moved the newest in which a heartbeat was another than in the one
+	// before; zero for none.
+	since, moved time.Time
+	// ofComputes is the lag by nova-computes when a heartbeat of any came last; 0 before.
+	ofComputes time.Duration
+}
+
+// beating is a row of services with a heartbeat.
+type beating struct {
+	seen time.Time
+	// moved is the reading by which its heartbeat was another; zero: it was not yet.
+	moved   time.Time
+	reading uint64
+	compute bool
+}
+
+// pulse is what a Watch knew of the copy that a snapshot was read from.
+type pulse struct {
+	watched bool
+	// moved is the server's time of the newest reading with another heartbeat than the one before;
+	// zero for none.
+	moved time.Time
+	// sure: enough heartbeats were seen to come, or it was watched for as long as takes.
+	sure bool
+	// lag is how old they are as they come, then: more than half of those that do are as old. It is 0
+	// where they are of the future.
+	lag time.Duration
+}
+
+// Judge gives a snapshot that was read at a time of a monotonic clock, with what all readings till then
+// tell: whether anybody writes to the database, and how far a copy is behind. Readings come in their
+// order.
+//
+//	first                  nothing is known
+//	with other heartbeats  somebody writes: what Up gives is of that moment
+//	with the same          nobody has written since: what Up gives stays
+func (w *Watch) Judge(x *Snapshot, at time.Time, down time.Duration) *Snapshot {
+	w.take(x, at)
+	y := *x
+	y.pulse = pulse{watched: true}
+	if w.moved.IsZero() {
+		return &y
+	}
+	y.pulse.moved = x.At.Add(-at.Sub(w.moved))
+	lag, computes := w.lag(x.At, at, down)
+	lately := 0
+	for i := range x.Services {
+		if seen := x.Services[i].LastSeenUp; !seen.IsZero() && x.At.Sub(seen) < longDead*down {
+			lately++
+		}
+	}
+	if y.pulse.sure = 2*computes > lately || at.Sub(w.since) >= down/2; y.pulse.sure {
+		y.pulse.lag = lag
+	}
+	return &y
+}
+
+// longDead is for how many times down a service counts among those that may be read from a copy that is
+// behind.
+const longDead = 5
+
+// take notes which heartbeats are others than in the reading before. One that is earlier is of a clock that
+// was set, or of another server: where that one is behind, lag has it.
+func (w *Watch) take(x *Snapshot, at time.Time) {
+	if w.rows == nil {
+		w.rows, w.since = map[int64]beating{}, at
+	}
+	w.reading++
+	take := func(id int64, seen time.Time, compute bool) {
+		if seen.IsZero() {
+			return
+		}
+		b, known := w.rows[id]
+		if known && !seen.Equal(b.seen) {
+			b.moved, w.moved = at, at
+		}
+		w.rows[id] = beating{seen: seen, moved: b.moved, reading: w.reading, compute: compute}
+	}
+	for i := range x.Services {
+		take(x.Services[i].ID, x.Services[i].LastSeenUp, true)
+	}
+	for i := range x.Others {
+		take(x.Others[i].ID, x.Others[i].Seen, false)
+	}
+	maps.DeleteFunc(w.rows, func(_ int64, b beating) bool { return b.reading != w.reading })
+}
+
+// lag is pulse.lag, by the heartbeats of nova-compute that came in the last half of down before the
+// newest of any, of as many as computes; where none did, by those that came last.
+func (w *Watch) lag(server, at time.Time, down time.Duration) (lag time.Duration, computes int) {
+	var ages []time.Duration
+	for _, b := range w.rows {
+		if b.compute && !b.moved.IsZero() && w.moved.Sub(b.moved) <= down/2 {
+			ages = append(ages, server.Add(-at.Sub(b.moved)).Sub(b.seen))
+		}
+	}
+	if len(ages) > 0 {
+		w.ofComputes = most(ages)
+	}
+	return w.ofComputes, len(ages)
+}
+
+// most is the age that more than half of some have, or more.
+func most(ages []time.Duration) time.Duration {
+	slices.Sort(ages)
+	return max(0, ages[(len(ages)-1)/2])
+}
