@@ -263,6 +263,8 @@ func (s *fakeStandIn) Absent() int {
 
 func (s *fakeStandIn) Counted() []string { return nil }
 
+func (s *fakeStandIn) Awaits([]*cellv1.AwaitedClaim) []schedule.ID { return nil }
+
 // Summary is nil unless a test has set one: no cell is left out by it.
 func (s *fakeStandIn) Summary() *cellv1.GetSummaryResponse {
 	s.mu.Lock()
@@ -291,7 +293,7 @@ type fakeReader struct {
 	fill func(*legacy.Snapshot)
 }
 
-func (r *fakeReader) Load(ctx context.Context) (*legacy.Snapshot, error) {
+func (r *fakeReader) Load(ctx context.Context, _ ...schedule.ID) (*legacy.Snapshot, error) {
 	r.mu.Lock()
 	read := r.read
 	r.reads++
@@ -308,7 +310,7 @@ func (r *fakeReader) Load(ctx context.Context) (*legacy.Snapshot, error) {
 	return x, nil
 }
 
-func (r *fakeReader) Refresh(ctx context.Context, _ *legacy.Snapshot) (*legacy.Snapshot, error) {
+func (r *fakeReader) Refresh(ctx context.Context, _ *legacy.Snapshot, _ ...schedule.ID) (*legacy.Snapshot, error) {
 	return r.Load(ctx)
 }
 

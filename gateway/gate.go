@@ -386,6 +386,7 @@ func (w *gate) saw(ops []*cellv1.ClaimOp, outcomes []*cellv1.ClaimOutcome) {
 			if c := o.GetClaim(); c != nil {
 				w.parts.StandIn.Chose(&cellv1.NewClaim{
 					ClaimId: c.GetClaimId(), ConsumerUuid: c.GetConsumerUuid(), HostUuid: op.Swap.GetHostUuid(), Allocations: op.Swap.GetAllocations(),
+					MovesClaimId: c.GetMovesClaimId(),
 				}, c.GetExpiresAt().AsTime())
 				w.shadow.touch(op.Swap.GetHostUuid(), until)
 			}

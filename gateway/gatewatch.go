@@ -11,6 +11,7 @@ import (
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
 )
 
 const (
@@ -140,8 +141,12 @@ func (k *watching) round(ctx context.Context) {
 		got.asked = time.Time{}
 	}
 	full := !k.g.now().Before(k.fullFrom)
+	var instances []schedule.ID
+	if !k.native() {
+		instances = k.parts.StandIn.Awaits(got.awaited)
+	}
 	go func() {
-		got.read(ctx, k.gate, full)
+		got.read(ctx, k.gate, full, instances)
 		k.reads <- got
 	}()
 }
@@ -196,9 +201,9 @@ func (k *watching) holdAtLegacy(ctx context.Context) {
 	}
 }
 
-// read reads the rows, all of them or what is new. A reader that is not open yet is
-// opened first.
-func (r *read) read(ctx context.Context, w *gate, full bool) {
+// read reads the rows, all of them or what is new, and what they say of instances. A reader that is
+// not open yet is opened first.
+func (r *read) read(ctx context.Context, w *gate, full bool, instances []schedule.ID) {
 	if r.reader == nil {
 		if r.reader, r.err = w.parts.Open(ctx); r.err != nil {
 			r.reader = nil
@@ -207,10 +212,10 @@ func (r *read) read(ctx context.Context, w *gate, full bool) {
 	}
 	since := w.rows.Load()
 	if since == nil || full {
-		r.rows, r.err = r.reader.Load(ctx)
+		r.rows, r.err = r.reader.Load(ctx, instances...)
 		return
 	}
-	r.rows, r.err = r.reader.Refresh(ctx, since.Snapshot)
+	r.rows, r.err = r.reader.Refresh(ctx, since.Snapshot, instances...)
 }
 
 // took takes the outcome of a read, and reports whether the cell is to be told at

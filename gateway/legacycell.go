@@ -37,8 +37,8 @@ type Legacy struct {
 
 // LegacyReader reads a cell's tables; see legacy.Reader.
 type LegacyReader interface {
-	Load(context.Context) (*legacy.Snapshot, error)
-	Refresh(context.Context, *legacy.Snapshot) (*legacy.Snapshot, error)
+	Load(ctx context.Context, awaited ...schedule.ID) (*legacy.Snapshot, error)
+	Refresh(ctx context.Context, since *legacy.Snapshot, awaited ...schedule.ID) (*legacy.Snapshot, error)
 	Close() error
 }
 
@@ -48,6 +48,9 @@ type StandIn interface {
 	// may not show yet: those that the cell awaited when it was asked, which was
 	// before the rows were read.
 	Update(x *legacy.Snapshot, now time.Time, awaited []*cellv1.AwaitedClaim, asked time.Time)
+	// Awaits gives the instances for which the rows are to be asked that it gets next, with
+	// claims that the cell listed.
+	Awaits(listed []*cellv1.AwaitedClaim) []schedule.ID
 	// Chose is told of a claim that was made, and lasts until a time; Ended of one that
 	// has ended.
 	Chose(claim *cellv1.NewClaim, until time.Time)
@@ -65,7 +68,7 @@ type StandIn interface {
 	Absent() int
 	ProposeBatch(context.Context, *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error)
 	Summary() *cellv1.GetSummaryResponse
-	// Counted gives the uuids of the hosts on which claims count beside the rows.
+	// Counted gives the uuids of the hosts with claims whose instances the cell has not seen yet.
 	Counted() []string
 }
 

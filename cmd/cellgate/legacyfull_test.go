@@ -23,24 +23,21 @@ import (
 type legacyPair struct {
 	*testing.T
 	server legacytest.Server
+	nova   *legacytest.Database
 	conns  []*grpc.ClientConn
 	asked  int
 	mu     sync.Mutex
 }
 
-// startLegacyPair starts the processes. The cell has one host of 8 VCPU, of which its row
-// has 4 in use, and its instance 6: the shard has room for 2.
-func startLegacyPair(t *testing.T, k legacytest.Kind) *legacyPair {
+// startLegacyPair starts the processes, which read the rows every refresh. The cell has one host of
+// 8 VCPU, and what fill puts there.
+func startLegacyPair(t *testing.T, k legacytest.Kind, refresh time.Duration, fill func(*legacytest.Database)) *legacyPair {
 	t.Helper()
 	p := &legacyPair{T: t, server: k.New(t)}
-	d := legacytest.NewCell(t, p.server)
+	p.nova = legacytest.NewCell(t, p.server)
+	d := p.nova
 	novaRows(t, d, 1, 60)
-	d.Exec(t, "UPDATE compute_nodes SET vcpus_used = 4")
-	now := d.Now(t).Add(-time.Hour)
-	d.Insert(t, "instances", legacytest.Row{
-		"id": 1, "uuid": "d0000000-0000-4000-8000-000000000001", "host": "host1", "node": "host1", "deleted": 0, "vcpus": 6, "memory_mb": 1024, "root_gb": 1,
-		"ephemeral_gb": 0, "instance_type_id": 1, "project_id": "p", "user_id": "u", "vm_state": "active", "created_at": now, "updated_at": now,
-	})
+	fill(d)
 	dir, door := t.TempDir(), freePort(t)
 	members := []*member{{t: t, name: "cell1", log: filepath.Join(dir, "cell1.log"), args: []string{
 		"cell", "--name", "cell1", "--uuid", "c0000000-0000-4000-8000-000000000001", "--grpc", door, "--data", filepath.Join(dir, "cell1"),
@@ -54,8 +51,8 @@ func startLegacyPair(t *testing.T, k legacytest.Kind) *legacyPair {
   claim_budget: 20s
   breaker: {window: 60s}
   cells: [{name: cell1, uuid: c0000000-0000-4000-8000-000000000001, replicas: [%q]}]
-  legacy: [{cell: cell1, database: %q, required_version: 68, refresh: 200ms, service_down_time: 1h}]
-`, addr, door, d.URL)
+  legacy: [{cell: cell1, database: %q, required_version: 68, refresh: %s, service_down_time: 1h}]
+`, addr, door, d.URL, refresh)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -84,8 +81,24 @@ func startLegacyPair(t *testing.T, k legacytest.Kind) *legacyPair {
 	return p
 }
 
+// moreThanItsRow has the host's row have 4 VCPU in use, and its instance 6: the shard has room for 2.
+func moreThanItsRow(t *testing.T) func(*legacytest.Database) {
+	return func(d *legacytest.Database) {
+		d.Exec(t, "UPDATE compute_nodes SET vcpus_used = 4")
+		now := d.Now(t).Add(-time.Hour)
+		d.Insert(t, "instances", legacytest.Row{
+			"id": 1, "uuid": "d0000000-0000-4000-8000-000000000001", "host": "host1", "node": "host1", "deleted": 0, "vcpus": 6, "memory_mb": 1024, "root_gb": 1,
+			"ephemeral_gb": 0, "instance_type_id": 1, "project_id": "p", "user_id": "u", "vm_state": "active", "created_at": now, "updated_at": now,
+		})
+	}
+}
+
 // choose asks a gateway for a host for a new instance of 1 VCPU, within a bound.
 func (p *legacyPair) choose(gateway int, dry bool) (*cellgatev1.SelectDestinationsResponse, error) {
+	return p.chooseFor(gateway, dry, 1)
+}
+
+func (p *legacyPair) chooseFor(gateway int, dry bool, vcpus int32) (*cellgatev1.SelectDestinationsResponse, error) {
 	p.mu.Lock()
 	p.asked++
 	n := p.asked
@@ -95,7 +108,7 @@ func (p *legacyPair) choose(gateway int, dry bool) (*cellgatev1.SelectDestinatio
 	return cellgatev1.NewSchedulerClient(p.conns[gateway]).SelectDestinations(ctx, &cellgatev1.SelectDestinationsRequest{
 		InstanceUuids: []string{fmt.Sprintf("10000000-0000-4000-8000-%012d", n)}, DryRun: dry,
 		Spec: &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: &cellgatev1.RequestSpec{
-			Flavor: &cellgatev1.Flavor{Name: "f", Vcpus: 1, MemoryMb: 1024, RootGb: 1}, ProjectId: "p", UserId: "u",
+			Flavor: &cellgatev1.Flavor{Name: "f", Vcpus: vcpus, MemoryMb: 1024, RootGb: 1}, ProjectId: "p", UserId: "u",
 		}},
 	})
 }
@@ -143,7 +156,7 @@ func TestTwoGatewaysFillOneLegacyHost(t *testing.T) {
 
 func twoGatewaysFillOneLegacyHost(t *testing.T, k legacytest.Kind) {
 	t.Parallel()
-	p := startLegacyPair(t, k)
+	p := startLegacyPair(t, k, 200*time.Millisecond, moreThanItsRow(t))
 	for i := range p.conns {
 		p.await(i, true, "at the start")
 	}
@@ -212,7 +225,7 @@ func TestLegacyDatabaseThatFreezes(t *testing.T) {
 
 func legacyDatabaseThatFreezes(t *testing.T, k legacytest.Kind) {
 	t.Parallel()
-	p := startLegacyPair(t, k)
+	p := startLegacyPair(t, k, 200*time.Millisecond, moreThanItsRow(t))
 	for i := range p.conns {
 		p.await(i, true, "at the start")
 	}

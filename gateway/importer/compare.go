@@ -110,7 +110,7 @@ func (m *Importer) Compare(ctx context.Context, x *legacy.Snapshot, l Lister) (*
 		for _, q := range p.placesOf(at) {
 			p.used[q] = true
 		}
-		on, _, _ := p.instancesOf(at)
+		on, _, _ := p.instancesOf(at, row)
 		c.host(m, row, p.services[row.ServiceID], on)
 	}
 	p.leftOut()

@@ -40,7 +40,9 @@
 //
 // An instances row is written a moment before its compute_nodes row. So an instance
 // counts from the second pass that has it on its host, with compute_nodes read after
-// the first one: until then a claim for it is awaited, and the row's usage is reserved.
+// the first one: until then a claim for it is awaited, and the row's usage is reserved. One of
+// which the snapshot of compute_nodes says that its host's row has it counts at once
+// (legacy.Snapshot.Stage): whoever watches the gate asks for those that claims await.
 // In the first pass of an Importer's life, and in the first after another gateway imported,
 // rows that were not written for Config.Settle count at once, and hosts that have others
 // wait for the next pass.

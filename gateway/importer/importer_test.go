@@ -44,6 +44,30 @@ func TestAnInstanceCountsFromTheSecondPass(t *testing.T) {
 	}
 }
 
+// One of which the rows say that its host's has it counts at once, and is never reserved beside its
+// claim. Where they do not say it, it counts from the second pass.
+func TestAnInstanceThatItsRowShowsCountsAtOnce(t *testing.T) {
+	for task, want := range map[string]int{"spawning": 1, "": 0} {
+		n, cell := newNova(1), newCell()
+		m := importerOf(t, n)
+		step(t, m, n, cell)
+		n.on(1, 1)
+		n.hosts[1].View.VCPUsUsed, n.hosts[1].Changed = 2, n.now
+		n.touch(1)
+		x := n.snapshot()
+		x.Awaited = map[schedule.ID]legacy.Awaited{mustID(instanceID(1)): {Host: "host1", Node: "node1", VMState: "building", TaskState: task, CreatedAt: n.hosts[1].Changed}}
+		if r, err := m.Step(t.Context(), x, cell); err != nil || r.Adopted != want {
+			t.Errorf("%q: %+v, %v", task, r, err)
+		}
+		if got := reserved(cell, 1, vcpu); int(got) != 1-want {
+			t.Errorf("%q: %d VCPU are reserved", task, got)
+		}
+		if r := step(t, m, n, cell); r.Adopted != 1-want || reserved(cell, 1, vcpu) != 0 {
+			t.Errorf("%q, the next pass: %+v, %d reserved", task, r, reserved(cell, 1, vcpu))
+		}
+	}
+}
+
 func reserved(c *fakeCell, host int64, class string) int32 {
 	for _, i := range c.hosts[hostID(host)].state.GetProviders()[0].GetInventories() {
 		if i.GetResourceClass() == class {

@@ -109,7 +109,7 @@ func (p *planning) host(row *legacy.Host) {
 	if h.agents && h.settled && !h.taken && !p.asks(h) {
 		return
 	}
-	on, in, held := p.instancesOf(h.at)
+	on, in, held := p.instancesOf(h.at, row)
 	if held && !h.settled {
 		p.r.Held++
 		p.r.Waiting++
@@ -179,8 +179,9 @@ func (p *planning) due(h *host, in inputs) bool {
 
 // instancesOf gives the instances that count at a place; held says that there are
 // others of the life's first pass, or of the one that Again began: another life may have sent those. Instances
-// without a node are on the only one of their host.
-func (p *planning) instancesOf(at place) (on []*instance, in inputs, held bool) {
+// without a node are on the only one of their host. One that the row, nil for none, is known to
+// have in use counts at once.
+func (p *planning) instancesOf(at place, row *legacy.Host) (on []*instance, in inputs, held bool) {
 	for _, q := range p.placesOf(at) {
 		o := p.known.on[q]
 		if o == nil {
@@ -188,7 +189,7 @@ func (p *planning) instancesOf(at place) (on []*instance, in inputs, held bool) 
 		}
 		in.changes += o.changes
 		for _, i := range o.all {
-			if i.counts(p.passes, p.x.At) {
+			if i.counts(p.passes, p.x.At) || row != nil && p.x.Stage(i.uuid, row) == legacy.Claimed {
 				on = append(on, i)
 			} else if i.first == p.first {
 				held = true
@@ -228,7 +229,7 @@ func (p *planning) gone(h *host) {
 	var on []*instance
 	var in inputs
 	if in.moved = p.used[h.at]; !in.moved {
-		on, in, _ = p.instancesOf(h.at)
+		on, in, _ = p.instancesOf(h.at, nil)
 	}
 	in.gone, in.at = true, h.at
 	if !p.due(h, in) {

@@ -45,6 +45,8 @@ type Snapshot struct {
 	LeftOut []LeftOut
 	// LeftOutBy counts all of them.
 	LeftOutBy map[Reason]int
+	// Awaited are the instances that were asked for; nil when they could not be read. See Stage.
+	Awaited map[schedule.ID]Awaited
 
 	pulse    pulse
 	of       *Reader
@@ -57,7 +59,7 @@ type Snapshot struct {
 
 // RowsRead are how many rows the servers sent.
 type RowsRead struct {
-	ComputeNodes, Stamps, Services, HostMappings, Aggregates int
+	ComputeNodes, Stamps, Services, HostMappings, Aggregates, Instances int
 }
 
 // Host is a host of a snapshot.

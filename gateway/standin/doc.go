@@ -7,7 +7,8 @@
 // (Proposal.claims), and the gate's epoch (Proposal.gate_epoch) are the cell's: the
 // gateway asks it, and the stand-in leaves them empty.
 //
-//	legacy.Snapshot ──┐             known.go   what is on hosts and not in the rows yet
+//	legacy.Snapshot ──┐             known.go   what the cell has not seen on hosts yet
+//	                  │             shown.go   and which of it is in the rows already
 //	awaited claims ───┼─ Update ──► host.go    a row, and what is on it, as a host
 //	own choices ──────┘             room.go    and not more than the shard has left
 //	                                edit.go    only what changed, as the next table
@@ -37,7 +38,7 @@
 //
 // # When a claim shows
 //
-// A claim counts from when this gateway chose it, or heard that the cell awaits it,
+// A claim is known from when this gateway chose it, or heard that the cell awaits it,
 // until one of:
 //
 //   - The cell was asked at least Config.Lag after that, its answer did not list the
@@ -47,10 +48,14 @@
 //   - It is a choice whose time is over, and the cell's last answer did not list it.
 //   - The gateway was told that it ended.
 //
-// In every order of choice, answer and rows an instance counts at least once from when
-// it is known until it shows. It may count twice, in the row and beside it, for as long
-// as Lag, a poll and the importer take. Lag covers that an answer may come from a
-// replica that has not read yet what another one committed.
+// Lag covers that an answer may come from a replica that has not read yet what another one
+// committed. All that takes seconds; meanwhile a claim counts beside the rows but where they show
+// it: rows are asked for the instances of known claims, in the transaction in which those of the
+// hosts are read, and say of each how far Nova is with it (legacy.Snapshot.Stage). So in every order
+// of choice, answer and rows an instance counts at least once from when it is known. It counts
+// twice, in the row and beside it, while the rows do not tell: when it became active before any rows
+// had it on its way, when it is moved, between two commits of nova-compute, when instances cannot be
+// read, and of more than 2,000 claims the longest known.
 //
 // # Who is where
 //

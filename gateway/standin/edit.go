@@ -38,6 +38,7 @@ func (s *Standin) Update(x *legacy.Snapshot, now time.Time, awaited []*cellv1.Aw
 	d := newDirty()
 	s.read(x, now, d)
 	s.hear(awaited, asked, d)
+	s.show(d)
 	s.forget(d)
 	s.publish(d)
 }
@@ -110,7 +111,7 @@ func (s *Standin) publish(d *dirty) {
 	}
 	e := s.versions.Current().Edit()
 	for id, whole := range d.hosts {
-		on := s.known.byHost[id]
+		on := s.known.beside(id)
 		h := s.hosts[id]
 		switch taken := guests(on); {
 		case h == nil:

@@ -10,7 +10,8 @@ import (
 	"cellgate/schedule"
 )
 
-// claim is one that the rows may not show yet. It is never changed, only replaced.
+// claim is one that the cell may not have seen built yet. But for its last fields it is never
+// changed, only replaced.
 type claim struct {
 	id   string
 	host schedule.ID
@@ -23,12 +24,17 @@ type claim struct {
 	since time.Time
 	// until is when a choice is over; zero for one that only the cell told of.
 	until time.Time
+	// moves: it moves its instance.
+	moves bool
+	// building: rows that were read since it is known had the instance on no host, or being
+	// built on this one. shown: the row of its host has what it takes. See show.
+	building, shown bool
 }
 
 // known are the claims that count, and those that do not any more.
 type known struct {
 	claims map[string]*claim
-	// byHost and byConsumer have them by host, and by consumer.
+	// byHost and byConsumer have them by host, and by consumer: those too that are shown.
 	byHost, byConsumer index
 	// ended are claims that were said to have ended, and when: an answer of before may
 	// still list them.
@@ -63,7 +69,7 @@ func (s *Standin) Chose(in *cellv1.NewClaim, until time.Time) {
 	if c == nil {
 		return // The cell does not take such claims.
 	}
-	c.until = until
+	c.until, c.moves = until, in.GetMovesClaimId() != ""
 	if g := in.GetGroup(); g != nil {
 		// One that is no uuid is no group's.
 		c.consumer.Group, _ = schedule.ParseID(g.GetUuid())
@@ -91,8 +97,8 @@ func (s *Standin) Chose(in *cellv1.NewClaim, until time.Time) {
 	s.publish(d)
 }
 
-// Counted gives the hosts, by uuid in no order, on which claims count beside what the
-// rows say: for a moment the rows may show them too.
+// Counted gives the hosts, by uuid in no order, with claims that the cell has not seen built yet:
+// they count beside what the rows say, unless those show them.
 func (s *Standin) Counted() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,12 +136,16 @@ func (s *Standin) hear(awaited []*cellv1.AwaitedClaim, asked time.Time, d *dirty
 		listed[id] = struct{}{}
 		old := k.claims[id]
 		c := claimOf(id, a.GetHostUuid(), a.GetConsumerUuid(), a.GetAllocations())
+		if c != nil {
+			c.moves = a.GetMovesClaimId() != "" || old != nil && old.moves
+		}
 		switch {
 		case c == nil:
 		case old == nil:
 			c.since = now
 			s.put(c, d)
 		case c.host == old.host && c.holds() == old.holds():
+			old.moves = c.moves
 		case !asked.Before(old.since.Add(s.cfg.Lag)):
 			// It was swapped by another gateway.
 			c.since, c.until = now, old.until

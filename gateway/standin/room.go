@@ -58,7 +58,7 @@ func (s *Standin) hasLeft(host, class string, say func(known int64) int64, d *di
 		known = r[at].amount
 	}
 	amount := say(known)
-	if known == math.MaxInt64 && amount >= h.free(s.known.byHost[id])[at] {
+	if known == math.MaxInt64 && amount >= h.free(s.known.beside(id))[at] {
 		return // its row shows no more
 	}
 	if r == nil {
@@ -143,7 +143,7 @@ func (s *Standin) blame(p *cellv1.Proposal, r *schedule.Request) {
 		if h == nil {
 			continue
 		}
-		free := h.free(s.known.byHost[id])
+		free := h.free(s.known.beside(id))
 		for _, a := range r.Resources {
 			at := classAt(a.Class)
 			if at < 0 || a.N > free[at] {

@@ -64,7 +64,7 @@ func (s *Standin) summarize(version string) *cellv1.GetSummaryResponse {
 		case !h.down && !h.row.Disabled:
 			totals.HostsUp++
 		}
-		on := s.known.byHost[id]
+		on := s.known.beside(id)
 		for k, i := range inventories(&h.row.View) {
 			capacity, used := i.capacity(), i.used+i.of(on)
 			t := &sums[k]
