@@ -263,7 +263,15 @@ func (s *fakeStandIn) Absent() int {
 
 func (s *fakeStandIn) Counted() []string { return nil }
 
-func (s *fakeStandIn) Awaits([]*cellv1.AwaitedClaim) []schedule.ID { return nil }
+// Awaits has those that the cell listed.
+func (s *fakeStandIn) Awaits(listed []*cellv1.AwaitedClaim) (all []schedule.ID) {
+	for _, a := range listed {
+		if a.GetConsumerUuid() != "" {
+			all = append(all, mustID(a.GetConsumerUuid()))
+		}
+	}
+	return all
+}
 
 // Summary is nil unless a test has set one: no cell is left out by it.
 func (s *fakeStandIn) Summary() *cellv1.GetSummaryResponse {
@@ -285,6 +293,8 @@ type fakeReader struct {
 	hosts    []legacy.Host
 	read     func(context.Context) error
 	reads    int
+	// awaited are the instances that each read was asked for.
+	awaited  [][]schedule.ID
 	closed   bool
 	disabled bool // by cell_mappings
 	// beat, when set, is the newest heartbeat of any service.
@@ -293,10 +303,11 @@ type fakeReader struct {
 	fill func(*legacy.Snapshot)
 }
 
-func (r *fakeReader) Load(ctx context.Context, _ ...schedule.ID) (*legacy.Snapshot, error) {
+func (r *fakeReader) Load(ctx context.Context, awaited ...schedule.ID) (*legacy.Snapshot, error) {
 	r.mu.Lock()
 	read := r.read
 	r.reads++
+	r.awaited = append(r.awaited, awaited)
 	x := &legacy.Snapshot{At: time.Now(), Full: true, HasAggregates: true, CellDisabled: r.disabled, Services: slices.Clone(r.services), Hosts: slices.Clone(r.hosts), Heartbeat: r.beat, Written: r.beat}
 	if r.fill != nil {
 		r.fill(x)
@@ -310,8 +321,8 @@ func (r *fakeReader) Load(ctx context.Context, _ ...schedule.ID) (*legacy.Snapsh
 	return x, nil
 }
 
-func (r *fakeReader) Refresh(ctx context.Context, _ *legacy.Snapshot, _ ...schedule.ID) (*legacy.Snapshot, error) {
-	return r.Load(ctx)
+func (r *fakeReader) Refresh(ctx context.Context, _ *legacy.Snapshot, awaited ...schedule.ID) (*legacy.Snapshot, error) {
+	return r.Load(ctx, awaited...)
 }
 
 func (r *fakeReader) Close() error {

@@ -145,7 +145,7 @@ func (c *demoCell) beat() {
 }
 
 // build does what nova-compute does for a new instance: its row names the host, then
-// the host's own row has what it takes. An agent reports it.
+// the host's own row has what it takes, then it is active. An agent reports it.
 func (k *compute) build(instance string, vcpus, memoryMB, diskGB int32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -159,8 +159,9 @@ func (k *compute) build(instance string, vcpus, memoryMB, diskGB int32) {
 		k.over++
 	}
 	k.cell.write(`INSERT INTO instances (created_at, updated_at, deleted, uuid, host, node, vcpus, memory_mb, root_gb, ephemeral_gb, project_id, user_id, vm_state, hidden, instance_type_id)
-		VALUES (UTC_TIMESTAMP(), UTC_TIMESTAMP(), 0, ?, ?, ?, ?, ?, ?, 0, 'demo', 'demo', 'active', ?, 1)`, instance, k.host, k.host, vcpus, memoryMB, diskGB, false)
+		VALUES (UTC_TIMESTAMP(), UTC_TIMESTAMP(), 0, ?, ?, ?, ?, ?, ?, 0, 'demo', 'demo', 'building', ?, 1)`, instance, k.host, k.host, vcpus, memoryMB, diskGB, false)
 	k.save()
+	k.cell.write("UPDATE instances SET vm_state = 'active', updated_at = UTC_TIMESTAMP() WHERE uuid = ?", instance)
 }
 
 // destroy ends an instance.

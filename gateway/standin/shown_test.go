@@ -174,7 +174,7 @@ func (s *site) check(step string, behind int) {
 // counts once.
 func TestConsumptionThatRowsShow(t *testing.T) {
 	once := 0
-	for seed := range uint64(300) {
+	for seed := range uint64(120) {
 		s := &site{world: newWorld(t, 3), nova: []map[int]guest{{}}, claims: map[int]*cellv1.NewClaim{}, known: map[string]bool{}, mine: map[string]bool{}}
 		s.rng = rand.New(rand.NewPCG(seed, 11))
 		const instances = 5
