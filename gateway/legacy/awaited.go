@@ -36,8 +36,8 @@ const (
 )
 
 // Stage says how far an instance is on a host of x. It is Claimed by the order in which
-// nova-compute commits (nova/compute, 15.0.0 to 2026.1, all within the resource tracker's
-// semaphore, which the periodic audit takes too):
+// nova-compute commits (nova/compute, resource_tracker.py and manager.py, 15.0.0 to 33.0.2; the two
+// of ResourceTracker hold its semaphore, as the periodic audit does):
 //
 //	ResourceTracker.instance_claim
 //	  _set_instance_host_and_node   instances: host, node; vm_state building, task_state NULL
