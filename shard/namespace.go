@@ -2,6 +2,7 @@ package shard
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +16,10 @@ import (
 )
 
 // Namespace is what a service says of a host: a row of its own beside the host's, which
-// no report of the host touches.
+// no report of the host touches. One that was taken away keeps its row, without Facts, so that
+// what was said before it went does not bring it back; only transactions see such rows. A host
+// keeps the newest MaxGone of them. The one without a name stands for all that have no row: of
+// a host without it nobody knows when those went.
 type Namespace struct {
 	HostUUID string
 	Name     string
@@ -23,14 +27,21 @@ type Namespace struct {
 	Facts string
 	// Generation is the host's after the write; the higher one is newer.
 	Generation int64
+	// Forgotten: it has no row any more. No journal tells of that.
+	Forgotten bool
 }
 
+// gone reports whether there is nothing in the namespace; nil is.
+func (n *Namespace) gone() bool { return n == nil || n.Facts == "" }
+
 // Bounds of namespaces: the bytes of one, how many a host has, the bytes of all of a
-// host, how deep objects and lists stand in each other, and the letters of a name.
+// host, how many that are gone are kept, how deep objects and lists stand in each other, and
+// the letters of a name.
 const (
 	MaxNamespace      = 64 << 10
 	MaxNamespaces     = 64
 	MaxNamespaceBytes = 256 << 10
+	MaxGone           = 64
 	MaxFactsDepth     = 16
 	maxNamespaceName  = 63
 )
@@ -45,8 +56,8 @@ type PutFacts struct {
 	// IfGeneration, unless 0: the row must be of this generation, or not be there (-1),
 	// else STALE_GENERATION; Outcome.Namespace is the row there is.
 	IfGeneration int64
-	// AsOf, unless 0, is as in SetAdminState. Of a namespace that is not there nobody knows
-	// when it went: it counts as of the host's generation.
+	// AsOf, unless 0, is as in SetAdminState. A namespace that is not there is of the
+	// generation at which it went; where nobody knows that, of the host's.
 	AsOf int64
 }
 
@@ -60,13 +71,12 @@ func (t *transaction) putFacts(p *PutFacts) Outcome {
 		return refused(fault.NotFound, "host %s is not in this cell", p.HostUUID)
 	}
 	of := t.view.Namespaces[p.HostUUID]
+	newest, same := t.namespaceSince(p.HostUUID, p.Namespace), of[p.Namespace].gone() && text == ""
 	old := of[p.Namespace]
-	if old != nil && old.Facts == "" {
+	if old.gone() {
 		old = nil
-	}
-	newest, same := t.nextGeneration(p.HostUUID)-1, old == nil && text == ""
-	if old != nil {
-		newest, same = old.Generation, old.Facts == text
+	} else {
+		same = old.Facts == text
 	}
 	switch {
 	case p.IfGeneration < 0 && old != nil, p.IfGeneration > 0 && (old == nil || old.Generation != p.IfGeneration):
@@ -81,14 +91,11 @@ func (t *transaction) putFacts(p *PutFacts) Outcome {
 		return t.overtaken(p.HostUUID, fmt.Sprintf("namespace %s of host %s", p.Namespace, p.HostUUID), newest, p.AsOf)
 	case same && p.AsOf == 0:
 		return Outcome{Namespace: old}
-	case same && old == nil:
-		t.touchUsage(p.HostUUID, t.nextGeneration(p.HostUUID))
-		return Outcome{}
 	}
 	if text != "" && !same {
 		count, size := 1, len(text)
 		for name, n := range of {
-			if name != p.Namespace && n.Facts != "" {
+			if name != p.Namespace && !n.gone() {
 				count, size = count+1, size+len(n.Facts)
 			}
 		}
@@ -99,18 +106,64 @@ func (t *transaction) putFacts(p *PutFacts) Outcome {
 			return refused(fault.InvalidRequest, "facts: the host's namespaces come to %d bytes with it, must be at most %d", size, MaxNamespaceBytes)
 		}
 	}
-	n := &Namespace{HostUUID: p.HostUUID, Name: p.Namespace, Facts: text, Generation: t.nextGeneration(p.HostUUID)}
-	if of == nil {
-		of = map[string]*Namespace{}
-		t.view.Namespaces[p.HostUUID] = of
+	if of[""] == nil {
+		t.writeNamespace(&Namespace{HostUUID: p.HostUUID, Generation: t.nextGeneration(p.HostUUID) - 1})
 	}
-	of[p.Namespace] = n
-	t.touch(namespaceRow, p.HostUUID+" "+p.Namespace)
+	n := &Namespace{HostUUID: p.HostUUID, Name: p.Namespace, Facts: text, Generation: t.nextGeneration(p.HostUUID)}
+	t.writeNamespace(n)
 	t.touchUsage(p.HostUUID, n.Generation)
 	if text == "" {
+		t.forgetGone(p.HostUUID)
 		n = nil
 	}
 	return Outcome{Namespace: n}
+}
+
+// namespaceSince is the generation that a namespace is of, or went at.
+func (t *transaction) namespaceSince(host, name string) int64 {
+	of := t.view.Namespaces[host]
+	if n := of[name]; n != nil && !n.Forgotten {
+		return n.Generation
+	}
+	if n := of[""]; n != nil {
+		return n.Generation
+	}
+	return t.nextGeneration(host) - 1
+}
+
+func (t *transaction) writeNamespace(n *Namespace) {
+	of := t.view.Namespaces[n.HostUUID]
+	if of == nil {
+		of = map[string]*Namespace{}
+		t.view.Namespaces[n.HostUUID] = of
+	}
+	of[n.Name] = n
+	t.touch(namespaceRow, n.HostUUID+" "+n.Name)
+}
+
+// forgetGone drops the rows of those that went first, beyond MaxGone; the one that stands for
+// them counts as gone since then.
+func (t *transaction) forgetGone(host string) {
+	var kept []*Namespace
+	for name, n := range t.view.Namespaces[host] {
+		if name != "" && n.gone() && !n.Forgotten {
+			kept = append(kept, n)
+		}
+	}
+	if len(kept) <= MaxGone {
+		return
+	}
+	slices.SortFunc(kept, func(a, b *Namespace) int {
+		return cmp.Or(cmp.Compare(a.Generation, b.Generation), cmp.Compare(a.Name, b.Name))
+	})
+	since := t.view.Namespaces[host][""].Generation
+	for _, n := range kept[:len(kept)-MaxGone] {
+		since = max(since, n.Generation)
+		forgotten := *n
+		forgotten.Forgotten = true
+		t.writeNamespace(&forgotten)
+	}
+	t.writeNamespace(&Namespace{HostUUID: host, Generation: since})
 }
 
 // read gives the facts as they are kept, or what is wrong with the operation.

@@ -15,7 +15,7 @@ type cache struct {
 	claims map[string]*shard.Claim
 	pins   map[string]*shard.Pin
 	gate   *shard.Gate
-	// namespaces by host uuid, then name.
+	// namespaces by host uuid, then name, those that are gone too.
 	namespaces map[string]map[string]*shard.Namespace
 	// admins by host uuid.
 	admins map[string]*shard.AdminState
@@ -65,7 +65,7 @@ func (c *cache) put(ch shard.Change) {
 func (c *cache) putNamespace(n *shard.Namespace) {
 	of := c.namespaces[n.HostUUID]
 	switch {
-	case n.Facts == "":
+	case n.Forgotten:
 		delete(of, n.Name)
 		if len(of) == 0 {
 			delete(c.namespaces, n.HostUUID)

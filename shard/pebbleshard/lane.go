@@ -183,7 +183,7 @@ func setRow(b *pebble.Batch, ch shard.Change, row []byte, ended map[string]time.
 		return setClaim(b, ch.Claim, row, ended)
 	case ch.Gate != nil:
 		return b.Set([]byte{gateKey}, row, nil)
-	case ch.Namespace != nil && ch.Namespace.Facts == "":
+	case ch.Namespace != nil && ch.Namespace.Forgotten:
 		return b.Delete(namespaceKeyOf(ch.Namespace.HostUUID, ch.Namespace.Name), nil)
 	case ch.Namespace != nil:
 		return b.Set(namespaceKeyOf(ch.Namespace.HostUUID, ch.Namespace.Name), row, nil)

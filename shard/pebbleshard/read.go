@@ -29,7 +29,11 @@ func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (shard
 	gate := s.rows.gate
 	var namespaces []*shard.Namespace
 	for _, of := range s.rows.namespaces {
-		namespaces = slices.AppendSeq(namespaces, maps.Values(of))
+		for _, n := range of {
+			if n.Facts != "" {
+				namespaces = append(namespaces, n)
+			}
+		}
 	}
 	admins := slices.Collect(maps.Values(s.rows.admins))
 	at := s.position()

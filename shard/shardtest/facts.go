@@ -110,11 +110,7 @@ func factsClauses() []clause {
 		}},
 		{name: "WhatIsSaidOverAnOlderGenerationIsRefused", test: func(s *suite) {
 			s.do(NewHost(1, 8))
-			over := func(generation int64, facts string) *shard.PutFacts {
-				p := putFacts(1, "cinder", facts)
-				p.AsOf = generation
-				return p
-			}
+			over := func(generation int64, facts string) *shard.PutFacts { return over(generation, "cinder", facts) }
 			generation := func() int64 { return s.rows().Usages[HostID(1)].Generation }
 			n := s.do(over(1, `{"a":1}`)).Namespace
 			if o := s.refused(over(1, `{"a":2}`), fault.StaleGeneration); o.Newest != n.Generation || n.Generation != 2 {
@@ -127,7 +123,7 @@ func factsClauses() []clause {
 				s.Errorf("of %+v the same again makes %+v", n, again)
 			}
 			s.refused(over(4, ""), fault.StaleGeneration)
-			// Gone: nobody knows since when.
+			// Gone, since generation 6.
 			s.do(over(5, ""))
 			s.refused(over(5, `{"a":3}`), fault.StaleGeneration)
 			if g := generation(); g != 6 {

@@ -72,7 +72,7 @@ func topics() []topic {
 		{"puthost", putHostClauses()},
 		{"imports", importClauses()},
 		{"gate", gateClauses()},
-		{"facts", factsClauses()},
+		{"facts", append(factsClauses(), goneClauses()...)},
 		{"adminstates", adminStateClauses()},
 		{"badinput", badInputClauses()},
 		{"lanes", laneClauses()},

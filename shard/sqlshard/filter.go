@@ -141,7 +141,9 @@ func (s *Store) rowsOf(ctx context.Context, c *pgx.Conn, uuids []string) ([]shar
 		return nil, err
 	}
 	return rows, scanNamespaces(found, func(n *shard.Namespace) error {
-		rows = append(rows, shard.Change{Namespace: n})
+		if n.Facts != "" {
+			rows = append(rows, shard.Change{Namespace: n})
+		}
 		return nil
 	})
 }

@@ -70,6 +70,12 @@ func TestFilteredHostsBeginWhereTheQuerySays(t *testing.T) {
 // The rows of hosts that were found are those that Load gives.
 func TestFilteredHostsComeWithTheirRows(t *testing.T) {
 	s := filterStand(t)
+	says := func(n int, name, facts string) shard.Op {
+		return shard.Op{PutFacts: &shard.PutFacts{HostUUID: shardtest.HostID(n), Namespace: name, Facts: facts}}
+	}
+	if err := s.apply(says(17, "a", "{}"), says(17, "b", "{}"), says(17, "b", ""), says(18, "a", "{}")); err != nil {
+		t.Fatal(err)
+	}
 	all, _, err := shardtest.LoadRows(t.Context(), s.Store)
 	if err != nil {
 		t.Fatal(err)
@@ -106,6 +112,14 @@ func TestFilteredHostsComeWithTheirRows(t *testing.T) {
 			if slices.Contains(m.UUIDs, c.HostUUID) {
 				want.Put(shard.Change{Claim: c}, time.Time{})
 			}
+		}
+		for _, n := range all.Namespaces {
+			if slices.Contains(m.UUIDs, n.HostUUID) {
+				want.Put(shard.Change{Namespace: n}, time.Time{})
+			}
+		}
+		if len(want.Namespaces) != 1 {
+			t.Errorf("the hosts have namespaces %v", want.Namespaces)
 		}
 		if len(want.Claims) == 0 || len(want.Claims) != len(m.UUIDs) {
 			t.Errorf("%d hosts have %d claims", len(m.UUIDs), len(want.Claims))

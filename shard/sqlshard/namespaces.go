@@ -8,8 +8,9 @@ import (
 	"cellgate/shard"
 )
 
+// pageNamespaces leaves out those that are gone.
 const pageNamespaces = `SELECT host_uuid, name, facts, generation FROM host_namespaces
-WHERE (host_uuid, name) > ($1::text, $2::text) ORDER BY host_uuid, name LIMIT $3::int8`
+WHERE (host_uuid, name) > ($1::text, $2::text) AND facts <> '' ORDER BY host_uuid, name LIMIT $3::int8`
 
 // scanNamespaces reads rows of host_namespaces.
 func scanNamespaces(rows pgx.Rows, take func(*shard.Namespace) error) error {
@@ -35,7 +36,7 @@ func (p *picture) addNamespace(n *shard.Namespace) {
 func (w *writes) namespaceRows(list []*shard.Namespace) {
 	var kept []*shard.Namespace
 	for _, n := range list {
-		if n.Facts == "" {
+		if n.Forgotten {
 			w.queue(deleteNamespaces, n.HostUUID, []string{n.Name})
 			continue
 		}

@@ -7141,8 +7141,8 @@ type PutFactsRequest struct {
 	Facts string `protobuf:"bytes,3,opt,name=facts,proto3" json:"facts,omitempty"`
 	// As in cellgate.v1.PutFactsRequest.
 	IfGeneration int64 `protobuf:"varint,4,opt,name=if_generation,json=ifGeneration,proto3" json:"if_generation,omitempty"`
-	// As in SetAdminStateRequest; a namespace that is not there counts as of the host's
-	// generation.
+	// As in SetAdminStateRequest; a namespace that is not there is of the generation at which
+	// it went, or of the host's where that is not known.
 	AsOfGeneration int64 `protobuf:"varint,5,opt,name=as_of_generation,json=asOfGeneration,proto3" json:"as_of_generation,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

@@ -1,0 +1,111 @@
+package shardtest
+
+import (
+	"fmt"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// over is putFacts of host 1 over a generation.
+func over(generation int64, namespace, facts string) *shard.PutFacts {
+	p := putFacts(1, namespace, facts)
+	p.AsOf = generation
+	return p
+}
+
+// goneClauses are of namespaces that are not there: since when.
+func goneClauses() []clause {
+	return []clause{
+		{name: "NewNamespacesOfAHostDoNotOvertakeEachOther", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			for n := range 5 {
+				s.do(over(1, fmt.Sprintf("n%d", n), `{}`))
+				s.do(NewClaim(n, 1, 1))
+			}
+			// Nor do those that are put and taken away again and again.
+			before := s.rows().Usages[HostID(1)].Generation
+			for n := range 5 {
+				s.do(over(before, fmt.Sprintf("n%d", n), ""))
+			}
+			after := s.rows().Usages[HostID(1)].Generation
+			for n := range 5 {
+				s.do(over(after, fmt.Sprintf("n%d", n), `{"a":1}`))
+			}
+		}},
+		{name: "OfAHostOfWhichNothingWasSaidNobodyKnowsSinceWhen", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 1))
+			if o := s.refused(over(1, "cinder", `{}`), fault.StaleGeneration); o.Newest != 2 {
+				s.Errorf("refused with generation %d, the host is of 2", o.Newest)
+			}
+			s.do(over(2, "cinder", `{}`))
+			s.refused(over(1, "neutron", `{}`), fault.StaleGeneration)
+			s.do(over(2, "neutron", `{}`))
+		}},
+		{name: "WhatWasSaidBeforeItWentDoesNotBringItBack", needs: []string{"reopen"}, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(putFacts(1, "cinder", `{"a":1}`))
+			s.do(putFacts(1, "neutron", `{"a":1}`))
+			s.do(putFacts(1, "cinder", "")) // 4
+			s.do(over(3, "neutron", `{"a":2}`))
+			for range 2 {
+				s.refused(over(3, "cinder", `{"a":2}`), fault.StaleGeneration)
+				s.refused(over(3, "cinder", ""), fault.StaleGeneration)
+				if n := s.said(1, "cinder"); n != nil {
+					s.Fatalf("there is %+v", n)
+				}
+				s.reopen()
+			}
+			// What is gone may be said to be gone again, which counts as a word too.
+			s.do(over(4, "cinder", "")) // 6
+			s.refused(over(5, "cinder", `{"a":2}`), fault.StaleGeneration)
+			n := s.do(over(6, "cinder", `{"a":2}`)).Namespace
+			if n.Generation != 7 || !equalRows(n, s.said(1, "cinder")) {
+				s.Errorf("it came back as %+v, there is %+v", n, s.said(1, "cinder"))
+			}
+			s.apply(opOf(over(7, "cinder", "")), opOf(over(8, "cinder", `{"a":3}`)))
+			if n := s.said(1, "cinder"); n == nil || n.Generation != 9 {
+				s.Errorf("in one batch taken away and put, it is %+v", n)
+			}
+		}},
+		{name: "OnlyTheNewestThatAreGoneAreKept", needs: []string{"reopen"}, test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			name := func(n int) string { return fmt.Sprintf("n%d", n) }
+			// Each goes at generation 3+2n.
+			const all = shard.MaxGone + 3
+			for n := range all {
+				s.do(putFacts(1, name(n), `{}`))
+				s.do(putFacts(1, name(n), ""))
+			}
+			for range 2 {
+				// Those that are kept, and the last of the others for all that are not.
+				s.refused(over(2+2*3, name(3), `{}`), fault.StaleGeneration)
+				for _, other := range []string{name(0), name(2), "never"} {
+					s.refused(over(2+2*2, other, `{}`), fault.StaleGeneration)
+				}
+				if left := s.rows().Namespaces; len(left) != 0 {
+					s.Errorf("there are %v", left)
+				}
+				s.reopen()
+			}
+			s.do(over(3+2*3, name(3), `{}`))
+			s.do(over(3+2*2, name(0), `{}`))
+			s.do(over(3+2*2, "never", `{}`))
+			var ops []shard.Op
+			for n := range shard.MaxNamespaces - 3 {
+				ops = append(ops, opOf(putFacts(1, fmt.Sprintf("m%d", n), `{}`)))
+			}
+			for _, o := range s.apply(ops...).Outcomes {
+				if o.Refusal != nil {
+					s.Fatalf("those that are gone count: %v", o.Refusal)
+				}
+			}
+			// In one batch one is forgotten, and put again.
+			s.apply(opOf(putFacts(1, "never", "")), opOf(putFacts(1, "m0", "")), opOf(putFacts(1, name(4), `{}`)), opOf(putFacts(1, name(5), `{}`)))
+			if s.said(1, name(4)) == nil || s.said(1, name(5)) == nil {
+				s.Error("what was forgotten and put again is not there")
+			}
+		}},
+	}
+}
