@@ -101,8 +101,12 @@ func goneClauses() []clause {
 					s.Fatalf("those that are gone count: %v", o.Refusal)
 				}
 			}
-			// In one batch one is forgotten, and put again.
-			s.apply(opOf(putFacts(1, "never", "")), opOf(putFacts(1, "m0", "")), opOf(putFacts(1, name(4), `{}`)), opOf(putFacts(1, name(5), `{}`)))
+			// In one batch two are forgotten, which is as if both had gone with the later one, and put again.
+			a := s.apply(opOf(putFacts(1, "never", "")), opOf(putFacts(1, "m0", "")), opOf(putFacts(1, "m1", "")),
+				opOf(over(3+2*4, name(4), `{}`)), opOf(putFacts(1, name(4), `{}`)), opOf(over(3+2*5, name(5), `{}`)))
+			if r := a.Outcomes[3].Refusal; r == nil || r.Kind != fault.StaleGeneration {
+				s.Errorf("a word over the generation at which a forgotten one went: %v", r)
+			}
 			if s.said(1, name(4)) == nil || s.said(1, name(5)) == nil {
 				s.Error("what was forgotten and put again is not there")
 			}
