@@ -86,7 +86,8 @@ func (k *gatekeeper) heard(r legacyReport, revision uint64, unchanged bool) (kno
 	default:
 		g.revision, g.sent = revision, true
 	}
-	g.legacyReport, g.at = r, k.now()
+	r.heard = k.now()
+	g.legacyReport, g.at = r, r.heard
 	k.gateways[r.gateway] = g
 	select {
 	case k.news <- struct{}{}:

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -21,8 +22,8 @@ const (
 	behindFor = 10 * time.Second
 )
 
-// novaReaders know how new the rows are that each gateway reads of Nova's tables: some may read
-// copies of the database that are behind.
+// novaReaders know how new the rows are that each gateway reads of Nova's tables, as some may read
+// copies of the database that are behind, and what each asks of Nova's services.
 //
 //	up to date   its rows are less than most older than the newest that any gateway has read
 //	behind       they have been older for behindFor, until they have not been for caughtUpFor
@@ -33,6 +34,8 @@ type novaReaders struct {
 	// byName are the gateways as people know them: one that is started anew is the same.
 	byName map[string]*novaReader
 	newest newestReading
+	// told are the values that were told of last in which they differ; "" for none.
+	told string
 }
 
 // newestReading is the newest time in the rows of any gateway, which was heard to have it last.
@@ -49,6 +52,9 @@ type novaReader struct {
 	// readTo is the newest time in its rows; zero: not known.
 	readTo     time.Time
 	unreadable string
+	// required and downTime are what it asks for; a downTime of zero: not known.
+	required int32
+	downTime time.Duration
 	// over and under are since when its rows are too old, and are not; one of them is zero.
 	over, under time.Time
 	// behind is since when it counts as behind; zero when it does not.
@@ -78,7 +84,7 @@ func (w *novaReaders) take(r *legacyReport, now time.Time) []readerNews {
 	if g == nil {
 		return news
 	}
-	g.heard, g.unreadable = now, r.unreadable
+	g.heard, g.unreadable, g.required, g.downTime = now, r.unreadable, r.required, r.downTime
 	if g.unreadable != "" {
 		// It says so, and answers from what it has for some seconds.
 		return news
@@ -194,11 +200,17 @@ func (w *novaReaders) heard(now time.Time) []*novaReader {
 	return list
 }
 
-// read takes what a report says of how new its rows are.
-func (k *gatekeeper) read(r *legacyReport) []readerNews {
+// readBy takes what a report says of how new its rows are, and what its gateway asks for.
+func (c *Cell) readBy(r *legacyReport) {
+	k := c.gate
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.readers.take(r, k.now())
+	behind := k.readers.take(r, k.now())
+	differ, is := k.readers.differing()
+	k.mu.Unlock()
+	c.tellReaders(behind)
+	if is {
+		c.tellDispute(differ)
+	}
 }
 
 // behind counts the gateways that are behind, and gives the greatest lag of any.
@@ -223,7 +235,10 @@ func (k *gatekeeper) readersMessage() []*cellgatev1.GateReader {
 	now := k.now()
 	var list []*cellgatev1.GateReader
 	for _, g := range k.readers.heard(now) {
-		m := &cellgatev1.GateReader{Gateway: g.name, Unreadable: g.unreadable, Imports: g.gateway == k.importer && now.Before(k.until)}
+		m := &cellgatev1.GateReader{Gateway: g.name, Unreadable: g.unreadable, Imports: g.gateway == k.importer && now.Before(k.until), RequiredVersion: proto.Int32(g.required)}
+		if g.downTime > 0 {
+			m.ServiceDownTime = durationpb.New(g.downTime)
+		}
 		if !g.readTo.IsZero() {
 			m.ReadTo, m.Lag = timestamppb.New(g.readTo), durationpb.New(k.readers.lag(g))
 		}

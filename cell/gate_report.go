@@ -44,7 +44,7 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 		s.gate.compared(s.rows.gateRow(), req.GetCompared(), req.GetDiffered(), req.GetDifferences())
 		s.tel.GateCompared(req.GetCompared(), req.GetDiffered())
 		report := reportOf(req)
-		s.tellReaders(s.gate.read(&report))
+		s.readBy(&report)
 		out.SendServices = !s.gate.heard(report, req.GetRevision(), req.GetUnchanged())
 		move = !out.SendServices
 	}
@@ -84,6 +84,9 @@ func reportOf(req *cellv1.ReportLegacyRequest) legacyReport {
 	r := legacyReport{
 		gateway: req.GetGateway(), name: req.GetGatewayName(), unreadable: req.GetUnreadable(), required: req.GetRequiredVersion(),
 		unclaimed: unclaimedOf(req.GetUnclaimed()), compared: comparisonOf(req.GetHostsCompared()),
+	}
+	if req.GetServiceDownTime() != nil {
+		r.downTime = req.GetServiceDownTime().AsDuration()
 	}
 	if req.GetReadTo() != nil {
 		r.readTo = req.GetReadTo().AsTime()

@@ -61,7 +61,11 @@ type legacyReport struct {
 	// unreadable says why there are no services.
 	unreadable string
 	required   int32
-	services   []legacyService
+	// heard is when it was taken.
+	heard time.Time
+	// downTime is after how long a service is not up, by this gateway; zero: not known.
+	downTime time.Duration
+	services []legacyService
 	// readTo is the newest time in the rows that it has read; zero: not known.
 	readTo time.Time
 	// unclaimed is of a gateway that imports and has looked, else nil.
@@ -258,6 +262,9 @@ type tally struct {
 	hosts   map[string]*laggard
 	counted map[string]struct{}
 	nodes   map[string]bool
+	dispute dispute
+	// byVersion and byDownTime: hosts are not new that would be by another gateway's.
+	byVersion, byDownTime bool
 }
 
 func (r gateRules) tally(e evidence) *tally {
@@ -265,6 +272,7 @@ func (r gateRules) tally(e evidence) *tally {
 	for _, report := range e.reports {
 		t.required = max(t.required, report.required)
 	}
+	t.dispute = disputeOf(askedBy(e.reports))
 	for _, report := range e.reports {
 		if report.unreadable != "" {
 			t.breaks = append(t.breaks, fmt.Sprintf("gateway %s cannot read the services: %s", report.said(), report.unreadable))
@@ -292,6 +300,7 @@ func (r gateRules) tally(e evidence) *tally {
 	}
 	if t.laggingHosts > 0 { // whatever closes is one of them
 		t.breaks = append(t.breaks, fmt.Sprintf("%s: %s", hostCount(t.laggingHosts), t.firstNames()))
+		t.breaks = append(t.breaks, t.disputed()...)
 	}
 	return t
 }
@@ -312,8 +321,11 @@ func (t *tally) service(s *legacyService, node func(string) registration) {
 			why += ", and its host is an agent's"
 		}
 		t.late(s, 0, why, counts)
-		if counts && s.up {
-			t.close(fmt.Sprintf("nova-compute on %s is up and of version %d, %d is required", s.host, s.version, t.required))
+		if counts {
+			whose := t.whose(s)
+			if s.up {
+				t.close(fmt.Sprintf("nova-compute on %s is up and of version %d, %d is required%s", s.host, s.version, t.required, whose))
+			}
 		}
 	}
 	if !counts {

@@ -128,6 +128,7 @@ func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
 		r.Gate, r.GateEpoch = strings.ToLower(string(g.State)), g.Epoch
 		r.GateLagging, r.GateAwaited = told.laggingHosts, c.rows.awaitedCount()
 		r.GateBehind, r.GateReadingLag = c.gate.behind()
+		r.GateDiffering = c.gate.differing()
 	}
 	r.JournalAge = time.Since(c.follower.lastEnd())
 	r.Findings, r.Compared, r.ReconcileAge = c.reconcile.reading()

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
+	"cellgate/cell"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -100,6 +101,11 @@ func gateText(g *cellgatev1.Gate) string {
 	if n := len(readersBehind(g)); n > 0 {
 		text += ", " + counted(n, "gateway") + " behind"
 	}
+	if required, downTime := cell.GatewaysDiffer(g.GetReaders()); required != "" {
+		text += ", gateways differ in required_version"
+	} else if downTime != "" {
+		text += ", gateways differ in service_down_time"
+	}
 	return text
 }
 
@@ -131,6 +137,13 @@ func showGate(w io.Writer, g *cellgatev1.Gate) error {
 	}
 	for _, r := range readersBehind(g) {
 		fmt.Fprintf(&b, "behind: gateway %s %s\n", r.GetGateway(), behindText(r))
+	}
+	required, downTime := cell.GatewaysDiffer(g.GetReaders())
+	if required != "" && !waitsFor(g, "required_version, ") {
+		fmt.Fprintf(&b, "gateways differ in required_version, and the highest counts: %s\n", required)
+	}
+	if downTime != "" && !waitsFor(g, "service_down_time, ") {
+		fmt.Fprintf(&b, "gateways differ in service_down_time, and by the longest a service is up: %s\n", downTime)
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
@@ -164,6 +177,11 @@ func showGate(w io.Writer, g *cellgatev1.Gate) error {
 		}
 	}
 	return showDifferences(w, g.GetDifferences())
+}
+
+// waitsFor reports whether a gate waits for gateways that differ in a setting to agree, and says so.
+func waitsFor(g *cellgatev1.Gate, setting string) bool {
+	return slices.ContainsFunc(g.GetWaitsFor(), func(w string) bool { return strings.HasPrefix(w, "gateways differ in "+setting) })
 }
 
 // showDifferences lists the newest of each detail, how many there are of it, and what was

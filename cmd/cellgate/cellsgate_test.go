@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -24,7 +25,10 @@ func TestGateText(t *testing.T) {
 		"LEGACY, waits for: many words of it many words of it many words of it many …": {State: cellgatev1.Gate_LEGACY, WaitsFor: wordy},
 		"LEGACY, waits for 1 host, 1 gateway behind":                                   {State: cellgatev1.Gate_LEGACY, LaggingHosts: 1, Readers: []*cellgatev1.GateReader{{Gateway: "g1", BehindSince: since}, {Gateway: "g2"}}},
 		"NATIVE, 2 gateways behind":                                                    {State: cellgatev1.Gate_NATIVE, Readers: []*cellgatev1.GateReader{{BehindSince: since}, {BehindSince: since}}},
-		"SHADOW, pinned, 7 compared, 1 differed":                                       {State: cellgatev1.Gate_SHADOW, Pin: cellgatev1.Gate_SHADOW, PinReason: "not today", WaitsFor: wordy, Compared: 7, Differed: 1},
+		"NATIVE, gateways differ in required_version":                                  {State: cellgatev1.Gate_NATIVE, Readers: []*cellgatev1.GateReader{{RequiredVersion: proto.Int32(66)}, {RequiredVersion: proto.Int32(67)}, {}}},
+		"NATIVE, gateways differ in service_down_time":                                 {State: cellgatev1.Gate_NATIVE, Readers: []*cellgatev1.GateReader{{ServiceDownTime: durationpb.New(1)}, {ServiceDownTime: durationpb.New(2)}, {}}},
+		"NATIVE":                                 {State: cellgatev1.Gate_NATIVE, Readers: []*cellgatev1.GateReader{{RequiredVersion: proto.Int32(66)}, {}}},
+		"SHADOW, pinned, 7 compared, 1 differed": {State: cellgatev1.Gate_SHADOW, Pin: cellgatev1.Gate_SHADOW, PinReason: "not today", WaitsFor: wordy, Compared: 7, Differed: 1},
 	} {
 		if got := gateText(g); got != want {
 			t.Errorf("got  %q\nwant %q", got, want)
@@ -41,9 +45,10 @@ func TestShowCellHasAllOfTheGate(t *testing.T) {
 		Lagging:     []*cellgatev1.LaggingHost{{Host: "host7", ServiceVersion: 61, LastSeen: at, Reason: "it is old"}},
 		Differences: []*cellgatev1.ShadowDifference{{At: at, RequestId: "req-1", LegacyPassed: 3, NativePassed: 2, LegacyFirst: "host1", NativeFirst: "host2", Detail: "free RAM"}},
 		Readers: []*cellgatev1.GateReader{
-			{Gateway: "ctl2 (10.0.0.2:9100)", ReadTo: at, Lag: durationpb.New(90 * time.Second), BehindSince: at, Imports: true},
+			{Gateway: "ctl2 (10.0.0.2:9100)", ReadTo: at, Lag: durationpb.New(90 * time.Second), BehindSince: at, Imports: true, RequiredVersion: proto.Int32(67), ServiceDownTime: durationpb.New(time.Hour)},
 			{Gateway: "ctl1 (10.0.0.1:9100)", ReadTo: at, Lag: durationpb.New(0)},
-			{Gateway: "ctl3", Unreadable: "no route"},
+			{Gateway: "ctl3", Unreadable: "no route", RequiredVersion: proto.Int32(66), ServiceDownTime: durationpb.New(time.Minute)},
+			{Gateway: "ctl4", RequiredVersion: proto.Int32(0)},
 		},
 		DifferingHosts: 1, HostDifferences: []*cellgatev1.HostDifference{{Kind: cellgatev1.HostDifference_CAPACITY, Host: "host8", Detail: "row says 48 VCPU"}},
 	}}
@@ -55,9 +60,12 @@ func TestShowCellHasAllOfTheGate(t *testing.T) {
 		"\ngate SHADOW, epoch 5: all new\n", "\npinned at SHADOW: rack 7\n", "\nservices that count: 9, of version 61 or newer, 66 is required\n",
 		"\nhosts with an agent: 3 of 4\n", "\nwaits for: this\nwaits for: that\n", "\nhost7    61            -      2026-02-03T04:05:06Z                it is old\n",
 		"\nbehind: gateway ctl2 (10.0.0.2:9100) reads a copy of Nova's database that is behind since 2026-02-03T04:05:06Z, now by 1m30s: what it answers by rows is that old, and so is what it imports into the cell\n",
-		"\nctl2 (10.0.0.2:9100)  2026-02-03T04:05:06Z  1m30s                 2026-02-03T04:05:06Z    yes      -\n",
-		"\nctl1 (10.0.0.1:9100)  2026-02-03T04:05:06Z  0s                    -                       -        -\n",
-		"\nctl3                  -                     -                     -                       -        no route\n",
+		"\nctl2 (10.0.0.2:9100)  2026-02-03T04:05:06Z  1m30s                 2026-02-03T04:05:06Z    yes      67        1h0m0s             -\n",
+		"\nctl1 (10.0.0.1:9100)  2026-02-03T04:05:06Z  0s                    -                       -        -         -                  -\n",
+		"\nctl3                  -                     -                     -                       -        66        1m0s               no route\n",
+		"\nctl4                  -                     -                     -                       -        none      -                  -\n",
+		"\ngateways differ in required_version, and the highest counts: gateway ctl2 (10.0.0.2:9100) requires 67, gateway ctl3 requires 66, gateway ctl4 requires none\n",
+		"\ngateways differ in service_down_time, and by the longest a service is up: gateway ctl2 (10.0.0.2:9100) has 1h0m0s, gateway ctl3 has 1m0s\n",
 		"req-1", "3, host1", "2, host2", "free RAM", "\nhost8                 row says 48 VCPU\n",
 	} {
 		if !strings.Contains(out.String(), want) {

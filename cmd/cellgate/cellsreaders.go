@@ -31,14 +31,15 @@ func behindText(r *cellgatev1.GateReader) string {
 	return text
 }
 
-// showReaders lists the gateways that report Nova's tables, and how new what they read is.
+// showReaders lists the gateways that report Nova's tables, how new what they read is, and what
+// they ask of services.
 func showReaders(w io.Writer, all []*cellgatev1.GateReader) error {
 	if len(all) == 0 {
 		return nil
 	}
-	t := newTable(w, "\nGATEWAY", "ROWS UP TO", "BEHIND THE NEWEST BY", "COUNTS AS BEHIND SINCE", "IMPORTS", "CANNOT READ")
+	t := newTable(w, "\nGATEWAY", "ROWS UP TO", "BEHIND THE NEWEST BY", "COUNTS AS BEHIND SINCE", "IMPORTS", "REQUIRES", "SERVICE DOWN TIME", "CANNOT READ")
 	for _, r := range all {
-		to, by, since, imports := "", "", "", ""
+		to, by, since, imports, requires, down := "", "", "", "", "", ""
 		if r.GetReadTo() != nil {
 			to, by = r.GetReadTo().AsTime().Format(time.RFC3339), r.GetLag().AsDuration().Round(time.Second).String()
 		}
@@ -48,7 +49,16 @@ func showReaders(w io.Writer, all []*cellgatev1.GateReader) error {
 		if r.GetImports() {
 			imports = "yes"
 		}
-		t.row(r.GetGateway(), to, by, since, imports, r.GetUnreadable())
+		switch {
+		case r.GetRequiredVersion() > 0:
+			requires = fmt.Sprint(r.GetRequiredVersion())
+		case r.RequiredVersion != nil:
+			requires = "none"
+		}
+		if r.GetServiceDownTime() != nil {
+			down = r.GetServiceDownTime().AsDuration().String()
+		}
+		t.row(r.GetGateway(), to, by, since, imports, requires, down, r.GetUnreadable())
 	}
 	return t.end()
 }

@@ -27,6 +27,7 @@ func (u *upgrade) gate(r *replicas) {
 		u.say("gate", noted, "there is none yet", "start a gateway with this gateway.legacy: it makes it, at LEGACY")
 		return
 	}
+	u.required = g.GetRequiredVersion()
 	u.native = g.GetState() == cellgatev1.Gate_NATIVE
 	what := "is " + g.GetState().String() + ": " + g.GetReason()
 	if waits := g.GetWaitsFor(); len(waits) > 0 {

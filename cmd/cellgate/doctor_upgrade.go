@@ -110,6 +110,8 @@ type upgrade struct {
 	scheduler *replicas
 	// readers are the gateways that report the legacy tables to any of them.
 	readers map[string]*cellgatev1.GateReader
+	// required is the version of services that the gate goes by; 0: it does not say.
+	required int32
 	// readTo is the newest time in the rows that the doctor reads.
 	readTo time.Time
 	// told are the service hosts whose nova-compute is too old: what is said of them
@@ -215,6 +217,7 @@ func (u *upgrade) tables(conf legacy.Config) error {
 	u.heartbeats(x)
 	u.readTo = x.Written
 	u.services(x)
+	u.disputes(x)
 	u.withoutRows(x)
 	u.registered(x)
 	u.reported(x)

@@ -277,7 +277,9 @@ type CellReading struct {
 	// greatest lag of any.
 	GateBehind     int
 	GateReadingLag time.Duration
-	JournalAge     time.Duration
+	// GateDiffering counts gateways that ask less of Nova's services than another.
+	GateDiffering int
+	JournalAge    time.Duration
 	// Findings that stand, by kind, and the hosts that were compared.
 	Findings     map[string]int
 	Compared     int
@@ -309,6 +311,7 @@ func (c *Cell) Watch(read func() (r CellReading, ok bool)) {
 			emit(cellGateAwaited, float64(r.GateAwaited), c.name, c.replica)
 			emit(cellGateBehind, float64(r.GateBehind), c.name, c.replica)
 			emit(cellGateReadingLag, r.GateReadingLag.Seconds(), c.name, c.replica)
+			emit(cellGateDiffering, float64(r.GateDiffering), c.name, c.replica)
 		}
 		for _, kind := range FindingKinds() {
 			emit(cellFindings, float64(r.Findings[kind]), c.name, c.replica, kind)

@@ -565,6 +565,10 @@ var (
 		Name: "cellgate_cell_gate_reading_lag_seconds", Kind: Reading, Unit: "seconds", Of: inCell, Labels: cellLabels(),
 		Help: "By how much the oldest reading of Nova's tables that a gateway reports to this replica is behind the newest; up to the time between two heartbeats says nothing. Absent for a cell without a gate.",
 	}
+	cellGateDiffering = Metric{
+		Name: "cellgate_cell_gate_gateways_differing", Kind: Reading, Of: inCell, Labels: cellLabels(),
+		Help: "Gateways that report to this replica with a lower required_version, or a shorter service_down_time, than another does; cellgate cells CELL shows those of each. Absent for a cell without a gate.",
+	}
 	cellGateMoves = Metric{
 		Name: "cellgate_cell_gate_moves_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelGate),
 		Help: "Moves of the gate that this replica made, by where to.",
@@ -631,7 +635,7 @@ func Metrics() []Metric {
 		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellCold, cellTransactions, cellTransactionSeconds,
 		cellTransactionOps, cellStoreEvents, cellStoreConnections, cellStoreConnectionsMax, cellStoreWait, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellHostsImported, cellHostsWithheld, cellClaims,
 		cellLeasesExpired, cellVerdicts, cellVerdictWait, cellOffersUnanswered, cellAdopted, cellElsewhere, cellOvercommitted, cellJournalAge, cellPinned, cellStreams, cellStates,
-		cellGate, cellGateEpoch, cellGateLagging, cellGateAwaited, cellGateBehind, cellGateReadingLag, cellGateMoves, cellGateCompared,
+		cellGate, cellGateEpoch, cellGateLagging, cellGateAwaited, cellGateBehind, cellGateReadingLag, cellGateDiffering, cellGateMoves, cellGateCompared,
 		cellFindings, cellRepairs, cellHostsCompared, cellReconcileAge,
 		agentHosts, agentConnected, agentReports, agentReconnects, agentVerdicts, agentReadFailures, agentReadAge,
 		buildInfo, traceSpans, callersRefused, certificateEnd,

@@ -683,8 +683,8 @@ func (x *Gate) GetReaders() []*GateReader {
 	return nil
 }
 
-// GateReader is how new the rows are that a gateway reads of Nova's tables. Of several that
-// read copies of one database, one may be behind.
+// GateReader is how new the rows are that a gateway reads of Nova's tables, and what it asks of
+// them. Of several that read copies of one database, one may be behind.
 type GateReader struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As people know it: its machine, and where it listens.
@@ -699,9 +699,14 @@ type GateReader struct {
 	// Why it has not read the tables last; empty when it has.
 	Unreadable string `protobuf:"bytes,5,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
 	// The cell's hosts and instances are imported by it.
-	Imports       bool `protobuf:"varint,6,opt,name=imports,proto3" json:"imports,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Imports bool `protobuf:"varint,6,opt,name=imports,proto3" json:"imports,omitempty"`
+	// Its required_version: of several the highest counts. 0: it has none; unset: the replica
+	// that says this is of before.
+	RequiredVersion *int32 `protobuf:"varint,7,opt,name=required_version,json=requiredVersion,proto3,oneof" json:"required_version,omitempty"`
+	// Its service_down_time: of several the longest has a service be up. Unset: it does not say.
+	ServiceDownTime *durationpb.Duration `protobuf:"bytes,8,opt,name=service_down_time,json=serviceDownTime,proto3" json:"service_down_time,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *GateReader) Reset() {
@@ -774,6 +779,20 @@ func (x *GateReader) GetImports() bool {
 		return x.Imports
 	}
 	return false
+}
+
+func (x *GateReader) GetRequiredVersion() int32 {
+	if x != nil && x.RequiredVersion != nil {
+		return *x.RequiredVersion
+	}
+	return 0
+}
+
+func (x *GateReader) GetServiceDownTime() *durationpb.Duration {
+	if x != nil {
+		return x.ServiceDownTime
+	}
+	return nil
 }
 
 // HostDifference is what an agent reports otherwise of its host than Nova's rows say.
@@ -1879,7 +1898,7 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\n" +
 	"\x06SHADOW\x10\x02\x12\n" +
 	"\n" +
-	"\x06NATIVE\x10\x03\"\x81\x02\n" +
+	"\x06NATIVE\x10\x03\"\x8d\x03\n" +
 	"\n" +
 	"GateReader\x12\x18\n" +
 	"\agateway\x18\x01 \x01(\tR\agateway\x123\n" +
@@ -1889,7 +1908,10 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\n" +
 	"unreadable\x18\x05 \x01(\tR\n" +
 	"unreadable\x12\x18\n" +
-	"\aimports\x18\x06 \x01(\bR\aimports\"\xdd\x01\n" +
+	"\aimports\x18\x06 \x01(\bR\aimports\x12.\n" +
+	"\x10required_version\x18\a \x01(\x05H\x00R\x0frequiredVersion\x88\x01\x01\x12E\n" +
+	"\x11service_down_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\x0fserviceDownTimeB\x13\n" +
+	"\x11_required_version\"\xdd\x01\n" +
 	"\x0eHostDifference\x124\n" +
 	"\x04kind\x18\x01 \x01(\x0e2 .cellgate.v1.HostDifference.KindR\x04kind\x12\x1c\n" +
 	"\x04host\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04host\x12 \n" +
@@ -2059,35 +2081,36 @@ var file_cellgate_v1_cells_proto_depIdxs = []int32{
 	22, // 10: cellgate.v1.GateReader.read_to:type_name -> google.protobuf.Timestamp
 	23, // 11: cellgate.v1.GateReader.lag:type_name -> google.protobuf.Duration
 	22, // 12: cellgate.v1.GateReader.behind_since:type_name -> google.protobuf.Timestamp
-	2,  // 13: cellgate.v1.HostDifference.kind:type_name -> cellgate.v1.HostDifference.Kind
-	22, // 14: cellgate.v1.LaggingHost.last_seen:type_name -> google.protobuf.Timestamp
-	22, // 15: cellgate.v1.ShadowDifference.at:type_name -> google.protobuf.Timestamp
-	0,  // 16: cellgate.v1.ReplicaState.breaker:type_name -> cellgate.v1.BreakerState
-	22, // 17: cellgate.v1.ReplicaState.since:type_name -> google.protobuf.Timestamp
-	4,  // 18: cellgate.v1.ListCellsResponse.cells:type_name -> cellgate.v1.Cell
-	4,  // 19: cellgate.v1.GetCellResponse.cell:type_name -> cellgate.v1.Cell
-	1,  // 20: cellgate.v1.UpdateCellRequest.gate_pin:type_name -> cellgate.v1.Gate.State
-	4,  // 21: cellgate.v1.UpdateCellResponse.cell:type_name -> cellgate.v1.Cell
-	3,  // 22: cellgate.v1.Finding.kind:type_name -> cellgate.v1.Finding.Kind
-	22, // 23: cellgate.v1.Finding.since:type_name -> google.protobuf.Timestamp
-	22, // 24: cellgate.v1.Finding.repaired_at:type_name -> google.protobuf.Timestamp
-	3,  // 25: cellgate.v1.ListFindingsRequest.kind:type_name -> cellgate.v1.Finding.Kind
-	18, // 26: cellgate.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	21, // 27: cellgate.v1.ListFindingsResponse.cells:type_name -> cellgate.v1.ReconciledCell
-	22, // 28: cellgate.v1.ReconciledCell.looked_at:type_name -> google.protobuf.Timestamp
-	12, // 29: cellgate.v1.Cells.ListCells:input_type -> cellgate.v1.ListCellsRequest
-	14, // 30: cellgate.v1.Cells.GetCell:input_type -> cellgate.v1.GetCellRequest
-	16, // 31: cellgate.v1.Cells.UpdateCell:input_type -> cellgate.v1.UpdateCellRequest
-	19, // 32: cellgate.v1.Cells.ListFindings:input_type -> cellgate.v1.ListFindingsRequest
-	13, // 33: cellgate.v1.Cells.ListCells:output_type -> cellgate.v1.ListCellsResponse
-	15, // 34: cellgate.v1.Cells.GetCell:output_type -> cellgate.v1.GetCellResponse
-	17, // 35: cellgate.v1.Cells.UpdateCell:output_type -> cellgate.v1.UpdateCellResponse
-	20, // 36: cellgate.v1.Cells.ListFindings:output_type -> cellgate.v1.ListFindingsResponse
-	33, // [33:37] is the sub-list for method output_type
-	29, // [29:33] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	23, // 13: cellgate.v1.GateReader.service_down_time:type_name -> google.protobuf.Duration
+	2,  // 14: cellgate.v1.HostDifference.kind:type_name -> cellgate.v1.HostDifference.Kind
+	22, // 15: cellgate.v1.LaggingHost.last_seen:type_name -> google.protobuf.Timestamp
+	22, // 16: cellgate.v1.ShadowDifference.at:type_name -> google.protobuf.Timestamp
+	0,  // 17: cellgate.v1.ReplicaState.breaker:type_name -> cellgate.v1.BreakerState
+	22, // 18: cellgate.v1.ReplicaState.since:type_name -> google.protobuf.Timestamp
+	4,  // 19: cellgate.v1.ListCellsResponse.cells:type_name -> cellgate.v1.Cell
+	4,  // 20: cellgate.v1.GetCellResponse.cell:type_name -> cellgate.v1.Cell
+	1,  // 21: cellgate.v1.UpdateCellRequest.gate_pin:type_name -> cellgate.v1.Gate.State
+	4,  // 22: cellgate.v1.UpdateCellResponse.cell:type_name -> cellgate.v1.Cell
+	3,  // 23: cellgate.v1.Finding.kind:type_name -> cellgate.v1.Finding.Kind
+	22, // 24: cellgate.v1.Finding.since:type_name -> google.protobuf.Timestamp
+	22, // 25: cellgate.v1.Finding.repaired_at:type_name -> google.protobuf.Timestamp
+	3,  // 26: cellgate.v1.ListFindingsRequest.kind:type_name -> cellgate.v1.Finding.Kind
+	18, // 27: cellgate.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	21, // 28: cellgate.v1.ListFindingsResponse.cells:type_name -> cellgate.v1.ReconciledCell
+	22, // 29: cellgate.v1.ReconciledCell.looked_at:type_name -> google.protobuf.Timestamp
+	12, // 30: cellgate.v1.Cells.ListCells:input_type -> cellgate.v1.ListCellsRequest
+	14, // 31: cellgate.v1.Cells.GetCell:input_type -> cellgate.v1.GetCellRequest
+	16, // 32: cellgate.v1.Cells.UpdateCell:input_type -> cellgate.v1.UpdateCellRequest
+	19, // 33: cellgate.v1.Cells.ListFindings:input_type -> cellgate.v1.ListFindingsRequest
+	13, // 34: cellgate.v1.Cells.ListCells:output_type -> cellgate.v1.ListCellsResponse
+	15, // 35: cellgate.v1.Cells.GetCell:output_type -> cellgate.v1.GetCellResponse
+	17, // 36: cellgate.v1.Cells.UpdateCell:output_type -> cellgate.v1.UpdateCellResponse
+	20, // 37: cellgate.v1.Cells.ListFindings:output_type -> cellgate.v1.ListFindingsResponse
+	34, // [34:38] is the sub-list for method output_type
+	30, // [30:34] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_cells_proto_init() }
@@ -2095,6 +2118,7 @@ func file_cellgate_v1_cells_proto_init() {
 	if File_cellgate_v1_cells_proto != nil {
 		return
 	}
+	file_cellgate_v1_cells_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
