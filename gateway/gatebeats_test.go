@@ -13,10 +13,11 @@ import (
 )
 
 // beating has two nova-computes and a conductor, whose clock is ahead, beat every 10 s until a copy stops;
-// host002 is dead for an hour if that is said.
+// host002 is dead for minutes if that is said.
 func (r *fakeReader) beating(ahead time.Duration, stops time.Time, dead bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	died := time.Now().Add(-3 * time.Minute)
 	r.fill = func(x *legacy.Snapshot) {
 		beat := x.At
 		if !stops.IsZero() && beat.After(stops) {
@@ -25,7 +26,7 @@ func (r *fakeReader) beating(ahead time.Duration, stops time.Time, dead bool) {
 		beat = beat.Truncate(10 * time.Second)
 		x.Services = []legacy.Service{{ID: 1, Host: "host001", Version: 68, LastSeenUp: beat}, {ID: 2, Host: "host002", Version: 68, LastSeenUp: beat}}
 		if dead {
-			x.Services[1].LastSeenUp = beat.Add(-time.Hour)
+			x.Services[1].LastSeenUp = died
 		}
 		x.Others = []legacy.Beat{{ID: 3, Seen: beat.Add(ahead)}}
 		x.Heartbeat = beat.Add(max(0, ahead))

@@ -170,12 +170,14 @@ func (x *Snapshot) Up(s *Service, now time.Time, down time.Duration) bool {
 
 // Unsure says why it is not known yet whether services that do not count as up are down, in a snapshot
 // that is not Silent: one clock that is ahead makes a copy that stopped look new. "" where it is known,
-// and where all are up.
+// and where all are up but those that are longDead: no copy that is older is not Silent.
 func (x *Snapshot) Unsure(now time.Time, down time.Duration) string {
 	if !x.pulse.watched || x.pulse.sure || x.Silent(down) {
 		return ""
 	}
-	quiet := func(s Service) bool { return !s.ForcedDown && !s.LastSeenUp.IsZero() && !x.Up(&s, now, down) }
+	quiet := func(s Service) bool {
+		return !s.ForcedDown && x.beatLately(&s, down) && !x.Up(&s, now, down)
+	}
 	if !slices.ContainsFunc(x.Services, quiet) {
 		return ""
 	}

@@ -67,7 +67,7 @@ func (w *Watch) Judge(x *Snapshot, at time.Time, down time.Duration) *Snapshot {
 	lag, computes := w.lag(x.At, at, down)
 	lately := 0
 	for i := range x.Services {
-		if seen := x.Services[i].LastSeenUp; !seen.IsZero() && x.At.Sub(seen) < longDead*down {
+		if x.beatLately(&x.Services[i], down) {
 			lately++
 		}
 	}
@@ -77,9 +77,14 @@ func (w *Watch) Judge(x *Snapshot, at time.Time, down time.Duration) *Snapshot {
 	return &y
 }
 
-// longDead is for how many times down a service counts among those that may be read from a copy that is
-// behind.
+// longDead is for how many times down a service was silent that is dead, of whatever copy that is not
+// Silent, and whatever clocks: the one may be behind by twice down, the others by one.
 const longDead = 5
+
+// beatLately reports whether a service beat, and is not longDead.
+func (x *Snapshot) beatLately(s *Service, down time.Duration) bool {
+	return !s.LastSeenUp.IsZero() && x.At.Sub(s.LastSeenUp) < longDead*down
+}
 
 // take notes which heartbeats are others than in the reading before. One that is earlier is of a clock that
 // was set, or of another server: where that one is behind, lag has it.

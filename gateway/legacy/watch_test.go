@@ -221,8 +221,10 @@ func TestAReaderThatStartsTellsWhatItHasSeen(t *testing.T) {
 	}{
 		{"a copy that stopped", 0, 11*time.Minute + 5*time.Second, stopped, lastOf, "unsure, silent copy"},
 		{"a copy that stopped long ago", 0, 15 * time.Minute, stopped, lastOf, "silent copy"},
-		{"a live one with a dead service", time.Minute, 10 * time.Minute, live, lastOf, "unsure, down"},
-		{"the others of that", time.Minute, 10 * time.Minute, live, firstOf, "unsure, up"},
+		{"a live one with a dead service", 7 * time.Minute, 10 * time.Minute, live, lastOf, "unsure, down"},
+		{"the others of that", 7 * time.Minute, 10 * time.Minute, live, firstOf, "unsure, up"},
+		{"a live one with a service that is dead for long", time.Minute, 10 * time.Minute, live, lastOf, "down"},
+		{"the others of that", time.Minute, 10 * time.Minute, live, firstOf, "up"},
 		{"a live one", 0, 10 * time.Minute, live, firstOf, "up"},
 		{"one that is half a minute behind", 0, 10 * time.Minute, func(at time.Time) time.Time { return at.Add(-30 * time.Second) }, firstOf, "up"},
 	} {
@@ -230,7 +232,7 @@ func TestAReaderThatStartsTellsWhatItHasSeen(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
-	f, w := fleet(time.Minute), &Watch{}
+	f, w := fleet(7*time.Minute), &Watch{}
 	if got := f.watching(w, 10*time.Minute, 10*time.Minute+12*time.Second, live, lastOf); got != "unsure, down" {
 		t.Errorf("in twelve seconds it tells %q", got)
 	}
