@@ -48,6 +48,11 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 				if ref := op.Confirm; ref != nil && ref.Lease != nil && o.renewed[ref.ClaimID] {
 					named = o.find(ref.ClaimID).State == Pending
 				}
+				over := false
+				if p := op.PutHost; p != nil && p.Over != nil && !p.Host.Imported {
+					old := o.hosts[p.Host.UUID]
+					over = !old.Imported && old.BootID == *p.Over && old.BootID != p.Host.BootID
+				}
 				got, want := answerOf(d.Outcomes[i]), o.step(now, op)
 				if op.PutHost != nil {
 					adopting = true
@@ -70,6 +75,12 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 				}
 				if got.left {
 					seen["left to the agent"]++
+				}
+				if got.otherLife != "" {
+					seen["of another life"]++
+				}
+				if over && got.otherLife == "" {
+					seen["over the life that was named"]++
 				}
 				if got.retaken {
 					seen["taken back"]++
@@ -117,7 +128,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 		"a claim that moves", "confirmed a move", "a later lease named, PENDING", "a later lease named, CONFIRMED", "gate  ", "gate STALE_GENERATION ", "claim STALE_GENERATION ",
 		"admin  ", "admin INVALID_REQUEST ", "admin STALE_GENERATION ", "end  ", "a maintenance that ended",
 		"judge  ", "confirm CLAIM_REJECTED HostVerdict", "claim CLAIM_REJECTED HostVerdict",
-		"left to the agent", "taken back", "imported already", "an import that moves claims",
+		"left to the agent", "taken back", "imported already", "of another life", "over the life that was named", "an import that moves claims",
 		"an import of an older version", "an import that is older than a claim", "an import that is older than one claim and ends another",
 	} {
 		if seen[must] == 0 {

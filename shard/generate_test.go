@@ -113,6 +113,10 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 			for _, i := range rapid.SliceOfNDistinct(consumer, 0, 3, rapid.ID).Draw(t, "instances") {
 				p.Instances = append(p.Instances, Instance{UUID: i, Allocations: genAllocations(h).Draw(t, "allocations")})
 			}
+			if rapid.Bool().Draw(t, "over?") {
+				over := rapid.SampledFrom([]string{"", "0", "1", "start"}).Draw(t, "over")
+				p.Over = &over
+			}
 			if rapid.SampledFrom(small).Draw(t, "unknown") > "4" {
 				p.Host.InstancesUnknown, p.Instances = true, nil
 			}

@@ -49,7 +49,8 @@ type Op struct {
 // (Guest.Awaited) is so no more; every claim whose instance is on the host is Seen.
 // With Host.InstancesUnknown no claim is adopted, confirmed, released or Seen.
 // Nothing changes when the stored state has the same BootID and a StateVersion
-// that is not lower.
+// that is not lower. Nor does it with Over while the host's row is of an agent's life that is
+// neither the state's own nor that one (Outcome.OtherLife).
 //
 // An imported state (Host.Imported) leaves a host that an agent registered to the agent
 // (Outcome.LeftToAgent), unless Retake names what it registered (Outcome.Retaken); only
@@ -65,6 +66,10 @@ type Op struct {
 type PutHost struct {
 	Host      Host
 	Instances []Instance
+	// Over, with an agent's state, is the BootID of the life that the agent was asked over,
+	// "" for none: what was said before another life came does not replace it. nil: the
+	// state replaces every life's.
+	Over *string
 	// Retake, with an imported state: the host's Nova service is old, and the agent that
 	// made this registration is gone. Any other one stands. nil: every one does.
 	Retake *Registration
@@ -217,6 +222,9 @@ type Outcome struct {
 	// for the host, and that the row says so already. Retaken: the host was its agent's
 	// until now.
 	LeftToAgent bool
+	// OtherLife, after PutHost with Over, is the BootID of the row when nothing was done
+	// for it.
+	OtherLife string
 	// InstancesTaken, with LeftToAgent: the agent does not know its instances
 	// (Host.InstancesUnknown), and the claims were brought in line with the import's.
 	InstancesTaken bool

@@ -128,6 +128,8 @@ func (o *oracle) putHost(p *PutHost) answer {
 		if a.taken {
 			o.instances(p, &a)
 		}
+	case known && !next.Imported && !old.Imported && !sameLife && p.Over != nil && *p.Over != old.BootID:
+		a.otherLife = old.BootID
 	case sameLife && next.Imported && next.StateVersion < old.StateVersion:
 		a.same, a.outdated = true, true
 	case sameLife && !next.Imported && next.StateVersion <= old.StateVersion:

@@ -60,6 +60,7 @@ type answer struct {
 	taken          bool
 	retaken        bool
 	outdated       bool
+	otherLife      string
 	kept           int
 	// The gate, after an operation that moves it.
 	gate            GateState
@@ -79,7 +80,7 @@ type answer struct {
 }
 
 func answerOf(o Outcome) answer {
-	a := answer{pinned: o.PinnedTo, adopted: o.Adopted, conflicts: o.Conflicts, over: o.Overcommitted, confirmed: o.Confirmed, released: o.Released, left: o.LeftToAgent, taken: o.InstancesTaken, same: o.Unchanged, retaken: o.Retaken, outdated: o.Outdated, kept: o.Kept}
+	a := answer{pinned: o.PinnedTo, adopted: o.Adopted, conflicts: o.Conflicts, over: o.Overcommitted, confirmed: o.Confirmed, released: o.Released, left: o.LeftToAgent, taken: o.InstancesTaken, same: o.Unchanged, retaken: o.Retaken, outdated: o.Outdated, otherLife: o.OtherLife, kept: o.Kept}
 	if o.AdminState != nil {
 		a.admin, a.until, a.nova, a.silent = o.AdminState.State, o.AdminState.Until, o.AdminState.Nova, o.AdminState.Silent
 	}

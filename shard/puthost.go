@@ -29,6 +29,8 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 		}
 		o.Overcommitted = overcommitted(old, t.view.Usages[id])
 		return o
+	case p.overOther(old):
+		return Outcome{OtherLife: old.BootID, Overcommitted: overcommitted(old, t.view.Usages[id])}
 	case p.outdated(old):
 		return Outcome{Unchanged: p.Host.Imported, Outdated: p.Host.Imported, Overcommitted: overcommitted(old, t.view.Usages[id])}
 	}
@@ -105,6 +107,11 @@ func (p *PutHost) olderThan(c *Claim) bool {
 // leftToAgent reports whether an imported state is of a host that an agent speaks for.
 func (p *PutHost) leftToAgent(old *Host) bool {
 	return p.Host.Imported && old != nil && !old.Imported && (p.Retake == nil || *p.Retake != old.Registration())
+}
+
+// overOther reports whether the row is of an agent's life that the state was not said over.
+func (p *PutHost) overOther(old *Host) bool {
+	return p.Over != nil && !p.Host.Imported && old != nil && !old.Imported && old.BootID != p.Host.BootID && old.BootID != *p.Over
 }
 
 // outdated reports whether the row is of the same life and as new. An imported state of

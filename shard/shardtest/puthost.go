@@ -80,6 +80,33 @@ func putHostClauses() []clause {
 				s.Errorf("host is of %s, %d", h.BootID, h.StateVersion)
 			}
 		}},
+		{name: "AStateReplacesNoLifeThatItWasNotSaidOver", test: func(s *suite) {
+			said := func(boot string, version uint64, over string, instances map[int]int64) *shard.PutHost {
+				p := state(version, 8, instances)
+				p.Host.BootID, p.Over = boot, &over
+				return p
+			}
+			s.do(said("boot-1", 5, "", nil))
+			if o := s.nothing(said("boot-2", 1, "", map[int]int64{1: 1})); o.OtherLife != "boot-1" || o.Adopted != 0 {
+				s.Errorf("over none: %+v", o)
+			}
+			s.do(said("boot-2", 1, "boot-1", map[int]int64{1: 1}))
+			s.do(said("boot-2", 4, "", map[int]int64{1: 1, 2: 1}))
+			for _, over := range []string{"", "boot-1", "boot-3"} {
+				if o := s.nothing(said("boot-1", 7, over, nil)); o.OtherLife != "boot-2" || o.Released != 0 {
+					s.Errorf("over %q: %+v", over, o)
+				}
+			}
+			if o := s.nothing(said("boot-2", 2, "boot-1", map[int]int64{1: 1})); o.OtherLife != "" || o.Released != 0 {
+				s.Errorf("an older state of the life: %+v", o)
+			}
+			s.used(1, 2)
+			back := imported(1, 8, map[int]int64{1: 1, 2: 1})
+			back.Retake = &shard.Registration{BootID: "boot-2", StateVersion: 4}
+			s.do(back)
+			s.do(said("boot-1", 8, "", map[int]int64{1: 1, 2: 1}))
+			s.used(1, 2)
+		}},
 		{name: "AnInstanceWithoutAClaimIsAdopted", test: func(s *suite) {
 			if o := s.do(state(1, 8, map[int]int64{1: 3, 2: 0})); o.Adopted != 2 || o.Conflicts != 0 || o.Overcommitted != 0 {
 				s.Errorf("outcome is %+v", o)
