@@ -64,6 +64,9 @@ type session struct {
 	beat, answer, retry *time.Timer
 	every               time.Duration
 
+	// asked: a Resync came since a state was accepted.
+	asked bool
+
 	// accepted: some state was accepted on this stream. refused: the newest one
 	// was not.
 	accepted, refused bool
@@ -254,7 +257,7 @@ func (s *session) takeAccepted(m *agentv1.Accepted) error {
 	// The first beat comes anywhere in the interval: hosts that were accepted
 	// together do not beat together.
 	s.beat.Reset(rand.N(s.every) + 1)
-	s.accepted = true
+	s.accepted, s.asked = true, false
 	s.host.streamAccepted(s.deps.Replica)
 	s.host.taken(s.deps.Replica)
 	s.deps.Tel.Reported("")
@@ -330,14 +333,14 @@ func (s *session) takeResync(m *agentv1.Resync) {
 	}
 	within := min(max(m.GetWithin().AsDuration(), 0), longestPause)
 	if s.waiting {
-		if s.base == nil {
+		if s.asked && s.base == nil {
 			within = max(within, busyRetry) // the whole state was not enough: no circle
 		}
 		if s.every > 0 {
 			s.beat.Reset(rand.N(s.every) + 1)
 		}
 	}
-	s.base, s.waiting, s.pausing = nil, false, true
+	s.base, s.waiting, s.pausing, s.asked = nil, false, true, true
 	s.answer.Stop()
 	s.retry.Reset(rand.N(within + 1))
 }

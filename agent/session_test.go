@@ -241,6 +241,41 @@ func TestAnAbortIsToldAgainOnceInstancesAreKnown(t *testing.T) {
 	})
 }
 
+// An agent whose first state is asked for again says it again at once.
+func TestTheFirstResyncIsAnsweredAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &fakeCell{takesDeltas: true, mute: true}
+		c.start()
+		host := reporting(t, c, ReporterConfig{AnswerWithin: time.Hour}, ReporterDeps{})
+		synctest.Wait()
+		c.tell(resync(1, 0, false))
+		synctest.Wait()
+		if states, _, _ := c.heard(); len(states) != 2 || states[1].GetEpoch() != 1 || states[1].GetVersion() != 1 {
+			t.Fatalf("%d states, want the same one again with epoch 1", len(states))
+		}
+		c.tell(resync(2, 0, false))
+		synctest.Wait()
+		if states, _, _ := c.heard(); len(states) != 2 {
+			t.Errorf("%d states: asked a second time the agent does not wait", len(states))
+		}
+		time.Sleep(busyRetry)
+		synctest.Wait()
+		if states, _, _ := c.heard(); len(states) != 3 {
+			t.Errorf("%d states", len(states))
+		}
+		// Accepted, it is as the first one again.
+		c.tell(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Accepted{Accepted: &agentv1.Accepted{Version: 1}}})
+		synctest.Wait()
+		busier(host, 10)
+		synctest.Wait()
+		c.tell(resync(3, 0, false))
+		synctest.Wait()
+		if states, _, _ := c.heard(); len(states) != 5 || states[4].GetVersion() != 2 {
+			t.Errorf("%d states, want the changed one twice", len(states))
+		}
+	})
+}
+
 // A cell that answers every state with Resync is not asked in a circle.
 func TestResyncAfterResyncIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -111,6 +111,9 @@ type agentSession struct {
 	said  atomic.Pointer[statement]
 	heard atomic.Pointer[time.Time]
 	lost  losing
+	// asked is the life over whose row the agent was asked for its next state, by the Resync
+	// of the newest epoch or one before; "" for none.
+	asked string
 	// back is the row's version that the agent was found behind; 0 for none (regain).
 	back atomic.Uint64
 	// out has what is to be told the agent besides its answers (sessions.tell).
@@ -119,13 +122,15 @@ type agentSession struct {
 
 // taken is what came of a state: the answer and, when it was accepted, the host's
 // uuid and the state; refusal says which state was not. outlived: it was not written
-// (sessions.outlived). An error ends the stream.
+// (sessions.outlived). over is the life whose row it would replace: the agent is to be asked
+// over that one. An error ends the stream.
 type taken struct {
 	reply    *agentv1.ReportResponse
 	host     string
 	state    *agentv1.FullState
 	outlived bool
 	refusal  *refusal
+	over     string
 	err      error
 }
 
@@ -159,7 +164,7 @@ func (a *agentSession) hear(ctx context.Context, m *agentv1.ReportRequest) (*age
 // begin takes a state. One is taken at a time, and the stream goes on meanwhile.
 func (a *agentSession) begin(ctx context.Context, m *agentv1.ReportRequest) {
 	a.taking = true
-	t := stateTaking{Cell: a.Cell, opened: a.opened, host: a.host, held: a.held, epoch: a.epoch.Load()}
+	t := stateTaking{Cell: a.Cell, opened: a.opened, host: a.host, held: a.held, epoch: a.epoch.Load(), asked: a.asked}
 	go func() { a.took <- t.take(ctx, m) }()
 }
 
@@ -172,8 +177,11 @@ func (a *agentSession) settle(ctx context.Context, t taken) (*agentv1.ReportResp
 	if t.refusal != nil {
 		a.refuses(t.refusal)
 	}
+	if t.over != "" {
+		t.reply = a.askOver(t.over)
+	}
 	if t.state != nil {
-		a.held = t.state
+		a.held, a.asked = t.state, ""
 		a.endRefusal()
 		a.said.Store(statementOf(t.state))
 		if !t.outlived {

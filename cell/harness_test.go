@@ -162,14 +162,26 @@ func (a *agent) heartbeat() {
 	}
 }
 
-// register makes a host's stream and has its state accepted.
+// register makes a host's stream and has its state accepted, asked for it over another
+// life's row or not.
 func (r *replica) register(s *agentv1.FullState) *agent {
 	r.t.Helper()
 	a := r.agent()
-	if m := a.report(s); m.GetAccepted() == nil {
+	m := a.report(s)
+	if q := m.GetResync(); q != nil {
+		m = a.report(resaid(s, q))
+	}
+	if m.GetAccepted() == nil {
 		r.t.Fatalf("the state was not accepted: %v", m)
 	}
 	return a
+}
+
+// resaid is a state that is said again for a Resync.
+func resaid(s *agentv1.FullState, q *agentv1.Resync) *agentv1.FullState {
+	s = proto.CloneOf(s)
+	s.Epoch = q.GetEpoch()
+	return s
 }
 
 // plainState is a host with VCPU, MEMORY_MB and DISK_GB and nothing else.

@@ -12,14 +12,22 @@ import (
 )
 
 // A host may have streams of two agent lives: that of an agent that died stays open while
-// nobody knows, and what it said may be read late; or two agents report the host. The shard
-// knows no order of lives: the state that is written last is the row. So what a life says
-// while a later stream of another one speaks for the host is not written; and the stream that
-// speaks for the host looks, at each heartbeat, whether the row is its own, and asks its
-// agent for the state again when it is not. Who is dead cannot answer. So does an agent that
-// went back to an earlier moment of its own life, as one whose machine was restored with its
-// memory: its states are older than the row, and none is written until it is asked for one
-// above that.
+// nobody knows, and what it said may be read, or written, late; or two agents report the host.
+// The shard knows no order of lives. So a state replaces another life's row only when its agent
+// was asked for it because of that row (askOver): who died before the row was written cannot
+// answer. What a life says while a later stream of another one speaks for the host is not
+// written at all; and the stream that speaks for the host looks, at each heartbeat, whether the
+// row is its own, and asks its agent for the state again when it is not, as when two agents
+// live. So does an agent that went back to an earlier moment of its own life, as one whose
+// machine was restored with its memory: its states are older than the row, and none is written
+// until it is asked for one above that.
+
+// askOver asks the agent for its state over another life's row. What it said before is of an
+// epoch that is over.
+func (a *agentSession) askOver(boot string) *agentv1.ReportResponse {
+	a.asked = boot
+	return resync(a.epoch.Add(1), "the host's row is of agent life "+boot, 0)
+}
 
 // statement is what a stream's newest accepted state is.
 type statement struct {
@@ -109,6 +117,9 @@ func (a *agentSession) regain() *agentv1.ReportResponse {
 	why := "the host's row is " + lifeText(row.host.Registration(), row.host.ServiceHost)
 	a.log.Warn("audit: a host's agent was asked to report anew", "host", said.serviceHost, "host_uuid", a.host, "because", why,
 		"boot_id", said.BootID, "version", said.StateVersion)
+	if row.host.BootID != said.BootID {
+		a.asked = row.host.BootID
+	}
 	return a.renewal(why, 0, row.host)
 }
 

@@ -24,6 +24,7 @@ type stateTaking struct {
 	host   string
 	held   *agentv1.FullState
 	epoch  uint64
+	asked  string
 }
 
 // take registers the state of a message, which is a FullState or a Delta.
@@ -65,7 +66,8 @@ func (t *stateTaking) gap(d *agentv1.Delta) string {
 // takeState registers the host, of which the schema found each field right: the state's
 // own, or those of a delta and of the state before it. It is accepted once the shard holds the state,
 // or a newer one of the same agent life, and this replica's table shows it; or when another
-// life speaks for the host (sessions.outlived).
+// life speaks for the host (sessions.outlived). Over another life's row it is not written before
+// the agent was asked for it over that row (agentSession.asked).
 func (t *stateTaking) takeState(ctx context.Context, in *agentv1.FullState) taken {
 	if err := t.takesFrom(in.GetCell()); err != nil {
 		t.tel.State(err)
@@ -89,14 +91,19 @@ func (t *stateTaking) takeState(ctx context.Context, in *agentv1.FullState) take
 		return t.refuse(ctx, in, fault.Invalid("host_uuid", "this stream is for host %s", t.host))
 	}
 	defer t.rows.expect(put.Host.UUID, facts)()
-	if t.letsAnotherWrite(put.Host.UUID, in.GetFollow()) {
+	put.Over = &t.asked
+	if t.asked == "" && t.letsAnotherWrite(put.Host.UUID, in.GetFollow()) {
 		t.awaitState(ctx, &put.Host)
 	}
 	outlived := false
 	if !t.holds(&put.Host) {
 		if outlived = t.sessions.outlived(put.Host.UUID, t.opened, put.Host.BootID); !outlived {
-			if err := t.write(ctx, put); err != nil {
+			other, err := t.write(ctx, put)
+			switch {
+			case err != nil:
 				return t.refuse(ctx, in, err)
+			case other != "":
+				return taken{over: other}
 			}
 		}
 	}
@@ -139,14 +146,18 @@ func (t *stateTaking) awaitState(ctx context.Context, h *shard.Host) {
 	}
 }
 
-// write puts the state into the shard. When all agents of a cell come at once they
-// wait here, in the order they came, and none is refused and sends its state again.
-func (t *stateTaking) write(ctx context.Context, put *shard.PutHost) error {
+// write puts the state into the shard, or gives the other life whose row is there, over which
+// the agent was not asked. When all agents of a cell come at once they wait here, in the
+// order they came, and none is refused and sends its state again.
+func (t *stateTaking) write(ctx context.Context, put *shard.PutHost) (other string, err error) {
+	if row := t.rows.registered(put.Host.UUID); *put.Over == "" && row != nil && !row.Imported && row.BootID != put.Host.BootID {
+		return row.BootID, nil
+	}
 	select {
 	case t.states <- struct{}{}:
 		defer func() { <-t.states }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return "", ctx.Err()
 	}
 	ops := []shard.Op{{PutHost: put}}
 	if !t.knows(put.Host.UUID) {
@@ -157,28 +168,31 @@ func (t *stateTaking) write(ctx context.Context, put *shard.PutHost) error {
 	}
 	answers, err := t.pipeline.do(ctx, ops, false)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := answers[0].err; err != nil {
-		return err
+		return "", err
 	}
 	out := answers[0].outcome
 	if out.Refusal != nil {
-		return fault.New(out.Refusal.Kind, "%s", out.Refusal.Message)
+		return "", fault.New(out.Refusal.Kind, "%s", out.Refusal.Message)
+	}
+	if out.OtherLife != "" {
+		return out.OtherLife, nil
 	}
 	if len(answers) > 1 {
 		if err := answers[1].err; err != nil {
-			return err
+			return "", err
 		}
 		if refusal := answers[1].outcome.Refusal; refusal != nil {
-			return fault.New(refusal.Kind, "%s", refusal.Message)
+			return "", fault.New(refusal.Kind, "%s", refusal.Message)
 		}
 	}
 	if out.Conflicts > 0 || out.Overcommitted > 0 {
 		t.log.Warn("a host's instances do not fit the shard's claims", "host", put.Host.ServiceHost,
 			"claimed_elsewhere", out.Conflicts, "overcommitted", out.Overcommitted, "adopted", out.Adopted)
 	}
-	return nil
+	return "", nil
 }
 
 // mayReport refuses a state of a host that the caller is not the agent of: by the

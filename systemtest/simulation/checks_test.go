@@ -40,6 +40,8 @@ type checkedCell struct {
 	at     shard.Cursor
 	hosts  map[string]*shard.Host
 	usages map[string]*shard.Usage
+	// followed are the agents' lives whose rows others have replaced.
+	followed map[string]bool
 	// admins are what operators say of hosts.
 	admins map[string]*shard.AdminState
 	// claims has the ended ones too; written says where their newest rows are in the
@@ -53,7 +55,7 @@ type checkedCell struct {
 func newChecks(w *world) *checks {
 	k := &checks{world: w, promises: map[string]*promise{}, ends: map[string]string{}}
 	for _, c := range w.cells {
-		k.cells = append(k.cells, &checkedCell{cell: c, hosts: map[string]*shard.Host{}, usages: map[string]*shard.Usage{}, admins: map[string]*shard.AdminState{}, claims: map[string]*shard.Claim{}, written: map[string]place{}, states: map[string]int{}})
+		k.cells = append(k.cells, &checkedCell{cell: c, hosts: map[string]*shard.Host{}, followed: map[string]bool{}, usages: map[string]*shard.Usage{}, admins: map[string]*shard.AdminState{}, claims: map[string]*shard.Claim{}, written: map[string]place{}, states: map[string]int{}})
 	}
 	return k
 }
@@ -173,6 +175,7 @@ func (k *checks) take(c *checkedCell, e shard.Entry) {
 			k.world.trace("%s, lane %s/%d entry %d: an operator says %v of host %s", c.cell.name, e.Lane.Replica, e.Lane.Life, e.Seq, ch.AdminState.State, short8(ch.AdminState.HostUUID))
 		case ch.Host != nil:
 			k.tell(c, e, "host %s version %d of its life", ch.Host.ServiceHost, ch.Host.StateVersion)
+			k.life(c, ch.Host)
 			c.hosts[ch.Host.UUID] = ch.Host
 			c.states[ch.Host.BootID]++
 		case ch.Usage != nil:

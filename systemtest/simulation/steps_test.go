@@ -77,9 +77,6 @@ func (k *checks) ended(e shard.Entry, was, is *shard.Claim, bad func(string, ...
 			return
 		}
 		if was.Seen && was.Adopted {
-			if k.deadSaid(e, was.HostUUID) {
-				return
-			}
 			bad("I3: its instance was reported and was not stopped, and the claim was released")
 			return
 		}

@@ -37,8 +37,6 @@ type world struct {
 	lost map[string]bool
 	// aborts counts those that were told, by host and claim.
 	aborts map[string]int
-	// haunted are the lives of agents that their streams outlived, by host.
-	haunted map[string][]string
 }
 
 // result is what came of a run.
@@ -255,7 +253,7 @@ func (l *logged) Handle(_ context.Context, r slog.Record) error {
 		text += " " + a.String()
 	}
 	r.Attrs(func(a slog.Attr) bool { text += " " + a.String(); return true })
-	if r.Level >= slog.LevelError && !strings.HasPrefix(r.Message, "no host of the cell is up") || strings.HasPrefix(r.Message, "audit: ") && !l.world.asksAfterDeath(text) ||
+	if r.Level >= slog.LevelError && !strings.HasPrefix(r.Message, "no host of the cell is up") || strings.HasPrefix(r.Message, "audit: ") ||
 		strings.HasPrefix(r.Message, "the cell refused the host's state") {
 		l.world.wrong("a part logged: %s", text)
 	} else {

@@ -1147,8 +1147,9 @@ func (x *Namespace) GetFacts() string {
 	return ""
 }
 
-// Resync asks for a FullState: the cell does not hold what a Delta changes, or has
-// been told to start over.
+// Resync asks for a FullState: the cell does not hold what a Delta changes, has been told
+// to start over, or the host's row is of another agent life, which no state replaces before
+// its agent was asked for it.
 type Resync struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`

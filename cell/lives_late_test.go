@@ -1,0 +1,228 @@
+package cell
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	"cellgate/shard"
+	"cellgate/shard/shardtest"
+)
+
+const bootB = "bbbbbbbb-0000-4000-8000-000000000002"
+
+// lifeState is a host's state of a life, with instances of a VCPU each.
+func lifeState(boot string, version uint64, instances ...int) *agentv1.FullState {
+	s := plainState(1, 8)
+	s.BootId, s.Version = boot, version
+	for _, n := range instances {
+		s.Instances = append(s.Instances, &agentv1.Instance{
+			InstanceUuid: consumerUUID(n), Usages: []*agentv1.Usage{usage(hostUUID(1), "VCPU", 1)},
+		})
+	}
+	return s
+}
+
+func (a *agent) send(s *agentv1.FullState) {
+	a.t.Helper()
+	a.last = s
+	if err := a.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: s}}); err != nil {
+		a.t.Fatal(err)
+	}
+	calm()
+}
+
+// says sends a state, as an agent that lives: it says it again when it is asked for it, until
+// its stream ends.
+func (r *replica) says(s *agentv1.FullState) {
+	r.t.Helper()
+	a := r.agent()
+	go func() {
+		for {
+			m, err := a.stream.Recv()
+			if err != nil {
+				return
+			}
+			if q := m.GetResync(); q != nil {
+				_ = a.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: resaid(s, q)}}) // the stream may have ended
+			}
+		}
+	}()
+	a.send(s)
+}
+
+func rowsOf(t *testing.T, store shard.Store) *shardtest.Rows {
+	t.Helper()
+	rows, _, err := shardtest.LoadRows(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// startHeld starts a replica whose transactions wait from slow on, until goOn.
+func startHeld(t *testing.T, store shard.Store) (r *replica, slow func() (goOn func())) {
+	var hold atomic.Pointer[chan struct{}]
+	r = start(t, &shardtest.Faulty{Store: store, Before: func(_ context.Context, c shardtest.Call) error {
+		if until := hold.Load(); c.Name == "Apply" && until != nil {
+			<-*until
+		}
+		return nil
+	}}, named("r2"))
+	return r, func() func() {
+		until := make(chan struct{})
+		hold.Store(&until)
+		return func() {
+			hold.Store(nil)
+			close(until)
+			calm()
+		}
+	}
+}
+
+// What waits at a replica whose shard is slow was said before another replica wrote the next
+// life's states: neither the dead agent's newest nor the living one's oldest is the row then,
+// and no claim that was adopted is released.
+func TestWhatWaitedForTheShardUndoesNothingOfTheNextLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		fast := start(t, store, named("r1"))
+		late, slow := startHeld(t, store)
+		dead := late.register(lifeState(bootA, 1))
+		calm()
+		goOn := slow()
+		dead.send(lifeState(bootA, 2))
+		late.says(lifeState(bootB, 1, 1))
+		fast.says(lifeState(bootB, 1, 1))
+		fast.says(lifeState(bootB, 4, 1, 2))
+		before := rowsOf(t, store)
+		if h := before.Hosts[hostUUID(1)]; h.BootID != bootB || h.StateVersion != 4 || len(before.Claims) != 2 {
+			t.Fatalf("before: life %s, version %d, claims %v", h.BootID, h.StateVersion, before.Claims)
+		}
+		goOn()
+		after := rowsOf(t, store)
+		if h := after.Hosts[hostUUID(1)]; h.BootID != bootB || h.StateVersion != 4 {
+			t.Errorf("the row is of life %s, version %d", h.BootID, h.StateVersion)
+		}
+		for id := range before.Claims {
+			if c := after.Claims[id]; c == nil || !c.State.Live() {
+				t.Errorf("claim %s was released", id)
+			}
+		}
+		if len(after.Claims) != 2 {
+			t.Errorf("there are %d claims", len(after.Claims))
+		}
+	})
+}
+
+// An agent answered, and died: its answer was said over a row that the next life's has
+// replaced when it is written.
+func TestAnAnswerThatComesLateReplacesNoOtherLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		fast := start(t, store, named("r1"))
+		late, slow := startHeld(t, store)
+		fast.says(lifeState(bootA, 5))
+		goOn := slow()
+		a := late.agent()
+		q := a.report(lifeState("dddddddd-0000-4000-8000-000000000001", 1)).GetResync()
+		if q == nil {
+			t.Fatal("the agent was not asked over another life's row")
+		}
+		a.send(resaid(a.last, q))
+		fast.says(lifeState(bootB, 1, 1))
+		goOn()
+		if h := rowsOf(t, store).Hosts[hostUUID(1)]; h.BootID != bootB {
+			t.Errorf("the row is of life %s", h.BootID)
+		}
+		m, err := a.stream.Recv()
+		if err != nil || m.GetResync().GetEpoch() <= q.GetEpoch() {
+			t.Fatalf("the agent is told %v, %v; want that it is asked again", m, err)
+		}
+		// It lives after all, as two agents of one host do: the answer is over the row that is there.
+		if m := a.report(resaid(a.last, m.GetResync())); m.GetAccepted() == nil {
+			t.Errorf("the answer: %v", m)
+		}
+		if h := rowsOf(t, store).Hosts[hostUUID(1)]; h.BootID != a.last.GetBootId() {
+			t.Errorf("the row is of life %s", h.BootID)
+		}
+		// It was asked once, for one state.
+		fast.says(lifeState(bootB, 2, 1))
+		again := proto.CloneOf(a.last)
+		again.Version++
+		if m := a.report(again); m.GetResync() == nil {
+			t.Errorf("the next state, over another row: %v", m)
+		}
+	})
+}
+
+// Who follows waits once for who writes, not again for an answer.
+func TestAFollowersAnswerIsWrittenAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		r.register(lifeState(bootA, 1)).cancel()
+		s := lifeState(bootB, 1)
+		s.Follow = true
+		a := r.agent()
+		q := a.report(s).GetResync()
+		began := time.Now()
+		if m := a.report(resaid(s, q)); m.GetAccepted() == nil || time.Since(began) >= r.cell.cfg.FollowFor {
+			t.Errorf("after %v: %v", time.Since(began), m)
+		}
+		rowIs(t, bootB, r)
+	})
+}
+
+// The state that an agent is asked for at its heartbeat is one over the row that it was asked
+// for.
+func TestWhatARegainingAgentSaysIsWrittenAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		other := r.agent()
+		a := r.register(lifeState(bootA, 1))
+		time.Sleep(7 * r.cell.cfg.HeartbeatEvery) // it is silent: another one may speak
+		q := other.report(lifeState(bootB, 1)).GetResync()
+		if m := other.report(resaid(other.last, q)); m.GetAccepted() == nil {
+			t.Fatalf("the other's state: %v", m)
+		}
+		rowIs(t, bootB, r)
+		other.cancel()
+		q = nil
+		told := make(chan *agentv1.ReportResponse, 16)
+		go func() {
+			for {
+				m, err := a.stream.Recv()
+				if err != nil {
+					return
+				}
+				told <- m
+			}
+		}()
+		for range 4 {
+			a.heartbeat()
+			time.Sleep(r.cell.cfg.HeartbeatEvery)
+		}
+		for _, m := range rest(told) {
+			if m.GetResync() != nil {
+				q = m.GetResync()
+			}
+		}
+		if !q.GetRenew() {
+			t.Fatalf("the agent is asked %v", q)
+		}
+		s := resaid(a.last, q)
+		s.Version++
+		a.send(s)
+		for _, m := range rest(told) {
+			if m.GetAccepted() == nil {
+				t.Errorf("the answer: %v", m)
+			}
+		}
+		rowIs(t, bootA, r)
+	})
+}
