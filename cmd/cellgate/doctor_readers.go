@@ -46,15 +46,20 @@ func (u *upgrade) behind() {
 		u.say("age of the legacy database", warned, fmt.Sprintf("its newest row is %v older than what a gateway has read: it is a copy that is behind", lag.Round(time.Second)),
 			"bring its replication up to date, or name another server in gateway.legacy; what is said here of its rows is that old")
 	}
+	u.unreading()
 	var all []diagnosis
-	oldest := time.Duration(0)
+	oldest, reads := time.Duration(0), 0
 	for _, name := range slices.Sorted(maps.Keys(u.readers)) {
 		r, lag := u.readers[name], time.Duration(0)
 		if r.GetReadTo() != nil {
 			lag = newest.Sub(r.GetReadTo().AsTime())
 			r.Lag = durationpb.New(lag)
 		}
-		if r.GetBehindSince() == nil && (lag <= most || r.GetUnreadable() != "") {
+		if r.GetUnreadable() != "" {
+			continue
+		}
+		reads++
+		if r.GetBehindSince() == nil && lag <= most {
 			oldest = max(oldest, lag)
 			continue
 		}
@@ -64,14 +69,33 @@ func (u *upgrade) behind() {
 		})
 	}
 	u.each("gateways that are behind", warned, all)
-	if len(u.readers) > 0 && len(all) == 0 {
-		u.doctor.ok(u.conf.Cell+" gateways", "%s what they read of the tables, the oldest up to %v before the newest", reporting(len(u.readers)), oldest.Round(time.Second))
+	if reads > 0 && len(all) == 0 {
+		u.doctor.ok(u.conf.Cell+" gateways", "%s, the oldest up to %v before the newest", reporting(reads), oldest.Round(time.Second))
 	}
+}
+
+// unreading tells which gateways cannot read the tables: their reports hold the gate while it is
+// LEGACY or SHADOW.
+func (u *upgrade) unreading() {
+	status, means := unhealthy, "it has no answer for the cell, and its report holds the gate"
+	if u.native {
+		status, means = warned, "it answers from agents' reports, as the cell is NATIVE, hears of no host that Nova's operators take out of service, and would have no answer if the gate closed"
+	}
+	var all []diagnosis
+	for _, name := range slices.Sorted(maps.Keys(u.readers)) {
+		if why := u.readers[name].GetUnreadable(); why != "" {
+			all = append(all, diagnosis{
+				Check: "gateway " + name, What: "cannot read the legacy database: " + printable(why) + "; " + means,
+				Do: "correct the way from that gateway to the database of its gateway.legacy: its address, user, password file, CA, or the server itself",
+			})
+		}
+	}
+	u.each("gateways that cannot read", status, all)
 }
 
 func reporting(n int) string {
 	if n == 1 {
-		return "1 reports"
+		return "1 reports what it reads of the tables"
 	}
-	return fmt.Sprintf("%d report", n)
+	return fmt.Sprintf("%d report what they read of the tables", n)
 }

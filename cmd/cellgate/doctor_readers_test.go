@@ -67,7 +67,7 @@ func TestDoctorUpgradeNamesGatewaysThatAreBehind(t *testing.T) {
 	must(t, rows, "cell1 gateway g3", warned, "reads a copy of Nova's database that is behind, now by 5m0s: what it answers by rows is that old")
 	absent(rows, "cell1 gateways", "cell1 age of the legacy database")
 
-	// It is the doctor's own that is behind; one that cannot read is told of by the gate.
+	// It is the doctor's own that is behind.
 	other.gate = readersAt(c.now, map[string]time.Duration{"g3": -10 * time.Minute})
 	one.gate = readersAt(c.now, map[string]time.Duration{"g1": -10 * time.Minute, "g2": 0})
 	for _, r := range one.gate.GetReaders() {
@@ -75,9 +75,18 @@ func TestDoctorUpgradeNamesGatewaysThatAreBehind(t *testing.T) {
 			r.Unreadable = "no route"
 		}
 	}
+	// One that cannot read is named: it holds a gate that is not NATIVE.
+	one.gate.State = cellgatev1.Gate_NATIVE
 	rows = doctor()
 	must(t, rows, "cell1 age of the legacy database", warned, "its newest row is 10m0s older than what a gateway has read")
-	absent(rows, "cell1 gateway g1", "cell1 gateway g2", "cell1 gateway g3")
+	must(t, rows, "cell1 gateway g2", warned, "cannot read the legacy database: no route; it answers from agents' reports")
+	must(t, rows, "cell1 gateways", found, "2 report what they read of the tables")
+	absent(rows, "cell1 gateway g1", "cell1 gateway g3")
+	one.gate.State = cellgatev1.Gate_SHADOW
+	must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), "cell1 gateway g2", unhealthy, "it has no answer for the cell, and its report holds the gate")
+	one.gate = readersAt(c.now, map[string]time.Duration{"g1": 0})
+	other.gate = nil
+	must(t, doctor(), "cell1 gateways", found, "1 reports what it reads of the tables")
 
 	// Cells and gateways of before say nothing.
 	one.gate, other.gate = &cellgatev1.Gate{State: cellgatev1.Gate_LEGACY}, nil
