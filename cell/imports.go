@@ -20,6 +20,9 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 	if err := s.loaded(); err != nil {
 		return nil, err
 	}
+	if len(req.GetDeleted()) > 0 && req.GetInstancesAt() == nil {
+		return nil, fault.Invalid("instances_at", "is not set, and deleted is")
+	}
 	out := make([]*cellv1.ImportOutcome, len(req.GetHosts()))
 	var ops []shard.Op
 	var places []int
@@ -58,7 +61,10 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 	for n, a := range answers {
 		out[places[n]] = s.importOutcome(ops[n].PutHost, a, waits[n])
 	}
-	return &cellv1.ImportHostsResponse{Outcomes: out}, nil
+	res := &cellv1.ImportHostsResponse{Outcomes: out}
+	claimed, released, err := s.releaseDeleted(ctx, req.GetDeleted(), req.GetInstancesAt().AsTime())
+	res.Claimed, res.DeletedReleased = claimed, int32(released)
+	return res, err
 }
 
 // instancesOnly gives a host as it counts where only instances are imported, or the outcome

@@ -129,7 +129,7 @@ func (r *reconciler) look(ctx context.Context) error {
 // comparable gives the report of a host that can be compared with its rows: of an
 // agent that is heard here, knows its instances and is not refused since, and of which the
 // row is.
-func (r *reconciler) comparable(row *hostRow) *report {
+func (r *Cell) comparable(row *hostRow) *report {
 	if row == nil || row.host == nil || row.host.Imported || row.host.InstancesUnknown {
 		return nil
 	}

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"slices"
+	"time"
 
 	"cellgate/internal/fault"
 )
@@ -73,17 +74,19 @@ func SameState(a, b *Host) bool {
 }
 
 // notGone says why a claim is not released though a report does not have its instance;
-// "" when it may be (ClaimRef.Gone).
-func (t *transaction) notGone(c *Claim, said Registration) string {
-	h := t.view.Hosts[c.HostUUID]
+// "" when it may be (ClaimRef.Gone). deleted is ClaimRef.Deleted.
+func (t *transaction) notGone(c *Claim, said Registration, deleted time.Time) string {
+	h, byRow := t.view.Hosts[c.HostUUID], !deleted.IsZero()
 	switch {
 	case c.State != Confirmed:
 		return "it is " + string(c.State)
-	case !c.Seen:
+	case byRow && c.UpdatedAt.After(deleted):
+		return "it is newer than the rows"
+	case !byRow && !c.Seen:
 		return "no report had its instance before"
 	case c.TransferredFrom != "":
 		return "it was transferred"
-	case len(t.claimsOfInstance(c.Instance())) > 1:
+	case !byRow && len(t.claimsOfInstance(c.Instance())) > 1:
 		return "its instance has another claim"
 	case h == nil || h.Imported || h.InstancesUnknown:
 		return "no agent that knows its instances speaks for its host"

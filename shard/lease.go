@@ -154,7 +154,7 @@ func (t *transaction) release(ref *ClaimRef) Outcome {
 		o.Claim = c
 		return o
 	case ref.Gone != nil:
-		if why := t.notGone(c, *ref.Gone); why != "" {
+		if why := t.notGone(c, *ref.Gone, ref.Deleted); why != "" {
 			o := refused(fault.StaleGeneration, "claim %s stays: %s", c.ClaimID, why)
 			o.Claim = c
 			return o

@@ -186,6 +186,10 @@ type ClaimRef struct {
 	// one that a report had before, that was transferred, or whose instance has another
 	// live claim, is refused, STALE_GENERATION; a claim that is not known, NOT_FOUND.
 	Gone *Registration
+	// Deleted, with Gone: Nova's row of the instance is deleted, as rows say that are whole up to
+	// this moment. Then a claim that no report had before, or whose instance has another live
+	// claim, is released too, and one that was written later is refused, STALE_GENERATION.
+	Deleted time.Time
 }
 
 // NewPin pins an affinity group to a service host, or joins its pin.

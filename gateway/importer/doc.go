@@ -9,6 +9,9 @@
 // their hosts, and where they do not know the instances the rows go on to. Whoever
 // watches the gate says when a step is made, and which gateway makes it.
 //
+// Of a host whose agent knows its instances the cell hears which rows are deleted, again until
+// it has no claim of them: it ends those that the agent does not report either.
+//
 // # What a host holds
 //
 // An instance is on the host whose compute_nodes row has the host and node of its

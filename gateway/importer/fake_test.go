@@ -42,6 +42,8 @@ type fakeCell struct {
 	// sizes are the hosts of each call.
 	sizes []int
 	sent  []*cellv1.ImportedHost
+	// told are the deleted instances of each call that names some.
+	told [][]string
 }
 
 // fakeHost is registered by its agent, which may be alive for so long, or imported; had
@@ -87,12 +89,38 @@ func (f *fakeCell) ImportHosts(ctx context.Context, in *cellv1.ImportHostsReques
 		}
 		out.Outcomes = append(out.Outcomes, f.put(h))
 	}
+	f.deleted(in, out)
 	if f.after != nil {
 		if err := f.after(f.calls); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// deleted ends the claims of deleted instances that hosts of agents do not report.
+func (f *fakeCell) deleted(in *cellv1.ImportHostsRequest, out *cellv1.ImportHostsResponse) {
+	var told []string
+	for id := range slices.Chunk(in.GetDeleted(), 16) {
+		uuid := schedule.ID(id).String()
+		told = append(told, uuid)
+		c := f.claims[uuid]
+		if c == nil {
+			continue
+		}
+		h := f.hosts[c.host]
+		if c.pending || h == nil || !h.agent || h.state.GetInstancesUnknown() || c.updated.After(in.GetInstancesAt().AsTime()) ||
+			slices.ContainsFunc(h.state.GetInstances(), func(i *agentv1.Instance) bool { return i.GetInstanceUuid() == uuid }) {
+			out.Claimed = append(out.Claimed, id...)
+			continue
+		}
+		delete(f.claims, uuid)
+		out.DeletedReleased++
+	}
+	if len(told) > 0 {
+		slices.Sort(told)
+		f.told = append(f.told, told)
+	}
 }
 
 func (f *fakeCell) put(in *cellv1.ImportedHost) *cellv1.ImportOutcome {

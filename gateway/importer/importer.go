@@ -152,7 +152,10 @@ func (m *Importer) step(ctx context.Context, x *legacy.Snapshot, c Caller, insta
 		return r, err
 	}
 	asked := m.askForGone(ctx, c)
-	err = m.send(ctx, m.plan(x, &r), m.instancesAt(), c, &r)
+	at := m.instancesAt()
+	if err = m.send(ctx, m.plan(x, &r), at, c, &r); err == nil {
+		err = m.sendDeleted(ctx, at, c, &r)
+	}
 	m.agentHosts(x, &r)
 	slices.SortFunc(r.LeftOut, func(a, b LeftOut) int {
 		return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Host, b.Host), cmp.Compare(a.UUID, b.UUID))

@@ -35,6 +35,8 @@ type known struct {
 	strings map[string]string
 	// early are instances that counted before a pass had them.
 	early map[schedule.ID]struct{}
+	// deleted are those whose rows are.
+	deleted map[schedule.ID]*deletedRow
 }
 
 // occupants are the instances of a place. changes counts how often they were others.
@@ -52,7 +54,7 @@ type badRow struct {
 func newKnown(most int) *known {
 	return &known{
 		most: most, by: map[schedule.ID]*instance{}, on: map[place]*occupants{}, bad: map[int64]*badRow{},
-		strings: map[string]string{}, early: map[schedule.ID]struct{}{},
+		strings: map[string]string{}, early: map[schedule.ID]struct{}{}, deleted: map[schedule.ID]*deletedRow{},
 	}
 }
 
@@ -98,6 +100,9 @@ func (k *known) take(row *legacy.Instance, pass uint64, at, quiet time.Time) err
 	id, err := schedule.ParseID(row.UUID)
 	if err == nil && (i == nil || k.by[id] != nil && k.by[id].at != i.at) {
 		k.drop(id)
+	}
+	if err == nil {
+		k.deletedRow(id, row, pass)
 	}
 	delete(k.bad, row.ID)
 	if why != nil {

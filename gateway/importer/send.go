@@ -155,7 +155,12 @@ func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
 // sendAgain has the host sent again, each time after more steps.
 func (h *host) sendAgain(steps uint64) {
 	h.conflicts++
-	h.again = steps + min(1<<min(h.conflicts-1, 8), uint64(mostConflictSteps))
+	h.again = steps + stepsAfter(h.conflicts)
+}
+
+// stepsAfter is how many steps after something was said so often it is said again.
+func stepsAfter(times uint) uint64 {
+	return min(1<<min(times-1, 8), uint64(mostConflictSteps))
 }
 
 // newerThere reports whether a host was not taken because the cell has a newer import of it,

@@ -26,7 +26,9 @@ type Instance struct {
 	VMState, TaskState string
 	// Deleted: the row is soft-deleted, or hidden: the copy that a resize to another cell
 	// leaves in this one until it is confirmed or reverted.
-	Deleted                         bool
+	Deleted bool
+	// Gone: Deleted, and not for being hidden: the instance is no more.
+	Gone                            bool
 	CreatedAt, UpdatedAt, DeletedAt time.Time
 }
 
@@ -175,6 +177,7 @@ func scanInstance(rows *sql.Rows) (i Instance, err error) {
 	i.Incomplete = !vcpus.Valid || !memory.Valid || !root.Valid || !ephemeral.Valid
 	i.FromVolume = image.Valid && image.String == ""
 	i.Deleted = !deleted.Valid || deleted.Int64 != 0 || bool(hidden)
+	i.Gone = deleted.Valid && deleted.Int64 != 0 && !bool(hidden)
 	i.CreatedAt, i.UpdatedAt, i.DeletedAt = utc(created), utc(updated), utc(gone)
 	return i, err
 }

@@ -102,7 +102,7 @@ func TestInstances(t *testing.T) {
 		if got := fmt.Sprint(ids(all)); got != "[4 5 40]" {
 			t.Fatalf("since the pass: %s", got)
 		}
-		if all[0].TaskState != "resize_prep" || !all[1].Deleted || !all[1].DeletedAt.Equal(w.now) || all[2].Deleted {
+		if all[0].TaskState != "resize_prep" || !all[1].Deleted || !all[1].Gone || all[0].Gone || !all[1].DeletedAt.Equal(w.now) || all[2].Deleted {
 			t.Errorf("%+v", all)
 		}
 		all, _ = w.pass(InstancePoint{Since: w.now.Add(-time.Hour)})

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"slices"
 	"testing"
+	"time"
 
 	"cellgate/gateway/legacy/legacytest"
 	"cellgate/internal/mariatest"
@@ -57,8 +58,11 @@ func TestSchemasOfOlderReleases(t *testing.T) {
 		}
 		w.api.Exec(t, "ALTER TABLE cell_mappings ADD COLUMN disabled "+column)
 		w.cell.Exec(t, "ALTER TABLE instances ADD COLUMN hidden "+column)
-		w.do("UPDATE instances SET hidden = ? WHERE id = 2", true)
+		w.do("UPDATE instances SET hidden = ?, updated_at = ? WHERE id = 2", true, w.now)
 		live(1)
+		if all, _ := w.pass(InstancePoint{Since: w.now.Add(-time.Hour)}); !slices.ContainsFunc(all, func(i Instance) bool { return i.ID == 2 && i.Deleted && !i.Gone }) {
+			t.Errorf("a hidden instance is gone: %+v", all)
+		}
 		change(t, w.api, "UPDATE cell_mappings SET disabled = ? WHERE id = 1", true)
 		if x = w.refresh(x); x.Services[1].UUID != otherUUID || !x.CellDisabled {
 			t.Errorf("services %+v, disabled: %t", x.Services, x.CellDisabled)

@@ -1,6 +1,8 @@
 package shardtest
 
 import (
+	"time"
+
 	"cellgate/internal/fault"
 	"cellgate/shard"
 )
@@ -124,6 +126,44 @@ func auditClauses() []clause {
 			theirs.ConsumerUUID = ConsumerID(7)
 			s.refused(theirs, fault.StaleGeneration)
 			s.refused(gone(1, 3), fault.InvalidRequest)
+			s.state(1, shard.Confirmed)
+		}},
+		{name: "ByADeletedRowOneThatNoReportHadBeforeAndOneThatMovesAreReleased", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewHost(2, 8))
+			s.do(NewClaim(1, 1, 3))
+			s.do(confirm(*Ref(1)))
+			move := NewClaim(2, 2, 3)
+			move.ConsumerUUID, move.Moves = ConsumerID(1), ClaimID(1)
+			s.do(move)
+			of := func(v uint64, at time.Time) release {
+				r := gone(1, v)
+				r.Deleted = at
+				return r
+			}
+			written := s.find(1).UpdatedAt
+			s.refused(of(1, written.Add(-time.Microsecond)), fault.StaleGeneration)
+			s.refused(of(2, written), fault.StaleGeneration)
+			s.state(1, shard.Confirmed)
+			s.do(of(1, written))
+			s.state(1, shard.Released)
+			s.used(1, 0)
+			s.state(2, shard.Pending)
+		}},
+		{name: "NoDeletedRowEndsOneThatIsPendingOrWasTransferred", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.do(NewClaim(1, 1, 3))
+			byRow := func() release {
+				r := gone(1, 1)
+				r.Deleted = s.now().Add(time.Hour)
+				return r
+			}
+			s.refused(byRow(), fault.StaleGeneration)
+			s.do(confirm(*Ref(1)))
+			s.do(&shard.Transfer{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(1), ToConsumer: ConsumerID(7)})
+			theirs := byRow()
+			theirs.ConsumerUUID = ConsumerID(7)
+			s.refused(theirs, fault.StaleGeneration)
 			s.state(1, shard.Confirmed)
 		}},
 		{name: "NotWhereInstancesAreUnknown", test: func(s *suite) {

@@ -1145,7 +1145,12 @@ type ImportHostsRequest struct {
 	InstancesOnly bool `protobuf:"varint,2,opt,name=instances_only,json=instancesOnly,proto3" json:"instances_only,omitempty"`
 	// What was written to instances before is in the states, by the clocks of whoever writes
 	// there: claims that are newer neither end nor shrink. Gateways of before do not say.
-	InstancesAt   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=instances_at,json=instancesAt,proto3" json:"instances_at,omitempty"`
+	InstancesAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=instances_at,json=instancesAt,proto3" json:"instances_at,omitempty"`
+	// Instances whose rows of instances are deleted, by uuid, 16 bytes each: at most 16,384. A
+	// CONFIRMED claim of one is released on a host whose agent knows its instances, and of whom
+	// the newest report does not have it, unless the claim is newer than instances_at, which
+	// has to be set.
+	Deleted       []byte `protobuf:"bytes,4,opt,name=deleted,proto3" json:"deleted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1197,6 +1202,13 @@ func (x *ImportHostsRequest) GetInstancesOnly() bool {
 func (x *ImportHostsRequest) GetInstancesAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.InstancesAt
+	}
+	return nil
+}
+
+func (x *ImportHostsRequest) GetDeleted() []byte {
+	if x != nil {
+		return x.Deleted
 	}
 	return nil
 }
@@ -1260,9 +1272,14 @@ func (x *ImportedHost) GetRetake() bool {
 type ImportHostsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One for each host, in order.
-	Outcomes      []*ImportOutcome `protobuf:"bytes,1,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Outcomes []*ImportOutcome `protobuf:"bytes,1,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
+	// Those of deleted that have a live claim still, in the same form: say them again. Cells of
+	// before name none.
+	Claimed []byte `protobuf:"bytes,2,opt,name=claimed,proto3" json:"claimed,omitempty"`
+	// How many claims of deleted were released.
+	DeletedReleased int32 `protobuf:"varint,3,opt,name=deleted_released,json=deletedReleased,proto3" json:"deleted_released,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ImportHostsResponse) Reset() {
@@ -1300,6 +1317,20 @@ func (x *ImportHostsResponse) GetOutcomes() []*ImportOutcome {
 		return x.Outcomes
 	}
 	return nil
+}
+
+func (x *ImportHostsResponse) GetClaimed() []byte {
+	if x != nil {
+		return x.Claimed
+	}
+	return nil
+}
+
+func (x *ImportHostsResponse) GetDeletedReleased() int32 {
+	if x != nil {
+		return x.DeletedReleased
+	}
+	return 0
 }
 
 type ImportOutcome struct {
@@ -8117,16 +8148,19 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\rconsumer_uuid\x18\x02 \x01(\tR\fconsumerUuid\x12\x1b\n" +
 	"\thost_uuid\x18\x03 \x01(\tR\bhostUuid\x129\n" +
 	"\vallocations\x18\x04 \x03(\v2\x17.cellgate.v1.AllocationR\vallocations\x12$\n" +
-	"\x0emoves_claim_id\x18\x05 \x01(\tR\fmovesClaimId\"\xbb\x01\n" +
+	"\x0emoves_claim_id\x18\x05 \x01(\tR\fmovesClaimId\"\xe0\x01\n" +
 	"\x12ImportHostsRequest\x12?\n" +
 	"\x05hosts\x18\x01 \x03(\v2\x1e.cellgate.cell.v1.ImportedHostB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\x05hosts\x12%\n" +
 	"\x0einstances_only\x18\x02 \x01(\bR\rinstancesOnly\x12=\n" +
-	"\finstances_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vinstancesAt\"b\n" +
+	"\finstances_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vinstancesAt\x12#\n" +
+	"\adeleted\x18\x04 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x10R\adeleted\"b\n" +
 	"\fImportedHost\x12:\n" +
 	"\x05state\x18\x01 \x01(\v2\x1c.cellgate.agent.v1.FullStateB\x06\xbaH\x03\xc8\x01\x01R\x05state\x12\x16\n" +
-	"\x06retake\x18\x02 \x01(\bR\x06retake\"R\n" +
+	"\x06retake\x18\x02 \x01(\bR\x06retake\"\x97\x01\n" +
 	"\x13ImportHostsResponse\x12;\n" +
-	"\boutcomes\x18\x01 \x03(\v2\x1f.cellgate.cell.v1.ImportOutcomeR\boutcomes\"\xb3\x03\n" +
+	"\boutcomes\x18\x01 \x03(\v2\x1f.cellgate.cell.v1.ImportOutcomeR\boutcomes\x12\x18\n" +
+	"\aclaimed\x18\x02 \x01(\fR\aclaimed\x12)\n" +
+	"\x10deleted_released\x18\x03 \x01(\x05R\x0fdeletedReleased\"\xb3\x03\n" +
 	"\rImportOutcome\x123\n" +
 	"\afailure\x18\x01 \x01(\v2\x19.cellgate.cell.v1.FailureR\afailure\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12\"\n" +

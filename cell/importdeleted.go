@@ -1,0 +1,75 @@
+package cell
+
+import (
+	"context"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+// releaseDeleted releases the claims of instances whose rows in Nova's tables are deleted, on
+// hosts whose agents do not report them any more; in is of uuids, 16 bytes each, and at is the
+// moment up to which the rows are whole. claimed are those that have a live claim still.
+func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time) (claimed []byte, released int, err error) {
+	if len(in)%len(schedule.ID{}) != 0 {
+		return nil, 0, fault.Invalid("deleted", "has %d bytes, which are no whole uuids", len(in))
+	}
+	if len(in) == 0 {
+		return nil, 0, nil
+	}
+	if err := s.follower.caughtUp(ctx); err != nil {
+		return nil, 0, err
+	}
+	var ops []shard.Op
+	var of []*shard.Claim
+	stays := map[schedule.ID]bool{}
+	ids := map[string]schedule.ID{}
+	for id := (schedule.ID{}); len(in) > 0; in = in[len(id):] {
+		copy(id[:], in)
+		for _, c := range s.rows.claimsOfInstance(id.String()) {
+			if c.TransferredFrom != "" {
+				continue // its new consumer's to release
+			}
+			said, gone := s.reportLacks(c)
+			if !gone || c.State != shard.Confirmed || c.UpdatedAt.After(at) {
+				stays[id] = true
+				continue
+			}
+			ids[c.ClaimID] = id
+			of = append(of, c)
+			ops = append(ops, shard.Op{Release: &shard.ClaimRef{ClaimID: c.ClaimID, ConsumerUUID: c.ConsumerUUID, Gone: &said, Deleted: at}})
+		}
+	}
+	answers, err := s.pipeline.do(ctx, ops, false)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i, a := range answers {
+		c := of[i]
+		if a.err != nil || a.outcome.Refusal != nil {
+			stays[ids[c.ClaimID]] = true
+			continue
+		}
+		released++
+		s.log.Info("audit: a claim was released: its instance's row in Nova's tables is deleted, and its host does not report it", "host", c.ServiceHost, "host_uuid", c.HostUUID,
+			"claim_id", c.ClaimID, "instance", c.ConsumerUUID)
+	}
+	for id := range stays {
+		claimed = append(claimed, id[:]...)
+	}
+	return claimed, released, nil
+}
+
+// reportLacks reports whether the newest report of a claim's host, which is heard here and can
+// be believed, does not have the claim's instance, and which report that is.
+func (c *Cell) reportLacks(claim *shard.Claim) (said shard.Registration, lacks bool) {
+	rep := c.comparable(c.rows.host(claim.HostUUID))
+	if rep == nil {
+		return said, false
+	}
+	_, has := instancesOf(rep)
+	_, there := has[claim.Instance()]
+	return rep.saidBy(), !there
+}
