@@ -71,7 +71,11 @@ func (l *hostLooks) took(rows *knownRows, epoch int64, asked []byte, p *cellv1.P
 func lookAt(row *legacy.Host, h *cellv1.HostRoom, aggregates []*cellgatev1.HostAggregate, known bool) hostLook {
 	var classes []ReportedClass
 	for _, r := range h.GetRooms() {
-		classes = append(classes, ReportedClass{r.GetResourceClass(), r.GetTotal(), r.GetReserved(), r.GetAllocationRatio()})
+		c := ReportedClass{r.GetResourceClass(), r.GetTotal(), r.GetReserved(), r.GetAllocationRatio()}
+		if row.DiskMeasured && c.Class == "DISK_GB" {
+			c.Reserved = 0 // measuredDisks has what is free
+		}
+		classes = append(classes, c)
 	}
 	out := hostLook{capacity: CapacityDifference(&row.View, classes)}
 	if known {

@@ -24,8 +24,8 @@ import (
 //   - passes by one, and not by the other, or
 //   - is in one list, and missing in the other, which is long enough to have it, or
 //   - is in both, and has to be left out for their order to be the same, or
-//   - has more of VCPU, MEMORY_MB or DISK_GB free by the table than by the rows, or clearly more
-//     DISK_GB than was measured (measuredLess).
+//   - has more of VCPU, MEMORY_MB or DISK_GB free by the table than by the rows, or
+//   - has a disk that is measured, and more or less of it free than that (measuredDisks).
 //
 // Which hosts pass is compared by a sum over all of them, and by their uuids where the sums
 // differ. What is free is compared of hosts in turn, passing or not, as
@@ -37,7 +37,8 @@ import (
 // difference is what was suspect every time. What agrees is told after all that was asked
 // before it was decided, so that no gate opens while older answers are in doubt.
 // Answers of busy hosts alone count as nothing. What goes by a host's builds and tasks is not asked for
-// (comparablePlacement).
+// (comparablePlacement). A host whose measured disk is not equal at the moment is left out of answers to
+// queries that ask for disk, as a busy one; while there are such hosts every other query does not ask for it.
 const (
 	// askedHosts is how many of the first hosts are compared.
 	askedHosts = 32
@@ -74,9 +75,10 @@ type comparison struct {
 	again    int
 	suspects suspects
 	// outcome is what comes of it, nil before it is asked first; roomOf are the hosts whose
-	// free amounts are compared, 16 bytes each.
-	outcome *outcome
-	roomOf  []byte
+	// free amounts are compared, 16 bytes each; diskless: it is asked as if for no disk.
+	outcome  *outcome
+	roomOf   []byte
+	diskless bool
 }
 
 // outcome is what came of a comparison, once it is decided; counting nothing when
@@ -104,8 +106,11 @@ type comparer struct {
 	touched      map[string]time.Time
 	awaited      map[string]bool
 	instanceless map[string]bool
-	// looks are at what hosts report beside claims.
+	// looks are at what hosts report beside claims, disks at what they have measured.
 	looks hostLooks
+	disks measuredDisks
+	// diskless: the comparison before was.
+	diskless bool
 }
 
 func newComparer(read HypervisorRead) *comparer {
@@ -298,7 +303,7 @@ func (w *gate) compareOne(ctx context.Context, j comparison, later []comparison)
 		return nil
 	}
 	if j.outcome == nil {
-		j.outcome, j.roomOf = w.shadow.begin(), w.inTurn()
+		j.outcome, j.roomOf, j.diskless = w.shadow.begin(), w.inTurn(), w.shadow.withoutDisk()
 	}
 	bounded, cancel := context.WithTimeout(ctx, 2*(w.g.cfg.ProposeBudget+w.cell.proposeTime())) // both may be asked twice
 	defer cancel()
@@ -311,6 +316,7 @@ func (w *gate) compareOne(ctx context.Context, j comparison, later []comparison)
 	case diff != nil && j.again < repeats:
 		if len(later) < mostLater {
 			j.again, j.suspects, j.from = j.again+1, found, w.g.now().Add(settle*w.cfg.Refresh)
+			j.roomOf = withRoomOf(j.roomOf, found)
 			return append(later, j)
 		}
 	default:
@@ -381,8 +387,9 @@ func (w *gate) inTurn() []byte {
 // compare asks both. It gives how they differ in what was suspect before too, nil when
 // they do not, and whether there was something to compare.
 func (w *gate) compare(ctx context.Context, j comparison) (diff *cellgatev1.ShadowDifference, found suspects, counts bool, err error) {
-	j.placement = comparablePlacement(j.placement, w.measured())
+	j.placement = comparablePlacement(j.placement, j.diskless)
 	before, _ := w.shadow.busy(w.g.now(), w.parts.StandIn.Counted())
+	before = w.shadow.leftOut(j, before)
 	both, err := w.askBoth(ctx, j, before, false)
 	if err == nil && both.sets() == setsDiffer {
 		both, err = w.askBoth(ctx, j, before, true)
@@ -393,6 +400,8 @@ func (w *gate) compare(ctx context.Context, j comparison) (diff *cellgatev1.Shad
 	rows, now := w.rows.Load(), w.g.now()
 	w.shadow.looks.took(rows, both.nativeWire.GetGateEpoch(), j.roomOf, both.nativeWire)
 	busy, under := w.shadow.busy(now, w.parts.StandIn.Counted())
+	disks := w.shadow.disks.took(rows, both.nativeWire.GetGateEpoch(), both.nativeWire.GetRooms(), busy, under, now)
+	busy = w.shadow.leftOut(j, busy)
 	found, counts = suspectsOf(both.old, both.native, busy)
 	switch both.sets() {
 	case setsUnknown:
@@ -400,7 +409,7 @@ func (w *gate) compare(ctx context.Context, j comparison) (diff *cellgatev1.Shad
 	case setsDiffer:
 		found.sets(both, busy, rows)
 	}
-	maps.Copy(found, freer(rows, both.nativeWire.GetRooms(), under))
+	maps.Copy(found, freer(rows, both.nativeWire.GetRooms(), under, disks))
 	counts = counts || len(found) > 0
 	if j.again > 0 {
 		found = found.and(j.suspects)
@@ -413,20 +422,6 @@ func (w *gate) compare(ctx context.Context, j comparison) (diff *cellgatev1.Shad
 		LegacyFirst: firstNames(both.old), NativeFirst: firstNames(both.native), Detail: found.String(),
 		Query: queryText(j.placement, j.seed),
 	}, found, true, nil
-}
-
-// measured reports whether a row has less disk than its instances leave.
-func (w *gate) measured() bool {
-	rows := w.rows.Load()
-	if rows == nil {
-		return false
-	}
-	for i := range rows.Hosts {
-		if measures(&rows.Hosts[i].View) {
-			return true
-		}
-	}
-	return false
 }
 
 // probe gives a placement to compare by when there are no requests: of those that came

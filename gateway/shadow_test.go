@@ -28,7 +28,7 @@ func shadowing(t *testing.T, native, rows []schedule.Host) (*world, *fakeCell, *
 		if v.FreeDiskMB == 0 {
 			v.FreeDiskMB = v.TotalDiskGB*1024 - v.DiskUsedMB
 		}
-		u.reader.hosts = append(u.reader.hosts, legacy.Host{Host: h})
+		u.reader.hosts = append(u.reader.hosts, legacy.Host{Host: h, DiskMeasured: v.FreeDiskMB < v.TotalDiskGB*1024-v.DiskUsedMB})
 	}
 	f.moveGate(cellgatev1.Gate_SHADOW)
 	return startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil), f, u
@@ -90,43 +90,6 @@ func TestShadowOfBuildsAndTasks(t *testing.T) {
 			t.Errorf("%d compared, %d differed: %v", compared, differed, examples)
 		}
 	})
-}
-
-// A hypervisor measures its disk: what is on it besides instances is in the rows alone, unless agents
-// reserve it, by the gigabyte and later or sooner.
-func TestShadowOfMeasuredDisks(t *testing.T) {
-	for name, c := range map[string]struct {
-		reserved int64
-		want     string
-	}{
-		"the agent reserves it":         {20, ""},
-		"nearly":                        {19, ""},
-		"a little more":                 {21, ""},
-		"the agent knows nothing of it": {0, "host002: DISK_GB free 80 by disk_available_least of the rows, 100 by the shard"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				disk := func(n int, used int64) schedule.Host { // Some probes ask for 80 GB.
-					h := testHost(n, 1)
-					h.Resources[2].Capacity, h.Resources[2].Used = 100, used
-					h.View.FreeDiskMB = (100 - used) * 1024
-					return h
-				}
-				rows := []schedule.Host{disk(1, 0), disk(2, 20)}
-				_, f, _ := shadowing(t, []schedule.Host{disk(1, 0), disk(2, c.reserved)}, rows)
-				time.Sleep(30 * time.Second)
-				compared, differed, examples := f.toldOf()
-				if compared == 0 || (differed > 0) != (c.want != "") {
-					t.Fatalf("%d compared, %d differed: %v", compared, differed, examples[:min(1, len(examples))])
-				}
-				for _, e := range examples {
-					if e.GetDetail() != c.want {
-						t.Errorf("an example says %q, want %q", e.GetDetail(), c.want)
-					}
-				}
-			})
-		})
-	}
 }
 
 func TestShadowOfTablesThatDiffer(t *testing.T) {

@@ -127,8 +127,8 @@ func firstNames(p *schedule.Proposal) string {
 
 // freer gives the hosts that have more free by the cell's table than by the legacy rows:
 // claims would take what instances have already. Less free is legal, since the shard
-// holds claims that no row shows yet.
-func freer(rows *knownRows, table []*cellv1.HostRoom, busy map[string]bool) suspects {
+// holds claims that no row shows yet. How measured disks differ is told with it.
+func freer(rows *knownRows, table []*cellv1.HostRoom, busy map[string]bool, disks suspects) suspects {
 	found := suspects{}
 	if rows == nil || len(table) == 0 {
 		return found
@@ -144,7 +144,7 @@ func freer(rows *knownRows, table []*cellv1.HostRoom, busy map[string]bool) susp
 			continue
 		}
 		var more []string
-		if text := measuredLess(&row.View, in.GetRooms()); text != "" {
+		if text := disks[id]; text != "" {
 			more = append(more, text)
 		}
 		for _, of := range proposing.FreeOf(&row.View) {
@@ -159,29 +159,4 @@ func freer(rows *knownRows, table []*cellv1.HostRoom, busy map[string]bool) susp
 		}
 	}
 	return found
-}
-
-// measuredMore is how many GB more than by its disk_available_least a host may have free: rows are up to a
-// minute behind what agents measure, and both round down.
-const measuredMore = 2
-
-// measures reports whether a row has less disk free than its instances leave: its
-// disk_available_least is lower, by what else is on the disk, or by disks that may still grow.
-func measures(v *schedule.View) bool { return v.FreeDiskMB < v.TotalDiskGB*1024-v.DiskUsedMB }
-
-// measuredLess says how a host has more disk by the cell's table than was measured; "" when it has not.
-func measuredLess(v *schedule.View, rooms []*cellv1.Room) string {
-	if !measures(v) {
-		return ""
-	}
-	unmeasured := *v
-	unmeasured.DiskUsedMB = v.TotalDiskGB*1024 - v.FreeDiskMB
-	for _, of := range proposing.FreeOf(&unmeasured) {
-		for _, r := range rooms {
-			if free := max(of.GetAmount(), 0); of.GetResourceClass() == "DISK_GB" && r.GetResourceClass() == "DISK_GB" && r.GetAmount() > free+measuredMore {
-				return fmt.Sprintf("DISK_GB free %d by disk_available_least of the rows, %d by the shard", free, r.GetAmount())
-			}
-		}
-	}
-	return ""
 }

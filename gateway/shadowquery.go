@@ -21,9 +21,8 @@ const (
 // comparablePlacement is a placement without what both tables know each in its own way, so that such hosts
 // would never stand in the same place: builds and tasks of late, which rows have as nova-compute counts them
 // (io_workload, failed_builds), and an agent, which does not know of Nova's tasks, as its claims went; and,
-// where rows have measured disks, the disk that is free, of which they are up to a minute behind: it
-// is compared by itself (measuredLess), and the query asks for none.
-func comparablePlacement(placement []byte, measured bool) []byte {
+// diskless, without all that goes by disk.
+func comparablePlacement(placement []byte, diskless bool) []byte {
 	p := &cellv1.Placement{}
 	if err := proto.Unmarshal(placement, p); err != nil {
 		return placement // a defect: this gateway wrote it; the cell refuses it
@@ -37,11 +36,11 @@ func comparablePlacement(placement []byte, measured bool) []byte {
 		case schedule.IoOpsFilter, schedule.AggregateIoOpsFilter:
 			return true
 		case schedule.DiskFilter, schedule.AggregateDiskFilter, schedule.ExactDiskFilter:
-			return measured
+			return diskless
 		}
 		return false
 	})
-	if measured {
+	if diskless {
 		p.Resources = slices.DeleteFunc(p.Resources, func(a *cellv1.Amount) bool { return a.GetResourceClass() == "DISK_GB" })
 	}
 	rules.Weighers = slices.DeleteFunc(rules.Weighers, func(w *cellv1.Weigher) bool {
@@ -49,7 +48,7 @@ func comparablePlacement(placement []byte, measured bool) []byte {
 		case schedule.BuildFailureWeigher, schedule.IoOpsWeigher:
 			return true
 		case schedule.DiskWeigher:
-			return measured
+			return diskless
 		}
 		return false
 	})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -131,4 +132,21 @@ func (s suspects) numbers(old, native *schedule.Proposal, busy map[string]bool) 
 	if d := max(old.Passed-native.Passed, native.Passed-old.Passed); d > len(busy)+len(s) {
 		s[""] = fmt.Sprintf("%d hosts pass by the legacy rows, %d by the cell's table", old.Passed, native.Passed)
 	}
+}
+
+// withRoomOf adds suspects to the hosts whose free amounts are compared, weighedHosts of them at most:
+// their disks may be what differs.
+func withRoomOf(hosts []byte, found suspects) []byte {
+	const n = len(schedule.ID{})
+	is := make(map[schedule.ID]bool, len(hosts)/n)
+	for id := range slices.Chunk(hosts, n) {
+		is[schedule.ID(id)] = true
+	}
+	out := slices.Clone(hosts)
+	for _, h := range slices.Sorted(maps.Keys(found)) {
+		if id, err := schedule.ParseID(h); err == nil && !is[id] && len(out) < 2*weighedHosts*n {
+			out = append(out, id[:]...)
+		}
+	}
+	return out
 }

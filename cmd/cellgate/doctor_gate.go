@@ -41,7 +41,7 @@ func (u *upgrade) gate(r *replicas) {
 	case g.GetPin() != cellgatev1.Gate_STATE_UNSPECIFIED:
 		u.say("gate", noted, what+"; pinned: "+g.GetPinReason(), "cellgate cells unpin "+u.conf.Cell+", when it is to move by itself")
 	case u.differs:
-		u.say("gate", unhealthy, what, "correct what differs: totals, ratios and reserved amounts that the agent reports otherwise than nova-compute, or instances that it does not report; where disk_available_least of the rows leaves less disk, set reserve_used_disk at the agents; confirm or revert resizes and migrations (the lines \"move of …\" name them); cellgate cells "+u.conf.Cell+" lists the newest")
+		u.say("gate", unhealthy, what, "correct what differs: totals, ratios and reserved amounts that the agent reports otherwise than nova-compute, or instances that it does not report; where a disk has more free by the shard than was measured, set reserve_used_disk at the agents (with instances_dir), and remove directories left over of instances; confirm or revert resizes and migrations (the lines \"move of …\" name them); cellgate cells "+u.conf.Cell+" lists the newest")
 	case len(g.GetWaitsFor()) > 0 && !u.native:
 		u.say("gate", noted, what, "see the other lines of the cell, and what each says to do")
 	default:

@@ -70,6 +70,10 @@ type compute struct {
 	unlisted string
 	// says changes what the agent reports; nil for nothing.
 	says func(*agentv1.FullState)
+	// other is what is on the disk besides, in GB; periodic: it is measured by measure alone, as
+	// nova-compute's update_available_resource does, not with each instance.
+	other    int32
+	periodic bool
 }
 
 func (c *compute) has() (vcpus, memoryMB, diskGB int32) {
@@ -180,7 +184,8 @@ func (k *compute) destroy(instance string) {
 func (k *compute) save() {
 	v, m, d := k.has()
 	k.cell.write(`UPDATE compute_nodes SET updated_at = UTC_TIMESTAMP(), vcpus_used = ?, memory_mb_used = ?, free_ram_mb = memory_mb - ?,
-		local_gb_used = ?, free_disk_gb = local_gb - ?, disk_available_least = local_gb - ?, running_vms = ? WHERE uuid = ?`, v, m, m, d, d, d, len(k.instances), k.uuid)
+		local_gb_used = ?, free_disk_gb = local_gb - ?, running_vms = ?,
+		disk_available_least = CASE WHEN ? = 1 THEN disk_available_least ELSE local_gb - ? END WHERE uuid = ?`, v, m, m, d, d, len(k.instances), map[bool]int{true: 1}[k.periodic], d+k.other, k.uuid)
 	if k.agent != nil {
 		k.agent.Put(k.state())
 	}

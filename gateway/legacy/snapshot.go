@@ -73,6 +73,8 @@ type Host struct {
 	// Revision differs from that in the snapshot before, and is greater, when the row
 	// was found to be another. It says nothing of service and aggregates.
 	Revision uint64
+	// DiskMeasured: the row has a disk_available_least, which nova-compute measures now and then.
+	DiskMeasured bool
 
 	service *Service
 }
@@ -217,7 +219,7 @@ func (x *Snapshot) join(most int) {
 		rows[n.host.UUID] = n.row.id
 		h := Host{
 			Host: n.host, NodeID: n.row.id, ServiceID: service.ID, Changed: n.row.stamp.changed(),
-			Revision: n.revision, service: service,
+			Revision: n.revision, DiskMeasured: n.row.diskAvailableLeast.Valid, service: service,
 		}
 		h.Cell = x.CellUUID
 		h.ServiceHost, h.Disabled, h.Down = name, service.Disabled, !x.Up(service, x.At, x.down)

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cellgate/gateway/legacy/legacytest"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// measure writes what the disk has left, as nova-compute does now and then.
+func (k *compute) measure() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, _, d := k.has()
+	k.cell.write("UPDATE compute_nodes SET updated_at = UTC_TIMESTAMP(), disk_available_least = local_gb - ? WHERE uuid = ?", d+k.other, k.uuid)
+}
+
+// runs reports whether an instance is there.
+func (k *compute) runs(instance string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.instances[instance] != nil
+}
+
+// reserves has the agent reserve so much disk.
+func (k *compute) reserves(gb int32) {
+	k.reports(func(s *agentv1.FullState) {
+		for _, in := range s.Providers[0].Inventories {
+			if in.ResourceClass == "DISK_GB" {
+				in.Reserved = gb
+			}
+		}
+	})
+}
+
+// In a cell whose disks are measured each few seconds only, while instances come and go all the time, the gate
+// opens. Where one host has more free by its agent than was measured it does not, nor where one has less, of
+// which nothing was measured: one host's disk says nothing of another's.
+func TestMeasuredDisksAreComparedHostByHost(t *testing.T) {
+	t.Parallel() // most of it waits
+	const other = 30
+	plan := upgradePlan{kind: legacytest.MariaDB, hosts: 4, settle: time.Second, compared: 20, refresh: 300 * time.Millisecond}
+	u := startUpgrade(t, plan)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	all.Go(func() { u.beat(ctx) })
+	defer func() { cancel(); all.Wait() }()
+	instance := func(n int) string { return fmt.Sprintf("d5000000-0000-4000-8000-%012d", n) }
+	for n, c := range u.cells {
+		for i, k := range c.order() {
+			if n < 2 || i == 0 {
+				k.periodic, k.other = true, other
+				k.reserves(other)
+			}
+			k.build(instance(n*100+i), 1, 1024, 20)
+			k.measure()
+		}
+	}
+	more, less := u.cells[1].order()[1], u.cells[2].order()[1]
+	more.reserves(0)
+	less.reserves(50)
+	for i, c := range u.cells {
+		for _, k := range c.order() {
+			k.upgrade(u.agents[i])
+		}
+	}
+	hosts := u.cells[0].order()
+	for i, k := range hosts { // each is as it was measured for a second of ten
+		all.Go(func() {
+			hold(ctx, time.Duration(i)*2500*time.Millisecond)
+			for n := i; ctx.Err() == nil; {
+				k.measure()
+				if hold(ctx, time.Second); k.runs(instance(n)) {
+					k.destroy(instance(n))
+				} else {
+					n += 1000
+					k.build(instance(n), 1, 1024, 20)
+				}
+				hold(ctx, 9*time.Second)
+			}
+		})
+	}
+	says := func(g *cellgatev1.Gate, text string) bool {
+		for _, d := range g.GetDifferences() {
+			if strings.Contains(d.GetDetail(), text) {
+				return g.GetState() == cellgatev1.Gate_SHADOW && strings.Contains(strings.Join(g.GetWaitsFor(), "; "), "comparisons differed")
+			}
+		}
+		return false
+	}
+	u.await("one cell opens and the others do not", func(states map[string]*cellgatev1.Gate) bool {
+		for _, c := range []string{"cell2", "cell3"} {
+			if states[c].GetState() == cellgatev1.Gate_NATIVE {
+				t.Fatalf("the gate of %s is %v", c, states[c])
+			}
+		}
+		return states["cell1"].GetState() == cellgatev1.Gate_NATIVE &&
+			says(states["cell2"], more.host+": DISK_GB free 140 by the row, as measured, 170 by the shard, since ") &&
+			says(states["cell3"], less.host+": DISK_GB free 170 by the row, as measured, 120 by the shard, since ")
+	})
+	must(t, diagnoses(t, exitRefused, "upgrade", "--config", u.configs[0], "--cell", "cell2"), "cell2 gate", unhealthy, "DISK_GB free 140 by the row")
+	more.reserves(other)
+	less.reserves(0)
+	u.await("they open", func(states map[string]*cellgatev1.Gate) bool {
+		return count(states, cellgatev1.Gate_NATIVE) == 3
+	})
+}
