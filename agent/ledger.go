@@ -40,6 +40,8 @@ type ledger struct {
 	// confirmations counts how often a claim of the cell became confirmed, or a confirmed
 	// one went.
 	confirmations uint64
+	// told: its cell has said which claims there are.
+	told bool
 	// ran are the claims that a simulated host runs, with their instances; left are
 	// instances of such claims that ended, until the state has them no more.
 	ran  map[string]string
@@ -391,6 +393,7 @@ func (l *ledger) drop(id string) {
 // set drops what a replica's set of claims does not name: what that replica offered
 // before, and what others did some time ago.
 func (l *ledger) set(now time.Time, by any, s *agentv1.ClaimSet) {
+	l.told = true
 	named := make(map[string]struct{}, len(s.GetClaimIds()))
 	for _, id := range s.GetClaimIds() {
 		named[id] = struct{}{}

@@ -28,40 +28,41 @@ func diskSize(path string) (int64, error) {
 	return int64(s.Blocks) * unit, nil
 }
 
-// leftForInstances is what df tells as available, and the blocks of all files in the directories of dir
-// whose names are uuids: nova/virt/libvirt/driver.py makes disk_available_least of the same, less how large
-// the disks of instances may grow.
-func leftForInstances(dir string) (int64, error) {
+// diskUse is what df tells as available, and the blocks of all files in the directories of dir whose names
+// are uuids: nova/virt/libvirt/driver.py makes disk_available_least of the same, less how large the disks of
+// instances may grow.
+func diskUse(dir string) (use DiskUse, err error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
-		return 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+		return use, &fs.PathError{Op: "statfs", Path: dir, Err: err}
 	}
 	unit := int64(s.Frsize)
 	if unit <= 0 {
 		unit = int64(s.Bsize)
 	}
-	left := int64(s.Bavail) * unit
+	use = DiskUse{Available: int64(s.Bavail) * unit, Directories: map[string]int64{}}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return 0, err
+		return use, err
 	}
 	isNovas := false
 	for _, e := range entries {
-		if _, err := schedule.ParseID(e.Name()); err != nil || !e.IsDir() {
+		id, err := schedule.ParseID(e.Name())
+		if err != nil || !e.IsDir() {
 			isNovas = isNovas || slices.Contains(novasOwn, e.Name())
 			continue
 		}
 		isNovas = true
 		used, err := blocksBelow(filepath.Join(dir, e.Name()))
 		if err != nil {
-			return 0, err
+			return use, err
 		}
-		left += used
+		use.Directories[id.String()] += used
 	}
 	if !isNovas {
-		return 0, errNotInstancesPath
+		return use, errNotInstancesPath
 	}
-	return left, nil
+	return use, nil
 }
 
 // novasOwn is what nova-compute makes in its instances_path beside directories of instances.

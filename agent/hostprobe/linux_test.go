@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What the directories of instances have counts as left for instances, whatever else lies beside them.
-func TestWhatIsLeftForInstances(t *testing.T) {
+// What the directories of instances take is told one by one, whatever else lies beside them.
+func TestWhatDirectoriesOfInstancesTake(t *testing.T) {
 	write := func(name string) {
 		t.Helper()
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
@@ -30,7 +30,7 @@ func TestWhatIsLeftForInstances(t *testing.T) {
 	}
 	dir := t.TempDir()
 	write(filepath.Join(dir, "instances", first, "disk"))
-	if _, err := leftForInstances(dir); !errors.Is(err, errNotInstancesPath) {
+	if _, err := diskUse(dir); !errors.Is(err, errNotInstancesPath) {
 		t.Errorf("the directory above was taken for it: %v", err)
 	}
 	write(filepath.Join(dir, first, "disk"))
@@ -40,14 +40,14 @@ func TestWhatIsLeftForInstances(t *testing.T) {
 		t.Errorf("an instance has %d bytes, %v", used, err)
 	}
 	write(filepath.Join(dir, "_base", "image"))
-	left, err := leftForInstances(dir)
+	use, err := diskUse(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if size, err := diskSize(dir); err != nil || left <= used || left > size {
-		t.Errorf("%d of %d are left, %v", left, size, err)
+	if size, err := diskSize(dir); err != nil || use.Available <= 0 || use.Available > size || len(use.Directories) != 1 || use.Directories[first] != used {
+		t.Errorf("of %d bytes %+v, %v", size, use, err)
 	}
-	if _, err := leftForInstances(filepath.Join(dir, "nowhere")); err == nil {
+	if _, err := diskUse(filepath.Join(dir, "nowhere")); err == nil {
 		t.Error("a directory that is not there was read")
 	}
 }

@@ -2,7 +2,6 @@ package hostprobe
 
 import (
 	"encoding/json"
-	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -249,54 +248,6 @@ func TestReservedAndRatios(t *testing.T) {
 	s.DiskPath = ""
 	if r, err = report(t, tree(t, "one-node"), s); err != nil || amount(r.State, "DISK_GB") != nil {
 		t.Errorf("without a disk path: %v %v", r, err)
-	}
-}
-
-// What a disk has in use besides instances is reserved, in whole GiB, or what is configured if that is more.
-func TestReservedOfADiskInUse(t *testing.T) {
-	for _, c := range []struct {
-		left     int64
-		measured bool
-		mb       int
-		want     int32
-	}{
-		{470<<30 + 1, true, 0, 30},
-		{470<<30 - 1, true, 0, 31},
-		{470 << 30, true, 40 << 10, 40},
-		{470 << 30, false, 0, 0},
-		{501 << 30, true, 0, 0},
-		{-1 << 30, true, 0, 500},
-	} {
-		s := plain()
-		s.ReserveUsedDisk, s.ReservedDiskMB = c.measured, c.mb
-		r := reader(t, tree(t, "one-node"))
-		r.Besides = func(string) (int64, error) { return max(c.left, 0), nil }
-		m, err := r.Read(&s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, err := s.inventories(m, &settled{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, i := range all {
-			if i.GetResourceClass() == "DISK_GB" && i.GetReserved() != c.want {
-				t.Errorf("%+v: %v", c, i)
-			}
-		}
-	}
-	s := plain()
-	s.ReserveUsedDisk = true
-	other := reader(t, tree(t, "one-node"))
-	other.Besides = func(string) (int64, error) { return 0, errNotInstancesPath }
-	got, err := Read(hostUUID, Config{Settings: s, Instances: list(nil)}, other.Read)
-	if err != nil || amount(got.State, "DISK_GB").GetReserved() != 0 || !slices.ContainsFunc(got.Notes, func(n string) bool { return strings.Contains(n, "instances_path") }) {
-		t.Errorf("with another directory: %v %v", got, err)
-	}
-	r := reader(t, tree(t, "one-node"))
-	r.Besides = func(string) (int64, error) { return 0, errors.New("open: permission denied") }
-	if _, err := r.Read(&s); err == nil || !strings.Contains(err.Error(), "agent.host.reserve_used_disk: open: permission denied") {
-		t.Errorf("%v", err)
 	}
 }
 

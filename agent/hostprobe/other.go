@@ -12,6 +12,6 @@ var errNotLinux = errors.New("only a Linux host can be read; a simulated one nee
 
 func diskSize(string) (int64, error) { return 0, errNotLinux }
 
-func leftForInstances(string) (int64, error) { return 0, errNotLinux }
+func diskUse(string) (DiskUse, error) { return DiskUse{}, errNotLinux }
 
 func lockFile(*os.File) (bool, error) { return false, errNotLinux }

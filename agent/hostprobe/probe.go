@@ -148,11 +148,20 @@ func (p *Probe) note(report *Report) {
 
 // Read reads the machine and judges it.
 func (p *Probe) Read(cfg Config) (*Report, error) {
-	return Read(p.uuid, cfg, p.deps.Read)
+	book := Book{}
+	if p.host != nil {
+		book.Claimed, book.Told = p.host.Claims().Taken(p.uuid, diskGB)
+	}
+	return readWith(p.uuid, cfg, p.deps.Read, book)
 }
 
-// Read reads a machine once and judges it. What every cell would refuse is an error.
+// Read reads a machine once and judges it, as if its cell had no claim on it but of the instances that there
+// are. What every cell would refuse is an error.
 func Read(hostUUID string, cfg Config, read func(*Settings) (*Machine, error)) (*Report, error) {
+	return readWith(hostUUID, cfg, read, Book{Told: true})
+}
+
+func readWith(hostUUID string, cfg Config, read func(*Settings) (*Machine, error), book Book) (*Report, error) {
 	m, err := read(&cfg.Settings)
 	var instances []Instance
 	if cfg.Instances != nil {
@@ -162,7 +171,8 @@ func Read(hostUUID string, cfg Config, read func(*Settings) (*Machine, error)) (
 	if err != nil {
 		return nil, err
 	}
-	report, err := cfg.Settings.Report(m, hostUUID, instances)
+	book.Unknown = cfg.Instances == nil
+	report, err := cfg.Settings.Report(m, hostUUID, instances, book)
 	if err != nil {
 		return nil, err
 	}

@@ -21,14 +21,14 @@ type Reader struct {
 	PageKB int64
 	// Disk gives the size, in bytes, of the file system that has a directory.
 	Disk func(path string) (int64, error)
-	// Besides gives what the file system that has a directory has left for instances, in bytes: what is
-	// free, and what the directories of instances in that one take.
-	Besides func(path string) (int64, error)
+	// Use gives what the file system that has a directory has available, and what the directories in
+	// that one take that are named as instances.
+	Use func(path string) (DiskUse, error)
 }
 
 // ThisMachine reads the machine that the process runs on.
 func ThisMachine() Reader {
-	return Reader{FS: os.DirFS("/"), Arch: archNames[runtime.GOARCH], PageKB: int64(os.Getpagesize()) >> 10, Disk: diskSize, Besides: leftForInstances}
+	return Reader{FS: os.DirFS("/"), Arch: archNames[runtime.GOARCH], PageKB: int64(os.Getpagesize()) >> 10, Disk: diskSize, Use: diskUse}
 }
 
 // archNames are Nova's names of Go's architectures.
@@ -52,8 +52,8 @@ type Machine struct {
 	// interfaces are the PCI addresses of network interfaces, by name.
 	interfaces map[string]string
 	diskBytes  int64
-	// diskLeft is what of diskBytes instances can have; negative: it was not looked at.
-	diskLeft int64
+	// diskUse is nil when it was not looked at.
+	diskUse *DiskUse
 	// notInstancesPath: nothing in disk_path is Nova's.
 	notInstancesPath bool
 }
@@ -64,7 +64,7 @@ var errNotInstancesPath = errors.New("no directory of an instance in it, and not
 // Read reads the machine; the settings say what of it is looked at. Its error names
 // everything that could not be read.
 func (r *Reader) Read(s *Settings) (*Machine, error) {
-	m := &Machine{arch: r.Arch, diskLeft: -1}
+	m := &Machine{arch: r.Arch}
 	var errs []error
 	try := func(err error) {
 		if err != nil {
@@ -92,12 +92,13 @@ func (r *Reader) Read(s *Settings) (*Machine, error) {
 			try(fmt.Errorf("agent.host.disk_path: %w; name a directory on the disk of the instances, or none", err))
 		}
 		if s.ReserveUsedDisk && err == nil {
-			m.diskLeft, err = r.Besides(s.DiskPath)
+			use, err := r.Use(s.DiskPath)
 			switch {
+			case err == nil:
+				m.diskUse = &use
 			case errors.Is(err, errNotInstancesPath):
-				m.diskLeft, m.notInstancesPath = -1, true
-			case err != nil:
-				m.diskLeft = -1
+				m.notInstancesPath = true
+			default:
 				try(fmt.Errorf("agent.host.reserve_used_disk: %w; let the agent read disk_path, Nova's instances_path, or turn it off", err))
 			}
 		}

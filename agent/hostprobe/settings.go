@@ -25,7 +25,7 @@ type Settings struct {
 	DisabledReason string
 	// DiskPath is a directory on the disk of the instances; empty reports no DISK_GB.
 	DiskPath string
-	// ReserveUsedDisk: what the disk has in use besides the directories of instances in DiskPath is
+	// ReserveUsedDisk: what the disk has in use besides the instances whose directories are in DiskPath is
 	// reserved, where that is more than ReservedDiskMB.
 	ReserveUsedDisk bool
 

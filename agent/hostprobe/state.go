@@ -24,9 +24,9 @@ type Report struct {
 	Pools []Pool
 }
 
-// Report judges what was read. Its error names every setting, and every instance, that
-// does not fit the machine.
-func (s *Settings) Report(m *Machine, hostUUID string, instances []Instance) (*Report, error) {
+// Report judges what was read, and the instances that there are, as book knows them. Its error names every
+// setting, and every instance, that does not fit the machine.
+func (s *Settings) Report(m *Machine, hostUUID string, instances []Instance, book Book) (*Report, error) {
 	with, problems := s.settle()
 	var errs []error
 	for _, p := range problems {
@@ -52,7 +52,8 @@ func (s *Settings) Report(m *Machine, hostUUID string, instances []Instance) (*R
 	if err != nil {
 		errs = append(errs, err)
 	}
-	inventories, err := s.inventories(m, &with)
+	left, nobodys := m.leftFor(instances, book)
+	inventories, err := s.inventories(m, &with, left)
 	if err != nil {
 		errs = append(errs, err)
 	}
@@ -89,6 +90,9 @@ func (s *Settings) Report(m *Machine, hostUUID string, instances []Instance) (*R
 	if m.notInstancesPath {
 		r.Notes = append(r.Notes, fmt.Sprintf("agent.host.reserve_used_disk: %s does not look like Nova's instances_path (%v): what the disk has in use is not reserved", s.DiskPath, errNotInstancesPath))
 	}
+	if m.diskUse != nil {
+		r.Notes = append(r.Notes, diskNotes(s.DiskPath, book, nobodys)...)
+	}
 	if s.VirtType == "kvm" && !m.kvm {
 		r.Notes = append(r.Notes, "agent.host.virt_type is kvm, which this machine's kernel does not have")
 	}
@@ -96,8 +100,9 @@ func (s *Settings) Report(m *Machine, hostUUID string, instances []Instance) (*R
 }
 
 // inventories of the root provider (nova/virt/libvirt/driver.py,
-// update_provider_tree): of a class of which there is nothing, none.
-func (s *Settings) inventories(m *Machine, with *settled) ([]*agentv1.Inventory, error) {
+// update_provider_tree): of a class of which there is nothing, none. left is what of a disk whose use was
+// read instances can have, in bytes.
+func (s *Settings) inventories(m *Machine, with *settled, left int64) ([]*agentv1.Inventory, error) {
 	shared, dedicated, _ := with.cpusOf(m)
 	var all []*agentv1.Inventory
 	var errs []error
@@ -123,10 +128,10 @@ func (s *Settings) inventories(m *Machine, with *settled) ([]*agentv1.Inventory,
 	// A part of a GiB is reserved whole (nova/compute/utils.py, convert_mb_to_ceil_gb).
 	disk := m.diskBytes >> 30
 	reservedDisk := (s.ReservedDiskMB + 1023) / 1024
-	if m.diskLeft >= 0 {
+	if m.diskUse != nil {
 		// free_disk_gb of compute_nodes has what is configured, disk_available_least what is measured, and
 		// the lesser counts (nova/scheduler/host_manager.py).
-		reservedDisk = max(reservedDisk, int(disk-min(m.diskLeft>>30, disk)))
+		reservedDisk = max(reservedDisk, int(reserveMeasured(disk, disk-min(left>>30, disk), s.DiskRatio)))
 	}
 	add("DISK_GB", disk, reservedDisk, s.DiskRatio, "reserved_host_disk_mb")
 	return all, errors.Join(errs...)

@@ -23,7 +23,7 @@ type Host struct {
 	ReservedCPUs      int             `yaml:"reserved_host_cpus" flag:"reserved-host-cpus" help:"VCPU kept from instances"`
 	ReservedMemoryMB  int             `yaml:"reserved_host_memory_mb" flag:"reserved-host-memory-mb" help:"MiB of memory kept from instances"`
 	ReservedDiskMB    int             `yaml:"reserved_host_disk_mb" flag:"reserved-host-disk-mb" help:"MiB of disk kept from instances"`
-	ReserveUsedDisk   bool            `yaml:"reserve_used_disk" flag:"reserve-used-disk" help:"keep what the disk has in use besides the instances' directories in disk_path from instances, as Nova's disk_available_least"`
+	ReserveUsedDisk   bool            `yaml:"reserve_used_disk" flag:"reserve-used-disk" help:"keep what the disk has in use besides the instances in disk_path from instances, as Nova's disk_available_least"`
 	CPURatio          float64         `yaml:"cpu_allocation_ratio" flag:"cpu-allocation-ratio" help:"VCPU that one CPU counts as"`
 	MemoryRatio       float64         `yaml:"ram_allocation_ratio" flag:"ram-allocation-ratio" help:"MiB that one of memory counts as"`
 	DiskRatio         float64         `yaml:"disk_allocation_ratio" flag:"disk-allocation-ratio" help:"GiB that one of disk counts as"`

@@ -1,0 +1,21 @@
+package agent
+
+// Taken gives what claims take of a provider's resource class besides what instances on the host have, by
+// instance, and whether the cell has told which claims there are.
+func (c *Claims) Taken(provider, class string) (byInstance map[string]int64, told bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ledger.expire(c.now())
+	byInstance = map[string]int64{}
+	for _, h := range c.ledger.held {
+		if !c.ledger.takes(h) {
+			continue
+		}
+		for _, u := range h.usages {
+			if u.GetProviderUuid() == provider && u.GetResourceClass() == class {
+				byInstance[h.instance] += int64(u.GetAmount())
+			}
+		}
+	}
+	return byInstance, c.ledger.told
+}

@@ -1,0 +1,39 @@
+package agent
+
+import (
+	"maps"
+	"testing"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+// What claims take besides instances is told by instance; whether these are all is known once a cell said
+// which there are.
+func TestWhatClaimsTake(t *testing.T) {
+	c, _ := claimsOf(smallHost(4)) // of instance 0
+	if got, told := c.Taken(rootUUID, "VCPU"); len(got) != 0 || told {
+		t.Errorf("before anything was told: %v, %v", got, told)
+	}
+	c.set("r", &agentv1.ClaimSet{ClaimIds: []string{"a", "b", "c"}})
+	for id, n := range map[string]int{"a": 0, "b": 10, "c": 11} {
+		o := offerTo(id, n, 2)
+		if n == 0 {
+			o.Usages = vcpus(4)
+		}
+		c.offered("r", o)
+	}
+	if _, err := c.AbortClaim("c"); err != nil {
+		t.Fatal(err)
+	}
+	got, told := c.Taken(rootUUID, "VCPU")
+	if want := map[string]int64{instanceUUID(10): 2}; !told || !maps.Equal(got, want) {
+		t.Errorf("%v, %v; want %v", got, told, want)
+	}
+	if got, _ := c.Taken(rootUUID, "DISK_GB"); len(got) != 0 {
+		t.Errorf("of another class: %v", got)
+	}
+	c.ended("b", "RELEASED")
+	if got, _ := c.Taken(rootUUID, "VCPU"); len(got) != 0 {
+		t.Errorf("after it ended: %v", got)
+	}
+}
