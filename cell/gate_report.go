@@ -105,6 +105,9 @@ func reportOf(req *cellv1.ReportLegacyRequest) legacyReport {
 		for _, uuid := range in.GetNodeUuids() {
 			one.nodes = append(one.nodes, strings.ToLower(uuid))
 		}
+		for _, uuid := range in.GetLeftOutUuids() {
+			one.leftOut = append(one.leftOut, strings.ToLower(uuid))
+		}
 		r.services = append(r.services, one)
 	}
 	return r

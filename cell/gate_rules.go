@@ -100,6 +100,16 @@ type legacyService struct {
 	lastSeen  time.Time
 	changedAt time.Time
 	nodes     []string
+	// leftOut are the compute nodes that Nova has, and no gateway can answer from.
+	leftOut []string
+}
+
+// named are all compute nodes of the service that Nova has.
+func (s *legacyService) named() []string {
+	if len(s.leftOut) == 0 {
+		return s.nodes
+	}
+	return slices.Concat(s.nodes, s.leftOut)
 }
 
 // registration is what the shard knows of a compute node.

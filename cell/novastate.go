@@ -21,7 +21,8 @@ const novaBatch = 256
 // cell. It stays while nobody reports; a gateway that cannot read says nothing.
 //
 // A host of an agent that no report names counts as disabled: Nova has no such host, or has
-// that machine under another uuid (an agent that lost its state_dir), with what runs there.
+// that machine under another uuid (an agent that lost its state_dir), with what runs there. A row
+// that no gateway can answer from names its host all the same.
 type novaWatch struct {
 	gate *gatekeeper
 	rows *rows
@@ -240,10 +241,10 @@ func (k *gatekeeper) ofNewHost(uuid string) novaWord {
 		}
 		readable = true
 		for i := range g.services {
-			if slices.Contains(g.services[i].nodes, uuid) {
+			if slices.Contains(g.services[i].named(), uuid) {
 				return novaWord{}
 			}
-			named = named || len(g.services[i].nodes) > 0
+			named = named || len(g.services[i].named()) > 0
 		}
 	}
 	switch {
@@ -276,7 +277,7 @@ func nodesOf(reports []legacyReport) (named map[string]time.Time, newest time.Ti
 	for _, r := range reports {
 		newest = later(newest, r.readTo)
 		for i := range r.services {
-			for _, uuid := range r.services[i].nodes {
+			for _, uuid := range r.services[i].named() {
 				named[uuid] = later(named[uuid], r.readTo)
 			}
 		}
@@ -292,7 +293,7 @@ func readingsOf(reports []legacyReport, known map[string]bool) map[string]novaRe
 		for i := range report.services {
 			s := &report.services[i]
 			against := s.disabled || s.forcedDown || !s.up
-			for _, uuid := range s.nodes {
+			for _, uuid := range s.named() {
 				if against || known[uuid] {
 					of[uuid] = true
 				}
@@ -307,7 +308,7 @@ func readingsOf(reports []legacyReport, known map[string]bool) map[string]novaRe
 		one := map[string]novaReading{}
 		for i := range report.services {
 			s := &report.services[i]
-			for _, uuid := range s.nodes {
+			for _, uuid := range s.named() {
 				if !of[uuid] {
 					continue
 				}

@@ -336,6 +336,53 @@ func TestAHostThatNovaHasNotIsLeftOutUntilARowHasIt(t *testing.T) {
 	})
 }
 
+// A row that no gateway can answer from is Nova's host all the same, in service as its service says.
+func TestAHostWhoseRowNoGatewayCanUseStaysInService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		r.pin(nativeState)
+		report := func(revision uint64, change func(*cellv1.LegacyService)) {
+			t.Helper()
+			req := legacyOf("g1", 66, 0, 1, 2)
+			req.Revision = revision
+			for _, s := range req.GetServices()[1:] {
+				s.NodeUuids, s.LeftOutUuids = nil, s.NodeUuids
+			}
+			change(req.GetServices()[1])
+			r.told(req)
+			synctest.Wait()
+		}
+		check := func(when string, want ...string) {
+			t.Helper()
+			for n := range 3 {
+				r.cell.live.heard(hostUUID(n))
+			}
+			got := r.rejected(query(1))
+			if passed := r.propose(query(1)).GetPassed(); int(passed) != 3-len(want) || len(got) != len(want) {
+				t.Errorf("%s %d pass, and it rejects %v", when, passed, got)
+			}
+			for _, w := range want {
+				if got[w] != 1 {
+					t.Errorf("%s it rejects %v, want %q", when, got, w)
+				}
+			}
+		}
+		r.register(plainState(0, 8))
+		r.register(plainState(1, 8))
+		report(1, func(*cellv1.LegacyService) {})
+		r.register(plainState(2, 8)) // after its row became such
+		check("with rows that no gateway can use")
+		report(2, func(s *cellv1.LegacyService) { s.Disabled, s.DisabledReason = true, "a fan" })
+		check("disabled", "ComputeFilter: disabled in Nova: a fan")
+		report(3, func(s *cellv1.LegacyService) { s.Up = false })
+		check("silent", "ComputeFilter: its nova-compute is down")
+		report(4, func(s *cellv1.LegacyService) { s.LeftOutUuids = nil })
+		check("without a row", isUnknown)
+		report(5, func(*cellv1.LegacyService) {})
+		check("with it again")
+	})
+}
+
 // From its first moment: what requests choose first is an empty host.
 func TestANewHostThatNovaHasNotIsOutOfServiceBeforeTheNextReport(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -109,7 +109,8 @@ func latest(services []*cellv1.LegacyService) time.Time {
 
 func sameService(a, b *cellv1.LegacyService) bool {
 	return a.GetHost() == b.GetHost() && a.GetVersion() == b.GetVersion() && a.GetDisabled() == b.GetDisabled() &&
-		a.GetForcedDown() == b.GetForcedDown() && a.GetUp() == b.GetUp() && a.GetDisabledReason() == b.GetDisabledReason() && slices.Equal(a.GetNodeUuids(), b.GetNodeUuids())
+		a.GetForcedDown() == b.GetForcedDown() && a.GetUp() == b.GetUp() && a.GetDisabledReason() == b.GetDisabledReason() && slices.Equal(a.GetNodeUuids(), b.GetNodeUuids()) &&
+		slices.Equal(a.GetLeftOutUuids(), b.GetLeftOutUuids())
 }
 
 // servicesOf gives the live services of rows, with the compute nodes of each.
@@ -124,6 +125,9 @@ func servicesOf(x *legacy.Snapshot, now time.Time, down time.Duration) []*cellv1
 		s := &x.Services[i]
 		out[i] = &cellv1.LegacyService{
 			Host: s.Name(), Version: int32(s.Version), Disabled: s.Disabled, DisabledReason: reasonText(s.DisabledReason), ForcedDown: s.ForcedDown, Up: x.Up(s, now, down), NodeUuids: nodes[s.ID],
+		}
+		for _, id := range x.Unusable[s.ID] {
+			out[i].LeftOutUuids = append(out[i].LeftOutUuids, id.String())
 		}
 		if !s.LastSeenUp.IsZero() {
 			out[i].LastSeen = timestamppb.New(s.LastSeenUp)

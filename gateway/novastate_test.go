@@ -1,12 +1,14 @@
 package gateway
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"cellgate/gateway/legacy"
+	"cellgate/schedule"
 )
 
 // An operator's word lets what Nova says go only where no gateway reads it.
@@ -42,6 +44,20 @@ func TestACellIsToldWhenAServiceWasChanged(t *testing.T) {
 	}
 	if got := servicesOf(&legacy.Snapshot{Services: []legacy.Service{{}}}, at, time.Minute)[0].GetChangedAt(); got != nil {
 		t.Errorf("of a service without times it is told %v", got)
+	}
+}
+
+// A row that no gateway can answer from is Nova's compute node all the same.
+func TestACellIsToldOfRowsThatAreNoHosts(t *testing.T) {
+	x := &legacy.Snapshot{At: time.Now(), Services: []legacy.Service{{ID: 1, Host: "h1"}, {ID: 2, Host: "h2"}}}
+	r := gateReport{}
+	r.read(x, x.At, time.Minute)
+	x.Unusable = map[int64][]schedule.ID{2: {mustID(testUUID(0xa, 7))}}
+	if !r.read(x, x.At, time.Minute) || len(r.services[0].GetLeftOutUuids()) != 0 || !slices.Equal(r.services[1].GetLeftOutUuids(), []string{testUUID(0xa, 7)}) {
+		t.Errorf("it is told %v", r.services)
+	}
+	if r.read(x, x.At, time.Minute) {
+		t.Error("it is told again")
 	}
 }
 

@@ -1,6 +1,7 @@
 package legacy
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -45,6 +46,9 @@ type Snapshot struct {
 	LeftOut []LeftOut
 	// LeftOutBy counts all of them.
 	LeftOutBy map[Reason]int
+	// Unusable are, by the id of their service, the uuids of all rows that are no hosts for what
+	// is written in them alone: Nova has these compute nodes.
+	Unusable map[int64][]schedule.ID
 	// Awaited are the instances that were asked for; nil when they could not be read. See Stage.
 	Awaited map[schedule.ID]Awaited
 
@@ -194,16 +198,14 @@ func (x *Snapshot) join(most int) {
 		byHost[x.Services[i].Host] = &x.Services[i]
 	}
 	x.Hosts = make([]Host, 0, len(x.nodes))
-	x.LeftOutBy = map[Reason]int{}
+	x.LeftOutBy, x.Unusable = map[Reason]int{}, map[int64][]schedule.ID{}
 	rows := make(map[schedule.ID]int64, len(x.nodes))
 	for i := range x.nodes {
 		n := x.nodes[i].node
 		name := n.hostName(byID)
 		service := byHost[name]
-		why := x.misplaced(n, name, service)
-		if why == nil {
-			why = n.why
-		}
+		misplaced := x.misplaced(n, name, service)
+		why := cmp.Or(misplaced, n.why)
 		if why == nil && x.api != nil && !x.of.conf.KeepUnreadable {
 			why = n.tooManyAggregates(x.api.aggregates[name])
 		}
@@ -214,6 +216,9 @@ func (x *Snapshot) join(most int) {
 		}
 		if why != nil {
 			x.leave(why, most)
+			if id, err := schedule.ParseID(n.row.uuid.String); misplaced == nil && err == nil && why.Reason != BadUUID {
+				x.Unusable[service.ID] = append(x.Unusable[service.ID], id)
+			}
 			continue
 		}
 		rows[n.host.UUID] = n.row.id

@@ -551,7 +551,10 @@ type LegacyService struct {
 	DisabledReason string   `protobuf:"bytes,8,opt,name=disabled_reason,json=disabledReason,proto3" json:"disabled_reason,omitempty"`
 	// When the row was written last, as the database that was read has it: replicas of it may
 	// be behind. Gateways of before do not say.
-	ChangedAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	// The compute nodes of the host whose rows Nova has, and the gateway cannot answer from: none of
+	// its hosts. Gateways of before do not say.
+	LeftOutUuids  []string `protobuf:"bytes,10,rep,name=left_out_uuids,json=leftOutUuids,proto3" json:"left_out_uuids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -645,6 +648,13 @@ func (x *LegacyService) GetDisabledReason() string {
 func (x *LegacyService) GetChangedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.ChangedAt
+	}
+	return nil
+}
+
+func (x *LegacyService) GetLeftOutUuids() []string {
+	if x != nil {
+		return x.LeftOutUuids
 	}
 	return nil
 }
@@ -8091,7 +8101,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\tinstances\x18\x01 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x10R\tinstances\"a\n" +
 	"\x15FindUnclaimedResponse\x12\x1c\n" +
 	"\tunclaimed\x18\x01 \x01(\fR\tunclaimed\x12*\n" +
-	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xeb\x02\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xa2\x03\n" +
 	"\rLegacyService\x12\x1c\n" +
 	"\x04host\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04host\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x1a\n" +
@@ -8104,7 +8114,9 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"node_uuids\x18\a \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x80 \"\x04r\x02\x18$R\tnodeUuids\x121\n" +
 	"\x0fdisabled_reason\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x0edisabledReason\x129\n" +
 	"\n" +
-	"changed_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\"\xb0\x03\n" +
+	"changed_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x125\n" +
+	"\x0eleft_out_uuids\x18\n" +
+	" \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x80 \"\x04r\x02\x18$R\fleftOutUuids\"\xb0\x03\n" +
 	"\x14ReportLegacyResponse\x12%\n" +
 	"\x04gate\x18\x01 \x01(\v2\x11.cellgate.v1.GateR\x04gate\x12#\n" +
 	"\rsend_services\x18\x02 \x01(\bR\fsendServices\x128\n" +
