@@ -30,7 +30,8 @@ func diskSize(path string) (int64, error) {
 
 // diskUse is what df tells as available, and the blocks of all files in the directories of dir whose names
 // are uuids: nova/virt/libvirt/driver.py makes disk_available_least of the same, less how large the disks of
-// instances may grow.
+// instances may grow. A directory in which there are other things, and nothing of Nova's, is
+// errNotInstancesPath.
 func diskUse(dir string) (use DiskUse, err error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
@@ -45,11 +46,12 @@ func diskUse(dir string) (use DiskUse, err error) {
 	if err != nil {
 		return use, err
 	}
-	isNovas := false
+	isNovas, isEmpty := false, true
 	for _, e := range entries {
 		id, err := schedule.ParseID(e.Name())
 		if err != nil || !e.IsDir() {
 			isNovas = isNovas || slices.Contains(novasOwn, e.Name())
+			isEmpty = isEmpty && e.Name() == "lost+found"
 			continue
 		}
 		isNovas = true
@@ -59,14 +61,15 @@ func diskUse(dir string) (use DiskUse, err error) {
 		}
 		use.Directories[id.String()] += used
 	}
-	if !isNovas {
+	if !isNovas && !isEmpty {
 		return use, errNotInstancesPath
 	}
 	return use, nil
 }
 
-// novasOwn is what nova-compute makes in its instances_path beside directories of instances.
-var novasOwn = []string{"_base", "locks", "compute_nodes"}
+// novasOwn is what nova-compute makes in its instances_path beside directories of instances; none of it
+// before the first image comes.
+var novasOwn = []string{"_base", "locks", "compute_nodes", "snapshots"}
 
 // blocksBelow is how many bytes the files of a directory have on disk. One that goes meanwhile has none.
 func blocksBelow(dir string) (total int64, err error) {

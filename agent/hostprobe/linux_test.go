@@ -29,6 +29,15 @@ func TestWhatDirectoriesOfInstancesTake(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
+	if use, err := diskUse(dir); err != nil || use.Available <= 0 || len(use.Directories) != 0 {
+		t.Errorf("an empty one: %+v, %v", use, err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "lost+found"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if use, err := diskUse(dir); err != nil || use.Available <= 0 {
+		t.Errorf("a new file system: %+v, %v", use, err)
+	}
 	write(filepath.Join(dir, "instances", first, "disk"))
 	if _, err := diskUse(dir); !errors.Is(err, errNotInstancesPath) {
 		t.Errorf("the directory above was taken for it: %v", err)

@@ -54,12 +54,10 @@ type Machine struct {
 	diskBytes  int64
 	// diskUse is nil when it was not looked at.
 	diskUse *DiskUse
-	// notInstancesPath: nothing in disk_path is Nova's.
-	notInstancesPath bool
 }
 
 // errNotInstancesPath: what instances use would be taken for something else.
-var errNotInstancesPath = errors.New("no directory of an instance in it, and nothing else that nova-compute makes")
+var errNotInstancesPath = errors.New("it is not empty, and has no directory of an instance and nothing else that nova-compute makes")
 
 // Read reads the machine; the settings say what of it is looked at. Its error names
 // everything that could not be read.
@@ -97,7 +95,7 @@ func (r *Reader) Read(s *Settings) (*Machine, error) {
 			case err == nil:
 				m.diskUse = &use
 			case errors.Is(err, errNotInstancesPath):
-				m.notInstancesPath = true
+				try(fmt.Errorf("agent.host.reserve_used_disk: agent.host.disk_path %s is not Nova's instances_path: %w; name that one, or turn it off", s.DiskPath, err))
 			default:
 				try(fmt.Errorf("agent.host.reserve_used_disk: %w; let the agent read disk_path, Nova's instances_path, or turn it off", err))
 			}

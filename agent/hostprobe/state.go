@@ -87,9 +87,6 @@ func (s *Settings) Report(m *Machine, hostUUID string, instances []Instance, boo
 	for _, i := range unmatched {
 		r.Notes = append(r.Notes, fmt.Sprintf("agent.host.pci_devices[%d] names no device of this machine", i))
 	}
-	if m.notInstancesPath {
-		r.Notes = append(r.Notes, fmt.Sprintf("agent.host.reserve_used_disk: %s does not look like Nova's instances_path (%v): what the disk has in use is not reserved", s.DiskPath, errNotInstancesPath))
-	}
 	if m.diskUse != nil {
 		r.Notes = append(r.Notes, diskNotes(s.DiskPath, book, nobodys)...)
 	}
