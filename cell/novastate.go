@@ -46,6 +46,8 @@ type novaReading struct {
 	up    bool
 	// at is when Nova wrote that; zero: not known.
 	at time.Time
+	// seen is how new the newest tables are that have it up; zero: none has.
+	seen time.Time
 }
 
 func (s *legacyService) reading() novaReading {
@@ -64,7 +66,7 @@ func (r novaReading) beside(o novaReading) novaReading {
 	if o.admin.worse(r.admin) {
 		r.admin = o.admin
 	}
-	return novaReading{r.admin, r.up && o.up, later(r.at, o.at)}
+	return novaReading{r.admin, r.up && o.up, later(r.at, o.at), earlier(r.seen, o.seen)}
 }
 
 // or joins what two reports say of a node. Of what operators said the newer reading counts, of
@@ -74,7 +76,7 @@ func (r novaReading) or(o novaReading) novaReading {
 	if o.at.After(r.at) || o.at.Equal(r.at) && o.admin.worse(r.admin) {
 		r.admin = o.admin
 	}
-	return novaReading{r.admin, r.up || o.up, later(r.at, o.at)}
+	return novaReading{r.admin, r.up || o.up, later(r.at, o.at), later(r.seen, o.seen)}
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -190,6 +192,10 @@ func (n *novaWatch) changes() []shard.SetNovaState {
 		row := n.rows.hosts[uuid]
 		if w.state == shard.NovaSilent || row != nil && row.novaWord() == unknownWord {
 			p.At = earlier(later(r.at, named[uuid]), now)
+		}
+		if was := row.silentSince(now); !was.IsZero() && w == (novaWord{}) && !r.seen.Before(was) {
+			// Its own clock, by which its row is dated, may be behind those of the tables.
+			p.At = later(p.At, was)
 		}
 		if known != nil && uuid == known.HostUUID {
 			agrees = row != nil && row.novaWord() == w
@@ -313,6 +319,9 @@ func readingsOf(reports []legacyReport, known map[string]bool) map[string]novaRe
 					continue
 				}
 				r := s.reading()
+				if s.up {
+					r.seen = report.readTo
+				}
 				if other, is := one[uuid]; is {
 					r = r.beside(other)
 				}
@@ -327,6 +336,14 @@ func readingsOf(reports []legacyReport, known map[string]bool) map[string]novaRe
 		}
 	}
 	return all
+}
+
+// silentSince is how new the reading is by which the host is silent to Nova; zero when it is not.
+func (row *hostRow) silentSince(now time.Time) time.Time {
+	if row == nil || row.novaWord().state != shard.NovaSilent {
+		return time.Time{}
+	}
+	return row.admin.NovaRead(now)
 }
 
 func (row *hostRow) novaWord() novaWord {
