@@ -152,7 +152,8 @@ func (x *Snapshot) WhySilent(down time.Duration) string {
 // falls silent in a copy that stops, or for being read from one that is behind.
 //
 //	watched       as in Nova, at the newest reading in which a heartbeat of any came. Where heartbeats
-//	(see Watch)   are old when they come, one that is up so much earlier is up
+//	(see Watch)   are old when they come, one that is up so much earlier is up. After a time in which
+//	              nobody wrote, who was up then is up for down from when writing began again
 //	not watched   as in Nova, no later than half of down after the newest heartbeat of any, until it
 //	              is Silent: Nova has down be two and a half times what is between two heartbeats
 func (x *Snapshot) Up(s *Service, now time.Time, down time.Duration) bool {
@@ -162,6 +163,9 @@ func (x *Snapshot) Up(s *Service, now time.Time, down time.Duration) bool {
 			now = last
 		}
 		return s.Up(now, down)
+	}
+	if p.spared[s.ID] && !s.ForcedDown && !p.moved.After(p.until) {
+		return true
 	}
 	// What lies between two readings is no lag.
 	late := p.lag - down/12

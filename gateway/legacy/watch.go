@@ -25,6 +25,11 @@ type Watch struct {
 	since, moved time.Time
 	// ofComputes is the lag by nova-computes when a heartbeat of any came last; 0 before.
 	ofComputes time.Duration
+	// last is what was judged last. resumed is the first reading with other heartbeats after a time in
+	// which none came, spared the nova-computes that were up when that began; zero for none.
+	last    *Snapshot
+	resumed time.Time
+	spared  map[int64]bool
 }
 
 // beating is a row of services with a heartbeat.
@@ -47,6 +52,10 @@ type pulse struct {
 	// lag is how old they are as they come, then: more than half of those that do are as old. It is 0
 	// where they are of the future.
 	lag time.Duration
+	// spared are up until the server's time until, whatever their heartbeats: nobody wrote for a
+	// while, and they have not had the time to beat again.
+	spared map[int64]bool
+	until  time.Time
 }
 
 // Judge gives a snapshot that was read at a time of a monotonic clock, with what all readings till then
@@ -57,13 +66,19 @@ type pulse struct {
 //	with other heartbeats  somebody writes: what Up gives is of that moment
 //	with the same          nobody has written since: what Up gives stays
 func (w *Watch) Judge(x *Snapshot, at time.Time, down time.Duration) *Snapshot {
+	before := w.moved
 	w.take(x, at)
+	w.resume(before, at, down)
 	y := *x
 	y.pulse = pulse{watched: true}
+	defer func() { w.last = &y }()
 	if w.moved.IsZero() {
 		return &y
 	}
 	y.pulse.moved = x.At.Add(-at.Sub(w.moved))
+	if !w.resumed.IsZero() {
+		y.pulse.spared, y.pulse.until = w.spared, x.At.Add(-at.Sub(w.resumed)).Add(down)
+	}
 	lag, computes := w.lag(x.At, at, down)
 	lately := 0
 	for i := range x.Services {
@@ -110,6 +125,31 @@ func (w *Watch) take(x *Snapshot, at time.Time) {
 		take(x.Others[i].ID, x.Others[i].Seen, false)
 	}
 	maps.DeleteFunc(w.rows, func(_ int64, b beating) bool { return b.reading != w.reading })
+}
+
+// resume notes that heartbeats come again. Nova has down be two and a half times what is between two of
+// them, so where none came for half of it each service has missed one. Where those of most nova-computes
+// come at once they went on while nothing was read.
+func (w *Watch) resume(before, at time.Time, down time.Duration) {
+	if !w.resumed.IsZero() && w.moved.Sub(w.resumed) > down {
+		w.resumed, w.spared = time.Time{}, nil
+	}
+	if before.IsZero() || !w.moved.Equal(at) || at.Sub(before) <= down/2 || w.last == nil {
+		return
+	}
+	up, beat := map[int64]bool{}, 0
+	for i := range w.last.Services {
+		if s := &w.last.Services[i]; w.last.Up(s, w.last.At, down) {
+			up[s.ID] = true
+			if w.rows[s.ID].moved.Equal(at) {
+				beat++
+			}
+		}
+	}
+	w.resumed, w.spared = time.Time{}, nil
+	if 2*beat <= len(up) {
+		w.resumed, w.spared = at, up
+	}
 }
 
 // lag is pulse.lag, by the heartbeats of nova-compute that came in the last half of down before the

@@ -2,6 +2,7 @@ package legacy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -335,4 +336,66 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// Nobody writes for a while, and then a conductor does, before any nova-compute: these have
+// service_down_time to beat again, but for one that had died before. Nothing is spared where
+// writing went on while nothing was read.
+func TestAfterATimeInWhichNobodyWroteServicesHaveTheirTimeToBeatAgain(t *testing.T) {
+	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	second := func(n int) time.Time { return began.Add(time.Duration(n) * time.Second) }
+	// beats gives what a heartbeat every ten seconds has left at a moment, with none between from and to.
+	beats := func(at, from, to int) time.Time {
+		last := at - at%10
+		for last >= from && last < to {
+			last -= 10
+		}
+		return second(last)
+	}
+	for name, c := range map[string]struct {
+		unread bool
+		// comes is when the nova-computes beat again.
+		conductor, comes, until int
+		want                    string
+	}{
+		"the computes beat again":         {false, 280, 320, 500, "up down"},
+		"and in the end one does not":     {false, 280, 0, 500, "down down"},
+		"while it is not over yet":        {false, 280, 0, 338, "up down"},
+		"only nothing was read":           {true, 0, 0, 300, "down down"},
+		"and nothing was read, as nobody": {true, 280, 320, 338, "up down"},
+	} {
+		w := &Watch{}
+		var x *Snapshot
+		var words []string
+		for n := 0; n < c.until; n += 2 {
+			if c.unread && n >= 200 && n < 280 {
+				continue
+			}
+			at := second(n)
+			x = Compose("cell1", "", at, time.Minute, nil, nil)
+			// Four nova-computes: the last one dies at 100, one writes nothing from 200 on until it
+			// comes back, as do the others and the conductor where nobody does.
+			comes := c.comes
+			if comes == 0 {
+				comes = 1 << 30
+			}
+			second2 := beats(n, 200, comes)
+			if c.conductor == 0 {
+				second2 = beats(n, 0, 0)
+			}
+			other := Service{ID: 4, LastSeenUp: second2}
+			x.Services = []Service{other, {ID: 1, LastSeenUp: beats(n, 200, comes)}, {ID: 2, LastSeenUp: second2}, {ID: 3, LastSeenUp: beats(min(n, 100), 200, 200)}}
+			x.Others = []Beat{{ID: 9, Seen: beats(n, 200, max(c.conductor, 200))}}
+			for _, s := range append(slices.Clone(x.Services), Service{LastSeenUp: x.Others[0].Seen}) {
+				x.Heartbeat = newest(x.Heartbeat, s.LastSeenUp)
+			}
+			x = w.Judge(x, at, time.Minute)
+		}
+		for _, i := range []int{1, 3} {
+			words = append(words, wordOf(x, &x.Services[i]))
+		}
+		if got := strings.Join(words, " "); got != c.want {
+			t.Errorf("%s: one and the dead one are %s, want %s", name, got, c.want)
+		}
+	}
 }
