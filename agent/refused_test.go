@@ -74,6 +74,30 @@ func TestARefusedAgentBeatsForTheStateThatIsHeld(t *testing.T) {
 	})
 }
 
+// A refusal that comes once more, and names what is held by now, is heeded.
+func TestARefusedAgentBeatsOnceSomethingIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &fakeCell{refuse: func(*agentv1.FullState) []string { return []string{"io_workload: must be 7"} }}
+		c.start()
+		host := reporting(t, c, ReporterConfig{RefusedRetry: 10 * time.Minute}, ReporterDeps{})
+		time.Sleep(5 * heartbeatEvery)
+		synctest.Wait()
+		if _, beats, _ := c.heard(); len(beats) > 0 {
+			t.Fatalf("%d heartbeats where nothing is held", len(beats))
+		}
+		state, _ := host.State()
+		c.tell(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Refused{Refused: &agentv1.Refused{
+			BootId: state.GetBootId(), Version: state.GetVersion(), Reason: "INVALID_REQUEST", Problems: []string{"io_workload: must be 7"}, HeldVersion: 9,
+		}}})
+		time.Sleep(5 * heartbeatEvery)
+		synctest.Wait()
+		states, beats, _ := c.heard()
+		if len(states) != 1 || len(beats) == 0 || c.named[0] != 9 || !strings.Contains(host.Refused(), "stays in service there by version 9") {
+			t.Errorf("%d states, heartbeats %v name %v; %s", len(states), beats, c.named, host.Refused())
+		}
+	})
+}
+
 // An agent that is asked for its state meanwhile beats until it sends it, for what is held,
 // and for nothing when the next refusal names nothing.
 func TestARefusedAgentIsAskedForItsState(t *testing.T) {

@@ -41,6 +41,7 @@ func (s *reports) Report(stream reportStream) error {
 	a := &agentSession{Cell: s.Cell, opened: s.sessions.opens(), out: make(chan *agentv1.ReportResponse, maxOutbox), took: make(chan taken, 1)}
 	ctx, cancel := context.WithCancel(ctx)
 	defer a.leave(cancel)
+	defer a.stopLooking()
 	for {
 		var reply *agentv1.ReportResponse
 		var err error
@@ -54,6 +55,8 @@ func (s *reports) Report(stream reportStream) error {
 			reply, err = a.hear(ctx, m)
 		case t := <-a.took:
 			reply, err = a.settle(ctx, t)
+		case <-a.looks:
+			reply = a.lookAgain(ctx)
 		}
 		if err != nil {
 			return err
@@ -99,6 +102,11 @@ type agentSession struct {
 	held *agentv1.FullState
 	// refusal is of the newest state when it was refused; nil when one was accepted since.
 	refusal *refusal
+	// unheld is the newest state when it was refused and nothing of its life was held that its host could
+	// stay by; looks says when to look again, and stops that.
+	unheld   *unheld
+	looks    <-chan time.Time
+	stopLook func()
 	// taking: a state is being taken, by a goroutine of its own, which puts what
 	// came of it into took. next is the newest state that came meanwhile.
 	taking bool
@@ -121,7 +129,7 @@ type agentSession struct {
 }
 
 // taken is what came of a state: the answer and, when it was accepted, the host's
-// uuid and the state; refusal says which state was not. outlived: it was not written
+// uuid and the state; refusal says which state was not, unheld that its host cannot stay yet. outlived: it was not written
 // (sessions.outlived). over is the life whose row it would replace: the agent is to be asked
 // over that one. An error ends the stream.
 type taken struct {
@@ -130,6 +138,7 @@ type taken struct {
 	state    *agentv1.FullState
 	outlived bool
 	refusal  *refusal
+	unheld   *unheld
 	over     string
 	err      error
 }
@@ -177,6 +186,7 @@ func (a *agentSession) settle(ctx context.Context, t taken) (*agentv1.ReportResp
 	if t.refusal != nil {
 		a.refuses(t.refusal)
 	}
+	a.looksFor(t.unheld)
 	if t.over != "" {
 		t.reply = a.askOver(t.over)
 	}

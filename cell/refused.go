@@ -65,17 +65,62 @@ func (t *stateTaking) refusedWhole(ctx context.Context, in *agentv1.FullState, e
 		return out
 	}
 	host, boot := strings.ToLower(in.GetHostUuid()), strings.ToLower(in.GetBootId())
+	judged := in.GetVerifies() && t.cfg.VerifyMode != VerifyShadow
+	if judged {
+		out.unheld = &unheld{state: in, err: err}
+	}
 	row := t.rows.host(host)
 	if row == nil || row.host == nil || t.host != "" && t.host != host || security.MayReport(ctx, row.host.ServiceHost) != nil {
 		return out
 	}
 	out.refusal = &refusal{host: host, state: in, since: t.now(), problems: m.GetRefused().GetProblems()}
-	judged := in.GetVerifies() && t.cfg.VerifyMode != VerifyShadow
 	if judged && !row.host.Imported && row.host.BootID == boot && !t.sessions.outlived(host, t.opened, boot) {
-		out.refusal.held = row.host.Registration()
+		out.refusal.held, out.unheld = row.host.Registration(), nil
 		m.GetRefused().HeldVersion, m.GetRefused().HeartbeatEvery = row.host.StateVersion, durationpb.New(t.cfg.HeartbeatEvery)
 	}
 	return out
+}
+
+// unheld is a state that was refused, and why, of whose life nothing was held.
+type unheld struct {
+	state *agentv1.FullState
+	err   error
+}
+
+// unheldLook is how often it is looked whether another replica wrote a state of such a life.
+const unheldLook = time.Second
+
+// looksFor looks whether something of a refused state's life is held; nil for no more.
+func (a *agentSession) looksFor(u *unheld) {
+	a.stopLooking()
+	if a.unheld = u; u != nil {
+		ticker := time.NewTicker(unheldLook)
+		a.looks, a.stopLook = ticker.C, ticker.Stop
+	}
+}
+
+func (a *agentSession) stopLooking() {
+	if a.stopLook != nil {
+		a.stopLook()
+		a.unheld, a.looks, a.stopLook = nil, nil, nil
+	}
+}
+
+// lookAgain refuses a state once more, when the shard has one of its life meanwhile: another
+// replica, which has other rules, took it. nil while it has none.
+func (a *agentSession) lookAgain(ctx context.Context) *agentv1.ReportResponse {
+	row := a.rows.host(strings.ToLower(a.unheld.state.GetHostUuid()))
+	if a.taking || row == nil || row.host == nil || !sameUUID(row.host.BootID, a.unheld.state.GetBootId()) {
+		return nil
+	}
+	t := stateTaking{Cell: a.Cell, opened: a.opened, host: a.host}
+	now := t.refusedWhole(ctx, a.unheld.state, a.unheld.err)
+	if !now.refusal.stays() {
+		return nil
+	}
+	a.refuses(now.refusal)
+	a.stopLooking()
+	return now.reply
 }
 
 // refuses notes that the stream's newest state was refused.
