@@ -173,7 +173,7 @@ func (a *agentSession) hear(ctx context.Context, m *agentv1.ReportRequest) (*age
 // begin takes a state. One is taken at a time, and the stream goes on meanwhile.
 func (a *agentSession) begin(ctx context.Context, m *agentv1.ReportRequest) {
 	a.taking = true
-	t := stateTaking{Cell: a.Cell, opened: a.opened, host: a.host, held: a.held, epoch: a.epoch.Load(), asked: a.asked}
+	t := stateTaking{Cell: a.Cell, opened: a.opened, host: a.host, held: a.held, epoch: a.epoch.Load(), asked: a.asked, refusing: a.refusal}
 	go func() { a.took <- t.take(ctx, m) }()
 }
 

@@ -50,7 +50,7 @@ func (f *refusal) named(b *agentv1.Heartbeat) bool {
 func (f *refusal) text() string {
 	stays := "nothing of this life of its agent is held that it could stay in service by: it is not heard"
 	if f.stays() {
-		stays = fmt.Sprintf("version %d is held, and keeps it in service", f.held.StateVersion)
+		stays = fmt.Sprintf("version %d is held, and heartbeats that name it keep it in service", f.held.StateVersion)
 	}
 	return fmt.Sprintf("version %d of its state is refused: %s; %s", f.state.GetVersion(), strings.Join(f.problems, ", "), stays)
 }

@@ -1,7 +1,9 @@
 package cell
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -265,6 +267,35 @@ func TestReplicasThatHoldDifferentVersionsDoNotAsk(t *testing.T) {
 		}
 		takes.stand()
 		refuses.stand(stateRefused)
+	})
+}
+
+// What is wrong with a host's states is said once, and again when it is something else.
+func TestARefusalIsSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		r := launchLogged(t, newStore(t), slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn})), soon)
+		a := r.register(plainState(1, 8))
+		said := func() int { return strings.Count(out.String(), "a host's state was refused") }
+		next := func(version uint64, change func(*agentv1.FullState)) {
+			s := plainState(1, 8)
+			s.Version = version
+			change(s)
+			if m := a.answerTo(wholeState(s)); m.GetRefused() == nil {
+				t.Fatalf("told %v", m)
+			}
+		}
+		odd := func(s *agentv1.FullState) { implausible(s) }
+		next(2, odd)
+		next(3, odd)
+		next(4, odd)
+		if n := said(); n != 1 {
+			t.Errorf("the same was said %d times: %s", n, out.String())
+		}
+		next(5, func(s *agentv1.FullState) { s.Nodename = " " })
+		if n := said(); n != 2 {
+			t.Errorf("two things were said %d times: %s", n, out.String())
+		}
 	})
 }
 

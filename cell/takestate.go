@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -25,6 +26,8 @@ type stateTaking struct {
 	held   *agentv1.FullState
 	epoch  uint64
 	asked  string
+	// refusing is the stream's refusal so far; nil for none.
+	refusing *refusal
 }
 
 // take registers the state of a message, which is a FullState or a Delta.
@@ -227,12 +230,16 @@ func (t *stateTaking) refuse(ctx context.Context, in *agentv1.FullState, err err
 	t.tel.State(err)
 	switch fault.KindOf(err) {
 	case fault.InvalidRequest, fault.Overloaded, fault.OutcomeUnknown:
+		out := t.refusedWhole(ctx, in, err)
 		tell := t.log.Warn
-		if fault.KindOf(err) != fault.InvalidRequest {
-			tell = t.log.Debug // the agent tries again within seconds
+		switch {
+		case fault.KindOf(err) != fault.InvalidRequest: // the agent tries again within seconds
+			tell = t.log.Debug
+		case t.refusing != nil && slices.Equal(t.refusing.problems, out.reply.GetRefused().GetProblems()): // said before
+			tell = t.log.Debug
 		}
 		tell("a host's state was refused", "host", in.GetServiceHost(), "host_uuid", in.GetHostUuid(), "err", err)
-		return t.refusedWhole(ctx, in, err)
+		return out
 	}
 	return taken{err: err}
 }

@@ -136,12 +136,16 @@ func knownState(h *cellgatev1.Host) string {
 }
 
 // refusedLine says what is refused of a host, as a line; "" for nothing.
-func refusedLine(r *cellgatev1.RefusedState) string {
+func refusedLine(h *cellgatev1.Host) string {
+	r := h.GetRefused()
 	if r == nil {
 		return ""
 	}
 	then := "it is not heard meanwhile"
-	if r.GetStays() {
+	switch {
+	case r.GetStays() && !h.GetUp():
+		then = "it would stay in service by the state before, if its agent named that in heartbeats: one from before does not"
+	case r.GetStays():
 		then = "it stays in service by the state before, which is shown"
 	}
 	return fmt.Sprintf("its newer state, version %d, is refused since %s: %s; %s\n", r.GetVersion(), r.GetSince().AsTime().Format(time.RFC3339), strings.Join(r.GetProblems(), ", "), then)
@@ -165,7 +169,7 @@ func showHost(w io.Writer, m *cellgatev1.GetHostResponse) error {
 		return err
 	}
 	if _, err := fmt.Fprintf(w, "\nnode %s, generation %d, %s\n%s%straits: %s\n\n",
-		h.GetNodename(), h.GetGeneration(), hostSource(h), adminLine(h.GetAdmin()), refusedLine(h.GetRefused()), strings.Join(h.GetTraits(), " ")); err != nil {
+		h.GetNodename(), h.GetGeneration(), hostSource(h), adminLine(h.GetAdmin()), refusedLine(h), strings.Join(h.GetTraits(), " ")); err != nil {
 		return err
 	}
 	t := newTable(w, "RESOURCE CLASS", "TOTAL", "RESERVED", "RATIO", "CAPACITY", "USED", "MIN", "MAX", "STEP", "PROVIDER")
