@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -31,6 +32,8 @@ type novaWatch struct {
 	log *slog.Logger
 	// failing: the last ones were not written, and that was said.
 	failing bool
+	// silentAt has of each host that is silent in the shard novaReading.beat as of that word. See hasBeaten.
+	silentAt map[string]time.Time
 }
 
 // novaWord is what a service says of its host; the zero value is nothing against it.
@@ -48,10 +51,14 @@ type novaReading struct {
 	at time.Time
 	// seen is how new the newest tables are that have it up; zero: none has.
 	seen time.Time
+	// beat is the time in the row of its service, by the clock of who wrote it: while the host is dead it
+	// does not move. rows is how new the newest row is of those that it was told with: while nothing but
+	// times changes, a gateway tells readTo alone.
+	beat, rows time.Time
 }
 
 func (s *legacyService) reading() novaReading {
-	r := novaReading{up: s.up, at: s.changedAt}
+	r := novaReading{up: s.up, at: s.changedAt, beat: s.changedAt}
 	switch {
 	case s.forcedDown:
 		r.admin = novaWord{shard.NovaForcedDown, s.reason}
@@ -66,7 +73,7 @@ func (r novaReading) beside(o novaReading) novaReading {
 	if o.admin.worse(r.admin) {
 		r.admin = o.admin
 	}
-	return novaReading{r.admin, r.up && o.up, later(r.at, o.at), earlier(r.seen, o.seen)}
+	return novaReading{r.admin, r.up && o.up, later(r.at, o.at), earlier(r.seen, o.seen), earlier(r.beat, o.beat), later(r.rows, o.rows)}
 }
 
 // or joins what two reports say of a node. Of what operators said the newer reading counts, of
@@ -76,7 +83,7 @@ func (r novaReading) or(o novaReading) novaReading {
 	if o.at.After(r.at) || o.at.Equal(r.at) && o.admin.worse(r.admin) {
 		r.admin = o.admin
 	}
-	return novaReading{r.admin, r.up || o.up, later(r.at, o.at), later(r.seen, o.seen)}
+	return novaReading{r.admin, r.up || o.up, later(r.at, o.at), later(r.seen, o.seen), later(r.beat, o.beat), later(r.rows, o.rows)}
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -182,6 +189,7 @@ func (n *novaWatch) changes() []shard.SetNovaState {
 	var list []shard.SetNovaState
 	n.rows.mu.RLock()
 	defer n.rows.mu.RUnlock()
+	n.forgetSilent(now)
 	known := n.rows.newestOfNova(now)
 	behind := !newest.IsZero() && known.NovaRead(now).Sub(newest) > n.gate.readers.most
 	// agrees: what is refreshed is what the readings here say, too.
@@ -193,8 +201,7 @@ func (n *novaWatch) changes() []shard.SetNovaState {
 		if w.state == shard.NovaSilent || row != nil && row.novaWord() == unknownWord {
 			p.At = earlier(later(r.at, named[uuid]), now)
 		}
-		if was := row.silentSince(now); !was.IsZero() && w == (novaWord{}) && !r.seen.Before(was) {
-			// Its own clock, by which its row is dated, may be behind those of the tables.
+		if was := row.silentSince(now); !was.IsZero() && n.hasBeaten(uuid, r, was) {
 			p.At = later(p.At, was)
 		}
 		if known != nil && uuid == known.HostUUID {
@@ -202,6 +209,11 @@ func (n *novaWatch) changes() []shard.SetNovaState {
 		}
 		if row != nil && row.host != nil && row.novaWord() != w && !p.Outdated(row.admin, now) && !(behind && w.state == shard.NovaSilent) {
 			list = append(list, p)
+			if w.state == shard.NovaSilent {
+				n.silentAt[uuid] = r.beat
+			} else {
+				delete(n.silentAt, uuid)
+			}
 		}
 	}
 	if len(named) > 0 && !behind {
@@ -312,6 +324,10 @@ func readingsOf(reports []legacyReport, known map[string]bool) map[string]novaRe
 	}
 	for _, report := range reports {
 		one := map[string]novaReading{}
+		var rows time.Time
+		for i := range report.services {
+			rows = later(rows, report.services[i].changedAt)
+		}
 		for i := range report.services {
 			s := &report.services[i]
 			for _, uuid := range s.named() {
@@ -319,6 +335,7 @@ func readingsOf(reports []legacyReport, known map[string]bool) map[string]novaRe
 					continue
 				}
 				r := s.reading()
+				r.rows = rows
 				if s.up {
 					r.seen = report.readTo
 				}
@@ -336,6 +353,28 @@ func readingsOf(reports []legacyReport, known map[string]bool) map[string]novaRe
 		}
 	}
 	return all
+}
+
+// hasBeaten reports whether the row of a host that is silent, by tables as new as was, has moved since, and
+// the host is up by tables that are no older. Its own clock, by which its row is dated, may be behind those of
+// the tables; and a gateway that takes longer to judge has it up by the row as it was. What it was is what the
+// word was written by, where this replica did, and else the first reading here of rows that are as new: a
+// replica that starts, and is first told a row that has moved, waits for the next move, or for a row that is
+// dated after the word.
+func (n *novaWatch) hasBeaten(uuid string, r novaReading, was time.Time) bool {
+	beat, is := n.silentAt[uuid]
+	if !is && !r.rows.Before(was) {
+		n.silentAt[uuid] = r.beat
+	}
+	return is && r.word() == (novaWord{}) && !r.seen.Before(was) && !r.beat.Equal(beat)
+}
+
+// forgetSilent lets go of hosts that are silent no more. The caller holds the rows.
+func (n *novaWatch) forgetSilent(now time.Time) {
+	if n.silentAt == nil {
+		n.silentAt = map[string]time.Time{}
+	}
+	maps.DeleteFunc(n.silentAt, func(uuid string, _ time.Time) bool { return n.rows.hosts[uuid].silentSince(now).IsZero() })
 }
 
 // silentSince is how new the reading is by which the host is silent to Nova; zero when it is not.
