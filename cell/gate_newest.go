@@ -49,7 +49,7 @@ func (r gateRules) newestRows(reports []legacyReport, gone *legacyReport, now ti
 	if gone != nil {
 		readings = append(readings, gone)
 	}
-	if len(readings) < 2 {
+	if len(readings) < 2 && !slices.ContainsFunc(reports, func(r legacyReport) bool { return len(r.old) > 0 }) {
 		return reports
 	}
 	o := r.order(readings, now)
@@ -58,6 +58,7 @@ func (r gateRules) newestRows(reports []legacyReport, gone *legacyReport, now ti
 		if report.unreadable == "" {
 			report.services = o.replaced(report.services)
 		}
+		report.old = o.replaced(report.old)
 		out[i] = report
 	}
 	return out

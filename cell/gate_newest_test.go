@@ -25,6 +25,11 @@ func rowsBy(gateway string, rows ...legacyService) legacyReport {
 	return legacyReport{gateway: gateway, required: 66, services: rows}
 }
 
+// oldBy is of a gateway that cannot tell yet which services are down.
+func oldBy(gateway string, old ...legacyService) legacyReport {
+	return legacyReport{gateway: gateway, required: 66, unreadable: "some look down", old: old}
+}
+
 // What an older row says does not overrule a newer one of the same service, whichever gateway
 // has it; a newer row that is old closes the gate.
 func TestTheNewestRowOfAServiceCounts(t *testing.T) {
@@ -51,6 +56,12 @@ func TestTheNewestRowOfAServiceCounts(t *testing.T) {
 		{"a newer one of a clock far ahead", []legacyReport{rowsBy("g2", rowOf("a", 60, 1*s)), rowsBy("g1", rowOf("a", 66, -time.Hour))}, nil, true},
 		{"deleted, and long not written", []legacyReport{rowsBy("g2", rowOf("gone", 60, 63*s)), fresh}, nil, false},
 		{"deleted by now, or new", []legacyReport{rowsBy("g2", rowOf("gone", 60, 40*s)), fresh}, nil, true},
+		{"a rollback, of one that cannot tell yet who is down", []legacyReport{oldBy("g2", rowOf("a", 60, 1*s))}, nil, true},
+		{"so, of a row that the other has not seen", []legacyReport{oldBy("g2", rowOf("a", 60, 1*s)), fresh}, nil, true},
+		{"so, of a row that the one which is gone has not seen", []legacyReport{oldBy("g2", rowOf("a", 60, 1*s))}, &fresh, true},
+		{"it is behind, too", []legacyReport{oldBy("g2", rowOf("a", 60, 40*s)), fresh}, nil, false},
+		{"it is behind, and the other is not heard any more", []legacyReport{oldBy("g2", rowOf("a", 60, 40*s))}, &fresh, false},
+		{"it has none", []legacyReport{oldBy("g2")}, nil, false},
 		{"not in the older reading", []legacyReport{rowsBy("g1", rowOf("a", 66, 1*s), rowOf("c", 60, 2*s)), rowsBy("g2", rowOf("a", 66, 50*s))}, nil, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

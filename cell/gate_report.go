@@ -91,7 +91,12 @@ func reportOf(req *cellv1.ReportLegacyRequest) legacyReport {
 	if req.GetReadTo() != nil {
 		r.readTo = req.GetReadTo().AsTime()
 	}
-	for _, in := range req.GetServices() {
+	r.services, r.old = servicesOf(req.GetServices()), servicesOf(req.GetOld())
+	return r
+}
+
+func servicesOf(all []*cellv1.LegacyService) (services []legacyService) {
+	for _, in := range all {
 		one := legacyService{
 			host: in.GetHost(), version: in.GetVersion(), disabled: in.GetDisabled(), forcedDown: in.GetForcedDown(), up: in.GetUp(),
 			reason: in.GetDisabledReason(),
@@ -108,9 +113,9 @@ func reportOf(req *cellv1.ReportLegacyRequest) legacyReport {
 		for _, uuid := range in.GetLeftOutUuids() {
 			one.leftOut = append(one.leftOut, strings.ToLower(uuid))
 		}
-		r.services = append(r.services, one)
+		services = append(services, one)
 	}
-	return r
+	return services
 }
 
 // PinGate holds the gate where an operator wants it, at once, or lets it move again by

@@ -66,6 +66,9 @@ type legacyReport struct {
 	// downTime is after how long a service is not up, by this gateway; zero: not known.
 	downTime time.Duration
 	services []legacyService
+	// old are services that are up and older than required, of a gateway that cannot tell yet how the
+	// others are: it is unreadable.
+	old []legacyService
 	// readTo is the newest time in the rows that it has read; zero: not known.
 	readTo time.Time
 	// unclaimed is of a gateway that imports and has looked, else nil.
@@ -286,6 +289,9 @@ func (r gateRules) tally(e evidence) *tally {
 	for _, report := range e.reports {
 		if report.unreadable != "" {
 			t.breaks = append(t.breaks, fmt.Sprintf("gateway %s cannot read the services: %s", report.said(), report.unreadable))
+			for i := range report.old {
+				t.service(&report.old[i], e.node)
+			}
 			continue
 		}
 		for i := range report.services {

@@ -72,20 +72,22 @@ type knownGate struct {
 }
 
 // doubt says why the rows do not tell how services are now: this gateway may have been paused
-// since it read them, they are silent, or may be. "" when they do, and when there are none. A cell
-// without a gate has one by the first report, whatever its services are. It needs asking.
-func (w *gate) doubt() string {
+// since it read them, they are silent, or may be: those that look down alone, where it is unsure. ""
+// when they do, and when there are none. A cell without a gate has one by the first report, whatever
+// its services are. It needs asking.
+func (w *gate) doubt() (why string, unsure bool) {
 	rows := w.rows.Load()
 	if rows == nil {
-		return ""
+		return "", false
 	}
 	if w.tooOld() {
-		return "they were last read " + rows.age(w.g.now()).Round(time.Second).String() + " ago"
+		return "they were last read " + rows.age(w.g.now()).Round(time.Second).String() + " ago", false
 	}
 	if why := w.noBeats(); why != "" || w.gateless {
-		return why
+		return why, false
 	}
-	return w.unsure()
+	why = w.unsure()
+	return why, why != ""
 }
 
 // tooOld reports whether the rows were read too long ago to go by.
@@ -331,7 +333,8 @@ func (w *gate) leave() { <-w.asking }
 
 // ask asks the cell for its gate, with a report unless it only looks. It needs asking.
 func (w *gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse, error) {
-	req := w.report.request(w.cfg.RequiredVersion, w.importer != nil && w.noBeats() == "", look, w.doubt())
+	doubt, unsure := w.doubt()
+	req := w.report.request(w.cfg.RequiredVersion, w.importer != nil && w.noBeats() == "", look, doubt, unsure)
 	req.ServiceDownTime = durationpb.New(w.cfg.ServiceDownTime)
 	if w.importer != nil && !req.GetLook() {
 		req.Unclaimed, req.ImportsInstances = w.importer.Unclaimed(), true

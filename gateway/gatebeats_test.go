@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,4 +141,50 @@ func TestAGatewayThatStartsTellsNobodyDownBeforeItSawHeartbeats(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A gateway that does not know yet who is down tells of an old service that is up all the same, with the
+// reading that has it, and of an old one that looks down nothing.
+func TestAGatewayThatStartsTellsAnOldServiceThatIsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Second) // no heartbeat comes as it starts
+		f, u := newFakeCell(1, testHost(1, 4)), newUpgrading(1, testHost(1, 4))
+		f.moveGate(cellgatev1.Gate_NATIVE)
+		var rolledBack atomic.Bool
+		u.reader.fill = func(x *legacy.Snapshot) {
+			beat := x.At.Truncate(10 * time.Second)
+			x.Services = []legacy.Service{
+				{ID: 1, Host: "host001", Version: 68, LastSeenUp: beat},
+				{ID: 2, Host: "host002", Version: 61, LastSeenUp: beat.Add(-75 * time.Second)},
+				{ID: 3, Host: "host003", Version: 61, ForcedDown: true, LastSeenUp: beat},
+			}
+			if rolledBack.Load() {
+				x.Services[0].Version = 61
+			}
+			x.Heartbeat = beat
+		}
+		startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+		told := func() (old []string, unreadable string) {
+			reports := f.reported()
+			last := reports[len(reports)-1]
+			for _, r := range reports {
+				if len(r.GetServices()) > 0 {
+					t.Errorf("it has told %v", r.GetServices())
+				}
+			}
+			for _, s := range last.GetOld() {
+				old = append(old, s.GetHost())
+			}
+			return old, last.GetUnreadable()
+		}
+		time.Sleep(2 * time.Second)
+		if old, why := told(); len(old) != 0 || why == "" {
+			t.Errorf("before it is rolled back: %v, %q", old, why)
+		}
+		rolledBack.Store(true)
+		time.Sleep(3 * time.Second)
+		if old, why := told(); !slices.Equal(old, []string{"host001"}) || why == "" {
+			t.Errorf("rolled back: %v, %q", old, why)
+		}
+	})
 }

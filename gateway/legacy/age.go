@@ -174,16 +174,24 @@ func (x *Snapshot) Up(s *Service, now time.Time, down time.Duration) bool {
 
 // Unsure says why it is not known yet whether services that do not count as up are down, in a snapshot
 // that is not Silent: one clock that is ahead makes a copy that stopped look new. "" where it is known,
-// and where all are up but those that are longDead: no copy that is older is not Silent.
+// and where all are up but those that are longDead: no copy that is older is not Silent. Where nobody
+// wrote when it was read first, that is known down after somebody did, but of who was longDead then.
 func (x *Snapshot) Unsure(now time.Time, down time.Duration) string {
-	if !x.pulse.watched || x.pulse.sure || x.Silent(down) {
+	at, awaited := x.At, !x.pulse.begun.IsZero()
+	if awaited {
+		at = x.pulse.begun
+	}
+	if !x.pulse.watched || x.pulse.sure && !awaited || x.Silent(down) {
 		return ""
 	}
 	quiet := func(s Service) bool {
-		return !s.ForcedDown && x.beatLately(&s, down) && !x.Up(&s, now, down)
+		return !s.ForcedDown && s.beatLately(at, down) && !x.Up(&s, now, down)
 	}
-	if !slices.ContainsFunc(x.Services, quiet) {
+	switch {
+	case !slices.ContainsFunc(x.Services, quiet):
 		return ""
+	case awaited:
+		return "some services look down, and nobody wrote when it was read first: they have " + down.String() + " to beat again"
 	}
 	return "some services look down, and too few heartbeats came since it is read to know whether it is a copy that is behind"
 }

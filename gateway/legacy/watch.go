@@ -23,6 +23,10 @@ type Watch struct {
 	// since is the first reading, moved the newest in which a heartbeat was another than in the one
 	// before; zero for none.
 	since, moved time.Time
+	// begun is the newest heartbeat in the first reading. Where nobody wrote then, back is the first
+	// reading with other heartbeats; zero for none. silent: nobody did, by the first reading.
+	begun, back time.Time
+	silent      bool
 	// ofComputes is the lag by nova-computes when a heartbeat of any came last; 0 before.
 	ofComputes time.Duration
 	// last is what was judged last. resumed is the first reading with other heartbeats after a time in
@@ -56,6 +60,9 @@ type pulse struct {
 	// while, and they have not had the time to beat again.
 	spared map[int64]bool
 	until  time.Time
+	// begun is the newest heartbeat when it was read first, where nobody wrote then, and who beat
+	// lately before it has not had the time to beat again; else zero.
+	begun time.Time
 }
 
 // Judge gives a snapshot that was read at a time of a monotonic clock, with what all readings till then
@@ -69,6 +76,7 @@ func (w *Watch) Judge(x *Snapshot, at time.Time, down time.Duration) *Snapshot {
 	before := w.moved
 	w.take(x, at)
 	w.resume(before, at, down)
+	w.begin(x, before, at, down)
 	y := *x
 	y.pulse = pulse{watched: true}
 	defer func() { w.last = &y }()
@@ -79,10 +87,13 @@ func (w *Watch) Judge(x *Snapshot, at time.Time, down time.Duration) *Snapshot {
 	if !w.resumed.IsZero() {
 		y.pulse.spared, y.pulse.until = w.spared, x.At.Add(-at.Sub(w.resumed)).Add(down)
 	}
+	if !w.back.IsZero() && w.moved.Sub(w.back) < down {
+		y.pulse.begun = w.begun
+	}
 	lag, computes := w.lag(x.At, at, down)
 	lately := 0
 	for i := range x.Services {
-		if x.beatLately(&x.Services[i], down) {
+		if x.Services[i].beatLately(x.At, down) {
 			lately++
 		}
 	}
@@ -96,9 +107,9 @@ func (w *Watch) Judge(x *Snapshot, at time.Time, down time.Duration) *Snapshot {
 // Silent, and whatever clocks: the one may be behind by twice down, the others by one.
 const longDead = 5
 
-// beatLately reports whether a service beat, and is not longDead.
-func (x *Snapshot) beatLately(s *Service, down time.Duration) bool {
-	return !s.LastSeenUp.IsZero() && x.At.Sub(s.LastSeenUp) < longDead*down
+// beatLately reports whether a service beat, and is not longDead at a time.
+func (s *Service) beatLately(at time.Time, down time.Duration) bool {
+	return !s.LastSeenUp.IsZero() && at.Sub(s.LastSeenUp) < longDead*down
 }
 
 // take notes which heartbeats are others than in the reading before. One that is earlier is of a clock that
@@ -150,6 +161,47 @@ func (w *Watch) resume(before, at time.Time, down time.Duration) {
 	if 2*beat <= len(up) {
 		w.resumed, w.spared = at, up
 	}
+}
+
+// begin notes whether nobody wrote when the readings began, and when somebody did again: who beat
+// before that is not known to be up, nor to be down. One clock that is ahead hides no silence: of
+// most services the heartbeats are older than half of down then, or none comes for as long.
+func (w *Watch) begin(x *Snapshot, before, at time.Time, down time.Duration) {
+	if w.reading == 1 {
+		if w.begun = x.Heartbeat; w.begun.IsZero() {
+			w.begun = x.At
+		}
+		w.silent = x.mostOld(w.begun, down)
+	}
+	switch {
+	case !w.moved.Equal(at):
+	case before.IsZero():
+		if w.silent || at.Sub(w.since) > down/2 {
+			w.back = at
+		}
+	case !w.back.IsZero() && before.Sub(w.back) < down && at.Sub(before) > down/2:
+		w.back = at
+	}
+}
+
+// mostOld reports whether of most services that beat lately before a time the newest heartbeat is older
+// than half of down.
+func (x *Snapshot) mostOld(begun time.Time, down time.Duration) bool {
+	lately, old := 0, 0
+	take := func(seen time.Time) {
+		if s := (Service{LastSeenUp: seen}); s.beatLately(begun, down) {
+			if lately++; x.At.Sub(seen) > down/2 {
+				old++
+			}
+		}
+	}
+	for i := range x.Services {
+		take(x.Services[i].LastSeenUp)
+	}
+	for i := range x.Others {
+		take(x.Others[i].Seen)
+	}
+	return 2*old > lately
 }
 
 // lag is pulse.lag, by the heartbeats of nova-compute that came in the last half of down before the

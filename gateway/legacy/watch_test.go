@@ -399,3 +399,74 @@ func TestAfterATimeInWhichNobodyWroteServicesHaveTheirTimeToBeatAgain(t *testing
 		}
 	}
 }
+
+// A gateway starts while nobody writes: which of the services are down is not known until they had
+// service_down_time to beat again, whatever one clock says, but of one that was dead for long before.
+func TestOfAWatchThatBeginsWhereNobodyWritesNobodyIsDownBeforeItsTime(t *testing.T) {
+	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	second := func(n int) time.Time { return began.Add(time.Duration(n) * time.Second) }
+	const stop = 1200
+	for name, c := range map[string]struct {
+		// The silence is of so many seconds, and the readings begin so long before its end.
+		silence, from int
+		// ahead is the conductor's clock; it beats for so long and is silent for so long again, if that is set.
+		ahead, blip, again int
+		living             string
+	}{
+		"for two minutes":                 {120, 20, 0, 0, 0, "unsure, up"},
+		"for six minutes":                 {360, 20, 0, 0, 0, "unsure, up"},
+		"for twenty minutes":              {1200, 20, 0, 0, 0, "unsure, up"},
+		"a clock is ahead":                {120, 40, 50, 0, 0, "unsure, up"},
+		"begun as it begins":              {120, 119, 50, 0, 0, "unsure, up"},
+		"one writes for a while":          {120, 20, 0, 15, 90, "unsure, up"},
+		"it is read before that as well":  {120, 200, 0, 0, 0, "up"},
+		"and before that, with the clock": {120, 200, 50, 0, 0, "up"},
+	} {
+		w := &Watch{}
+		back := stop + c.silence
+		words := map[int64][]string{}
+		for n := back - c.from; n < back+c.blip+c.again+150; n += 2 {
+			at := second(n)
+			x := Compose("cell1", "", at, time.Minute, nil, nil)
+			conductor := min(n, stop)
+			if n >= back {
+				conductor = n
+				if c.blip > 0 && n < back+c.blip+c.again {
+					conductor = min(n, back+c.blip)
+				}
+			}
+			x.Others = []Beat{{ID: 1, Seen: second(conductor - conductor%10 + c.ahead)}}
+			x.Heartbeat = x.Others[0].Seen
+			// Of six nova-computes the last one does not come back, one was dead for an hour.
+			for i := range 6 {
+				seen := stop - 10 + i
+				if comes := back + c.blip + c.again + 20 + 6*i; n >= comes && i < 5 {
+					seen = n - (n-comes)%10
+				}
+				x.Services = append(x.Services, Service{ID: int64(i + 2), LastSeenUp: second(seen)})
+				x.Heartbeat = newest(x.Heartbeat, second(seen))
+			}
+			x.Services = append(x.Services, Service{ID: 9, LastSeenUp: second(stop - 3600)})
+			x = w.Judge(x, at, time.Minute)
+			if n < back {
+				continue
+			}
+			for i := range x.Services {
+				s := &x.Services[i]
+				if word := wordOf(x, s); word != "silent copy" && (len(words[s.ID]) == 0 || words[s.ID][len(words[s.ID])-1] != word) {
+					words[s.ID] = append(words[s.ID], word)
+				}
+			}
+		}
+		for id := int64(2); id <= 6; id++ {
+			if got := strings.Join(words[id], ", "); !strings.HasSuffix(got, "up") || strings.Contains(got, "down") || id == 6 && got != c.living {
+				t.Errorf("%s: %d is told as %q, want %q", name, id, got, c.living)
+			}
+		}
+		for _, id := range []int64{7, 9} {
+			if got := strings.Join(words[id], ", "); !strings.HasSuffix(got, "down") {
+				t.Errorf("%s: %d, which does not come back, is told as %q", name, id, got)
+			}
+		}
+	}
+}

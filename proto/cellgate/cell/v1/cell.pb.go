@@ -72,8 +72,11 @@ type ReportLegacyRequest struct {
 	// After how long without a heartbeat the gateway counts a service as not up. Unset: the
 	// gateway is of before.
 	ServiceDownTime *durationpb.Duration `protobuf:"bytes,19,opt,name=service_down_time,json=serviceDownTime,proto3" json:"service_down_time,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// With unreadable, where it is not known yet which services are down: those that are up, and older
+	// than required_version. Each closes the gate. Gateways of before do not say.
+	Old           []*LegacyService `protobuf:"bytes,20,rep,name=old,proto3" json:"old,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportLegacyRequest) Reset() {
@@ -235,6 +238,13 @@ func (x *ReportLegacyRequest) GetReadTo() *timestamppb.Timestamp {
 func (x *ReportLegacyRequest) GetServiceDownTime() *durationpb.Duration {
 	if x != nil {
 		return x.ServiceDownTime
+	}
+	return nil
+}
+
+func (x *ReportLegacyRequest) GetOld() []*LegacyService {
+	if x != nil {
+		return x.Old
 	}
 	return nil
 }
@@ -8056,7 +8066,7 @@ var File_cellgate_cell_v1_cell_proto protoreflect.FileDescriptor
 
 const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dcellgate/agent/v1/agent.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9e\a\n" +
+	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dcellgate/agent/v1/agent.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdd\a\n" +
 	"\x13ReportLegacyRequest\x12$\n" +
 	"\agateway\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\agateway\x12(\n" +
@@ -8081,7 +8091,9 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x0ehosts_compared\x18\x10 \x01(\v2 .cellgate.cell.v1.HostComparisonR\rhostsCompared\x12+\n" +
 	"\x11imports_instances\x18\x11 \x01(\bR\x10importsInstances\x123\n" +
 	"\aread_to\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x06readTo\x12E\n" +
-	"\x11service_down_time\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\x0fserviceDownTime\"\xd2\x01\n" +
+	"\x11service_down_time\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\x0fserviceDownTime\x12=\n" +
+	"\x03old\x18\x14 \x03(\v2\x1f.cellgate.cell.v1.LegacyServiceB\n" +
+	"\xbaH\a\x92\x01\x04\x10\xc0\x9a\fR\x03old\"\xd2\x01\n" +
 	"\x0eHostComparison\x12\x1d\n" +
 	"\n" +
 	"gate_epoch\x18\x01 \x01(\x03R\tgateEpoch\x12\x1d\n" +
@@ -8913,167 +8925,168 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	1,   // 4: cellgate.cell.v1.ReportLegacyRequest.hosts_compared:type_name -> cellgate.cell.v1.HostComparison
 	101, // 5: cellgate.cell.v1.ReportLegacyRequest.read_to:type_name -> google.protobuf.Timestamp
 	102, // 6: cellgate.cell.v1.ReportLegacyRequest.service_down_time:type_name -> google.protobuf.Duration
-	103, // 7: cellgate.cell.v1.HostComparison.first:type_name -> cellgate.v1.HostDifference
-	101, // 8: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
-	3,   // 9: cellgate.cell.v1.UnclaimedInstances.first:type_name -> cellgate.cell.v1.UnclaimedInstance
-	101, // 10: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
-	101, // 11: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
-	101, // 12: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
-	104, // 13: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
-	12,  // 14: cellgate.cell.v1.ReportLegacyResponse.awaited:type_name -> cellgate.cell.v1.AwaitedClaim
-	102, // 15: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
-	9,   // 16: cellgate.cell.v1.ReportLegacyResponse.short:type_name -> cellgate.cell.v1.HostRoom
-	8,   // 17: cellgate.cell.v1.ReportLegacyResponse.withheld:type_name -> cellgate.cell.v1.WithheldHost
-	12,  // 18: cellgate.cell.v1.ReportLegacyResponse.without_instance:type_name -> cellgate.cell.v1.AwaitedClaim
-	11,  // 19: cellgate.cell.v1.HostRoom.rooms:type_name -> cellgate.cell.v1.Room
-	105, // 20: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
-	14,  // 21: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
-	101, // 22: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
-	106, // 23: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
-	16,  // 24: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
-	69,  // 25: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	102, // 26: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
-	107, // 27: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	104, // 28: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	102, // 29: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
-	108, // 30: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	101, // 31: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
-	23,  // 32: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
-	101, // 33: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
-	42,  // 34: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
-	43,  // 35: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
-	43,  // 36: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
-	44,  // 37: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
-	45,  // 38: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
-	46,  // 39: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
-	29,  // 40: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
-	28,  // 41: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
-	27,  // 42: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
-	25,  // 43: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
-	26,  // 44: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
-	43,  // 45: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
-	42,  // 46: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
-	43,  // 47: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
-	42,  // 48: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
-	36,  // 49: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
-	38,  // 50: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
-	40,  // 51: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
-	41,  // 52: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
-	30,  // 53: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	32,  // 54: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	35,  // 55: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	31,  // 56: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
-	33,  // 57: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
-	34,  // 58: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
-	37,  // 59: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
-	39,  // 60: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
-	49,  // 61: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
-	47,  // 62: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
-	48,  // 63: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	48,  // 64: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	53,  // 65: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
-	52,  // 66: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
-	51,  // 67: cellgate.cell.v1.Query.passing:type_name -> cellgate.cell.v1.PassingQuery
-	54,  // 68: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
-	50,  // 69: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	57,  // 70: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	62,  // 71: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	54,  // 72: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
-	63,  // 73: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	64,  // 74: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	109, // 75: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	69,  // 76: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	61,  // 77: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	54,  // 78: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
-	59,  // 79: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	60,  // 80: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	65,  // 81: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
-	9,   // 82: cellgate.cell.v1.Proposal.rooms:type_name -> cellgate.cell.v1.HostRoom
-	110, // 83: cellgate.cell.v1.Proposal.room_aggregates:type_name -> cellgate.v1.HostAggregate
-	10,  // 84: cellgate.cell.v1.Proposal.room_hypervisors:type_name -> cellgate.cell.v1.Hypervisor
-	58,  // 85: cellgate.cell.v1.Proposal.passing:type_name -> cellgate.cell.v1.Passing
-	67,  // 86: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	66,  // 87: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
-	105, // 88: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	68,  // 89: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	71,  // 90: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	72,  // 91: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	77,  // 92: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	77,  // 93: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	78,  // 94: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	79,  // 95: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	74,  // 96: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	75,  // 97: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	77,  // 98: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
-	105, // 99: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	102, // 100: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	76,  // 101: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	73,  // 102: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	38,  // 103: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	30,  // 104: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	32,  // 105: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	35,  // 106: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	105, // 107: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	102, // 108: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	101, // 109: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
-	101, // 110: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
-	102, // 111: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	81,  // 112: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	109, // 113: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	82,  // 114: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	61,  // 115: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	109, // 116: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	61,  // 117: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	111, // 118: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	10,  // 119: cellgate.cell.v1.ListHostsResponse.hypervisors:type_name -> cellgate.cell.v1.Hypervisor
-	112, // 120: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	101, // 121: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	102, // 122: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	111, // 123: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	113, // 124: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	113, // 125: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	113, // 126: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	114, // 127: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	99,  // 128: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	101, // 129: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	101, // 130: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	55,  // 131: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	70,  // 132: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	83,  // 133: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	85,  // 134: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	87,  // 135: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	89,  // 136: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	91,  // 137: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	93,  // 138: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	95,  // 139: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	97,  // 140: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 141: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	13,  // 142: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	4,   // 143: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	17,  // 144: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	19,  // 145: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	21,  // 146: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	56,  // 147: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	80,  // 148: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	84,  // 149: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	86,  // 150: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	88,  // 151: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	90,  // 152: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	92,  // 153: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	94,  // 154: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	96,  // 155: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	98,  // 156: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	7,   // 157: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	15,  // 158: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	5,   // 159: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	18,  // 160: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	20,  // 161: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	22,  // 162: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	147, // [147:163] is the sub-list for method output_type
-	131, // [131:147] is the sub-list for method input_type
-	131, // [131:131] is the sub-list for extension type_name
-	131, // [131:131] is the sub-list for extension extendee
-	0,   // [0:131] is the sub-list for field type_name
+	6,   // 7: cellgate.cell.v1.ReportLegacyRequest.old:type_name -> cellgate.cell.v1.LegacyService
+	103, // 8: cellgate.cell.v1.HostComparison.first:type_name -> cellgate.v1.HostDifference
+	101, // 9: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
+	3,   // 10: cellgate.cell.v1.UnclaimedInstances.first:type_name -> cellgate.cell.v1.UnclaimedInstance
+	101, // 11: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
+	101, // 12: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
+	101, // 13: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
+	104, // 14: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
+	12,  // 15: cellgate.cell.v1.ReportLegacyResponse.awaited:type_name -> cellgate.cell.v1.AwaitedClaim
+	102, // 16: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
+	9,   // 17: cellgate.cell.v1.ReportLegacyResponse.short:type_name -> cellgate.cell.v1.HostRoom
+	8,   // 18: cellgate.cell.v1.ReportLegacyResponse.withheld:type_name -> cellgate.cell.v1.WithheldHost
+	12,  // 19: cellgate.cell.v1.ReportLegacyResponse.without_instance:type_name -> cellgate.cell.v1.AwaitedClaim
+	11,  // 20: cellgate.cell.v1.HostRoom.rooms:type_name -> cellgate.cell.v1.Room
+	105, // 21: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
+	14,  // 22: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
+	101, // 23: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
+	106, // 24: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	16,  // 25: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
+	69,  // 26: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
+	102, // 27: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
+	107, // 28: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	104, // 29: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	102, // 30: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	108, // 31: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	101, // 32: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
+	23,  // 33: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
+	101, // 34: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
+	42,  // 35: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
+	43,  // 36: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
+	43,  // 37: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
+	44,  // 38: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
+	45,  // 39: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
+	46,  // 40: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
+	29,  // 41: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
+	28,  // 42: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
+	27,  // 43: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
+	25,  // 44: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
+	26,  // 45: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
+	43,  // 46: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
+	42,  // 47: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
+	43,  // 48: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
+	42,  // 49: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
+	36,  // 50: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
+	38,  // 51: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
+	40,  // 52: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
+	41,  // 53: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
+	30,  // 54: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	32,  // 55: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	35,  // 56: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	31,  // 57: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
+	33,  // 58: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
+	34,  // 59: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
+	37,  // 60: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
+	39,  // 61: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
+	49,  // 62: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
+	47,  // 63: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
+	48,  // 64: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	48,  // 65: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	53,  // 66: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
+	52,  // 67: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
+	51,  // 68: cellgate.cell.v1.Query.passing:type_name -> cellgate.cell.v1.PassingQuery
+	54,  // 69: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
+	50,  // 70: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
+	57,  // 71: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	62,  // 72: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	54,  // 73: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
+	63,  // 74: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	64,  // 75: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
+	109, // 76: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	69,  // 77: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	61,  // 78: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	54,  // 79: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
+	59,  // 80: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	60,  // 81: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	65,  // 82: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
+	9,   // 83: cellgate.cell.v1.Proposal.rooms:type_name -> cellgate.cell.v1.HostRoom
+	110, // 84: cellgate.cell.v1.Proposal.room_aggregates:type_name -> cellgate.v1.HostAggregate
+	10,  // 85: cellgate.cell.v1.Proposal.room_hypervisors:type_name -> cellgate.cell.v1.Hypervisor
+	58,  // 86: cellgate.cell.v1.Proposal.passing:type_name -> cellgate.cell.v1.Passing
+	67,  // 87: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	66,  // 88: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
+	105, // 89: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	68,  // 90: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	71,  // 91: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	72,  // 92: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	77,  // 93: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	77,  // 94: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	78,  // 95: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	79,  // 96: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	74,  // 97: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	75,  // 98: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	77,  // 99: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
+	105, // 100: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	102, // 101: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	76,  // 102: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	73,  // 103: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	38,  // 104: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	30,  // 105: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	32,  // 106: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	35,  // 107: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	105, // 108: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	102, // 109: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	101, // 110: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
+	101, // 111: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
+	102, // 112: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	81,  // 113: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	109, // 114: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	82,  // 115: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	61,  // 116: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	109, // 117: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	61,  // 118: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	111, // 119: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	10,  // 120: cellgate.cell.v1.ListHostsResponse.hypervisors:type_name -> cellgate.cell.v1.Hypervisor
+	112, // 121: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	101, // 122: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	102, // 123: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	111, // 124: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	113, // 125: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	113, // 126: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	113, // 127: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	114, // 128: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	99,  // 129: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	101, // 130: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	101, // 131: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	55,  // 132: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	70,  // 133: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	83,  // 134: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	85,  // 135: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	87,  // 136: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	89,  // 137: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	91,  // 138: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	93,  // 139: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	95,  // 140: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	97,  // 141: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 142: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	13,  // 143: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	4,   // 144: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	17,  // 145: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	19,  // 146: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	21,  // 147: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	56,  // 148: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	80,  // 149: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	84,  // 150: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	86,  // 151: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	88,  // 152: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	90,  // 153: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	92,  // 154: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	94,  // 155: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	96,  // 156: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	98,  // 157: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	7,   // 158: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	15,  // 159: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	5,   // 160: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	18,  // 161: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	20,  // 162: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	22,  // 163: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	148, // [148:164] is the sub-list for method output_type
+	132, // [132:148] is the sub-list for method input_type
+	132, // [132:132] is the sub-list for extension type_name
+	132, // [132:132] is the sub-list for extension extendee
+	0,   // [0:132] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
