@@ -45,8 +45,9 @@ SPARE := GOGC=400
 test: needs $(TOOLS)/.stamp ## Run all tests with the race detector; what did not run is counted and listed at the end. AGAIN=1 runs a few that failed once more, and lists them.
 	@mkdir -p .cellgate && rm -f .cellgate/again* .cellgate/tests*.json
 	$(RACED) $(TOOLS)/gotestsum --format pkgname $(call again,.cellgate/again-race) --jsonfile .cellgate/tests-race.json --packages "$$(go list $(LONGEST:%=./%) ./... | grep -vxF cellgate/$(PURE))" -- -race -count=1 -timeout 40m $(BRISK)
+	@tools/wholeagain.sh .cellgate/tests-race.json "$(if $(AGAIN),.cellgate/again-race)" $(RACED) go test -race -count=1 -timeout 40m -vet=off
 	CELLGATE_RAN_RACED=1 $(SPARE) $(TOOLS)/gotestsum --format pkgname $(call again,.cellgate/again) --jsonfile .cellgate/tests.json --packages "./$(PURE) $(LEFT_OUT:%=./%)" -- -count=1 -timeout 40m $(BRISK)
-	@awk -f tools/packagefailures.awk .cellgate/tests-race.json .cellgate/tests.json
+	@tools/wholeagain.sh .cellgate/tests.json "$(if $(AGAIN),.cellgate/again)" CELLGATE_RAN_RACED=1 $(SPARE) go test -count=1 -timeout 40m -vet=off
 	@if [ -s .cellgate/again-race ] || [ -s .cellgate/again ]; then echo "failed, then passed when run again; each is a defect of the test or of what it tests:"; cat .cellgate/again*; fi
 
 # More than six failures (a subtest counts its parent too), or a data race, are never run again.
